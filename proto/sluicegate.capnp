@@ -72,7 +72,7 @@ const detailLimit :UInt8 = 1;
 const detailWindow :UInt8 = 2;
 const detailRemaining :UInt8 = 4;
 const detailReset :UInt8 = 8;
-const detailRetry :UInt8 = 16;
+const detailRetryAfter :UInt8 = 16;
 const detailRequestId :UInt8 = 32;
 
 # ------------------------------------------------------------------------------ from the client
@@ -273,7 +273,7 @@ enum QuotaSource {
   runTime @1;
   file @2;
   profile @3;
-  standard @4;        # the default for unknown subjects
+  fileDefault @4;     # the default for unknown subjects
 }
 
 struct Limit {
@@ -344,7 +344,7 @@ struct Details {
   windowMs @1 :List(UInt64);
   remaining @2 :List(UInt32);
   resetMs @3 :List(UInt64);
-  retryMs @4 :List(UInt64);
+  retryAfterMs @4 :List(UInt64);
   requestId @5 :List(UInt64);
 }
 
@@ -356,9 +356,10 @@ struct Verdicts {
 
 struct Granted {
   entries @0 :List(UInt32);  # positions in the Acquire or Reserve
-  verdicts @1 :Data;         # as in Verdicts
+  verdicts @1 :Data;         # of an Acquire, as in Verdicts
   details @2 :Details;
-  reservations @3 :List(UInt64);  # of a Reserve: 0 where not approved; absent: none was approved
+  reservations @3 :List(UInt64);  # of a Reserve: 0 where not admitted; absent: none was admitted
+  codes @4 :Data;                 # of a Reserve, as in QuotaAnswers
 }
 
 struct Interned {
@@ -421,7 +422,7 @@ struct QuotaAnswers {
   count @0 :UInt32;                   # entries answered
   codes @1 :Data;                     # a QuotaCode each, or one byte when all agree
   reservations @2 :List(UInt64);      # of Reserve: 0 where not admitted; absent: none was admitted
-  retryMs @3 :List(Int64);            # of Reserve and Check: -1 never; absent: 0 each
+  retryAfterMs @3 :List(Int64);       # of Reserve and Check: -1 never; absent: 0 each
   limits @4 :LimitStates;             # if requested
 }
 

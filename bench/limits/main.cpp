@@ -21,8 +21,8 @@ constexpr const char* description =
   loopback_limits echo --server-cpu 0 --client-cpu 1 --item-bytes 276 --batch 256 --window 16
   loopback_limits http --server-cpu 0 & wrk http://127.0.0.1:PORT/
 
-Compare only with runs of the same minutes on the same machine, and look at the CPU of both sides: a
-rate says something about the server only when its core is the busy one.
+Compare only with runs of the same minutes on the same machine, and compare the CPU of both sides: a
+rate describes the server only when its core is the busy one.
 )";
 
 constexpr const char* raw_text =

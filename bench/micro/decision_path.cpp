@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/micro/keys.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 #include "sluicegate/frames.hpp"
 #include "wire/capnp_codec.hpp"
 
@@ -42,7 +42,7 @@ using Frames = std::vector<std::vector<uint64_t>>;
 // noipa: neither inlined nor cloned, so that the name stays.
 extern "C" {
 
-[[gnu::noipa]] void measured_decide(shard::Shard& shard, Questions& questions) {
+[[gnu::noipa]] void measured_decide(shard::KeyShard& shard, Questions& questions) {
   const std::span entries = questions.entries;
   for (size_t first = 0; first < entries.size(); first += batch_entries) {
     const size_t count = std::min(batch_entries, entries.size() - first);
@@ -54,7 +54,7 @@ extern "C" {
   }
 }
 
-[[gnu::noipa]] void measured_decide_by_handle(shard::Shard& shard,
+[[gnu::noipa]] void measured_decide_by_handle(shard::KeyShard& shard,
                                               std::span<const api::Handle> handles,
                                               std::span<api::Verdict> verdicts) {
   for (size_t first = 0; first < handles.size(); first += batch_entries) {
@@ -107,9 +107,9 @@ Questions ask_once_each(const micro::Keys& keys, uint32_t cost) {
 // The shard has every key and is busy before the measured part begins.
 size_t decide(size_t keys_count, uint32_t cost, api::Verdict expected) {
   const micro::Keys keys(keys_count);
-  shard::Shard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
-                      .policy = {.window_ms = 3'600'000, .max_requests = key_permits},
-                      .hash_secret = micro::hash_secret()});
+  shard::KeyShard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
+                         .policy = {.window_ms = 3'600'000, .max_requests = key_permits},
+                         .hash_secret = micro::hash_secret()});
   Questions questions = ask_once_each(keys, cost);
   for (size_t asked = 0; asked < busy_entries; asked += keys_count) {
     shard.decide(questions.entries,
@@ -126,10 +126,10 @@ size_t decide(size_t keys_count, uint32_t cost, api::Verdict expected) {
 // Every key has its handle slot and the shard is busy before the measured part begins.
 size_t decide_by_handle(size_t keys_count) {
   const micro::Keys keys(keys_count);
-  shard::Shard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
-                      .handles_max = static_cast<uint32_t>(keys_count),
-                      .policy = {.window_ms = 3'600'000, .max_requests = key_permits},
-                      .hash_secret = micro::hash_secret()});
+  shard::KeyShard shard({.keys_max = static_cast<uint32_t>(keys_count + keys_count / 5),
+                         .handles_max = static_cast<uint32_t>(keys_count),
+                         .policy = {.window_ms = 3'600'000, .max_requests = key_permits},
+                         .hash_secret = micro::hash_secret()});
   std::vector<api::Handle> handles(keys_count);
   std::vector<api::Verdict> verdicts(keys_count);
   for (size_t index = 0; index < keys_count; ++index) handles[index] = shard.intern(keys[index]);

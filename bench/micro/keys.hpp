@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_hash.hpp"
 
 namespace sluice::micro {
 

@@ -1,6 +1,6 @@
-// Measures the cost of sending entries to another shard and receiving the answers, without another
-// core: the rings and exchanges of both shards run on one thread, so no cache line moves between
-// cores and no thread sleeps. wake_bench and `bench/ladder cores` measure that part.
+// Measures the cost of sending entries to another shard and receiving the answers, without a second
+// CPU: the rings and mailboxes of both shards run on one thread, so no cache line moves between
+// caches and no thread sleeps. wake_bench and `bench/ladder shards` measure that part.
 // Method: shard 0 asks for keys of 15 bytes that all belong to shard 1, in one request; shard 1
 // approves them without a table. Reports items: pointers through a ring, entries of a message.
 #include <benchmark/benchmark.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/micro/keys.hpp"
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 
 namespace sluice::route {
 namespace {
@@ -37,9 +37,9 @@ class Origin {
  public:
   // The other shard owns about half of the keys.
   Origin(Mesh& mesh, size_t entries_count)
-      : exchange_(mesh, 0, SplitOptions{}), keys_(16 + entries_count * 4) {
+      : mailboxes_(mesh, 0, SplitOptions{}), keys_(16 + entries_count * 4) {
     for (size_t index = 0; index < keys_.count() && names_.size() < entries_count; ++index) {
-      if (exchange_.owner_of(keys_[index]).shard == 1) names_.push_back(keys_[index]);
+      if (mailboxes_.owner_of(keys_[index]).shard == 1) names_.push_back(keys_[index]);
     }
     ASSERT(names_.size() == entries_count);
   }
@@ -47,30 +47,29 @@ class Origin {
   void ask() {
     const size_t key_bytes = names_.size() * micro::key_bytes_typical;
     const auto count = static_cast<uint32_t>(names_.size());
-    ASSERT(exchange_.admits(turn_, count, key_bytes));
+    ASSERT(mailboxes_.has_turn_room(turn_, count, key_bytes));
     const auto entries = turn_.add({.id = ++id_}, count, key_bytes);
     for (size_t place = 0; place < entries.size(); ++place) {
       entries[place] = {.key_data = names_[place].data(), .key_bytes = micro::key_bytes_typical};
     }
-    exchange_.split(turn_);
+    mailboxes_.split(turn_);
     for (const Request& request : std::as_const(turn_).requests()) {
-      exchange_.keep_decided(request, turn_);
+      mailboxes_.keep_decided(request, turn_);
     }
     turn_.clear();
-    exchange_.flush();
+    mailboxes_.flush();
   }
 
-  void take_answers() { exchange_.receive(*this); }
+  void take_answers() { mailboxes_.receive(*this); }
 
   void on_message(api::ShardId, ShardMessage&) {}
 
   void on_returned(api::ShardId, ShardMessage& message) {
-    SplitBook& book = exchange_.book();
+    SplitBook& book = mailboxes_.book();
     for (size_t index = 0; index < message.entries.size(); ++index) {
       const uint32_t slot = message.slots[index];
       const SplitBook::Index split = book.split_of(slot);
-      if (!book.settle(slot, message.verdicts[index], message.details[index],
-                       message.waiters[index])) {
+      if (!book.settle(slot, message.verdicts[index], message.details[index])) {
         continue;
       }
       for (const api::Verdict verdict : book.parts(split).verdicts) {
@@ -83,7 +82,7 @@ class Origin {
   uint64_t approved() const { return approved_; }
 
  private:
-  Exchange exchange_;
+  Mailboxes mailboxes_;
   const micro::Keys keys_;
   Turn turn_;
   std::vector<std::string_view> names_;
@@ -93,9 +92,9 @@ class Origin {
 
 class Owner {
  public:
-  explicit Owner(Mesh& mesh) : exchange_(mesh, 1, SplitOptions{}) {}
+  explicit Owner(Mesh& mesh) : mailboxes_(mesh, 1, SplitOptions{}) {}
 
-  void answer() { exchange_.receive(*this); }
+  void answer() { mailboxes_.receive(*this); }
 
   void on_message(api::ShardId, ShardMessage& message) {
     message.make_answers();
@@ -105,7 +104,7 @@ class Owner {
   void on_returned(api::ShardId, ShardMessage&) {}
 
  private:
-  Exchange exchange_;
+  Mailboxes mailboxes_;
 };
 
 void other_shard_entries(benchmark::State& state) {

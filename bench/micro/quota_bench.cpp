@@ -52,7 +52,7 @@ void reserve_and_settle(benchmark::State& state) {
                     .seed = 1});
   policy::QuotaBook book(
       {.rules = {{.subject = "^\\{tag-", .is_regex = true, .quota = three_limits()}},
-       .standard = {}});
+       .unknown_quota = {}});
   store.adopt(book, {});
   const std::vector<std::string> of_all = names(subjects, of_one_call);
   std::mt19937_64 random(1);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/micro/keys.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::shard {
 namespace {
@@ -65,7 +65,7 @@ class Turns {
         waiters_(batch_entries) {}
 
   // Fills in the next 256 keys, cyclically; true when it started again from the first.
-  bool decide(Shard& shard) {
+  bool decide(KeyShard& shard) {
     for (api::Entry& entry : entries_) {
       entry = {.key_data = keys_.data(next_key_),
                .cost = costs_[next_cost_],
@@ -114,7 +114,7 @@ class FilledShard {
 
   explicit FilledShard(size_t keys_count) : keys(keys_count) {
     const size_t before_bytes = resident_bytes();
-    shard = std::make_unique<Shard>(bench_options(keys_count));
+    shard = std::make_unique<KeyShard>(bench_options(keys_count));
     Turns turns(keys, {denied_cost});
     while (!turns.decide(*shard)) {
     }
@@ -123,7 +123,7 @@ class FilledShard {
   }
 
   const Keys keys;
-  std::unique_ptr<Shard> shard;
+  std::unique_ptr<KeyShard> shard;
   double bytes_per_key;
 };
 
@@ -171,7 +171,7 @@ void decide_by_handle(benchmark::State& state) {
   do decide();
   while (next + batch_entries <= handles.size());
   for (auto _ : state) decide();
-  for (const api::Handle handle : handles) filled.shard->free_handle(handle);
+  for (const api::Handle handle : handles) filled.shard->drop_handle_reference(handle);
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * batch_entries));
 }
 BENCHMARK(decide_by_handle)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Arg(20'000'000);
@@ -182,7 +182,7 @@ void decide_new_keys(benchmark::State& state) {
   const Keys keys(keys_count);
   for (auto _ : state) {
     state.PauseTiming();
-    auto shard = std::make_unique<Shard>(bench_options(keys_count));
+    auto shard = std::make_unique<KeyShard>(bench_options(keys_count));
     Turns turns(keys, {1});
     state.ResumeTiming();
     while (!turns.decide(*shard)) {

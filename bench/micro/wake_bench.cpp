@@ -35,7 +35,7 @@ void sleep_until_woken(Io& io) {
   }
 }
 
-void wake_and_be_woken(benchmark::State& state, Backend backend) {
+void wake_and_be_woken(benchmark::State& state, base::IoBackend backend) {
   pin_to(0);
   const auto here = make_io(backend, Options{});
   std::atomic<Io*> there{nullptr};
@@ -63,8 +63,12 @@ void wake_and_be_woken(benchmark::State& state, Backend backend) {
   state.counters["p50_us"] = static_cast<double>(*middle) / 2 / 1e3;
 }
 
-BENCHMARK_CAPTURE(wake_and_be_woken, uring, Backend::uring)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK_CAPTURE(wake_and_be_woken, epoll, Backend::epoll)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(wake_and_be_woken, uring, base::IoBackend::uring)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(wake_and_be_woken, epoll, base::IoBackend::epoll)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
 
 }  // namespace
 }  // namespace sluice::io

@@ -57,9 +57,9 @@ def busy(output, server_cpu_s, seconds, count):
 def own_bench(suite, *flags, cores=None):
     """`sluicegate bench` with a server of its own."""
     command = [suite.server, "bench", "--json", f"--seconds={suite.seconds}",
-               f"--server-cpu={cores or suite.server_core}", *flags]
+               f"--server-cpu={cores or suite.server_cpu}", *flags]
     if cores is None:
-        command.append(f"--client-cpu={suite.load_core}")
+        command.append(f"--client-cpu={suite.client_cpu}")
     if not any(flag.startswith("--key-bytes") for flag in flags):
         command.append(f"--key-bytes={KEY_BYTES}")
     output = run(command, suite.seconds + 180)
@@ -69,7 +69,7 @@ def own_bench(suite, *flags, cores=None):
 
 def bench_of(suite, server, *flags):
     """`sluicegate bench` against a server that keeps running."""
-    command = pinned(suite.load_core, suite.server, "bench", "--json",
+    command = pinned(suite.client_cpu, suite.server, "bench", "--json",
                      f"--address=127.0.0.1:{server.native_port}", f"--server-pid={server.pid}",
                      f"--key-bytes={KEY_BYTES}", f"--seconds={suite.seconds}", *flags)
     output = run(command, suite.seconds + 180)
@@ -80,7 +80,7 @@ def bench_of(suite, server, *flags):
 
 
 def redis_benchmark(suite, server, requests, pipeline, words, keys=KEYS, connections=50):
-    command = pinned(suite.load_core, "redis-benchmark", "-h", "127.0.0.1", "-p", server.port,
+    command = pinned(suite.client_cpu, "redis-benchmark", "-h", "127.0.0.1", "-p", server.port,
                      "-P", pipeline, "-c", connections, "-r", keys, "-n", requests, "--csv",
                      *words)
     output, server_cpu_s = under_load(server, command, 300)
@@ -137,7 +137,7 @@ def redis_ping(suite, server):
 def wrk(suite, server, depth=1):
     script = suite.scratch / f"requests-{depth}.lua"
     script.write_text(WRK_SCRIPT % depth)
-    command = pinned(suite.load_core, "wrk", "-t1", f"-c{HTTP_CONNECTIONS}",
+    command = pinned(suite.client_cpu, "wrk", "-t1", f"-c{HTTP_CONNECTIONS}",
                      f"-d{max(round(suite.seconds), 1)}s", "--latency", "-s", script,
                      f"http://127.0.0.1:{server.port}")
     output, server_cpu_s = under_load(server, command, suite.seconds + 60)
@@ -150,7 +150,7 @@ def wrk(suite, server, depth=1):
 
 def gubernator(suite, server, seconds=None):
     load = Path(__file__).with_name("grpc_load.py")
-    command = pinned(suite.load_core, sys.executable, load, server.port,
+    command = pinned(suite.client_cpu, sys.executable, load, server.port,
                      f"--seconds={seconds or suite.seconds}", f"--keys={KEYS_OF_GUBERNATOR}")
     before = cpu_s(server.pid)
     output = run(command, suite.seconds + 120)
@@ -172,8 +172,8 @@ def snail(suite, item_bytes):
 
 
 def limits(suite, way, *flags):
-    output = run([suite.limits(way, "--json"), way, "--json", f"--server-cpu={suite.server_core}",
-                  f"--client-cpu={suite.load_core}", f"--seconds={suite.seconds}", *flags],
+    output = run([suite.limits(way, "--json"), way, "--json", f"--server-cpu={suite.server_cpu}",
+                  f"--client-cpu={suite.client_cpu}", f"--seconds={suite.seconds}", *flags],
                  suite.seconds + 60)
     return parse.loopback_limits(output.text) | {"command": output.command}
 
@@ -183,7 +183,7 @@ def google_benchmark(suite, name, pattern, unit):
     if not os.access(program, os.X_OK):
         raise Trouble(f"{name} is left out: there is no bench/micro/{name} in the build folder, "
                       "tools/build makes it when Google Benchmark is installed")
-    output = run(pinned(suite.server_core, program, f"--benchmark_filter={pattern}",
+    output = run(pinned(suite.server_cpu, program, f"--benchmark_filter={pattern}",
                         f"--benchmark_min_time={suite.seconds}", "--benchmark_format=json"), 300)
     return parse.google_benchmark(output.text, unit)
 

@@ -22,7 +22,7 @@ class Trouble(Exception):
     """The reason why a measurement cannot run, in one sentence, with its cure."""
 
 
-def say(text):
+def report(text):
     print(text, file=sys.stderr, flush=True)
 
 
@@ -48,7 +48,7 @@ def need(*commands):
     missing = sorted({PACKAGES[command] for command in commands if not shutil.which(command)})
     if not missing:
         return
-    say(f"installing {' '.join(missing)} ...")
+    report(f"installing {' '.join(missing)} ...")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         with no_services():
@@ -71,7 +71,7 @@ def cargo_installed(crate):
         raise Trouble(f"neither {crate} nor cargo is installed: install Rust's cargo, "
                       f"or put the program at {program.relative_to(ROOT)}")
     need("protoc")  # its gRPC part does not compile without
-    say(f"building {crate} (some minutes, only the first time) ...")
+    report(f"building {crate} (some minutes, only the first time) ...")
     try:
         subprocess.run(["cargo", "install", "--quiet", "--locked", "--root", PEERS_FOLDER, crate],
                        check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from . import rungs
-from .machine import ROOT, Trouble, say
+from .machine import ROOT, Trouble, report
 from .records import FILE, cases, latest, load, spread
 from .suite import OURS
 
@@ -115,9 +115,9 @@ def draw(folder):
         raise Trouble(f"there is no {FILE} in {folder}: run bench/ladder --out {folder} first")
     drawn = draw_all(pyplot_here(), latest(load(folder)), folder)
     for path in drawn:
-        say(f"{path}.svg and .png")
+        report(f"{path}.svg and .png")
     if not drawn:
-        say("no plots: none of the runs is of R4 or R6")
+        report("no plots: none of the runs is of R4 or R6")
 
 
 def draw_anywhere(folder):

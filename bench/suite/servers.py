@@ -48,7 +48,7 @@ def named(path, option, what):
 def sluicegate(suite, max_keys=2 * KEYS):
     """With limits so high that the server denies nothing."""
     log = suite.scratch / f"sluicegate-{time.monotonic_ns()}.log"
-    command = pinned(suite.server_core, suite.server, "--shards=1", "--port=0",
+    command = pinned(suite.server_cpu, suite.server, "--shards=1", "--port=0",
                      "--native-port=0", "--bind=127.0.0.1", "--max-requests=1000000000",
                      "--window-millis=3600000", f"--max-keys={max_keys}", *suite.server_flags)
     with log.open("w") as output, process(command, stdout=output) as started:
@@ -73,7 +73,7 @@ def ports_of(log, started):
 @contextlib.contextmanager
 def on_port(suite, name, port, command, **options):
     """Starts a peer and waits until its port is open."""
-    with process(pinned(suite.server_core, *command), **options) as started:
+    with process(pinned(suite.server_cpu, *command), **options) as started:
         wait_for_port(port, started, name)
         yield Server(started.pid, port)
 

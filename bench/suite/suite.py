@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from . import machine, parse
-from .machine import Trouble, say
+from .machine import Trouble, report
 from .records import Records
 
 OURS = "sluicegate"
@@ -34,8 +34,8 @@ class Suite:
     rounds: int = 5
     seconds: float = 5
     quick: bool = False
-    server_core: int = 0
-    load_core: int = 1
+    server_cpu: int = 0
+    client_cpu: int = 1
     io: str = ""
     gubernator: str = ""
     gocc: str = ""
@@ -78,7 +78,7 @@ class Suite:
     def leave_out(self, line):
         if line not in self.left_out:
             self.left_out.append(line)
-            say(f"  {line}")
+            report(f"  {line}")
 
     def offered(self, stack, start):
         """A peer that runs as long as the stack, or None and a line with the reason."""
@@ -101,11 +101,11 @@ class Suite:
 
     def note(self, rung, case, who, number, figures, conditions):
         """Writes a run's line, for programs and for the reader."""
-        pinning = f"server {self.server_core}, load {self.load_core}"
+        pinning = f"server {self.server_cpu}, load {self.client_cpu}"
         self.records.append({"measurement": self.measurement, "rung": rung, "case": case,
                              "who": who, "round": number, "pinning": pinning, **figures,
                              **conditions, **self.facts})
-        say(f"  {case:<38} {who:<24} {described(figures)}")
+        report(f"  {case:<38} {who:<24} {described(figures)}")
 
     def run_once(self, rung, contender, number):
         """False when the contender cannot run; when ours cannot, the rung ends."""

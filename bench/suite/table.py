@@ -1,6 +1,6 @@
 """The summary in Markdown: targets, then every case."""
 
-from . import cores
+from . import shards
 from .records import cases, spread
 from .suite import UNITS
 from .targets import bottleneck, rows, written
@@ -61,7 +61,7 @@ def case_line(records, case, who):
 
 
 def case_table(records):
-    return markdown(["case", "who", "median (min to max)", "", "allowed", "ns of CPU each",
+    return markdown(["case", "program", "median (min to max)", "", "allowed", "ns of CPU each",
                      "server", "load", "p50 us", "p99 us", "steal", "bottleneck"],
                     [case_line(records, *pair) for pair in cases(records)])
 
@@ -75,15 +75,15 @@ def conditions(records):
     return (f"{first['cpu']}, {first['cores']} cores, Linux {first['kernel']}, commit {commits}; "
             f"medians of up to {rounds} interleaved rounds, both sides on one machine over "
             f"loopback.\n{stolen} of {len(records)} runs lost more than {STEAL_PERCENT_MAX} % of "
-            "the cores to other machines (steal).")
+            "their CPU time to other machines (steal).")
 
 
 def other_shard_lines(records):
     """Sentences on the cost of entries for other shards."""
     lines = [f"- At batch {batch} an entry for another shard costs {price:,.0f} ns more server CPU."
-             for batch in cores.OTHER_SHARD_BATCHES
-             if (price := cores.other_shard_price_ns(records, batch)) is not None]
-    share = cores.wakes_share(records)
+             for batch in shards.OTHER_SHARD_BATCHES
+             if (price := shards.other_shard_price_ns(records, batch)) is not None]
+    share = shards.wakes_share(records)
     if share is not None:
         lines.append(f"- Two wakes of a sleeping core are {share:.0%} of a lone request for "
                      "another shard's key.")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from . import cores, rungs
+from . import shards, rungs
 from .records import Spread, spread
 from .suite import OURS
 
@@ -101,10 +101,10 @@ TARGETS = [
            figure="latency_us.p99", at_most=True, format="us"),
     Target("memory beside a key's 15 bytes", rungs.MEMORY_CASE, 40, figure="bytes_beside_key",
            at_most=True, format="bytes"),
-    Target("two shards against one, server CPU per decision", cores.SCALING_CASE, 1.2,
-           figure="server_ns_each", who=cores.TWO, peer=cores.ONE, at_most=True, format="ns"),
-    Target("a lone request for another shard's key against an own one, p50", cores.LONE_CASE, 2.5,
-           figure="latency_us.p50", who=cores.TWO, peer=cores.ONE, at_most=True, format="us"),
+    Target("two shards against one, server CPU per decision", shards.SCALING_CASE, 1.2,
+           figure="server_ns_each", who=shards.TWO, peer=shards.ONE, at_most=True, format="ns"),
+    Target("a lone request for another shard's key against an own one, p50", shards.LONE_CASE, 2.5,
+           figure="latency_us.p50", who=shards.TWO, peer=shards.ONE, at_most=True, format="us"),
 ]
 
 

@@ -35,7 +35,7 @@ class Decider {
 
   // Refunds a grant that no client received: releases the permits, or cancels the reservation.
   // False, without any change, when it is too late for that.
-  virtual bool refund(const Permit& permit, base::Now now) noexcept = 0;
+  virtual bool refund(const RefundClaim& claim, base::Now now) noexcept = 0;
 
   // Answers every waiter `draining`.
   virtual void drain(base::Now now) noexcept = 0;

@@ -65,14 +65,14 @@ struct Detail {
   uint32_t limit = 0;      // permits per window; a release sets only this; 0: no such key
   uint32_t remaining = 0;  // permits left in this window
   int64_t window_ms = 0;
-  int64_t reset_ms = 0;     // until the window ends; rounded up
-  int64_t retry_ms = 0;     // when asking again may help; 0: now, or never
-  uint64_t request_id = 0;  // 0: none was requested
+  int64_t reset_ms = 0;        // until the window ends; rounded up
+  int64_t retry_after_ms = 0;  // when asking again may help; 0: now, or never
+  uint64_t request_id = 0;     // 0: none was requested
 };
 
 // What an approved waiter was granted, for a refund when no client receives it: the key (by hash,
 // shard/key_hash.hpp) and the key's window.
-struct Permit {
+struct RefundClaim {
   uint64_t key_tag = 0;
   int64_t window_end_ms = 0;
   uint32_t key_position = 0;
@@ -83,11 +83,13 @@ struct Permit {
 // The late outcome of an entry that was answered `queued`.
 struct Grant {
   Ticket ticket = no_ticket;
-  ShardId origin = 0;               // the shard that issued the ticket
-  Verdict verdict = Verdict::none;  // approved, wait_limit, withdrawn, never_fits or draining
-  QuotaCode code{};                 // of a waiter for quotas, which `verdict` follows; else none
+  ShardId origin = 0;  // the shard that issued the ticket
+  // Approved, wait_limit, withdrawn, never_fits or draining; of a waiter for quotas approved or
+  // denied, and the reason is in `code`.
+  Verdict verdict = Verdict::none;
+  QuotaCode code{};
   Detail detail;
-  Permit permit;  // when approved
+  RefundClaim refund_claim;  // when approved
 };
 
 // A key as inspection shows it.

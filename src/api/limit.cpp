@@ -14,20 +14,15 @@ std::string_view name_of(Value value, const std::array<std::string_view, Count>&
 }  // namespace
 
 std::string_view metric_name(Metric metric) noexcept {
-  static constexpr std::array<std::string_view, metrics_count> names{
-      "requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency"};
-  return name_of(metric, names);
+  return name_of(metric, metric_names);
 }
 
 std::string_view kind_name(LimitKind kind) noexcept {
-  static constexpr std::array<std::string_view, limit_kinds_count> names{
-      "concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
-  return name_of(kind, names);
+  return name_of(kind, kind_names);
 }
 
 std::string_view unit_name(CalendarUnit unit) noexcept {
-  static constexpr std::array<std::string_view, 5> names{"none", "hour", "day", "week", "month"};
-  return name_of(unit, names);
+  return name_of(unit, unit_names);
 }
 
 std::string_view source_name(QuotaSource source) noexcept {

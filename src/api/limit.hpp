@@ -4,6 +4,7 @@
 // Lives: values; a Quota is shared by all subjects that have the same one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -70,12 +71,19 @@ struct Quota {
 
 // The source of a subject's quota, in the order of precedence.
 enum class QuotaSource : uint8_t {
-  none = 0,      // unknown subject
-  run_time = 1,  // put by a request; stays until it is deleted
-  file = 2,      // of the configuration file, by name or by pattern
-  profile = 3,   // a profile that the file names
-  standard = 4,  // the file's default for unknown subjects
+  none = 0,          // unknown subject
+  run_time = 1,      // put by a request; stays until it is deleted
+  file = 2,          // of the configuration file, by name or by pattern
+  profile = 3,       // a profile that the file names
+  file_default = 4,  // the file's default for unknown subjects
 };
+
+// Indexed by the number on the wire.
+inline constexpr std::array<std::string_view, metrics_count> metric_names{
+    "requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency"};
+inline constexpr std::array<std::string_view, limit_kinds_count> kind_names{
+    "concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"};
+inline constexpr std::array<std::string_view, 5> unit_names{"none", "hour", "day", "week", "month"};
 
 // As in files, JSON and metrics: "input_tokens", "anchored_day", "month", "run_time".
 std::string_view metric_name(Metric) noexcept;

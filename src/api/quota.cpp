@@ -32,7 +32,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"deadline_unmeetable", "no capacity can come before the wait limit: allow a longer wait"},
     {"wait_limit", "waited as long as allowed"},
     {"withdrawn", "withdrawn from the queue by the client"},
-    {"draining", "the server is shutting down: ask another one, or this one again"},
+    {"draining", "the server is shutting down: use another server, or try again later"},
     {"waiters_full", "too many requests wait (--max-waiters)"},
     {"reservations_full", "too many reservations are open (--max-reservations)"},
     {"subjects_full", "too many subjects are in use (--max-subjects)"},
@@ -60,12 +60,6 @@ const CodeText& text_of(QuotaCode code) noexcept {
 bool may_retry(QuotaCode code) noexcept {
   return code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use &&
          code != QuotaCode::withdrawn;
-}
-
-Verdict verdict_of(QuotaCode code) noexcept {
-  const auto end = std::ranges::find(wait_ends, code, &WaitEnd::code);
-  ASSERT(end != wait_ends.end());
-  return end->verdict;
 }
 
 std::string_view code_name(QuotaCode code) noexcept {

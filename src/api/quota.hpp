@@ -74,25 +74,6 @@ constexpr bool admits(QuotaCode code) noexcept {
 // Whether the same call may be admitted later without a change of any quota.
 bool may_retry(QuotaCode code) noexcept;
 
-// How a wait for quotas can end, and the verdict that the native protocol reports for it
-// (`Granted`). Of the codes of one verdict a client reports the first.
-struct WaitEnd {
-  QuotaCode code;
-  Verdict verdict;
-};
-inline constexpr std::array<WaitEnd, 9> wait_ends{{
-    {QuotaCode::ok, Verdict::approved},
-    {QuotaCode::unlimited, Verdict::approved},
-    {QuotaCode::unknown_model, Verdict::approved},
-    {QuotaCode::wait_limit, Verdict::wait_limit},
-    {QuotaCode::withdrawn, Verdict::withdrawn},
-    {QuotaCode::draining, Verdict::draining},
-    {QuotaCode::exceeds_limit, Verdict::never_fits},
-    {QuotaCode::blocked, Verdict::never_fits},
-    {QuotaCode::unknown_subject, Verdict::never_fits},
-}};
-Verdict verdict_of(QuotaCode code) noexcept;
-
 // "tpm_exceeded", and the sentence that explains it (those of the reference where it has them).
 std::string_view code_name(QuotaCode) noexcept;
 std::string_view code_reason(QuotaCode) noexcept;
@@ -200,11 +181,11 @@ struct QuotaAnswer {
   uint32_t first_row = 0;   // in QuotaBatch::rows
   uint32_t rows_count = 0;  // holders: in QuotaBatch::holders, from first_holder on
   uint64_t reservation = 0;
-  int64_t retry_ms = 0;       // when asking again may help; retry_never; 0: admitted, or at once
-  uint64_t next_cursor = 0;   // page, holders; 0: this was the last
-  uint32_t lifetime_ms = 0;   // what is left of it: reserve, extend
-  uint32_t first_holder = 0;  // show, holders: in QuotaBatch::holders
-  Amounts amounts;            // settle, cancel, show: the reservation's present charge
+  int64_t retry_after_ms = 0;  // when asking again may help; retry_never; 0: admitted, or at once
+  uint64_t next_cursor = 0;    // page, holders; 0: this was the last
+  uint32_t lifetime_ms = 0;    // what is left of it: reserve, extend
+  uint32_t first_holder = 0;   // show, holders: in QuotaBatch::holders
+  Amounts amounts;             // settle, cancel, show: the reservation's present charge
 };
 
 // The present state of one limit. Owns its texts, because it moves between shards.

@@ -33,11 +33,8 @@ constexpr std::array<Row, 21> rows{{
     {"idInUse", "the id belongs to a frame that is outstanding or waiting: use another", false},
     {"tooManyOutstanding", "more frames or bytes outstanding than Welcome allows: wait for answers",
      true},
-    {"tooManyConnections",
-     "the server has all the connections it may have (--max-connections): try "
-     "again later",
-     true},
-    {"draining", "the server is shutting down: use another", false},
+    {"tooManyConnections", "too many connections (--max-connections): try again later", true},
+    {"draining", "the server is shutting down: use another server, or try again later", false},
     {"helloTimeout", "no Hello arrived in time", true},
     {"badFlag", "a flag, detail bit or enumerator is unknown to this version", false},
     {"badAmount", "an amount is above 2^63 - 1, or more input is cached than there is", false},

@@ -1,4 +1,5 @@
-// Every fixed maximum of the server in one place. What an operator can change is in config/.
+// Fixed maxima that more than one folder or the protocol depends on. A bound of one class alone
+// stands beside that class; what an operator can change is in config/.
 // Units: last word of the name.
 #pragma once
 
@@ -11,7 +12,8 @@ inline constexpr uint32_t permits_max = 1'000'000'000;  // maxRequests, cost
 inline constexpr uint32_t queue_max = 1'000'000'000;    // maxRequestsInQueue
 inline constexpr uint32_t wait_ms_max = 3'600'000;      // maxWaitMillis, --max-wait-millis
 inline constexpr int64_t window_ms_min = 10;
-inline constexpr int64_t window_ms_max = 365LL * 24 * 3600 * 1000;  // a year, from the file
+inline constexpr int64_t window_ms_max = 365LL * 24 * 3600 * 1000;  // of a rule or a quota
+inline constexpr int64_t default_window_ms_max = 3'600'000;         // --window-millis
 inline constexpr uint32_t key_bytes_max = 65'535;                   // a List(UInt16) holds it
 inline constexpr int64_t idle_windows = 3;  // a key idle longer is forgotten
 
@@ -22,7 +24,7 @@ inline constexpr uint32_t limit_name_bytes_max = 32;
 inline constexpr uint32_t call_subjects_max = 8;
 // The retry time where none can be computed: a concurrency limit is reached, others are ahead in
 // the queue, the server is full, or shuts down.
-inline constexpr int64_t unknown_retry_ms = 1'000;
+inline constexpr int64_t unknown_retry_after_ms = 1'000;
 inline constexpr uint32_t client_id_bytes_max = 128;  // likewise of an owner
 inline constexpr uint32_t lifetime_ms_min = 10;
 inline constexpr uint32_t lifetime_ms_max = 2'592'000'000;  // 30 days; longer calls extend
@@ -33,6 +35,10 @@ inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer; lik
 // Reservations that one call searches for open ones, and the text of their rows.
 inline constexpr uint32_t holders_scan_max = 8'192;
 inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
+
+// The ids of reservations have room for them.
+inline constexpr uint32_t shards_max = 256;
+inline constexpr uint32_t reservations_max = 8'000'000;  // open, of all shards together
 
 // Native protocol. Welcome announces them.
 inline constexpr uint32_t frame_bytes_max = 256 * 1024;
@@ -51,7 +57,7 @@ inline constexpr uint32_t http_header_bytes_max = 8 * 1024;
 inline constexpr uint32_t http_body_bytes_max = 64 * 1024;
 inline constexpr uint32_t debug_keys_max = 1'000'000'000;  // ?limit= of GET /debug
 inline constexpr uint32_t top_keys_max = 100;              // ?keys= of GET /top
-inline constexpr uint32_t top_keys = 20;                   // without
+inline constexpr uint32_t top_keys_default = 20;           // of GET /top without ?keys=
 
 // Buffers of one connection; address space, committed as it is used.
 inline constexpr uint32_t receive_buffer_bytes = 32 * 1024;
@@ -60,9 +66,8 @@ inline constexpr uint32_t output_high_bytes = 256 * 1024;
 inline constexpr uint32_t output_low_bytes = 64 * 1024;
 inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply
 inline constexpr uint32_t output_bytes = output_high_bytes + 2 * reply_bytes_max;
-// Of each of a connection's two output buffers: words to remember the reservations that its unsent
-// replies name. All that fits below output_high_bytes, and the frames of the largest kind behind
-// it.
+// Words for the reservations that unsent replies name, of each of a connection's two output
+// buffers: as many as 256 KiB of replies can name, and those of one more frame.
 inline constexpr uint32_t undelivered_words = output_high_bytes / 8 + 2 * frame_entries_max;
 // Bytes that the kernel had received when reading was stopped still have to fit.
 inline constexpr uint32_t input_bytes =
@@ -72,12 +77,13 @@ inline constexpr uint32_t input_bytes =
 inline constexpr uint32_t turn_entries = 16'384;  // decided together at most
 inline constexpr uint32_t turn_requests = 4'096;
 inline constexpr uint32_t turn_events = 512;
-inline constexpr uint32_t turn_handle_work =
-    2'048;  // keys interned and handles forgotten, or a frame
-// Handles freed of one ended connection in a turn, and the number of such connections in a turn.
+// Keys interned and handles forgotten in a turn; a single larger frame is done whole.
+inline constexpr uint32_t turn_handle_work = 2'048;
+// What a turn frees of ended connections: handles of one connection, and connections.
 inline constexpr uint32_t turn_handles_freed = 512;
 inline constexpr uint32_t turn_handle_sets_freed = 8;
-inline constexpr uint32_t departed_sets_max = 1'024;  // then no other may begin to intern
+// Ended connections whose handles are not freed yet; beyond that Intern is refused (handles_full).
+inline constexpr uint32_t departed_sets_max = 1'024;
 
 static_assert(turn_entries >= 2 * frame_entries_max);
 static_assert(handles_text_bytes_max >= frame_bytes_max);

@@ -30,7 +30,8 @@ MappedRegion::MappedRegion(size_t bytes, std::string_view purpose) {
   void* mapped = ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
-    throw std::system_error(errno, std::generic_category(),
+    const int error = errno;  // before the text is allocated
+    throw std::system_error(error, std::generic_category(),
                             "cannot reserve " + std::to_string(size_ >> 20) +
                                 " MiB of address space for the " + std::string(purpose));
   }

@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/mapped_region.hpp"
+#include "base/prefetch.hpp"
 
 namespace sluice::base {
 
@@ -70,13 +71,12 @@ class ObjectPool {
   bool holds(Index index) const noexcept {
     return index < fresh_ && slot(index).next_free == in_use;
   }
-  // Fetch ahead an object, and the place that the next take() will most probably give. Inlined
-  // always: to g++ 12 a function that only fetches ahead is one without effect.
-  [[gnu::always_inline]] void prefetch(Index index) const noexcept {
+  // Fetch ahead an object, and the place that the next take() will most probably give.
+  SLUICE_PREFETCH_FUNCTION void prefetch(Index index) const noexcept {
     const auto* bytes = reinterpret_cast<const std::byte*>(&slot(index));
     for (size_t at = 0; at < sizeof(Slot); at += 64) __builtin_prefetch(bytes + at, 1);
   }
-  [[gnu::always_inline]] void prefetch_next() const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch_next() const noexcept {
     if (free_ != none) prefetch(free_);
   }
 

@@ -97,7 +97,7 @@ int64_t TimerWheel::next_slot_ms() const noexcept {
       step += 64 - static_cast<int64_t>(slot % 64);
     }
   }
-  return INT64_MAX;
+  return never_ms;
 }
 
 }  // namespace sluice::base

@@ -48,7 +48,7 @@ class TimerWheel {
   Timer* pop_due() noexcept;
 
   // A time before which nothing becomes due: exact within 256 ms, a slot's start beyond (and a
-  // cancelled timer's time, once). INT64_MAX when nothing is scheduled.
+  // cancelled timer's time, once). never_ms when nothing is scheduled.
   int64_t next_due_ms() const noexcept;
 
  private:

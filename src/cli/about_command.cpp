@@ -6,7 +6,7 @@
 
 namespace sluice::cli {
 
-void add_about_commands(CLI::App& app, std::function<int()>& run) {
+void add_about_commands(CLI::App& app, Run& run) {
   // Listed for help and completion: config::parse() has made "COMMAND --help" of it.
   app.add_subcommand("help", "This text, or a command's: help COMMAND.");
   app.add_subcommand("version", "Prints the version.")->callback([&run] {

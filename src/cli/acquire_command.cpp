@@ -48,10 +48,10 @@ std::string details_text(const sluicegate::Details& details, size_t index) {
   };
   if (value(details.limit) == 0) return "";
   std::string text =
-      fmt::format("  {} of {} left for {} ms (window {} ms)", value(details.remaining),
+      fmt::format("  {} of {} remaining for {} ms (window {} ms)", value(details.remaining),
                   value(details.limit), value(details.reset_ms), value(details.window_ms));
-  if (value(details.retry_ms) > 0) {
-    text += fmt::format(", retry in {} ms", value(details.retry_ms));
+  if (value(details.retry_after_ms) > 0) {
+    text += fmt::format(", retry in {} ms", value(details.retry_after_ms));
   }
   if (value(details.request_id) > 0) {
     text += fmt::format(", request id {}", value(details.request_id));
@@ -120,7 +120,7 @@ int acquire(const AcquireFlags& flags) {
 
 }  // namespace
 
-void add_acquire_command(CLI::App& app, std::function<int()>& run) {
+void add_acquire_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("acquire", acquire_description);
   const auto flags = std::make_shared<AcquireFlags>();
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
@@ -139,7 +139,7 @@ void add_acquire_command(CLI::App& app, std::function<int()>& run) {
   add("--max-requests", flags->max_requests,
       "the key's own limit from now on, if the server allows that", "N");
   add("--max-requests-in-queue", flags->max_requests_in_queue,
-      "the key's own queue length from now on, likewise", "N");
+      "the key's own queue length from now on, if the server allows that", "N");
   command->add_flag(
       "--route", flags->route,
       "over a connection to the shard that owns the key:\nno messages between shards");

@@ -16,14 +16,14 @@ constexpr const char* bench_description =
     R"(Measures a server under load: decisions per second, latency, CPU on both sides.
 
 A closed loop over --connections connections keeps --window frames of --batch keys in flight on
-each. The frames are prepared before the clock starts (rung R4: what the server can do), or with
---client each key is asked for through the client library while the clock runs, and its verdict
-delivered to a place of its own (R5: what a caller gets). Every verdict is decoded and counted.
-With --rate it asks at fixed times instead, and latency counts from those (R6).
+each. The frames are prepared before the clock starts (what the server can do), or with --client
+each key is asked for through the client library while the clock runs, and its verdict delivered to
+a place of its own (what a caller gets). Every verdict is decoded and counted. With --rate it asks
+at fixed times instead, and latency counts from those.
 
 Without --address it starts a server of its own for the run, with limits so high that nothing is
-denied but what --denied-share asks for. With --address, that share needs windows longer than the
-run there (--window-millis), and leave for requests to set limits.
+denied but what --denied-share asks for. With --address, --denied-share needs a server whose windows
+outlast the run (--window-millis) and that lets requests set limits.
 
   sluicegate bench --server-cpu 0 --client-cpu 1
   sluicegate bench --address localhost:8081 --keys 1000 --seconds 3 --json
@@ -85,7 +85,7 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       {"one", load::Distribution::one}};
   flags
       .add("--distribution", options.distribution,
-           "uniform: every key once, at random, before one comes again\n"
+           "uniform: all keys in a random order, again and again\n"
            "zipf: exponent 0.99; one: a single key",
            "NAME")
       ->transform(CLI::CheckedTransformer(distributions).description(""))
@@ -110,9 +110,9 @@ void add_load_flags(CLI::App& command, load::Options& options) {
                            ->group(flags.group);
   command
       .add_flag_callback(
-          "--misroute", [&options] { options.route = load::Route::strangers; },
-          "every key over a connection of another shard: what\n"
-          "messages between shards cost")
+          "--misroute", [&options] { options.route = load::Route::other_shards; },
+          "every key over a connection to a shard that does not\n"
+          "own it: measures messages between shards")
       ->excludes(route)
       ->group(flags.group);
 }
@@ -128,7 +128,7 @@ void add_run_flags(CLI::App& command, load::Options& options) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, std::function<int()>& run) {
+void add_bench_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("bench", bench_description)->alias("benchmark");
   const auto options = std::make_shared<load::Options>();
   add_target_flags(*command, *options);

@@ -22,7 +22,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* check_config_description =
-    R"(Checks a policy file (--config-file) and prints everything that is wrong with it.
+    R"(Checks a configuration file (--config-file) and prints everything that is wrong with it.
 
   sluicegate check-config limits.json
   sluicegate check-config limits.json --key premium-7 --key user:1
@@ -40,26 +40,14 @@ struct CheckFlags {
   std::vector<std::string> keys;
   std::vector<std::string> subjects;
   std::string profiles = config::installed_profiles();
-  limiter::Policy standard;
+  limiter::Policy default_policy;
 };
-
-std::string text_of(const policy::Rule& rule) {
-  std::string text = text::in_quotes(rule.pattern) + (rule.is_regex ? " (regular expression)" : "");
-  if (rule.max_requests) text += fmt::format(", max_requests_per_window {}", *rule.max_requests);
-  if (rule.max_requests_in_queue == 0U) {
-    text += ", can_queue false";
-  } else if (rule.max_requests_in_queue) {
-    text += fmt::format(", max_requests_in_queue {}", *rule.max_requests_in_queue);
-  }
-  if (rule.window_ms) text += fmt::format(", window_millis {}", *rule.window_ms);
-  return text;
-}
 
 void explain(const std::string& key, policy::RuleBook& book) {
   std::puts((text::in_quotes(key) + ":").c_str());
   for (const int index : book.matches(key)) {
     const policy::Rule& rule = book.rules()[static_cast<size_t>(index)];
-    std::puts(fmt::format("  keys[{}] {}", index, text_of(rule)).c_str());
+    std::puts(fmt::format("  keys[{}] {}", index, policy::entry_text(rule)).c_str());
   }
   const limiter::Policy policy = book.policy_of(key);
   std::puts(fmt::format("  {} requests per window of {} ms, {} in the queue", policy.max_requests,
@@ -93,7 +81,7 @@ std::string source_of(const std::string& subject, policy::QuotaBook& book) {
         return "unknown, and allowed";
       case policy::UnknownSubjects::deny:
         return "unknown, and denied";
-      case policy::UnknownSubjects::standard:
+      case policy::UnknownSubjects::use_quota:
         return "unknown: unknown_subjects";
     }
   }
@@ -136,7 +124,7 @@ int check(const CheckFlags& flags) {
                         counted(parsed.rules.size(), "entry", "entries"),
                         has_quotas ? summary(parsed.quotas) : "")
                 .c_str());
-  policy::RuleBook book{flags.standard, std::move(parsed.rules), std::move(parsed.quotas)};
+  policy::RuleBook book{flags.default_policy, std::move(parsed.rules), std::move(parsed.quotas)};
   for (const std::string& key : flags.keys) explain(key, book);
   for (const std::string& subject : flags.subjects) explain_subject(subject, book.quotas());
   return 0;
@@ -144,17 +132,17 @@ int check(const CheckFlags& flags) {
 
 }  // namespace
 
-void add_check_config_command(CLI::App& app, std::function<int()>& run) {
+void add_check_config_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("check-config", check_config_description);
   const auto flags = std::make_shared<CheckFlags>();
-  command->add_option("FILE", flags->file, "the policy file")->type_name("")->required();
+  command->add_option("FILE", flags->file, "the configuration file")->type_name("")->required();
   command->add_option("--key", flags->keys, "which entries apply to this key; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
   command->add_option("--subject", flags->subjects, "which quota this subject has; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  command->add_option("--profiles", flags->profiles, "the server's flag")
+  command->add_option("--profiles", flags->profiles, "the server's --profiles")
       ->type_name("DIR")
       ->capture_default_str();
   const auto add = [&](const char* name, auto& value, const char* text, int64_t min, int64_t max) {
@@ -164,10 +152,12 @@ void add_check_config_command(CLI::App& app, std::function<int()>& run) {
         ->check(CLI::Range(static_cast<Value>(min), static_cast<Value>(max)).description(""))
         ->capture_default_str();
   };
-  add("--max-requests", flags->standard.max_requests, "the server's flag", 1, limits::permits_max);
-  add("--max-requests-in-queue", flags->standard.max_requests_in_queue, "likewise", 0,
-      limits::queue_max);
-  add("--window-millis", flags->standard.window_ms, "likewise", limits::window_ms_min, 3'600'000);
+  add("--max-requests", flags->default_policy.max_requests, "the server's --max-requests", 1,
+      limits::permits_max);
+  add("--max-requests-in-queue", flags->default_policy.max_requests_in_queue,
+      "the server's --max-requests-in-queue", 0, limits::queue_max);
+  add("--window-millis", flags->default_policy.window_ms, "the server's --window-millis",
+      limits::window_ms_min, limits::default_window_ms_max);
   command->callback([flags, &run] { run = [flags] { return check(*flags); }; });
 }
 

@@ -161,7 +161,7 @@ std::string script_for(const std::string& shell, const CLI::App& app) {
 
 }  // namespace
 
-void add_completion_command(CLI::App& app, std::function<int()>& run) {
+void add_completion_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("completion", completion_description);
   const auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash, zsh or fish")

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <functional>
+
+#include "cli/command.hpp"
 
 namespace sluice::cli {
 
-// When the subcommand is called, sets `run` to its action, which returns the exit code. `app`
-// outlives the call.
-void add_completion_command(CLI::App& app, std::function<int()>& run);
+// `app` outlives the call.
+void add_completion_command(CLI::App& app, Run& run);
 
 }  // namespace sluice::cli

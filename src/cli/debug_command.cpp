@@ -28,7 +28,7 @@ neither makes a key nor keeps it alive.
   sluicegate debug --limit 20
   sluicegate debug --json | jq -r 'select(.waiting > 0) | .key'
 
-Without KEY they come in the order of the server's tables, each that lives throughout exactly
+Without KEY it lists all live keys in table order; a key that stays live meanwhile appears exactly
 once. A key with blanks, quotes or bytes that do not print is shown in quotes, with escapes;
 --json has a line for each key, and U+FFFD for bytes that are no UTF-8.
 
@@ -119,7 +119,7 @@ int debug(const DebugFlags& flags) {
 
 }  // namespace
 
-void add_debug_command(CLI::App& app, std::function<int()>& run) {
+void add_debug_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("debug", debug_description);
   const auto flags = std::make_shared<DebugFlags>();
   command->add_option("KEY", flags->key, "the only key to show")->type_name("");

@@ -65,7 +65,7 @@ std::string target_of(const HoldersFlags& flags, const std::string& cursor, uint
 // Owner and subjects come last: only their width is not known.
 void print_holders_header() {
   std::puts(
-      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms    LEFT ms  BOUND  "
+      "RESERVATION       REQUESTS      INPUT     OUTPUT       COST    HELD ms  EXPIRES ms  BOUND  "
       "OWNER             SUBJECTS");
 }
 
@@ -77,10 +77,10 @@ void print_row(const Json& row) {
   }
   const Json& owner = row.at("owner");
   const auto number = [&row](const char* name) { return row.at(name).get<uint64_t>(); };
-  std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}  {:5}  {:16}  {}",
+  std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>11}  {:5}  {:16}  {}",
                         row.at("reservation").get<std::string>(), number("requests"),
                         number("input_tokens"), number("output_tokens"), number("cost"),
-                        number("held_ms"), number("lifetime_ms"),
+                        number("held_ms"), number("expires_in_ms"),
                         row.at("connection_bound").get<bool>() ? "yes" : "no",
                         owner.is_null() ? "-" : printable(owner.get<std::string>()),
                         subjects.empty() ? "-" : subjects)
@@ -94,7 +94,7 @@ Json next_page(const HoldersFlags& flags, const std::string& cursor, uint32_t ro
                                     [] { return true; });
   text::ParsedJson page = text::parse_json(body);
   if (page.complaint.empty()) return std::move(page.value);
-  throw std::runtime_error(flags.address + ": an answer that is no JSON");
+  throw std::runtime_error(flags.address + ": the answer is not JSON");
 }
 
 int holders(const HoldersFlags& flags) {
@@ -121,7 +121,7 @@ int holders(const HoldersFlags& flags) {
 
 }  // namespace
 
-void add_holders_command(CLI::App& quota, std::function<int()>& run) {
+void add_holders_command(CLI::App& quota, Run& run) {
   CLI::App* command =
       quota.add_subcommand("holders", "Shows the open reservations and their holders.");
   command->footer(more_text);

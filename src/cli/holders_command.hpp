@@ -2,11 +2,12 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <functional>
+
+#include "cli/command.hpp"
 
 namespace sluice::cli {
 
 // Adds the subcommand below `quota`.
-void add_holders_command(CLI::App& quota, std::function<int()>& run);
+void add_holders_command(CLI::App& quota, Run& run);
 
 }  // namespace sluice::cli

@@ -98,7 +98,8 @@ std::string http_get(const HttpGet& what, const std::function<bool()>& go_on) {
   } catch (const std::runtime_error& error) {
     cause = error.what();
   }
-  throw std::runtime_error(what.address + ": " + cause + " (wanted: the server's REST port)");
+  throw std::runtime_error(what.address + ": " + cause +
+                           " (the address must be the server's REST port)");
 }
 
 }  // namespace sluice::cli

@@ -81,7 +81,7 @@ int ping(const PingFlags& flags) {
 
 }  // namespace
 
-void add_ping_command(CLI::App& app, std::function<int()>& run) {
+void add_ping_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("ping", ping_description);
   const auto flags = std::make_shared<PingFlags>();
   add_native_server(*command, flags->server);

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <functional>
+
+#include "cli/command.hpp"
 
 namespace sluice::cli {
 
-// When the subcommand is called, sets `run` to its action, which returns the exit code.
-void add_ping_command(CLI::App& app, std::function<int()>& run);
+void add_ping_command(CLI::App& app, Run& run);
 
 }  // namespace sluice::cli

@@ -16,6 +16,7 @@
 #include "cli/quota_dry_run.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -53,7 +54,7 @@ It stays until it is removed. Without any limit the subject is unlimited.
 Exit code: 0 when done, 1 when not, 2 when there was no answer or a limit is wrong.)";
 
 constexpr const char* remove_text =
-    R"(The configuration file's quota holds again.
+    R"(The configuration file's quota applies again.
 Exit code: 0 when done, 1 when none was set, 2 when there was no answer.)";
 
 constexpr const char* reset_text =
@@ -124,9 +125,13 @@ int print_dry_run(const QuotaFlags& flags, sluicegate::Client& client, DryRun ru
 // Only a walk through all subjects could report more. The ping fails where there is no server.
 int print_dry_run_of_all(const QuotaFlags& flags, sluicegate::Client& client) {
   client.ping();
-  std::puts(flags.json ? R"({"dry_run": true})"
-                       : "then, of every subject:\n  nothing used but what open reservations hold\n"
-                         "nothing was changed");
+  if (flags.json) {
+    std::puts(text::indented(text::Json{{"dry_run", true}}).c_str());
+  } else {
+    std::puts(
+        "then, of every subject:\n  usage is 0, except for open reservations\n"
+        "nothing was changed");
+  }
   return 0;
 }
 
@@ -153,7 +158,7 @@ int reset(const QuotaFlags& flags, sluicegate::Client& client) {
 
 }  // namespace
 
-void add_quota_command(CLI::App& app, std::function<int()>& run) {
+void add_quota_command(CLI::App& app, Run& run) {
   CLI::App* quota = app.add_subcommand("quota", quota_description);
   quota->require_subcommand(1);
   const auto flags = std::make_shared<QuotaFlags>();
@@ -208,7 +213,7 @@ void add_quota_command(CLI::App& app, std::function<int()>& run) {
 
   add_holders_command(*quota, run);
 
-  CLI::App* cleared = add("reset", "Forgets what was used.", reset_text, reset);
+  CLI::App* cleared = add("reset", "Resets a subject's usage to 0.", reset_text, reset);
   auto* name = add_name(cleared);
   cleared->add_flag("--all", flags->all, "of every subject")->excludes(name);
   add_dry_run(cleared);

@@ -29,8 +29,8 @@ std::string present_text(const sluicegate::SubjectState& subject) {
 }
 
 std::string future_text(const DryRun& run) {
-  if (run.change == QuotaChange::remove) return "  what the configuration file says\n";
-  if (run.change == QuotaChange::reset) return "  nothing used but what open reservations hold\n";
+  if (run.change == QuotaChange::remove) return "  the configuration file's quota\n";
+  if (run.change == QuotaChange::reset) return "  usage is 0, except for open reservations\n";
   if (run.quota.limits.empty()) return "  no limits\n";
   std::string text;
   for (const sluicegate::Limit& limit : run.quota.limits) text += "  " + limit_words(limit) + "\n";

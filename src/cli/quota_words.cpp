@@ -32,7 +32,7 @@ struct Unit {
 constexpr std::array<Unit, 5> units{
     {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
 
-// 60s: 60000; nothing for what is no time.
+// 60s: 60000; nothing for any other text.
 std::optional<uint64_t> milliseconds_in(std::string_view text) {
   constexpr uint64_t longest = uint64_t{366} * 86'400'000;
   for (const Unit& unit : units) {
@@ -44,14 +44,14 @@ std::optional<uint64_t> milliseconds_in(std::string_view text) {
 }
 
 void put_period(Json& json, std::string_view period, const std::string& limit) {
-  if (const auto milliseconds = milliseconds_in(period)) {
-    json["period_ms"] = *milliseconds;
+  if (const auto period_ms = milliseconds_in(period)) {
+    json["period_ms"] = *period_ms;
     return;
   }
   const size_t at = period.find('@');
   const std::string_view unit = period.substr(0, at);
   if (unit != "hour" && unit != "day" && unit != "week" && unit != "month") {
-    refuse(limit, "'" + std::string{period} + "' is no period");
+    refuse(limit, "'" + std::string{period} + "' is not a period");
   }
   json["kind"] = "calendar";
   json["period"] = unit;
@@ -66,7 +66,8 @@ std::string_view take(std::string_view& rest, char end) {
   return word;
 }
 
-Json limit_json(const std::string& limit) {
+// The words of a limit as the JSON that policy reads.
+Json json_of_words(const std::string& limit) {
   std::string_view rest = limit;
   Json json{{"name", take(rest, ':')}, {"metric", take(rest, ':')}};
   std::string_view most = take(rest, ':');
@@ -95,8 +96,25 @@ sluicegate::Limit client_limit(const api::Limit& from) {
           .count_cached = from.count_cached};
 }
 
-Json ceiling_json(Ceiling ceiling, uint64_t amount) {
-  return ceiling == Ceiling::number ? Json(amount) : Json(name(ceiling));
+api::Limit server_limit(const sluicegate::Limit& from) {
+  return {.name = from.name,
+          .metric = static_cast<api::Metric>(from.metric),
+          .kind = static_cast<api::LimitKind>(from.kind),
+          .ceiling = static_cast<api::Ceiling>(from.ceiling),
+          .amount = from.amount,
+          .period_ms = static_cast<int64_t>(from.period_ms),
+          .unit = static_cast<api::CalendarUnit>(from.unit),
+          .time_zone = from.time_zone,
+          .count_cached = from.count_cached};
+}
+
+api::Quota server_quota(const sluicegate::Quota& from) {
+  api::Quota quota{.limits = {},
+                   .refund_expired = from.refund_expired,
+                   .overtakers_max = from.overtakers_max,
+                   .profile = from.profile};
+  for (const sluicegate::Limit& limit : from.limits) quota.limits.push_back(server_limit(limit));
+  return quota;
 }
 
 void put_state(Json& json, const LimitState& state) {
@@ -106,28 +124,11 @@ void put_state(Json& json, const LimitState& state) {
   json["reset_ms"] = state.reset_ms;
 }
 
-Json limit_json(const sluicegate::Limit& limit) {
-  Json json{{"name", limit.name},
-            {"metric", name(limit.metric)},
-            {"amount", ceiling_json(limit.ceiling, limit.amount)}};
-  if (limit.kind == LimitKind::concurrency) return json;
-  if (limit.kind != LimitKind::calendar) json["period_ms"] = limit.period_ms;
-  json["kind"] = name(limit.kind);
-  if (limit.kind == LimitKind::calendar) {
-    json["period"] = name(limit.unit);
-    json["time_zone"] = limit.time_zone;
-  }
-  if (limit.count_cached) json["count_cached"] = true;
-  return json;
-}
-
 // In the longest unit that divides it.
-std::string period_text(uint64_t milliseconds) {
-  const auto fits = [milliseconds](const Unit& unit) {
-    return milliseconds % unit.milliseconds == 0;
-  };
-  const auto unit = std::find_if(units.rbegin(), units.rend(), fits);
-  return fmt::format("{}{}", milliseconds / unit->milliseconds, unit->name);
+std::string period_text(uint64_t period_ms) {
+  const auto fits = [period_ms](const Unit& unit) { return period_ms % unit.milliseconds == 0; };
+  const auto longest = std::find_if(units.rbegin(), units.rend(), fits);
+  return fmt::format("{}{}", period_ms / longest->milliseconds, longest->name);
 }
 
 std::string amount_text(Ceiling ceiling, uint64_t amount) {
@@ -138,8 +139,8 @@ std::string remaining_text(const LimitState& state) {
   return state.ceiling == Ceiling::unlimited ? "-" : std::to_string(state.remaining);
 }
 
-std::string set_example(const std::string& name) {
-  return fmt::format("sluicegate quota set {} --limit tpm:tokens:30000/60s", name);
+std::string set_example(const std::string& subject) {
+  return fmt::format("sluicegate quota set {} --limit tpm:tokens:30000/60s", subject);
 }
 
 using Row = std::array<std::string, 8>;
@@ -195,7 +196,7 @@ sluicegate::Quota quota_of_json(std::string_view text) {
 
 sluicegate::Quota quota_of_words(const std::vector<std::string>& limits) {
   Json json{{"limits", Json::array()}};
-  for (const std::string& limit : limits) json["limits"].push_back(limit_json(limit));
+  for (const std::string& limit : limits) json["limits"].push_back(json_of_words(limit));
   return quota_of_json(text::one_line(json));
 }
 
@@ -209,16 +210,12 @@ std::string limit_words(const sluicegate::Limit& limit) {
   return fmt::format("{}/{}@{}", words, name(limit.unit), printable(limit.time_zone));
 }
 
-std::string reservation_text(uint64_t reservation) {
-  return text::hex_id(reservation);
-}
-
 uint64_t parse_reservation(std::string_view text) {
   const auto reservation = text::parse_hex_id(text);
   if (!reservation) {
     throw std::invalid_argument("'" + std::string{text} +
-                                "' is no reservation: it is 16 hexadecimal digits, as reserve "
-                                "prints them");
+                                "' is not a reservation id: it is 16 hexadecimal digits, as "
+                                "reserve prints them");
   }
   return *reservation;
 }
@@ -228,28 +225,24 @@ bool has_no_quota(const sluicegate::SubjectState& subject) noexcept {
 }
 
 std::string no_quota_text(std::string_view subject) {
-  const std::string name = printable(subject);
+  const std::string shown = printable(subject);
   return fmt::format(
       "{} has no quota: nothing limits it, unless the server denies unknown subjects; to set one:\n"
       "  {}\n",
-      name, set_example(name));
+      shown, set_example(shown));
 }
 
 std::string no_limits_text(const std::vector<std::string>& subjects) {
   std::string text;
   for (const std::string& subject : subjects) {
-    const std::string name = printable(subject);
-    text += fmt::format("nothing limits {}; to limit it: {}\n", name, set_example(name));
+    const std::string shown = printable(subject);
+    text += fmt::format("nothing limits {}; to limit it: {}\n", shown, set_example(shown));
   }
   return text;
 }
 
 Json quota_json(const sluicegate::Quota& quota) {
-  Json json{{"limits", Json::array()}};
-  for (const sluicegate::Limit& limit : quota.limits) json["limits"].push_back(limit_json(limit));
-  json["expired"] = quota.refund_expired ? "refund" : "keep";
-  json["overtakers"] = quota.overtakers_max;
-  return json;
+  return policy::quota_json(server_quota(quota));
 }
 
 Json subject_json(const sluicegate::SubjectState& subject) {
@@ -257,7 +250,7 @@ Json subject_json(const sluicegate::SubjectState& subject) {
   if (!subject.quota.profile.empty()) json["profile"] = subject.quota.profile;
   json["limits"] = Json::array();
   for (const sluicegate::Limit& limit : subject.quota.limits) {
-    Json shown = limit_json(limit);
+    Json shown = policy::limit_json(server_limit(limit));
     const auto state =
         std::find_if(subject.limits.begin(), subject.limits.end(),
                      [&](const LimitState& each) { return each.name == limit.name; });
@@ -273,18 +266,17 @@ Json subject_json(const sluicegate::SubjectState& subject) {
 
 Json outcome_json(const sluicegate::QuotaOutcome& outcome) {
   Json json{{"code", name(outcome.code)}, {"title", reason(outcome.code)}};
-  if (outcome.reservation != 0) json["reservation"] = reservation_text(outcome.reservation);
+  if (outcome.reservation != 0) json["reservation"] = text::hex_id(outcome.reservation);
   if (outcome.admitted()) return json;
   json["retryable"] = may_retry(outcome.code);
-  const bool can_retry = may_retry(outcome.code) && outcome.retry_ms >= 0;
-  json["retry_after_ms"] = can_retry ? Json(outcome.retry_ms) : Json(nullptr);
+  const bool can_retry = may_retry(outcome.code) && outcome.retry_after_ms >= 0;
+  json["retry_after_ms"] = can_retry ? Json(outcome.retry_after_ms) : Json(nullptr);
   json["violated"] = Json::array();
   for (const LimitState& state : outcome.limits) {
-    const Json amount = ceiling_json(state.ceiling, state.amount);
+    const auto ceiling = static_cast<api::Ceiling>(state.ceiling);
     Json violated{{"name", state.name},
                   {"metric", name(state.metric)},
-                  {"amount", amount},
-                  {"limit", amount}};
+                  {"amount", policy::amount_json(ceiling, state.amount)}};
     put_state(violated, state);
     json["violated"].push_back(std::move(violated));
   }
@@ -293,7 +285,7 @@ Json outcome_json(const sluicegate::QuotaOutcome& outcome) {
 
 std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects) {
   std::vector<Row> rows{
-      {"SUBJECT", "LIMIT", "METRIC", "AMOUNT", "USED", "RESERVED", "LEFT", "RESET ms"}};
+      {"SUBJECT", "LIMIT", "METRIC", "AMOUNT", "USED", "RESERVED", "REMAINING", "RESET ms"}};
   for (const sluicegate::SubjectState& subject : subjects) {
     const std::string shown = printable(subject.name);
     for (const LimitState& state : subject.limits) rows.push_back(row_of(shown, state));
@@ -305,14 +297,14 @@ std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects)
 
 std::string denial_text(const sluicegate::QuotaOutcome& outcome) {
   std::string text = fmt::format("{}: {}", name(outcome.code), reason(outcome.code));
-  if (may_retry(outcome.code) && outcome.retry_ms > 0) {
-    text += fmt::format("; again in {} ms", outcome.retry_ms);
+  if (may_retry(outcome.code) && outcome.retry_after_ms > 0) {
+    text += fmt::format("; again in {} ms", outcome.retry_after_ms);
   }
   text += "\n";
   for (const LimitState& state : outcome.limits) {
-    text += fmt::format("  {}: {} of {} used, {} of it reserved, {} left\n", printable(state.name),
-                        state.used, amount_text(state.ceiling, state.amount), state.reserved,
-                        remaining_text(state));
+    text += fmt::format("  {}: {} of {} used, {} of it reserved, {} remaining\n",
+                        printable(state.name), state.used, amount_text(state.ceiling, state.amount),
+                        state.reserved, remaining_text(state));
   }
   return text;
 }

@@ -21,8 +21,7 @@ std::string limit_words(const sluicegate::Limit& limit);
 // As the body of a PUT has it: {"limits": [...]}.
 sluicegate::Quota quota_of_json(std::string_view text);
 
-// 16 hexadecimal digits.
-std::string reservation_text(uint64_t reservation);
+// From 16 hexadecimal digits.
 uint64_t parse_reservation(std::string_view text);
 
 // The subject has no quota, neither from run time nor from a file.
@@ -32,7 +31,7 @@ std::string no_quota_text(std::string_view subject);
 // A hint for subjects that were admitted without any limit; empty where there are none.
 std::string no_limits_text(const std::vector<std::string>& subjects);
 
-// The definition alone.
+// The definition alone, as a PUT takes it.
 text::Json quota_json(const sluicegate::Quota& quota);
 text::Json subject_json(const sluicegate::SubjectState& subject);
 text::Json outcome_json(const sluicegate::QuotaOutcome& outcome);

@@ -37,7 +37,7 @@ int release(const ReleaseFlags& flags) {
 
 }  // namespace
 
-void add_release_command(CLI::App& app, std::function<int()>& run) {
+void add_release_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("release", release_description);
   const auto flags = std::make_shared<ReleaseFlags>();
   command->add_option("KEY", flags->key, "the key")->type_name("")->required();

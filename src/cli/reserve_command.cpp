@@ -15,12 +15,14 @@
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
 #include "text/json.hpp"
+#include "text/number.hpp"
 
 namespace sluice::cli {
 namespace {
 
 constexpr const char* reserve_description =
-    R"(Reserves of a subject's quota what a call may need, and prints the reservation's id.
+    R"(Reserves the amounts that a call may need from its subjects' quotas, and prints the
+reservation's id.
 
   sluicegate reserve gpt-4o --input-tokens 900 --max-output-tokens 500
   sluicegate reserve '{acme}' '{acme}.gpt-4o' --wait --wait-limit-ms 2000
@@ -59,7 +61,7 @@ std::vector<std::string> unlimited_of(sluicegate::Client& client,
 void print_admitted(const sluicegate::QuotaOutcome& outcome,
                     const std::vector<std::string>& unlimited) {
   const bool has_id = outcome.reservation != 0;  // none where there is nothing to be settled
-  std::puts(has_id ? reservation_text(outcome.reservation).c_str() : "unlimited");
+  std::puts(has_id ? text::hex_id(outcome.reservation).c_str() : "unlimited");
   std::fputs(no_limits_text(unlimited).c_str(), stderr);
 }
 
@@ -90,7 +92,7 @@ int reserve(const ReserveFlags& flags) {
 
 }  // namespace
 
-void add_reserve_command(CLI::App& app, std::function<int()>& run) {
+void add_reserve_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("reserve", reserve_description);
   const auto flags = std::make_shared<ReserveFlags>();
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
@@ -98,11 +100,12 @@ void add_reserve_command(CLI::App& app, std::function<int()>& run) {
   };
   add("NAME", flags->names, "the subjects; 1 to 8", "")->required();
   add_native_server(*command, flags->server);
-  add("--requests", flags->options.requests, "how many", "N")->capture_default_str();
-  add("--input-tokens", flags->options.input_tokens, "how many", "N")->capture_default_str();
+  add("--requests", flags->options.requests, "requests to reserve", "N")->capture_default_str();
+  add("--input-tokens", flags->options.input_tokens, "input tokens to reserve", "N")
+      ->capture_default_str();
   add("--max-output-tokens", flags->max_output_tokens,
       "the most there may be; left out: the server's default", "N");
-  add("--cost", flags->options.cost, "in millionths of what is paid in", "N")
+  add("--cost", flags->options.cost, "cost in millionths of the currency unit", "N")
       ->capture_default_str();
   auto* wait =
       command->add_flag("--wait", flags->options.may_wait, "wait in the queue when denied");

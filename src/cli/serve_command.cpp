@@ -23,8 +23,8 @@ namespace {
 // How long to wait for the log to be flushed.
 constexpr std::chrono::milliseconds log_timeout{2'000};
 
-// How long to wait for a policy file that is being read.
-constexpr std::chrono::milliseconds reader_timeout{100};
+// How long to wait for a configuration file that is being read.
+constexpr std::chrono::milliseconds config_file_timeout{100};
 
 sigset_t set_of(std::initializer_list<int> numbers) {
   sigset_t signals;
@@ -48,7 +48,7 @@ bool has_terminal() {
 }
 
 // With `nohup`, SIGHUP is ignored from the start: closing the terminal does not end the server.
-bool ends_with_its_terminal() {
+bool terminal_hangup_stops_server() {
   struct sigaction action {};
   sigaction(SIGHUP, nullptr, &action);
   return action.sa_handler != SIG_IGN && has_terminal();
@@ -58,18 +58,19 @@ const char* name_of(int signal) {
   return signal == SIGTERM ? "SIGTERM" : signal == SIGINT ? "SIGINT" : "SIGHUP";
 }
 
-// The signal that ends the server. SIGHUP asks for the policy file to be read anew, unless it comes
-// because the terminal is gone.
-int wait_for_end(server::Server& server, const std::string& config_file, bool of_terminal) {
+// The signal that ends the server. SIGHUP asks for the configuration file to be read anew, unless
+// it comes because the terminal is gone.
+int wait_for_stop_signal(server::Server& server, const std::string& config_file,
+                         bool stops_on_hangup) {
   const sigset_t signals = set_of({SIGTERM, SIGINT, SIGHUP});
   while (true) {
     int signal = 0;
     sigwait(&signals, &signal);
-    if (signal != SIGHUP || (of_terminal && !has_terminal())) return signal;
+    if (signal != SIGHUP || (stops_on_hangup && !has_terminal())) return signal;
     if (server.reload()) {
-      log::info("SIGHUP: reading the policy file", {{"configFile", config_file}});
+      log::info("SIGHUP: reading the configuration file", {{"configFile", config_file}});
     } else {
-      log::warning("SIGHUP: there is no policy file to be read (--config-file)");
+      log::warning("SIGHUP: there is no configuration file to be read (--config-file)");
     }
   }
 }
@@ -86,13 +87,14 @@ void fill_standard_descriptors() {
 
 // Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
 void raise_descriptor_limit(const config::Config& config) {
-  constexpr rlim_t of_process = 32;  // the log, what the start tries out
+  constexpr rlim_t process_descriptors = 32;  // the log, and the probes of the start
   // Of each shard: 128 connections that are being refused or closed, two listeners, a ring or
   // epoll, an eventfd; and room for sockets on their way from one shard to another.
-  constexpr rlim_t of_shard = 160;
+  constexpr rlim_t shard_descriptors = 160;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t wanted = config.max_connections + of_process + of_shard * config.shards;
+  const rlim_t wanted =
+      config.max_connections + process_descriptors + shard_descriptors * config.shards;
   if (limit.rlim_cur >= wanted) return;
   const rlim_t soft = limit.rlim_cur;
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
@@ -116,7 +118,7 @@ void log_rules(const std::string& file, const server::StartReport& report) {
         "them)",
         {{"configFile", ""}});
   }
-  log::info("policy file",
+  log::info("configuration file",
             {{"configFile", file}, {"entries", rules.size()}, {"subjects", quotas.size()}});
   for (size_t i = 0; i < std::min(rules.size(), rules_logged_max); ++i) {
     log::info(" - " + policy::entry_text(rules[i]));
@@ -150,19 +152,21 @@ void log_started(const config::Config& config, const server::StartReport& report
                       {"nativePort", report.native_port}});
 }
 
-// Waits until everything is drained; a second signal ends the wait.
-bool drain(server::Server& server, uint32_t drain_ms) {
+enum class DrainEnd : uint8_t { drained, second_signal, timed_out };
+
+// Waits until everything is drained, a second signal comes, or the workers take too long.
+DrainEnd drain(server::Server& server, uint32_t drain_ms) {
   using std::chrono::milliseconds;
   const sigset_t signals = set_of({SIGTERM, SIGINT});
   server.drain();
   const auto deadline =
       std::chrono::steady_clock::now() + milliseconds(drain_ms) + milliseconds(2'000);
   while (!server.wait_drained(milliseconds(20))) {
-    const timespec at_once{};
-    if (sigtimedwait(&signals, nullptr, &at_once) > 0) return false;
-    if (std::chrono::steady_clock::now() > deadline) return false;
+    const timespec zero_timeout{};
+    if (sigtimedwait(&signals, nullptr, &zero_timeout) > 0) return DrainEnd::second_signal;
+    if (std::chrono::steady_clock::now() > deadline) return DrainEnd::timed_out;
   }
-  return true;
+  return DrainEnd::drained;
 }
 
 // Runs the server until it has shut down; throws if it cannot start.
@@ -174,7 +178,7 @@ int run(const config::Config& config) {
         config.instance_urls + ")");
   }
   fill_standard_descriptors();
-  const bool of_terminal = ends_with_its_terminal();
+  const bool stops_on_hangup = terminal_hangup_stops_server();
   block_signals();
   log::start({.format = config.log_format,
               .level = config.log_level,
@@ -187,17 +191,20 @@ int run(const config::Config& config) {
   server::Server server(config);
   log_started(config, server.start());
 
-  const int signal = wait_for_end(server, config.config_file, of_terminal);
+  const int signal = wait_for_stop_signal(server, config.config_file, stops_on_hangup);
   log::info("draining", {{"signal", name_of(signal)}, {"drainMillis", config.drain_ms}});
-  if (!drain(server, config.drain_ms)) {
-    log::warning("ended without draining");
+  const DrainEnd end = drain(server, config.drain_ms);
+  if (end != DrainEnd::drained) {
+    log::warning(end == DrainEnd::second_signal
+                     ? "stopped before draining ended: second signal"
+                     : "stopped before draining ended: the workers did not stop in time");
     log::stop(log_timeout);
     std::_Exit(EXIT_FAILURE);  // without waiting for the workers
   }
-  log::info("stopped", {{"connectionsCutOff", server.cut_off_count()}});
-  if (!server.wait_unread(reader_timeout)) {
+  log::info("stopped", {{"connectionsForceClosed", server.force_closed_count()}});
+  if (!server.wait_policy_reader(config_file_timeout)) {
     log::stop(log_timeout);
-    std::_Exit(EXIT_SUCCESS);  // a large policy file is still being read; nobody needs it now
+    std::_Exit(EXIT_SUCCESS);  // a large file is still being read; nobody needs it now
   }
   return EXIT_SUCCESS;
 }

@@ -7,7 +7,8 @@
 
 namespace sluice::cli {
 
-// The exit code: 0 after draining, 1 when a second signal cut that short.
+// The exit code: 0 after draining; 1 when a second signal ended it early, or the workers did not
+// stop in time.
 int serve(const config::Config& config);
 
 }  // namespace sluice::cli

@@ -17,8 +17,8 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* settle_description =
-    R"(Reports what a reserved call used, in place of what was reserved. An amount that is not given
-stays as it was reserved.
+    R"(Replaces a reservation's charge by the amounts that the call used. An amount that is not
+given stays as it was reserved.
 
   sluicegate settle 00a1b2c3d4e5f607 --input-tokens 880 --output-tokens 312
   sluicegate settle 00a1b2c3d4e5f607 --cancel
@@ -54,7 +54,7 @@ int settle(const SettleFlags& flags) {
 
 }  // namespace
 
-void add_settle_command(CLI::App& app, std::function<int()>& run) {
+void add_settle_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("settle", settle_description);
   const auto flags = std::make_shared<SettleFlags>();
   auto* cancel = command->add_flag("--cancel", flags->cancel, "refund all of it instead");
@@ -71,7 +71,7 @@ void add_settle_command(CLI::App& app, std::function<int()>& run) {
       "the part of the input that was cached")
       ->needs(input);
   add("--output-tokens", flags->used.output_tokens, "how many were used");
-  add("--cost", flags->used.cost, "in millionths of what is paid in");
+  add("--cost", flags->used.cost, "cost in millionths of the currency unit");
   command
       ->add_flag("--keep-requests", flags->keep_requests,
                  "with --cancel: the requests were made all the same")

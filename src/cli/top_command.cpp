@@ -25,9 +25,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* top_description =
-    R"(Shows live what a running server decides per second, shard by shard, and the keys that it is
-asked for most. It asks the REST port (GET /top); docs/rest.md describes how exact the
-figures are.
+    R"(Shows a running server live: the decisions per second of each shard, and the busiest keys.
+It asks the REST port (GET /top); docs/rest.md describes how exact the figures are.
 
   sluicegate top
   sluicegate top rates.internal:8080 --keys 50
@@ -42,7 +41,7 @@ start.
 
 struct TopFlags {
   std::string address = "127.0.0.1:8080";
-  uint32_t keys = limits::top_keys;
+  uint32_t keys = limits::top_keys_default;
   uint32_t interval_ms = 1'000;
   uint32_t timeout_ms = 5'000;
   bool once = false;
@@ -141,7 +140,7 @@ int top(const TopFlags& flags) {
 
 }  // namespace
 
-void add_top_command(CLI::App& app, std::function<int()>& run) {
+void add_top_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("top", top_description);
   const auto flags = std::make_shared<TopFlags>();
   command->add_option("ADDRESS", flags->address, "the server's REST port, as HOST:PORT")

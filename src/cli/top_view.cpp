@@ -94,8 +94,8 @@ std::vector<Line> head_lines(const TopView& view) {
       fmt::format("sluicegate {} at {}", printable(view.traffic.version), printable(view.address));
   if (view.fault.empty()) return {{title, Line::Style::title}, {""}};
   return {{title, Line::Style::title},
-          {fmt::format("NO ANSWER since {} s, what is below is old: {}", view.fault_age.count(),
-                       view.fault),
+          {fmt::format("NO ANSWER since {} s, the figures below are old: {}",
+                       view.fault_age.count(), view.fault),
            Line::Style::warning}};
 }
 
@@ -152,7 +152,7 @@ Traffic read_top(std::string_view body) {
     for (const Json& key : json.at("keys")) traffic.keys.push_back(key_of(key));
     return traffic;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(std::string{"the body is no answer to GET /top: "} + error.what());
+    throw std::runtime_error(std::string{"the body is not an answer to GET /top: "} + error.what());
   }
 }
 

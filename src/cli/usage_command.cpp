@@ -65,7 +65,7 @@ int usage(const UsageFlags& flags) {
 
 }  // namespace
 
-void add_usage_command(CLI::App& app, std::function<int()>& run) {
+void add_usage_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("usage", usage_description);
   const auto flags = std::make_shared<UsageFlags>();
   command->add_option("NAME", flags->names, "the subjects; none: all")->type_name("");

@@ -10,15 +10,10 @@
 #include <cstdint>
 #include <string>
 
+#include "base/io_backend.hpp"
 #include "log/level.hpp"
 
 namespace sluice::config {
-
-enum class IoBackend : uint8_t {
-  automatic,  // io_uring where the kernel allows it, epoll otherwise
-  uring,
-  epoll,
-};
 
 // The folder that the profiles of quotas are installed to.
 std::string installed_profiles();
@@ -43,8 +38,8 @@ struct Config {
   // How to run.
   uint32_t shards = 1;   // one worker each; the flag's default: usable CPUs (cpus.hpp)
   bool pin = true;       // worker i stays on the i-th usable CPU
-  uint32_t spin_us = 0;  // an idle worker looks for work that long before it sleeps
-  IoBackend io = IoBackend::automatic;
+  uint32_t spin_us = 0;  // how long an idle worker polls before it sleeps
+  base::IoBackend io = base::IoBackend::automatic;
   std::string server_type;    // gocc's choice of an HTTP library: accepted, without effect
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
 

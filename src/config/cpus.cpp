@@ -55,7 +55,7 @@ Quota quota_v1(const std::string& folder) {
                     parse_number(read_text(folder + "/cpu.cfs_period_us")));
 }
 
-// Looks into the group's folder and all above it, the mount itself included. In a container the
+// Reads the group's folder and all above it, the mount itself included. In a container the
 // upper part of `group` may not be mounted, or all of it: then only the mount has files.
 Quota tightest(const std::string& mount, std::string_view group,
                Quota (*quota_of)(const std::string&)) {

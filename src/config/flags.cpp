@@ -58,7 +58,7 @@ struct Bounds {
   int64_t max;
 };
 
-constexpr Bounds shards_bounds = {1, 256};
+constexpr Bounds shards_bounds = {1, limits::shards_max};
 constexpr uint32_t spin_us_to_spare = 50;  // about as long as going to sleep and waking up takes
 
 // The names of a flag, for its callback.
@@ -102,10 +102,10 @@ std::string as_given(const FlagName&, const std::string& text) {
   return text;
 }
 
-IoBackend read_backend(const FlagName& flag, const std::string& text) {
-  if (text == "auto") return IoBackend::automatic;
-  if (text == "uring") return IoBackend::uring;
-  if (text == "epoll") return IoBackend::epoll;
+base::IoBackend read_backend(const FlagName& flag, const std::string& text) {
+  if (text == "auto") return base::IoBackend::automatic;
+  if (text == "uring") return base::IoBackend::uring;
+  if (text == "epoll") return base::IoBackend::epoll;
   throw invalid_value(flag, "value must be one of [auto uring epoll]");
 }
 
@@ -159,33 +159,33 @@ class Group {
   // With a default that depends on the machine.
   template <typename Integer>
   void number(const std::string& names, Integer& value, Bounds bounds, const std::string& text,
-              const std::string& standard) {
+              const std::string& default_text) {
     const std::string range = std::to_string(bounds.min) + " to " + std::to_string(bounds.max);
-    word(names, number_type, value, text, range + ", " + standard,
+    word(names, number_type, value, text, range + ", " + default_text,
          [bounds](const FlagName& flag, const std::string& given) {
            return static_cast<Integer>(bounded_value(flag, given, bounds));
          });
   }
 
   void toggle(const std::string& names, bool& value, const std::string& text) {
-    const std::string standard = value ? "default true" : "default false";
-    describe(*app_.add_flag(names, value), text, standard);
+    const std::string default_text = value ? "default true" : "default false";
+    describe(*app_.add_flag(names, value), text, default_text);
   }
 
   // `read` turns the flag's text into its value, or throws a UsageError.
   template <typename Value, typename Read>
   void word(const std::string& names, const char* type, Value& value, const std::string& text,
-            const std::string& standard, Read read) {
+            const std::string& default_text, Read read) {
     const FlagName flag = name_of(names);
     CLI::Option* option = app_.add_option_function<std::string>(
         names, [flag, &value, read](const std::string& given) { value = read(flag, given); });
-    describe(*option->type_name(type), text, standard);
+    describe(*option->type_name(type), text, default_text);
   }
 
  private:
-  void describe(CLI::Option& option, const std::string& text, const std::string& standard) {
+  void describe(CLI::Option& option, const std::string& text, const std::string& default_text) {
     option.group(name_)->take_last();
-    option.description(text + "\n[" + standard + "; env " +
+    option.description(text + "\n[" + default_text + "; env " +
                        environment_name(option.get_lnames().front()) + "]");
   }
 
@@ -199,10 +199,11 @@ void add_key_flags(CLI::App& app, Config& config) {
                "permits per key and window");
   group.number("--max-requests-in-queue", config.max_requests_in_queue, {0, limits::queue_max},
                "requests that may wait in a key's queue; 0: none");
-  group.number("-w,--window-millis", config.window_ms, {limits::window_ms_min, 3'600'000},
+  group.number("-w,--window-millis", config.window_ms,
+               {limits::window_ms_min, limits::default_window_ms_max},
                "length of a window, in milliseconds");
   group.number("--max-wait-millis", config.max_wait_ms, {0, limits::wait_ms_max},
-               "a longer wait ends as denied; 0: no limit");
+               "longest wait; a longer one is denied; 0: no limit");
   group.toggle("-r,--requests-can-set-rate", config.requests_can_set_rate,
                "requests may bring their own maxRequests");
   group.toggle("--requests-can-mod-queue", config.requests_can_mod_queue,
@@ -212,7 +213,7 @@ void add_key_flags(CLI::App& app, Config& config) {
              "check-config checks it.\nChanges are followed; SIGHUP has it read at once",
              "default none", as_given);
   group.word("--profiles", "DIR", config.profiles,
-             "where the profiles lie that the file names\nfor its quotas",
+             "folder of the profiles that the configuration file names",
              "default " + config.profiles, as_given);
 }
 
@@ -227,14 +228,14 @@ void add_listen_flags(CLI::App& app, Config& config) {
 
 void add_run_flags(CLI::App& app, Config& config) {
   Group group(app, run_group);
-  group.number("--shards", config.shards, shards_bounds, "CPU cores to run on, a worker each",
+  group.number("--shards", config.shards, shards_bounds, "shards, each with a worker thread",
                "default: usable CPUs");
   group.toggle("--pin", config.pin,
                "shard i stays on the i-th usable CPU; off by itself\n"
                "where CPUs are fewer than shards, or under a CPU quota");
   group.number("--spin-us", config.spin_us, {0, 1'000},
-               "microseconds that an idle shard looks for work\n"
-               "before it sleeps; CPUs to spare: more than shards",
+               "microseconds that an idle shard polls before it sleeps;\n"
+               "CPUs to spare: more than shards",
                "default: 0, or 50 with CPUs to spare");
   group.word("--io", "NAME", config.io,
              "auto, uring or epoll; auto takes io_uring\nwhere the kernel allows it",
@@ -263,14 +264,14 @@ void add_log_flags(CLI::App& app, Config& config) {
 
 void add_bound_flags(CLI::App& app, Config& config) {
   Group group(app, bounds_group);
-  group.number("--max-keys", config.max_keys, {1, 1'000'000'000}, "keys that are remembered");
+  group.number("--max-keys", config.max_keys, {1, 1'000'000'000}, "most keys in memory");
   group.number("--max-key-bytes", config.max_key_bytes, {1, limits::key_bytes_max},
                "length of a key");
   group.number("--max-handles", config.max_handles, {1, 1'000'000'000},
                "keys that native clients name by number");
   group.number("--max-subjects", config.max_subjects, {1, 100'000'000},
                "subjects of quotas that are remembered");
-  group.number("--max-reservations", config.max_reservations, {1, 8'000'000},
+  group.number("--max-reservations", config.max_reservations, {1, limits::reservations_max},
                "reservations that are open");
   group.number("--max-waiters", config.max_waiters, {1, 100'000'000}, "requests that wait");
   group.number("--max-connections", config.max_connections, {1, 1'000'000},

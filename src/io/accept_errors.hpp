@@ -18,7 +18,7 @@ namespace sluice::io {
 inline constexpr int64_t accept_pause_ns = 100 * base::ns_per_ms;
 
 // The one connection failed, or nothing did: the next one may be accepted at once.
-inline bool accept_failure_passes(int32_t failure) noexcept {
+inline bool is_transient_accept_failure(int32_t failure) noexcept {
   switch (-failure) {
     case EMFILE:
     case ENFILE:

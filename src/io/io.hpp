@@ -20,10 +20,12 @@
 
 namespace sluice::io {
 
+inline constexpr uint32_t generation_mask = 0xFF'FFFF;
+
 // A socket's slot, and how often the slot was used before: a late completion matches no new socket.
 struct SocketId {
   uint32_t index = 0;
-  uint32_t generation = 0;  // 24 bits
+  uint32_t generation = 0;  // within generation_mask
   bool operator==(const SocketId&) const = default;
 };
 

@@ -123,7 +123,8 @@ void bind_and_listen(const FileDescriptor& fd, const Address& address,
   // With SO_REUSEADDR two sockets may be bound; but only one of them can listen().
   const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::bind(fd.get(), raw, address.size) != 0 || ::listen(fd.get(), backlog) != 0) {
-    fail(errno, describe(errno, options));
+    const int error = errno;
+    fail(error, describe(error, options));
   }
 }
 

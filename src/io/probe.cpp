@@ -20,6 +20,9 @@
 #include "io/wake_signal.hpp"
 
 namespace sluice::io {
+
+using base::IoBackend;
+
 namespace {
 
 constexpr uint64_t receive_tag = 1;
@@ -84,8 +87,8 @@ void submit_probes(Ring& ring, int socket, int event, uint64_t& wake_count) {
 // One multishot receive through the buffer ring, compared byte by byte, and one wake-up.
 void try_uring() {
   std::array<int, 2> pair{};
-  check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0, errno,
-        "socketpair");
+  const int paired = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data());
+  check(paired == 0, errno, "socketpair");
   const FileDescriptor ours(pair[0]);
   const FileDescriptor theirs(pair[1]);
   uint64_t wake_count = 0;
@@ -93,9 +96,8 @@ void try_uring() {
   Ring ring(8, 16);
   BufferRing buffers(ring.raw(), 2, 64);
   submit_probes(ring, ours.get(), signal.fd(), wake_count);
-  check(::write(theirs.get(), greeting.data(), greeting.size()) ==
-            static_cast<ssize_t>(greeting.size()),
-        errno, "write");
+  const ssize_t written = ::write(theirs.get(), greeting.data(), greeting.size());
+  check(written == static_cast<ssize_t>(greeting.size()), errno, "write");
   signal.raise();
 
   bool received = false;
@@ -133,17 +135,17 @@ std::string probe_uring() {
   }
 }
 
-Choice choose_backend(Backend wanted) {
-  if (wanted == Backend::epoll) return {.backend = Backend::epoll};
+Choice choose_backend(IoBackend wanted) {
+  if (wanted == IoBackend::epoll) return {.backend = IoBackend::epoll};
   std::string why_not = probe_uring();
-  if (why_not.empty()) return {.backend = Backend::uring};
-  if (wanted == Backend::uring) throw std::runtime_error(why_not);
-  return {.backend = Backend::epoll, .warning = why_not + "; going on with epoll"};
+  if (why_not.empty()) return {.backend = IoBackend::uring};
+  if (wanted == IoBackend::uring) throw std::runtime_error(why_not);
+  return {.backend = IoBackend::epoll, .warning = why_not + "; going on with epoll"};
 }
 
-std::unique_ptr<Io> make_io(Backend backend, Options options) {
-  ASSERT(backend != Backend::auto_);
-  if (backend == Backend::epoll) return std::make_unique<EpollIo>(std::move(options));
+std::unique_ptr<Io> make_io(IoBackend backend, Options options) {
+  ASSERT(backend != IoBackend::automatic);
+  if (backend == IoBackend::epoll) return std::make_unique<EpollIo>(std::move(options));
   try {
     return std::make_unique<UringIo>(std::move(options));
   } catch (const std::system_error& error) {

@@ -4,31 +4,29 @@
 //         (of make_io(uring): that line).
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "base/io_backend.hpp"
 #include "io/io.hpp"
 #include "io/options.hpp"
 
 namespace sluice::io {
-
-enum class Backend : uint8_t { auto_, uring, epoll };
 
 // Sets up a small ring, receives bytes through a buffer ring and wakes itself. Empty: all of it
 // worked. Otherwise why not, and what to do.
 std::string probe_uring();
 
 struct Choice {
-  Backend backend = Backend::epoll;  // uring or epoll
-  std::string warning;               // one line for the log when auto fell back; else empty
+  base::IoBackend backend = base::IoBackend::epoll;  // uring or epoll
+  std::string warning;  // one line for the log when `automatic` fell back; else empty
 };
 
 // Decides for the whole process, before workers start. Throws where `uring` was asked for and
 // does not work.
-Choice choose_backend(Backend wanted);
+Choice choose_backend(base::IoBackend wanted);
 
 // `backend` as chosen. Call it on the thread that polls.
-std::unique_ptr<Io> make_io(Backend backend, Options options);
+std::unique_ptr<Io> make_io(base::IoBackend backend, Options options);
 
 }  // namespace sluice::io

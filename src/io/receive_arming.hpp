@@ -46,7 +46,7 @@ class ReceiveArming {
     if (more) return ReceiveAction::none;
     in_flight_ = false;
     cancelling_ = false;
-    if (result == 0 || (result < 0 && !is_passing(result))) {
+    if (result == 0 || (result < 0 && !is_transient(result))) {
       ended_ = true;
       wanted_ = false;
     }
@@ -71,7 +71,7 @@ class ReceiveArming {
 
  private:
   // Results that end the receive, but not the stream.
-  static bool is_passing(int32_t result) noexcept {
+  static bool is_transient(int32_t result) noexcept {
     return result == -ENOBUFS || result == -ECANCELED || result == -EINTR || result == -EAGAIN;
   }
 

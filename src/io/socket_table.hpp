@@ -23,8 +23,6 @@
 
 namespace sluice::io {
 
-inline constexpr uint32_t generation_mask = 0xFF'FFFF;
-
 // The base of the back ends' slots.
 struct SocketSlot {
   int fd = -1;

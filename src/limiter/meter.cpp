@@ -87,7 +87,7 @@ void Meter::close_bucket(uint64_t amount, uint64_t refund, const Charge& charge,
 void Meter::leak(const Moment& now) noexcept {
   const auto elapsed = static_cast<uint64_t>(now.ns - time(leaked_at));
   set_time(leaked_at, now.ns);
-  if (level() > 0) set_level(level_at, less(level(), Wide{elapsed} * shape_.amount));
+  if (level() > 0) set_level(level_at, saturating_subtract(level(), Wide{elapsed} * shape_.amount));
 }
 
 // Moves the ring's level to the beginning of the ring that ends with this sub-window.
@@ -96,15 +96,15 @@ void Meter::move_ring_level(int64_t newest) noexcept {
   const int64_t charged_end = std::min(begin, ring().newest() + 1);
   Wide level = level_of(ring_level_at);
   for (int64_t sub_window = ring().oldest(); sub_window < charged_end; ++sub_window) {
-    level =
-        less(level, leaks_in(sub_window, shape_.width_ns)) + scaled(ring().place(sub_window).used);
+    level = saturating_subtract(level, leak_of(sub_window, shape_.width_ns)) +
+            scaled(ring().place(sub_window).used);
   }
   const int64_t idle_ns = (begin - charged_end) * shape_.width_ns;
-  set_level(ring_level_at, less(level, leaks_in(charged_end, idle_ns)));
+  set_level(ring_level_at, saturating_subtract(level, leak_of(charged_end, idle_ns)));
 }
 
 // How much leaks at most in `ns` of a sub-window, or of those from it on.
-Meter::Wide Meter::leaks_in(int64_t sub_window, int64_t ns) const noexcept {
+Meter::Wide Meter::leak_of(int64_t sub_window, int64_t ns) const noexcept {
   uint64_t amount = shape_.amount;
   if (sub_window == time(changed_at)) amount = words_[changing_amount_at];
   if (sub_window < time(changed_at)) amount = words_[slow_amount_at];
@@ -117,10 +117,11 @@ Meter::Wide Meter::level_of_ring(bool all_refunded, const Moment& now) const noe
   const int64_t newest = ring().newest();
   Wide level = level_of(ring_level_at);
   for (int64_t sub_window = ring().oldest(); sub_window <= newest; ++sub_window) {
-    const RingMeter::Place& at = ring().place(sub_window);
+    const RingMeter::SubWindow& at = ring().place(sub_window);
     const bool is_over = sub_window < newest;
     const int64_t ns = is_over ? shape_.width_ns : now.ns - newest * shape_.width_ns;
-    level = less(level, leaks_in(sub_window, ns)) + scaled(at.used - (all_refunded ? at.open : 0));
+    level = saturating_subtract(level, leak_of(sub_window, ns)) +
+            scaled(at.used - (all_refunded ? at.open : 0));
   }
   return level;
 }
@@ -137,7 +138,7 @@ void Meter::set_level(int word, Wide level) noexcept {
 
 // Returns how much it added: the level stops at amount_max, and the ring's sum at its word's end.
 uint64_t Meter::fill_bucket(uint64_t amount) noexcept {
-  const Wide room = less(scaled(limits::amount_max), level());
+  const Wide room = saturating_subtract(scaled(limits::amount_max), level());
   if (scaled(amount) > room) amount = static_cast<uint64_t>(room / scaled(1));
   amount = std::min(amount, UINT64_MAX - words_[used_at]);
   set_level(level_at, level() + scaled(amount));
@@ -168,7 +169,7 @@ void Meter::reset(const Moment& now) noexcept {
   lower_level(now);
 }
 
-int64_t Meter::leaks_in_ns(Wide level) const noexcept {
+int64_t Meter::ns_to_leak(Wide level) const noexcept {
   if (level == 0) return 0;
   if (shape_.amount == 0) return base::never_ns / 2;
   const Wide ns = level / shape_.amount;
@@ -190,7 +191,7 @@ int64_t Meter::fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now)
     const Wide wanted = there + scaled(amount);
     const Wide room = scaled(shape_.amount);
     if (wanted <= room) return now.ns;
-    return shape_.amount == 0 ? base::never_ns : now.ns + leaks_in_ns(wanted - room - 1) + 1;
+    return shape_.amount == 0 ? base::never_ns : now.ns + ns_to_leak(wanted - room - 1) + 1;
   }
   const uint64_t there = words_[used_at] - (all_refunded ? words_[open_at] : 0);
   if (there <= shape_.amount - amount) return now.ns;
@@ -199,7 +200,7 @@ int64_t Meter::fits_at_ns(uint64_t amount, bool all_refunded, const Moment& now)
 
 int64_t Meter::empty_at_ns(const Moment& now) const noexcept {
   if (used() == 0) return now.ns;
-  if (is_bucket()) return now.ns + leaks_in_ns(level());
+  if (is_bucket()) return now.ns + ns_to_leak(level());
   if (is_ring()) return ring().empty_at_ns(now);
   return end_ns(now);
 }

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/prefetch.hpp"
 #include "base/time.hpp"
 #include "limiter/meter_shape.hpp"
 #include "limiter/ring_meter.hpp"
@@ -43,8 +44,7 @@ class Meter {
   void take_over(const MeterShape& before, const Words& words, const Moment& now) noexcept;
 
   // Fetches what close() will touch besides the first words.
-  // Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
-  [[gnu::always_inline]] void prefetch(int64_t charged_ns, const Moment& now) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(int64_t charged_ns, const Moment& now) const noexcept {
     if (is_ring()) ring().prefetch(charged_ns, now);
   }
 
@@ -92,7 +92,9 @@ class Meter {
     gcra_words
   };
 
-  static Wide less(Wide level, Wide leaked) noexcept { return level > leaked ? level - leaked : 0; }
+  static Wide saturating_subtract(Wide level, Wide leaked) noexcept {
+    return level > leaked ? level - leaked : 0;
+  }
   bool is_ring() const noexcept { return shape_.ring_mask != 0; }
   bool is_gcra() const noexcept { return shape_.kind == api::LimitKind::gcra; }
   // Whether its level decides. With a word in place of the number, the usage of a period does.
@@ -100,7 +102,7 @@ class Meter {
   RingMeter ring() const noexcept { return {shape_, words_, ring_}; }
   // A copy for calls that are not inlined: a meter stays in registers if its address is never
   // taken.
-  Meter apart() const noexcept { return *this; }
+  Meter copy() const noexcept { return *this; }
   int64_t time(int word) const noexcept { return static_cast<int64_t>(words_[word]); }
   void set_time(int word, int64_t value) noexcept { words_[word] = static_cast<uint64_t>(value); }
   void forget(uint64_t order) noexcept;
@@ -118,11 +120,11 @@ class Meter {
   void set_level(int word, Wide level) noexcept;
   void lower_level(const Moment& now) noexcept;
   Wide level_of_ring(bool all_refunded, const Moment& now) const noexcept;
-  Wide leaks_in(int64_t sub_window, int64_t ns) const noexcept;
+  Wide leak_of(int64_t sub_window, int64_t ns) const noexcept;
   Wide scaled(uint64_t amount) const noexcept {
     return Wide{amount} * static_cast<uint64_t>(shape_.period_ns);
   }
-  int64_t leaks_in_ns(Wide level) const noexcept;
+  int64_t ns_to_leak(Wide level) const noexcept;
   int64_t end_ns(const Moment& now) const noexcept;
 
   const MeterShape& shape_;
@@ -141,13 +143,13 @@ inline void Meter::roll(const Moment& now) noexcept {
       return ring().roll(now);
     case api::LimitKind::fixed:
     case api::LimitKind::anchored_day:
-      if (words_[end_at] != 0 && now.ns >= time(end_at)) apart().roll_window(now);
+      if (words_[end_at] != 0 && now.ns >= time(end_at)) copy().roll_window(now);
       return;
     case api::LimitKind::calendar:
-      if (now.wall_ns >= time(end_at)) apart().roll_calendar(now);
+      if (now.wall_ns >= time(end_at)) copy().roll_calendar(now);
       return;
     case api::LimitKind::gcra:
-      return apart().roll_bucket(now);
+      return copy().roll_bucket(now);
   }
 }
 
@@ -161,7 +163,7 @@ inline bool Meter::fits(uint64_t amount) const noexcept {
 inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noexcept {
   if (shape_.kind == api::LimitKind::concurrency) return;
   if (is_gcra()) {
-    amount = apart().fill_bucket(amount);
+    amount = copy().fill_bucket(amount);
   } else {
     amount = std::min(amount, limits::amount_max - words_[used_at]);
   }
@@ -175,7 +177,7 @@ inline void Meter::charge(uint64_t amount, bool is_open, const Moment& now) noex
 inline void Meter::close(uint64_t amount, uint64_t refund, const Charge& charge,
                          const Moment& now) noexcept {
   if (shape_.kind == api::LimitKind::concurrency) return;
-  if (is_gcra()) return apart().close_bucket(amount, refund, charge, now);
+  if (is_gcra()) return copy().close_bucket(amount, refund, charge, now);
   if (is_ring()) {
     ring().close(amount, refund, charge, now);
     return;

@@ -9,8 +9,6 @@ namespace {
 
 using api::LimitKind;
 
-constexpr int64_t day_ns = 24LL * 3600 * base::ns_per_s;
-
 uint32_t ring_places(LimitKind kind) noexcept {
   if (kind == LimitKind::sliding || kind == LimitKind::gcra) return sliding_places;
   return kind == LimitKind::rolling_day ? rolling_day_places : 0;
@@ -18,7 +16,7 @@ uint32_t ring_places(LimitKind kind) noexcept {
 
 int64_t period_ns(const api::Limit& limit) noexcept {
   const bool is_day = limit.kind == LimitKind::anchored_day || limit.kind == LimitKind::rolling_day;
-  return is_day ? day_ns : limit.period_ms * base::ns_per_ms;
+  return is_day ? base::ns_per_day : limit.period_ms * base::ns_per_ms;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ void RingMeter::forget_until(const Moment& now) noexcept {
   // Clears the places that are needed again, or would have been in between.
   const int64_t first = std::max(newest() + 1, now_newest - shape_.ring_mask);
   for (int64_t sub_window = first; sub_window <= now_newest; ++sub_window) {
-    Place& forgotten = *older_place(sub_window);
+    SubWindow& forgotten = *older_place(sub_window);
     words_[used_at] -= forgotten.used;
     words_[open_at] -= forgotten.open;
     forgotten = {};
@@ -30,7 +30,7 @@ int64_t RingMeter::fits_at_ns(uint64_t amount, bool all_refunded) const noexcept
   const int64_t places = int64_t{shape_.ring_mask} + 1;
   uint64_t there = used() - (all_refunded ? open() : 0);
   for (int64_t sub_window = oldest(); sub_window <= newest(); ++sub_window) {
-    const Place& at = place(sub_window);
+    const SubWindow& at = place(sub_window);
     there -= at.used - (all_refunded ? at.open : 0);
     if (there <= shape_.amount - amount) return (sub_window + places) * shape_.width_ns;
   }
@@ -49,7 +49,7 @@ void RingMeter::check() const noexcept {
   uint64_t used_there = 0;
   uint64_t open_there = 0;
   for (int64_t sub_window = oldest(); sub_window <= newest(); ++sub_window) {
-    const Place& at = place(sub_window);
+    const SubWindow& at = place(sub_window);
     ASSERT(at.open <= at.used);
     used_there += at.used;
     open_there += at.open;

@@ -9,19 +9,19 @@
 // Errors: none. The caller ensures that the sum does not wrap around: the amount fits, or is cut.
 // Lives:  pure; the words belong to the subject. The functions that every reservation calls are
 //         inlined and call nothing with `this`, so that a meter stays in registers.
-// Source: ring of sub-windows: the running sum is that of the places.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "base/prefetch.hpp"
 #include "limiter/meter_shape.hpp"
 
 namespace sluice::limiter {
 
 class RingMeter {
  public:
-  struct Place {
+  struct SubWindow {
     uint64_t used;
     uint64_t open;
   };
@@ -72,7 +72,7 @@ class RingMeter {
   uint64_t close(uint64_t amount, uint64_t refund, const Charge& charge,
                  const Moment& /*now*/) noexcept {
     if (charge.order < words_[since_at]) return 0;
-    Place* at = newest_place();
+    SubWindow* at = newest_place();
     if (charge.ns < newest() * shape_.width_ns) {
       const int64_t sub_window = charge.ns / shape_.width_ns;
       if (sub_window < oldest()) return 0;
@@ -103,21 +103,23 @@ class RingMeter {
   // Sub-windows, counted from the clock's beginning.
   int64_t newest() const noexcept { return static_cast<int64_t>(words_[newest_at]); }
   int64_t oldest() const noexcept { return newest() - shape_.ring_mask; }
-  Place& place(int64_t sub_window) const noexcept {
+  SubWindow& place(int64_t sub_window) const noexcept {
     return *(sub_window == newest() ? newest_place() : older_place(sub_window));
   }
 
   // Fetches what close() will touch for a charge of that time, unless that is in the newest
-  // sub-window. Inlined always: to g++ 12 a function that only fetches ahead is one without effect.
-  [[gnu::always_inline]] void prefetch(int64_t charged_ns, const Moment& now) const noexcept {
+  // sub-window.
+  SLUICE_PREFETCH_FUNCTION void prefetch(int64_t charged_ns, const Moment& now) const noexcept {
     const int64_t sub_window = charged_ns / shape_.width_ns;
     if (now.ns >= (sub_window + 1) * shape_.width_ns) __builtin_prefetch(older_place(sub_window));
   }
 
  private:
-  Place* newest_place() const noexcept { return reinterpret_cast<Place*>(words_ + newest_used_at); }
-  Place* older_place(int64_t sub_window) const noexcept {
-    return reinterpret_cast<Place*>(ring_) + (sub_window & shape_.ring_mask);
+  SubWindow* newest_place() const noexcept {
+    return reinterpret_cast<SubWindow*>(words_ + newest_used_at);
+  }
+  SubWindow* older_place(int64_t sub_window) const noexcept {
+    return reinterpret_cast<SubWindow*>(ring_) + (sub_window & shape_.ring_mask);
   }
   void forget_until(const Moment& now) noexcept;
 

@@ -1,9 +1,9 @@
 // What a key's limit has to be able to do: the arithmetic that the key store (src/shard) is written
 // against. FixedWindow is the one that is shipped; another one needs no change there.
 // Flow:   starting_at() for a new key; then roll(now) before everything that reads or changes it,
-//         as nothing runs while nobody asks.
+//         because no timer runs for an idle key.
 // Shape:  end_ms    when time changes it next: roll() does nothing before, and over() is false. A
-//                   queue's timer is set to it. Two looks with the same end_ms see the same window,
+//                   queue's timer is set to it. Two reads with the same end_ms see the same window,
 //                   so a permit may be refunded.
 //         approved  permits in use, and denied, requests: for views only.
 // Units:  permits; milliseconds of the monotonic clock, rounded down.

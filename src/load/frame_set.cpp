@@ -21,22 +21,22 @@ class FrameColumns {
         with_costs_{denied_by_cost(options)} {}
 
   void encode(uint64_t id, const Stream& stream, size_t frame, std::vector<uint64_t>& out) {
-    const auto questions = stream.frame(frame);
+    const auto planned = stream.frame(frame);
     costs_.clear();
     if (with_costs_) {
-      for (const Question& question : questions) costs_.push_back(cost_of(question));
+      for (const PlannedEntry& entry : planned) costs_.push_back(cost_of(entry));
     }
-    if (handles_ != nullptr) return encode_handles(id, stream.begin_of(frame), questions, out);
-    for (size_t i = 0; i < questions.size(); ++i) text_.write(i, questions[i].key);
-    const auto keys = text_.keys(questions.size());
+    if (handles_ != nullptr) return encode_handles(id, stream.begin_of(frame), planned, out);
+    for (size_t i = 0; i < planned.size(); ++i) text_.write(i, planned[i].key);
+    const auto keys = text_.keys(planned.size());
     sluicegate::encode(id, sluicegate::Acquire{.keys = keys, .costs = costs_}, out);
   }
 
  private:
-  void encode_handles(uint64_t id, size_t begin, std::span<const Question> questions,
+  void encode_handles(uint64_t id, size_t begin, std::span<const PlannedEntry> planned,
                       std::vector<uint64_t>& out) {
     column_.clear();
-    for (size_t i = 0; i < questions.size(); ++i) {
+    for (size_t i = 0; i < planned.size(); ++i) {
       column_.push_back(handles_->of_question(begin + i));
     }
     sluicegate::encode(id, sluicegate::AcquireByHandle{.handles = column_, .costs = costs_}, out);

@@ -22,13 +22,13 @@ namespace sluice::load {
 inline constexpr uint32_t key_permits = 1'000'000'000;
 inline constexpr uint32_t denied_cost = key_permits / 2 + 1;
 
-inline uint32_t cost_of(const Question& question) noexcept {
-  return question.denied ? denied_cost : 1;
+inline uint32_t cost_of(const PlannedEntry& entry) noexcept {
+  return entry.denied ? denied_cost : 1;
 }
 
 class FrameSet {
  public:
-  // With `handles` the frames name handles instead of keys; a stream without questions has none.
+  // With `handles` the frames name handles instead of keys; a stream without entries has none.
   FrameSet(const Options& options, const Stream& stream, const HandleTable* handles = nullptr);
 
   size_t count() const noexcept { return begin_words_.size() - 1; }

@@ -14,16 +14,16 @@ namespace sluice::load {
 
 class HandleTable {
  public:
-  HandleTable(std::span<const Question> questions, uint32_t keys_count) {
+  HandleTable(std::span<const PlannedEntry> planned, uint32_t keys_count) {
     std::vector<uint32_t> place_of(keys_count, nowhere);
-    for (const Question question : questions) place_of[question.key] = 0;
+    for (const PlannedEntry entry : planned) place_of[entry.key] = 0;
     for (uint32_t key = 0; key < keys_count; ++key) {
       if (place_of[key] == nowhere) continue;
       place_of[key] = static_cast<uint32_t>(keys_.size());
       keys_.push_back(key);
     }
-    places_.reserve(questions.size());
-    for (const Question question : questions) places_.push_back(place_of[question.key]);
+    places_.reserve(planned.size());
+    for (const PlannedEntry entry : planned) places_.push_back(place_of[entry.key]);
     handles_.reserve(keys_.size());
   }
 
@@ -41,7 +41,7 @@ class HandleTable {
   static constexpr uint32_t nowhere = UINT32_MAX;
 
   std::vector<uint32_t> keys_;
-  std::vector<uint32_t> places_;  // of each question's key
+  std::vector<uint32_t> places_;  // of each entry's key
   std::vector<uint32_t> handles_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view digits = "0123456789abcdefghijklmnopqrstuvwxyz";
 constexpr auto base = static_cast<uint32_t>(digits.size());
-constexpr size_t zipf_questions_min = 4 * 1024 * 1024;  // enough draws to show the tail
+constexpr size_t zipf_entries_min = 4 * 1024 * 1024;  // enough draws to show the tail
 constexpr double zipf_exponent = 0.99;
 
 // All numbers of two digits: writing a name takes half as many divisions.
@@ -38,14 +38,14 @@ std::vector<uint32_t> permutation(uint32_t count, Random& random) {
   return keys;
 }
 
-std::vector<Question> uniform(const Options& options, Random& random) {
-  std::vector<Question> questions;
-  questions.reserve(options.keys);
-  for (const uint32_t key : permutation(options.keys, random)) questions.push_back({.key = key});
-  return questions;
+std::vector<PlannedEntry> uniform(const Options& options, Random& random) {
+  std::vector<PlannedEntry> planned;
+  planned.reserve(options.keys);
+  for (const uint32_t key : permutation(options.keys, random)) planned.push_back({.key = key});
+  return planned;
 }
 
-std::vector<Question> zipf(const Options& options, size_t questions_min, Random& random) {
+std::vector<PlannedEntry> zipf(const Options& options, size_t entries_min, Random& random) {
   const auto keys = permutation(options.keys, random);
   std::vector<double> cumulated(keys.size());
   double sum = 0;
@@ -54,20 +54,20 @@ std::vector<Question> zipf(const Options& options, size_t questions_min, Random&
     cumulated[rank] = sum;
   }
   std::uniform_real_distribution<double> draw{0, sum};
-  std::vector<Question> questions(std::max({questions_min, keys.size(), zipf_questions_min}));
-  for (Question& question : questions) {
+  std::vector<PlannedEntry> planned(std::max({entries_min, keys.size(), zipf_entries_min}));
+  for (PlannedEntry& entry : planned) {
     const auto found = std::lower_bound(cumulated.begin(), cumulated.end() - 1, draw(random));
-    question = {.key = keys[static_cast<size_t>(found - cumulated.begin())]};
+    entry = {.key = keys[static_cast<size_t>(found - cumulated.begin())]};
   }
-  return questions;
+  return planned;
 }
 
 // Marks exactly the share, in every stretch of 100 or more as in the whole, at random places.
-void mark_denied(std::span<Question> questions, double share, Random& random) {
+void mark_denied(std::span<PlannedEntry> planned, double share, Random& random) {
   constexpr size_t stretch = 100;
   double due = 0;
-  for (size_t begin = 0; begin < questions.size(); begin += stretch) {
-    const auto part = questions.subspan(begin, std::min(stretch, questions.size() - begin));
+  for (size_t begin = 0; begin < planned.size(); begin += stretch) {
+    const auto part = planned.subspan(begin, std::min(stretch, planned.size() - begin));
     due += share * static_cast<double>(part.size());
     const auto marks = static_cast<size_t>(std::floor(due + 1e-9));
     due -= static_cast<double>(marks);
@@ -78,47 +78,47 @@ void mark_denied(std::span<Question> questions, double share, Random& random) {
   }
 }
 
-// Marks keys until their questions are the share of all questions.
-void mark_denied_keys(std::span<Question> questions, double share, uint32_t keys_count,
+// Marks keys until their entries are the share of all entries.
+void mark_denied_keys(std::span<PlannedEntry> planned, double share, uint32_t keys_count,
                       Random& random) {
-  std::vector<uint32_t> questions_of(keys_count, 0);
-  for (const Question question : questions) ++questions_of[question.key];
-  double remaining = share * static_cast<double>(questions.size());
+  std::vector<uint32_t> entries_of(keys_count, 0);
+  for (const PlannedEntry entry : planned) ++entries_of[entry.key];
+  double remaining = share * static_cast<double>(planned.size());
   std::vector<bool> denied(keys_count);
   for (const uint32_t key : permutation(keys_count, random)) {
-    const double count = questions_of[key];
+    const double count = entries_of[key];
     if (count > remaining + 1e-9) continue;  // a rarer key may fit
     denied[key] = true;
     remaining -= count;
   }
-  for (Question& question : questions) question.denied = denied[question.key];
+  for (PlannedEntry& entry : planned) entry.denied = denied[entry.key];
 }
 
 // The keys of one repetition: every repetition has the same denied keys.
-std::vector<Question> draw_keys(const Options& options, size_t questions_min, Random& random) {
+std::vector<PlannedEntry> draw_keys(const Options& options, size_t entries_min, Random& random) {
   switch (options.distribution) {
     case Distribution::uniform:
       return uniform(options, random);
     case Distribution::zipf:
-      return zipf(options, questions_min, random);
+      return zipf(options, entries_min, random);
     case Distribution::one:
       break;
   }
-  return std::vector<Question>(questions_min);
+  return std::vector<PlannedEntry>(entries_min);
 }
 
-// Repeats the drawn keys and marks the questions that the server shall deny.
-void complete(std::vector<Question>& questions, const Options& options, size_t questions_min,
+// Repeats the drawn keys and marks the entries that the server shall deny.
+void complete(std::vector<PlannedEntry>& planned, const Options& options, size_t entries_min,
               Random& random) {
   if (denied_by_key(options)) {
     if (options.distribution == Distribution::uniform) {
-      mark_denied(questions, options.denied_share, random);  // each key occurs once
+      mark_denied(planned, options.denied_share, random);  // each key occurs once
     } else {
-      mark_denied_keys(questions, options.denied_share, options.keys, random);
+      mark_denied_keys(planned, options.denied_share, options.keys, random);
     }
   }
-  repeat(questions, questions_min);
-  if (denied_by_cost(options)) mark_denied(questions, options.denied_share, random);
+  repeat(planned, entries_min);
+  if (denied_by_cost(options)) mark_denied(planned, options.denied_share, random);
 }
 
 }  // namespace
@@ -132,18 +132,18 @@ bool denied_by_cost(const Options& options) noexcept {
   return options.denied_share > 0 && !denied_by_key(options);
 }
 
-std::vector<Question> key_sequence(const Options& options, size_t questions_min) {
+std::vector<PlannedEntry> key_sequence(const Options& options, size_t entries_min) {
   Random random = fixed_seed_random();
-  std::vector<Question> questions = draw_keys(options, questions_min, random);
-  complete(questions, options, questions_min, random);
-  return questions;
+  std::vector<PlannedEntry> planned = draw_keys(options, entries_min, random);
+  complete(planned, options, entries_min, random);
+  return planned;
 }
 
-void repeat(std::vector<Question>& questions, size_t questions_min) {
-  const size_t once = questions.size();
-  if (once == 0 || once >= questions_min) return;
-  questions.resize((questions_min + once - 1) / once * once);
-  for (size_t i = once; i < questions.size(); ++i) questions[i] = questions[i - once];
+void repeat(std::vector<PlannedEntry>& planned, size_t entries_min) {
+  const size_t once = planned.size();
+  if (once == 0 || once >= entries_min) return;
+  planned.resize((entries_min + once - 1) / once * once);
+  for (size_t i = once; i < planned.size(); ++i) planned[i] = planned[i - once];
 }
 
 std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const Routing& routing) {
@@ -156,16 +156,16 @@ std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const R
   return owners;
 }
 
-std::vector<std::vector<Question>> routed_sequences(const Options& options, size_t questions_min,
-                                                    const Routing& routing) {
+std::vector<std::vector<PlannedEntry>> routed_sequences(const Options& options, size_t entries_min,
+                                                        const Routing& routing) {
   Random random = fixed_seed_random();
   const auto owners = owners_of(options.keys, options.key_bytes, routing);
-  std::vector<std::vector<Question>> parts(routing.shards);
-  for (const Question question : draw_keys(options, questions_min, random)) {
-    parts[owners[question.key]].push_back(question);
+  std::vector<std::vector<PlannedEntry>> parts(routing.shards);
+  for (const PlannedEntry entry : draw_keys(options, entries_min, random)) {
+    parts[owners[entry.key]].push_back(entry);
   }
-  // Every part has exactly its share of denied questions.
-  for (auto& part : parts) complete(part, options, questions_min, random);
+  // Every part has exactly its share of denied entries.
+  for (auto& part : parts) complete(part, options, entries_min, random);
   return parts;
 }
 

@@ -1,7 +1,7 @@
 // The order in which a run asks for keys, and which of them the server shall deny.
 // Flow:   key_sequence -> Stream. The load tool takes all permits of the denied keys before the
-//         clock starts, so that every question has the same form; with few keys it denies
-//         questions by their cost instead.
+//         clock starts, so that every entry has the same form; with few keys it denies
+//         entries by their cost instead.
 // Shape:  `uniform` repeats one random permutation, so that every key occurs once before any
 //         repeats; `zipf` draws ranks with exponent 0.99 and assigns them to keys at random.
 //         With routing, each shard has a sequence of its own keys only.
@@ -17,20 +17,20 @@
 
 namespace sluice::load {
 
-struct Question {
+struct PlannedEntry {
   uint32_t key = 0;
   bool denied = false;
 };
 
-// How the tool meets --denied-share: by keys without permits, or by questions that cost too much.
+// How the tool meets --denied-share: by keys without permits, or by entries that cost too much.
 bool denied_by_key(const Options& options) noexcept;
 bool denied_by_cost(const Options& options) noexcept;
 
-// With fewer keys, each gets so many questions that it would use up its permits in a long window.
+// With fewer keys, each gets so many entries that it would use up its permits in a long window.
 inline constexpr uint32_t few_keys = 100;
 
-// At least `questions_min` questions, which the run repeats.
-std::vector<Question> key_sequence(const Options& options, size_t questions_min);
+// At least `entries_min` entries, which the run repeats.
+std::vector<PlannedEntry> key_sequence(const Options& options, size_t entries_min);
 
 // How a server assigns keys to shards, from its Welcome.
 struct Routing {
@@ -38,13 +38,13 @@ struct Routing {
   uint32_t shards = 1;
 };
 
-// The same questions split by the shard that owns their keys, each part in its order and repeated
-// as a whole until it has `questions_min`. A shard that owns no key has none.
-std::vector<std::vector<Question>> routed_sequences(const Options& options, size_t questions_min,
-                                                    const Routing& routing);
+// The same entries split by the shard that owns their keys, each part in its order and repeated
+// as a whole until it has `entries_min`. A shard that owns no key has none.
+std::vector<std::vector<PlannedEntry>> routed_sequences(const Options& options, size_t entries_min,
+                                                        const Routing& routing);
 
-// Repeats the questions until there are `questions_min`; an empty vector stays empty.
-void repeat(std::vector<Question>& questions, size_t questions_min);
+// Repeats the entries until there are `entries_min`; an empty vector stays empty.
+void repeat(std::vector<PlannedEntry>& planned, size_t entries_min);
 
 // The shard that owns each key.
 std::vector<uint32_t> owners_of(uint32_t keys_count, uint32_t key_bytes, const Routing& routing);

@@ -20,9 +20,9 @@ constexpr uint64_t ns_per_ms = 1'000'000;
 
 }  // namespace
 
-Loop::Loop(std::vector<std::unique_ptr<Lane>> lanes, double rate) : rate_{rate} {
-  for (auto& lane : lanes) places_.push_back({.lane = std::move(lane), .schedule = {}});
-  watch_lanes();
+Loop::Loop(std::vector<std::unique_ptr<Sender>> senders, double rate) : rate_{rate} {
+  for (auto& sender : senders) places_.push_back({.sender = std::move(sender), .schedule = {}});
+  watch_senders();
   restart_counters();
 }
 
@@ -30,12 +30,12 @@ Loop::~Loop() {
   if (epoll_ >= 0) close(epoll_);
 }
 
-void Loop::watch_lanes() {
+void Loop::watch_senders() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) throw_errno("epoll_create1 failed");
   for (Place& place : places_) {
-    epoll_event event{.events = place.lane->epoll_events(), .data = {.ptr = &place}};
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, place.lane->native_handle(), &event) != 0) {
+    epoll_event event{.events = place.sender->epoll_events(), .data = {.ptr = &place}};
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, place.sender->native_handle(), &event) != 0) {
       throw_errno("epoll_ctl failed");
     }
   }
@@ -55,14 +55,14 @@ const Counters& Loop::counters() {
   return *counters_;
 }
 
-// The lanes take turns.
+// Serves the senders one after the other.
 void Loop::start_schedules() {
   const double ns_per_entry = 1e9 / rate_;
-  const auto lanes_count = static_cast<double>(places_.size());
+  const auto senders_count = static_cast<double>(places_.size());
   const uint64_t begin_ns = now_ns();
   for (size_t i = 0; i < places_.size(); ++i) {
     const auto offset_ns = static_cast<uint64_t>(static_cast<double>(i) * ns_per_entry);
-    places_[i].schedule.start(begin_ns + offset_ns, ns_per_entry * lanes_count);
+    places_[i].schedule.start(begin_ns + offset_ns, ns_per_entry * senders_count);
   }
 }
 
@@ -79,7 +79,7 @@ double Loop::behind_s() const noexcept {
 sluicegate::Traffic Loop::traffic() const noexcept {
   sluicegate::Traffic sum{.system_calls = calls_};
   for (const Place& place : places_) {
-    const sluicegate::Traffic one = place.lane->traffic();
+    const sluicegate::Traffic one = place.sender->traffic();
     sum.bytes_sent += one.bytes_sent;
     sum.bytes_received += one.bytes_received;
     sum.system_calls += one.system_calls;
@@ -89,7 +89,7 @@ sluicegate::Traffic Loop::traffic() const noexcept {
 
 size_t Loop::frames_in_flight() const noexcept {
   size_t frames = 0;
-  for (const Place& place : places_) frames += place.lane->frames_in_flight();
+  for (const Place& place : places_) frames += place.sender->frames_in_flight();
   return frames;
 }
 
@@ -125,25 +125,25 @@ void Loop::turn(bool asking) {
   for (int i = 0; i < ready; ++i) {
     serve(*static_cast<Place*>(events[static_cast<size_t>(i)].data.ptr), asking);
   }
-  // No event reports that a frame is due, or that another lane's frame was answered.
+  // No event reports that a frame is due, or that another sender's frame was answered.
   if (asking && (rate_ > 0 || std::exchange(held_back_, false))) fill_all();
 }
 
 void Loop::serve(Place& place, bool asking) {
   do {
-    place.lane->take_answers(*counters_);
+    place.sender->take_answers(*counters_);
     if (asking) {
       fill(place);
     } else {
-      place.lane->flush();
+      place.sender->flush();
     }
-  } while (place.lane->has_answers());
+  } while (place.sender->has_answers());
 }
 
 void Loop::fill_all() {
   for (Place& place : places_) {
     fill(place);
-    if (place.lane->has_answers()) serve(place, true);
+    if (place.sender->has_answers()) serve(place, true);
   }
 }
 
@@ -153,14 +153,14 @@ void Loop::fill(Place& place) {
   for (bool asked = true; asked;) {
     asked = false;
     while (rate_ <= 0 || place.schedule.next_ns() <= at_ns) {
-      const uint32_t entries = place.lane->ask(rate_ > 0 ? place.schedule.next_ns() : at_ns);
+      const uint32_t entries = place.sender->ask(rate_ > 0 ? place.schedule.next_ns() : at_ns);
       if (entries == 0) break;
       place.schedule.advance(entries);
       asked = true;
     }
-    if (!place.lane->flush()) return;
+    if (!place.sender->flush()) return;
   }
-  held_back_ = held_back_ || place.lane->held_back();
+  held_back_ = held_back_ || place.sender->held_back();
 }
 
 }  // namespace sluice::load

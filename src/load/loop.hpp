@@ -1,7 +1,7 @@
 // Keeps every connection's window full (closed loop), or sends at fixed times (open loop).
-// Flow:   Stream -> Lane::ask -> server -> Lane::take_answers -> Counters.
-// Shape:  one thread over non-blocking sockets and epoll. In an open loop each lane has a schedule
-//         of its own, and latency counts from a frame's scheduled time.
+// Flow:   Stream -> Sender::ask -> server -> Sender::take_answers -> Counters.
+// Shape:  one thread over non-blocking sockets and epoll. In an open loop each sender has its own
+//         schedule, and latency counts from a frame's scheduled time.
 // Errors: sluicegate::Error when the server refuses, hangs up or sends an answer to no request.
 #pragma once
 
@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "load/lane.hpp"
 #include "load/schedule.hpp"
+#include "load/sender.hpp"
 
 namespace sluice::load {
 
@@ -20,8 +20,8 @@ class Loop {
   // Calls `goes_on` with the time once per iteration; the loop ends when it returns false.
   using GoesOn = std::function<bool(uint64_t now_ns)>;
 
-  // `rate` decisions per second over all lanes; 0: a closed loop.
-  Loop(std::vector<std::unique_ptr<Lane>> lanes, double rate);
+  // `rate` decisions per second over all senders; 0: a closed loop.
+  Loop(std::vector<std::unique_ptr<Sender>> senders, double rate);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -37,11 +37,11 @@ class Loop {
 
  private:
   struct Place {
-    std::unique_ptr<Lane> lane;
+    std::unique_ptr<Sender> sender;
     Schedule schedule;
   };
 
-  void watch_lanes();
+  void watch_senders();
   void start_schedules();
   int wait_ms(uint64_t now_ns) const noexcept;
   void turn(bool asking);

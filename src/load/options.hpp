@@ -16,9 +16,9 @@ enum class Distribution : uint8_t {
 
 // The connections over which the tool asks for a key.
 enum class Route : uint8_t {
-  any,        // any that has room
-  owners,     // those to the shard that owns it
-  strangers,  // those to the shard before: every entry goes to another shard
+  any,           // any that has room
+  owners,        // those to the shard that owns it
+  other_shards,  // those to the shard before: every entry goes to another shard
 };
 
 struct Options {

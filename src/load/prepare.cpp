@@ -128,42 +128,43 @@ void release_permits(Connection& connection, uint32_t key_bytes, Keys keys) {
 
 // ------------------------------------------------------------------------------ streams
 
-std::vector<std::vector<Question>> sequences(const Options& options,
-                                             const std::optional<Routing>& routing,
-                                             size_t questions_min) {
-  if (routing) return routed_sequences(options, questions_min, *routing);
-  return {key_sequence(options, questions_min)};
+std::vector<std::vector<PlannedEntry>> sequences(const Options& options,
+                                                 const std::optional<Routing>& routing,
+                                                 size_t entries_min) {
+  if (routing) return routed_sequences(options, entries_min, *routing);
+  return {key_sequence(options, entries_min)};
 }
 
-// The part of the questions that a connection asks: that of its shard, or of the next one.
+// The part of the entries that a connection asks: that of its shard, or of the next one.
 size_t part_of(const Options& options, size_t link, size_t parts_count) {
   const size_t shard = link % parts_count;
-  return options.route == Route::strangers ? (shard + 1) % parts_count : shard;
+  return options.route == Route::other_shards ? (shard + 1) % parts_count : shard;
 }
 
 // Adjacent stretches: when each key occurs once, no two stretches share a key.
-std::vector<Question> stretch_of(const std::vector<Question>& part, size_t index, size_t count) {
+std::vector<PlannedEntry> stretch_of(const std::vector<PlannedEntry>& part, size_t index,
+                                     size_t count) {
   const auto begin = part.begin() + static_cast<ptrdiff_t>(part.size() * index / count);
   const auto end = part.begin() + static_cast<ptrdiff_t>(part.size() * (index + 1) / count);
-  return begin == end ? part : std::vector<Question>{begin, end};
+  return begin == end ? part : std::vector<PlannedEntry>{begin, end};
 }
 
-// One stream per link. Links share no questions, unless those are denied by cost or ask one key.
+// One stream per link. Links share no entries, unless those are denied by cost or ask one key.
 std::deque<Stream> streams_of_links(const Options& options, const std::optional<Routing>& routing,
                                     std::vector<Link>& links) {
-  const size_t questions_min = std::max<size_t>(frames_min, 2 * options.window) * options.batch;
+  const size_t entries_min = std::max<size_t>(frames_min, 2 * options.window) * options.batch;
   const bool shared_out = options.distribution != Distribution::one && !denied_by_cost(options);
-  const auto parts = sequences(options, routing, shared_out ? 1 : questions_min);
+  const auto parts = sequences(options, routing, shared_out ? 1 : entries_min);
   std::vector<size_t> links_count(parts.size()), links_seen(parts.size());
   for (size_t i = 0; i < links.size(); ++i) ++links_count[part_of(options, i, parts.size())];
   std::deque<Stream> streams;
   for (size_t i = 0; i < links.size(); ++i) {
     const size_t part = part_of(options, i, parts.size());
     links[i].stream = i;
-    auto questions =
+    auto planned =
         shared_out ? stretch_of(parts[part], links_seen[part]++, links_count[part]) : parts[part];
-    repeat(questions, questions_min);
-    streams.emplace_back(std::move(questions), options.batch);
+    repeat(planned, entries_min);
+    streams.emplace_back(std::move(planned), options.batch);
   }
   return streams;
 }
@@ -204,17 +205,17 @@ void for_keys_of_streams(const Options& options, const std::deque<Stream>& strea
   for (size_t i = 0; i < streams.size(); ++i) {
     if (connections[i] == nullptr) continue;
     std::vector<uint32_t> keys;
-    for (const Question& question : streams[i].questions()) {
-      if (used[question.key] || (only_denied && !question.denied)) continue;
-      used[question.key] = true;
-      keys.push_back(question.key);
+    for (const PlannedEntry& entry : streams[i].planned()) {
+      if (used[entry.key] || (only_denied && !entry.denied)) continue;
+      used[entry.key] = true;
+      keys.push_back(entry.key);
     }
     use(*connections[i], keys);
   }
 }
 
 void intern_link(const Options& options, const Stream& stream, Link& link) {
-  HandleTable& table = link.handles.emplace(stream.questions(), options.keys);
+  HandleTable& table = link.handles.emplace(stream.planned(), options.keys);
   const Welcome& welcome = link.connection->welcome();
   if (table.keys().size() > welcome.handles_max) {
     refuse(std::to_string(table.keys().size()) +
@@ -283,7 +284,7 @@ std::optional<Routing> routing_of(const Options& options, const Welcome& welcome
     throw std::runtime_error(
         "this server does not announce which shard owns a key: run without --route or --misroute");
   }
-  if (options.route == Route::strangers && welcome.shards == 1) {
+  if (options.route == Route::other_shards && welcome.shards == 1) {
     throw std::invalid_argument("--misroute needs a server of more than one shard");
   }
   // A misrouted run measures shard messages, for which the keys of one shard are enough.

@@ -1,5 +1,5 @@
 // Prepares a run before the clock starts: connections, streams, limits, keys, handles.
-// Flow:   options, Welcome -> streams of questions, one for all connections, one per shard, or,
+// Flow:   options, Welcome -> streams of entries, one for all connections, one per shard, or,
 //         with handles, one per connection -> asks for every key once, in frames as large as the
 //         server allows, so that no table grows during the run -> handles.
 // Errors: std::exception with one sentence for the user that names the cure.

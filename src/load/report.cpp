@@ -48,7 +48,7 @@ std::string shards_line(const Options& options, const Result& result) {
   switch (options.route) {
     case Route::owners:
       return shards + ", every key over a connection to the shard that owns it";
-    case Route::strangers:
+    case Route::other_shards:
       return shards + ", every key over a connection to another shard than its owner";
     case Route::any:
       break;
@@ -139,7 +139,7 @@ text::Json parameters(const Options& options, const Result& result) {
           {"denied_share", options.denied_share},
           {"denied_by", options.denied_share > 0 ? text::Json(denied_by) : nullptr},
           {"route", options.route == Route::owners},
-          {"misroute", options.route == Route::strangers},
+          {"misroute", options.route == Route::other_shards},
           {"client", options.client},
           {"rate", options.rate},
           {"shards", result.shards},

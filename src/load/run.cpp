@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "load/client_lane.hpp"
+#include "load/client_sender.hpp"
 #include "load/clocks.hpp"
 #include "load/frame_set.hpp"
 #include "load/loop.hpp"
 #include "load/own_server.hpp"
 #include "load/prepare.hpp"
-#include "load/replay_lane.hpp"
+#include "load/replay_sender.hpp"
 #include "load/report.hpp"
 #include "sluicegate/address.hpp"
 
@@ -27,7 +27,7 @@ constexpr double drain_seconds_max = 5;
 constexpr uint64_t handles_min = 10'000, handles_limit = 1'000'000'000;
 
 // In a window that outlasts the run, denied keys stay denied. Few keys would use up their permits
-// in such a window; for them a window is short, and has so many questions that its first one, which
+// in such a window; for them a window is short, and has so many entries that its first one, which
 // takes the permits, hardly counts.
 constexpr const char* long_window_ms = "3600000";
 constexpr const char* short_window_ms = "1000";
@@ -64,13 +64,13 @@ class Load {
     links_ = connect_links(options, routing, server);
     streams_ = make_streams(options, routing, links_);
     set_up_server();
-    std::vector<std::unique_ptr<Lane>> lanes;
+    std::vector<std::unique_ptr<Sender>> senders;
     for (Link& link : links_) {
       if (streams_[link.stream].frames_count() == 0) continue;  // its shard owns no key
-      lanes.push_back(options.client ? client_lane(link) : replay_lane(link));
+      senders.push_back(options.client ? client_sender(link) : replay_sender(link));
     }
     print_preparation();
-    loop_.emplace(std::move(lanes), options.rate);
+    loop_.emplace(std::move(senders), options.rate);
   }
 
   Loop& loop() noexcept { return *loop_; }
@@ -119,13 +119,13 @@ class Load {
     if (options_.handles) intern_keys(options_, streams_, links_);
   }
 
-  std::unique_ptr<Lane> client_lane(Link& link) {
-    return std::make_unique<ClientLane>(*link.connection, streams_[link.stream],
-                                        link.handles ? &*link.handles : nullptr, options_);
+  std::unique_ptr<Sender> client_sender(Link& link) {
+    return std::make_unique<ClientSender>(*link.connection, streams_[link.stream],
+                                          link.handles ? &*link.handles : nullptr, options_);
   }
 
-  // The lanes of one stream share its frames.
-  std::unique_ptr<Lane> replay_lane(Link& link) {
+  // The senders of one stream share its frames.
+  std::unique_ptr<Sender> replay_sender(Link& link) {
     Stream& stream = streams_[link.stream];
     const auto same = std::ranges::find_if(
         replays_, [&](const Replay& replay) { return &replay.stream == &stream; });
@@ -134,7 +134,7 @@ class Load {
             ? *same
             : replays_.emplace_back(
                   stream, FrameSet{options_, stream, link.handles ? &*link.handles : nullptr});
-    return std::make_unique<ReplayLane>(*link.connection, replay, options_.window);
+    return std::make_unique<ReplaySender>(*link.connection, replay, options_.window);
   }
 
   void print_preparation() const {
@@ -151,7 +151,7 @@ class Load {
 
   const Options& options_;
   std::vector<Link> links_;
-  std::deque<Stream> streams_;  // lanes refer to them
+  std::deque<Stream> streams_;  // senders refer to them
   std::deque<Replay> replays_;
   std::optional<Loop> loop_;
 };
@@ -201,7 +201,7 @@ double run_for(Load& load, OwnServer* server, const char* phase, double seconds,
   return static_cast<double>(ended_ns - begin_ns) * 1e-9;
 }
 
-// Denial by cost needs one question per key that takes the permits; these keys are few.
+// Denial by cost needs one entry per key that takes the permits; these keys are few.
 void warm_up(const Options& options, Load& load, OwnServer* server) {
   load.restart_counters();
   run_for(load, server, "warm-up", options.warm_up_seconds, denied_by_cost(options));

@@ -1,7 +1,7 @@
-// The questions of one or more connections, cut into frames, and the next frame to send.
-// Flow:   key_sequence -> Stream -> Lane, one frame after the other; after the last the first
+// The entries of one or more connections, cut into frames, and the next frame to send.
+// Flow:   key_sequence -> Stream -> Sender, one frame after the other; after the last the first
 //         follows again. The frames sent determine which keys were asked.
-// Lives:  the questions never change; spans live as long as the stream.
+// Lives:  the entries never change; spans live as long as the stream.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,16 @@ namespace sluice::load {
 
 class Stream {
  public:
-  Stream(std::vector<Question> questions, uint32_t batch)
-      : questions_{std::move(questions)}, batch_{batch} {}
+  Stream(std::vector<PlannedEntry> planned, uint32_t batch)
+      : questions_{std::move(planned)}, batch_{batch} {}
 
-  std::span<const Question> questions() const noexcept { return questions_; }
+  std::span<const PlannedEntry> planned() const noexcept { return questions_; }
   size_t frames_count() const noexcept { return (questions_.size() + batch_ - 1) / batch_; }
-  // Index of a frame's first question; the last frame may have fewer than the others.
+  // Index of a frame's first entry; the last frame may have fewer than the others.
   size_t begin_of(size_t frame) const noexcept { return frame * batch_; }
-  std::span<const Question> frame(size_t index) const noexcept {
+  std::span<const PlannedEntry> frame(size_t index) const noexcept {
     const size_t begin = begin_of(index);
-    return questions().subspan(begin, std::min<size_t>(batch_, questions_.size() - begin));
+    return planned().subspan(begin, std::min<size_t>(batch_, questions_.size() - begin));
   }
 
   // The frame to send next.
@@ -48,7 +48,7 @@ class Stream {
   void mark_asked_keys(std::vector<bool>& asked) const;
 
  private:
-  std::vector<Question> questions_;
+  std::vector<PlannedEntry> questions_;
   uint32_t batch_;
   size_t next_frame_ = 0;
   size_t first_frame_ = 0;
@@ -59,8 +59,8 @@ class Stream {
 inline void Stream::mark_asked_keys(std::vector<bool>& asked) const {
   const size_t frames = std::min<uint64_t>(frames_asked_, frames_count());
   for (size_t i = 0; i < frames; ++i) {
-    for (const Question question : frame((first_frame_ + i) % frames_count())) {
-      asked[question.key] = true;
+    for (const PlannedEntry entry : frame((first_frame_ + i) % frames_count())) {
+      asked[entry.key] = true;
     }
   }
 }

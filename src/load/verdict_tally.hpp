@@ -1,6 +1,6 @@
 // Decodes answers and counts every verdict in them.
 // Flow:   received words -> next() per whole frame -> counts by verdict.
-// Shape:  recognises our server's Verdicts frame of one segment by comparing five words and counts
+// Shape:  recognises our server's Verdicts frame of one segment by comparing six words and counts
 //         its bytes in place; everything else goes through the client's decoder.
 // Errors: sluicegate::ProtocolError.
 #pragma once

@@ -34,7 +34,7 @@ std::string json_line(Level level, std::string_view message, const Fields& field
   }
   json.field("message", message);
   for (const auto& [name, value] : fields.items()) {
-    json.any_name(name);
+    json.escaped_name(name);
     text::write_json(value, json);
   }
   json.close_object();

@@ -46,7 +46,7 @@ Connection::~Connection() {
 }
 
 bool Connection::holds_much() const noexcept {
-  return input_.touched() > idle_memory_bytes || output_.touched() > idle_memory_bytes;
+  return input_.peak_bytes() > idle_memory_bytes || output_.peak_bytes() > idle_memory_bytes;
 }
 
 void Connection::start_reading() noexcept {
@@ -61,22 +61,22 @@ void Connection::stop_reading() noexcept {
   io_.receive_stop(socket_);
 }
 
-void Connection::keep_promise(size_t bytes) noexcept {
-  ASSERT(promised_ >= bytes);
-  promised_ -= bytes;
+void Connection::release_output(size_t bytes) noexcept {
+  ASSERT(reserved_output_bytes_ >= bytes);
+  reserved_output_bytes_ -= bytes;
 }
 
 bool Connection::output_over_high() const noexcept {
-  return output_.waiting() + promised_ > limits::output_high_bytes;
+  return output_.unsent_bytes() + reserved_output_bytes_ > limits::output_high_bytes;
 }
 
 bool Connection::output_under_low() const noexcept {
-  return output_.waiting() + promised_ <= limits::output_low_bytes;
+  return output_.unsent_bytes() + reserved_output_bytes_ <= limits::output_low_bytes;
 }
 
 void Connection::flush(int64_t now_ms) noexcept {
   if (closing_ || broken_ || output_.in_flight()) return;
-  if (output_.waiting() > 0) {
+  if (output_.unsent_bytes() > 0) {
     send_started_ms_ = now_ms;
     io_.send(socket_, output_.take_for_sending());
   } else if (finishing_ && !finished_) {
@@ -95,7 +95,7 @@ void Connection::finish(int64_t now_ms) noexcept {
   finishing_ = true;
   finish_started_ms_ = now_ms;
   input_.clear();
-  start_reading();  // only to see the peer's end, and lest its unread bytes reset the connection
+  start_reading();  // only to see the peer's end, and lest its unparsed bytes reset the connection
 }
 
 bool Connection::ready_to_close() const noexcept {
@@ -109,12 +109,12 @@ void Connection::close() noexcept {
 }
 
 void Connection::trim() noexcept {
-  if (!input_.empty() || !output_.empty() || promised_ > 0) return;
+  if (!input_.empty() || !output_.empty() || reserved_output_bytes_ > 0) return;
   if (!holds_much()) return;
   memory_.discard(socket_.index);
   input_.clear();
-  input_.forget_touched();
-  output_.forget_touched();
+  input_.reset_peak();
+  output_.reset_peak();
 }
 
 }  // namespace sluice::net

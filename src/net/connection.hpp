@@ -1,6 +1,6 @@
 // The bytes of one connection: received ones that are not parsed yet, output, and how it ends.
-// Flow:   Io events -> session (through unread bytes) -> output -> flush() -> Io::send().
-// Life:   open -> finishing (flush, then end our side, then wait for the peer's end or a time-out)
+// Flow:   Io events -> session (through unparsed bytes) -> output -> flush() -> Io::send().
+// Shape:  open -> finishing (flush, then end our side, then wait for the peer's end or a time-out)
 //         -> closing (Io::close() was called) -> gone with Io's `closed`.
 // Units:  bytes; milliseconds of monotonic time.
 // Errors: a failed send or receive makes the connection `broken`: only close() is left.
@@ -51,14 +51,14 @@ class Connection {
   OutputBuffer& output() noexcept { return output_; }
   const OutputBuffer& output() const noexcept { return output_; }
 
-  // The owner stops reading while replies pile up.
+  // The session stops reading while replies pile up.
   void start_reading() noexcept;
   void stop_reading() noexcept;
   bool reading() const noexcept { return reading_; }
 
   // Replies that are promised but not written yet count as output, so that their room is certain.
-  void promise(size_t bytes) noexcept { promised_ += bytes; }
-  void keep_promise(size_t bytes) noexcept;
+  void reserve_output(size_t bytes) noexcept { reserved_output_bytes_ += bytes; }
+  void release_output(size_t bytes) noexcept;
   bool output_over_high() const noexcept;
   bool output_under_low() const noexcept;
 
@@ -93,7 +93,7 @@ class Connection {
   io::SocketId socket_;
   InputBuffer input_;
   OutputBuffer output_;
-  size_t promised_ = 0;
+  size_t reserved_output_bytes_ = 0;
   int64_t send_started_ms_ = 0;
   int64_t finish_started_ms_ = 0;
   bool reading_ = false;

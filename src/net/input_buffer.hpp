@@ -1,8 +1,8 @@
 // Received bytes of one connection that cannot be parsed where they were received: the partial tail
 // of a frame, or bytes that arrived while reading is stopped.
-// Shape:  linear: [referenced by this turn's entries | unread | free]. Appending never moves
-//         what an entry of this turn may point at; later turns reuse the space before `unread`.
-// Units:  bytes; while only whole 8-byte words are consumed, unread() is 8-byte aligned.
+// Shape:  linear: [referenced by this turn's entries | unparsed | free]. Appending never moves
+//         what an entry of this turn may point at; later turns reuse the space before `unparsed`.
+// Units:  bytes; while only whole 8-byte words are consumed, unparsed() is 8-byte aligned.
 // Errors: append() refuses what does not fit: the caller executes the turn and compacts, or closes.
 // Lives:  ConnectionMemory owns the memory; one thread only.
 #pragma once
@@ -19,10 +19,9 @@ class InputBuffer {
   InputBuffer() = default;
   explicit InputBuffer(std::span<std::byte> memory) noexcept : memory_(memory) {}
 
-  std::span<std::byte> unread() const noexcept { return memory_.subspan(begin_, end_ - begin_); }
+  std::span<std::byte> unparsed() const noexcept { return memory_.subspan(begin_, end_ - begin_); }
   bool empty() const noexcept { return begin_ == end_; }
-  size_t room() const noexcept { return memory_.size() - end_; }
-  size_t touched() const noexcept { return touched_; }
+  size_t peak_bytes() const noexcept { return peak_bytes_; }
 
   void consume(size_t bytes) noexcept {
     ASSERT(bytes <= end_ - begin_);
@@ -31,14 +30,14 @@ class InputBuffer {
 
   [[nodiscard]] bool append(std::span<const std::byte> bytes) noexcept {
     if (empty()) begin_ = end_ = (end_ + 7) & ~size_t{7};
-    if (end_ > memory_.size() || bytes.size() > room()) return false;
+    if (end_ > memory_.size() || bytes.size() > memory_.size() - end_) return false;
     if (!bytes.empty()) std::memcpy(memory_.data() + end_, bytes.data(), bytes.size());
     end_ += bytes.size();
-    if (end_ > touched_) touched_ = end_;
+    if (end_ > peak_bytes_) peak_bytes_ = end_;
     return true;
   }
 
-  // Makes the space before `unread` free again. Only after the turn was executed: until then its
+  // Makes the space before `unparsed` free again. Only after the turn was executed: until then its
   // entries point there.
   void compact() noexcept {
     if (begin_ == 0) return;
@@ -49,13 +48,13 @@ class InputBuffer {
   }
 
   void clear() noexcept { begin_ = end_ = 0; }
-  void forget_touched() noexcept { touched_ = end_; }
+  void reset_peak() noexcept { peak_bytes_ = end_; }
 
  private:
   std::span<std::byte> memory_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  size_t touched_ = 0;  // memory up to here was written since forget_touched()
+  size_t peak_bytes_ = 0;  // memory up to here was written since reset_peak()
 };
 
 }  // namespace sluice::net

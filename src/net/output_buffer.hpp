@@ -31,10 +31,10 @@ class OutputBuffer {
   void commit(size_t bytes) noexcept {
     ASSERT(used_ + bytes <= memory_[writing_].size());
     used_ += bytes;
-    touched_ = std::max(touched_, used_);
+    peak_bytes_ = std::max(peak_bytes_, used_);
   }
 
-  size_t waiting() const noexcept { return used_; }
+  size_t unsent_bytes() const noexcept { return used_; }
   std::span<const std::byte> written() const noexcept { return memory_[writing_].first(used_); }
   std::span<const std::byte> sending() const noexcept {
     return memory_[writing_ ^ 1].first(in_flight_);
@@ -42,7 +42,7 @@ class OutputBuffer {
   uint64_t sends_count() const noexcept { return sends_count_; }
   bool in_flight() const noexcept { return in_flight_ > 0; }
   bool empty() const noexcept { return used_ == 0 && in_flight_ == 0; }
-  size_t touched() const noexcept { return touched_; }
+  size_t peak_bytes() const noexcept { return peak_bytes_; }
 
   std::span<const std::byte> take_for_sending() noexcept {
     ASSERT(!in_flight() && used_ > 0);
@@ -59,14 +59,14 @@ class OutputBuffer {
     in_flight_ = 0;
   }
 
-  void forget_touched() noexcept { touched_ = 0; }
+  void reset_peak() noexcept { peak_bytes_ = 0; }
 
  private:
   std::array<std::span<std::byte>, 2> memory_;
   size_t used_ = 0;       // of the buffer that is being written
   size_t in_flight_ = 0;  // of the other
   size_t writing_ = 0;
-  size_t touched_ = 0;
+  size_t peak_bytes_ = 0;
   uint64_t sends_count_ = 0;  // begun
 };
 

@@ -37,9 +37,10 @@ SubjectQuota QuotaBook::quota_of(std::string_view subject) {
     const QuotaRule& rule = rules_.rules[static_cast<size_t>(index)];
     return {.quota = &rule.quota, .source = rule.source, .place = static_cast<uint32_t>(index)};
   }
-  if (rules_.unknown != UnknownSubjects::standard) return {};
-  return {
-      .quota = &rules_.standard, .source = api::QuotaSource::standard, .place = places_end() - 1};
+  if (rules_.unknown != UnknownSubjects::use_quota) return {};
+  return {.quota = &rules_.unknown_quota,
+          .source = api::QuotaSource::file_default,
+          .place = places_end() - 1};
 }
 
 bool QuotaBook::names(std::string_view subject) const {

@@ -1,7 +1,7 @@
 // Finds the quota of a subject: the configuration file's by name, else by its first pattern that
 // matches, else a profile's by name, else the file's quota for unknown subjects.
-// Shape:  names are found by hash; all regular expressions are matched at once. Of several profiles
-//         with the same name the last one counts.
+// Shape:  names are found by hash; all regular expressions are matched at once. If several profiles
+//         have the same subject, the last one counts.
 // Errors: the constructor throws std::runtime_error when the patterns together are too large.
 // Lives:  one thread; part of a RuleBook, of which each shard has its own.
 #pragma once
@@ -26,13 +26,13 @@ struct QuotaRule {
   bool operator==(const QuotaRule&) const = default;
 };
 
-enum class UnknownSubjects : uint8_t { allow, deny, standard };
+enum class UnknownSubjects : uint8_t { allow, deny, use_quota };
 
 // The quotas of a configuration file; without a file every subject is unknown and allowed.
 struct QuotaRules {
   std::vector<QuotaRule> rules;  // in the file's order, then those of profiles
   UnknownSubjects unknown = UnknownSubjects::allow;
-  api::Quota standard;            // of unknown subjects, with UnknownSubjects::standard
+  api::Quota unknown_quota;       // of unknown subjects, with UnknownSubjects::use_quota
   uint32_t lifetime_ms = 60'000;  // of a reservation that gives none
   uint64_t output_tokens = 0;     // reserved when a call gives none, as far as they fit
   bool operator==(const QuotaRules&) const = default;

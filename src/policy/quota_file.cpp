@@ -12,6 +12,7 @@
 #include "base/limits.hpp"
 #include "policy/quota_text.hpp"
 #include "policy/text_file.hpp"
+#include "text/joined_list.hpp"
 #include "text/quote.hpp"
 
 namespace sluice::policy {
@@ -126,11 +127,15 @@ void read_profile_object(const Json& profile, const std::string& place, const st
     return;
   }
   std::string date;
+  bool date_is_text = true;
   std::vector<QuotaRule> rules;
   bool has_subjects = false;
   for (const auto& [field, value] : profile.items()) {
     if (field == "date" && value.is_string()) {
       date = value.get<std::string>();
+    } else if (field == "date" && !value.is_null()) {
+      date_is_text = false;
+      complaints.push_back(place + ", date: must be a string, as \"2026-02\", not " + shown(value));
     } else if (field == "subjects") {
       has_subjects = true;
       rules = SubjectsReader(place + ", subjects", QuotaSource::profile, complaints).read(value);
@@ -139,7 +144,7 @@ void read_profile_object(const Json& profile, const std::string& place, const st
                            ": no such field; there are date, about and subjects");
     }
   }
-  if (date.empty()) {
+  if (date.empty() && date_is_text) {
     complaints.push_back(place +
                          ", date: is missing: give the date of its figures, as \"2026-02\"");
   }
@@ -189,8 +194,8 @@ void read_unknown(const Json& value, QuotaRules& quotas, Complaints& complaints)
   if (value == "allow" || value == "deny") {
     quotas.unknown = value == "allow" ? UnknownSubjects::allow : UnknownSubjects::deny;
   } else if (value.is_object()) {
-    quotas.unknown = UnknownSubjects::standard;
-    quotas.standard = read_quota(value, "quotas.unknown_subjects", {}, complaints);
+    quotas.unknown = UnknownSubjects::use_quota;
+    quotas.unknown_quota = read_quota(value, "quotas.unknown_subjects", {}, complaints);
   } else {
     complaints.push_back(
         "quotas.unknown_subjects: must be allow, deny, or a quota as an object with \"limits\", "
@@ -206,7 +211,8 @@ void read_number(const char* field, const Json& value, uint64_t min, uint64_t ma
     out = static_cast<Integer>(*number);
     return;
   }
-  complaints.push_back(std::string{"quotas."} + field + ": " + text::not_whole(value, min, max));
+  complaints.push_back(std::string{"quotas."} + field + ": " +
+                       text::whole_number_complaint(value, min, max));
 }
 
 // "anthropic, gemini and openai": the profiles of a folder.
@@ -218,12 +224,7 @@ std::string listed_profiles(const std::string& folder) {
     if (at->path().extension() == ".json") names.push_back(at->path().stem());
   }
   std::ranges::sort(names);
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
-    text += names[i];
-  }
-  return text;
+  return text::joined_list(std::vector<std::string_view>{names.begin(), names.end()}, "and");
 }
 
 std::string unknown_profile(const std::string& folder, const std::string& why) {

@@ -6,7 +6,9 @@
 #include <unordered_set>
 
 #include "base/limits.hpp"
+#include "base/time.hpp"
 #include "limiter/zone.hpp"
+#include "text/joined_list.hpp"
 #include "text/quote.hpp"
 #include "text/utf8.hpp"
 
@@ -19,12 +21,13 @@ using api::Limit;
 using api::LimitKind;
 using api::Metric;
 using api::Quota;
+using text::joined_list;
 using text::Json;
 using text::quoted_excerpt;
 using text::shown;
 using text::whole_number;
 
-constexpr int64_t day_ms = 24LL * 3'600 * 1'000;
+constexpr int64_t day_ms = base::ns_per_day / base::ns_per_ms;
 
 // Adds a complaint about a field.
 using Complain = std::function<void(std::string_view field, const std::string& what)>;
@@ -39,38 +42,9 @@ std::string place_of(size_t index, const std::string& name) {
   return name.empty() ? place : place + " (" + quoted_excerpt(name) + ")";
 }
 
-// "fixed, sliding or gcra".
-std::string listed(std::span<const std::string_view> words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
-    text += words[i];
-  }
-  return text;
-}
-
-template <typename Value>
-struct Word {
-  std::string_view text;
-  Value value;
-};
-
-constexpr std::array<Word<Metric>, 6> metric_words{{{"requests", Metric::requests},
-                                                    {"input_tokens", Metric::input_tokens},
-                                                    {"output_tokens", Metric::output_tokens},
-                                                    {"tokens", Metric::tokens},
-                                                    {"cost", Metric::cost},
-                                                    {"concurrency", Metric::concurrency}}};
-constexpr std::array<Word<LimitKind>, 6> kind_words{{{"fixed", LimitKind::fixed},
-                                                     {"sliding", LimitKind::sliding},
-                                                     {"gcra", LimitKind::gcra},
-                                                     {"anchored_day", LimitKind::anchored_day},
-                                                     {"rolling_day", LimitKind::rolling_day},
-                                                     {"calendar", LimitKind::calendar}}};
-constexpr std::array<Word<CalendarUnit>, 4> unit_words{{{"hour", CalendarUnit::hour},
-                                                        {"day", CalendarUnit::day},
-                                                        {"week", CalendarUnit::week},
-                                                        {"month", CalendarUnit::month}}};
+// The first kind and the first unit that JSON may name: it has no "concurrency" and no "none".
+constexpr auto first_kind = static_cast<size_t>(LimitKind::fixed);
+constexpr auto first_unit = static_cast<size_t>(CalendarUnit::hour);
 
 constexpr std::array<std::string_view, 8> limit_fields{
     "name", "metric", "amount", "period_ms", "kind", "period", "time_zone", "count_cached"};
@@ -107,9 +81,9 @@ void check_name(const Limit& limit, const Complain& complain) {
   }
 }
 
-void check_slots(const Limit& limit, const Complain& complain) {
+void check_concurrency(const Limit& limit, const Complain& complain) {
   if (limit.kind != LimitKind::concurrency) {
-    complain("kind", "concurrency has none: a slot is free again when its reservation ends");
+    complain("kind", "concurrency has none: leave it out");
   }
   if (limit.period_ms != 0) complain("period_ms", "concurrency has none: leave it out");
 }
@@ -118,7 +92,7 @@ void check_period(Limit& limit, const Complain& complain) {
   const std::string not_this = ", not " + std::to_string(limit.period_ms);
   switch (limit.kind) {
     case LimitKind::concurrency:
-      complain("kind", "concurrency is only for the metric concurrency");
+      complain("kind", "kind concurrency needs metric concurrency");
       break;
     case LimitKind::fixed:
     case LimitKind::sliding:
@@ -166,7 +140,7 @@ void check_calendar(Limit& limit, const Complain& complain) {
 void check_limit(Limit& limit, const Complain& complain) {
   check_name(limit, complain);
   if (limit.metric == Metric::concurrency) {
-    check_slots(limit, complain);
+    check_concurrency(limit, complain);
   } else {
     check_period(limit, complain);
   }
@@ -178,21 +152,6 @@ void check_limit(Limit& limit, const Complain& complain) {
   if (limit.count_cached && !counts_input(limit.metric)) {
     complain("count_cached", "is only for input_tokens and tokens");
   }
-}
-
-// Checks enumerators, which come as numbers in a frame.
-bool check_enumerators(const Limit& limit, const Complain& complain) {
-  const auto check = [&](auto value, uint32_t count, std::string_view field) {
-    const auto number = static_cast<uint32_t>(value);
-    if (number < count) return true;
-    complain(field, "unknown number " + std::to_string(number));
-    return false;
-  };
-  const bool metric = check(limit.metric, api::metrics_count, "metric");
-  const bool kind = check(limit.kind, api::limit_kinds_count, "kind");
-  const bool ceiling = check(limit.ceiling, 3, "amount");
-  const bool unit = check(limit.unit, 5, "period");
-  return metric && kind && ceiling && unit;
 }
 
 std::string too_many_limits(size_t count) {
@@ -231,7 +190,8 @@ class LimitReader {
     for (const auto& [field, value] : entry.items()) {
       if (form == Form::reported && contains(reported_limit_fields, field)) continue;
       if (!contains(limit_fields, field)) {
-        complain(quoted_excerpt(field), "no such field; there are " + listed_fields());
+        complain(quoted_excerpt(field),
+                 "no such field; there are " + joined_list(limit_fields, "and"));
       } else if (!value.is_null()) {
         given_.insert(field);
         read(field, value);
@@ -243,11 +203,6 @@ class LimitReader {
   Limit take() { return std::move(limit_); }
 
  private:
-  static std::string listed_fields() {
-    std::string text = listed(limit_fields);
-    return text.replace(text.rfind(" or "), 4, " and ");
-  }
-
   void complain(std::string_view field, const std::string& what) {
     if (!field.empty() && !bad_.insert(std::string{field}).second) return;
     complaints_.push_back(joined(place_, field) + ": " + what);
@@ -257,15 +212,15 @@ class LimitReader {
     if (field == "name") {
       read_text(field, value, limit_.name);
     } else if (field == "metric") {
-      read_word<Metric>(field, value, metric_words, limit_.metric);
+      read_word(field, value, api::metric_names, 0, limit_.metric);
     } else if (field == "amount") {
       read_amount(value);
     } else if (field == "period_ms") {
       read_period(value);
     } else if (field == "kind") {
-      read_word<LimitKind>(field, value, kind_words, limit_.kind);
+      read_word(field, value, api::kind_names, first_kind, limit_.kind);
     } else if (field == "period") {
-      read_word<CalendarUnit>(field, value, unit_words, limit_.unit);
+      read_word(field, value, api::unit_names, first_unit, limit_.unit);
     } else if (field == "time_zone") {
       read_text(field, value, limit_.time_zone);
     } else if (value.is_boolean()) {
@@ -283,18 +238,17 @@ class LimitReader {
     out = value.get<std::string>();
   }
 
+  // A name's index is the value's number. Names before index `first` are not read.
   template <typename Value>
-  void read_word(std::string_view field, const Json& value, std::span<const Word<Value>> words,
-                 Value& out) {
-    std::vector<std::string_view> texts;
-    for (const Word<Value>& word : words) {
-      if (value.is_string() && value.get_ref<const std::string&>() == word.text) {
-        out = word.value;
+  void read_word(std::string_view field, const Json& value, std::span<const std::string_view> names,
+                 size_t first, Value& out) {
+    for (size_t i = first; i < names.size(); ++i) {
+      if (value.is_string() && value.get_ref<const std::string&>() == names[i]) {
+        out = static_cast<Value>(i);
         return;
       }
-      texts.push_back(word.text);
     }
-    complain(field, "must be " + listed(texts) + ", not " + shown(value));
+    complain(field, "must be " + joined_list(names.subspan(first), "or") + ", not " + shown(value));
   }
 
   void read_amount(const Json& value) {
@@ -314,7 +268,8 @@ class LimitReader {
     if (const auto number = whole_number(value, 0, limits::window_ms_max)) {
       limit_.period_ms = static_cast<int64_t>(*number);
     } else {
-      complain("period_ms", text::not_whole(value, limits::window_ms_min, limits::window_ms_max));
+      complain("period_ms",
+               text::whole_number_complaint(value, limits::window_ms_min, limits::window_ms_max));
     }
   }
 
@@ -382,15 +337,14 @@ void read_overtakers(const Json& value, const std::string& place, Quota& quota,
     quota.overtakers_max = static_cast<uint32_t>(*number);
   } else {
     complaints.push_back(joined(place, "overtakers") + ": " +
-                         text::not_whole(value, 0, limits::overtakers_max));
+                         text::whole_number_complaint(value, 0, limits::overtakers_max));
   }
 }
 
 std::string no_such_field(std::span<const std::string_view> others) {
   std::vector<std::string_view> fields{others.begin(), others.end()};
   fields.insert(fields.end(), quota_fields.begin(), quota_fields.end());
-  std::string text = listed(fields);
-  return "no such field; there are " + text.replace(text.rfind(" or "), 4, " and ");
+  return "no such field; there are " + joined_list(fields, "and");
 }
 
 }  // namespace
@@ -449,33 +403,26 @@ std::vector<std::string> check_quota(Quota& quota) {
     complaints.push_back(joined(place_of(index, quota.limits[index].name), field) + ": " + what);
   };
   for (size_t i = 0; i < quota.limits.size(); ++i) {
-    const auto of_this = [&](std::string_view field, const std::string& what) {
-      complain(i, field, what);
-    };
-    if (check_enumerators(quota.limits[i], of_this)) check_limit(quota.limits[i], of_this);
+    check_limit(quota.limits[i],
+                [&](std::string_view field, const std::string& what) { complain(i, field, what); });
   }
   check_names_differ(quota.limits,
                      [&](size_t i) { complain(i, "name", std::string{name_is_taken}); });
   if (quota.overtakers_max > limits::overtakers_max) {
-    complaints.push_back("overtakers: " +
-                         text::not_whole(quota.overtakers_max, 0, limits::overtakers_max));
+    complaints.push_back("overtakers: " + text::whole_number_complaint(quota.overtakers_max, 0,
+                                                                       limits::overtakers_max));
   }
   return complaints;
 }
 
+Json amount_json(Ceiling ceiling, uint64_t amount) {
+  if (ceiling == Ceiling::number) return amount;
+  return ceiling == Ceiling::unlimited ? "unlimited" : "block";
+}
+
 Json limit_json(const Limit& limit) {
   Json json{{"name", limit.name}, {"metric", api::metric_name(limit.metric)}};
-  switch (limit.ceiling) {
-    case Ceiling::number:
-      json["amount"] = limit.amount;
-      break;
-    case Ceiling::unlimited:
-      json["amount"] = "unlimited";
-      break;
-    case Ceiling::block:
-      json["amount"] = "block";
-      break;
-  }
+  json["amount"] = amount_json(limit.ceiling, limit.amount);
   if (limit.kind == LimitKind::concurrency) return json;
   if (limit.kind != LimitKind::calendar) json["period_ms"] = limit.period_ms;
   json["kind"] = api::kind_name(limit.kind);

@@ -40,9 +40,11 @@ api::Quota read_quota(const text::Json& object, const std::string& place,
                       std::vector<std::string>& complaints, Form form = Form::written);
 
 // Checks a quota that did not come as JSON and returns the complaints. Sets optional fields that
-// are absent to their defaults.
+// are absent to their defaults. The caller has checked that the enumerators are known.
 std::vector<std::string> check_quota(api::Quota& quota);
 
+// A number, "unlimited" or "block".
+text::Json amount_json(api::Ceiling ceiling, uint64_t amount);
 // JSON that read_quota() reads as the same quota; optional fields with their defaults are left out.
 text::Json limit_json(const api::Limit& limit);
 text::Json quota_json(const api::Quota& quota);

@@ -1,4 +1,4 @@
-// One entry of the policy file: keys that match get the limits it sets.
+// One entry of the configuration file: keys that match get the limits it sets.
 // Shape:  values that it does not set stay as earlier entries, or the flags, set them.
 // Source: gocc's configuration file; `can_queue` is ours.
 #pragma once

@@ -5,8 +5,9 @@
 
 namespace sluice::policy {
 
-RuleBook::RuleBook(const limiter::Policy& standard, std::vector<Rule> rules, QuotaRules quotas)
-    : standard_(standard), rules_(std::move(rules)), quotas_(std::move(quotas)) {
+RuleBook::RuleBook(const limiter::Policy& default_policy, std::vector<Rule> rules,
+                   QuotaRules quotas)
+    : default_(default_policy), rules_(std::move(rules)), quotas_(std::move(quotas)) {
   for (size_t index = 0; index < rules_.size(); ++index) {
     const Rule& rule = rules_[index];
     if (!rule.is_regex) {
@@ -25,7 +26,7 @@ RuleBook::RuleBook(const limiter::Policy& standard, std::vector<Rule> rules, Quo
 }
 
 limiter::Policy RuleBook::apply_matches(std::string_view key) {
-  limiter::Policy policy = standard_;
+  limiter::Policy policy = default_;
   for (const int index : matches(key)) rules_[static_cast<size_t>(index)].apply_to(policy);
   return policy;
 }
@@ -33,13 +34,6 @@ limiter::Policy RuleBook::apply_matches(std::string_view key) {
 const std::vector<int>& RuleBook::matches(std::string_view key) {
   matches_.clear();
   patterns_.match(key, matches_);
-  add_literals(key);
-  return matches_;
-}
-
-const std::vector<int>& RuleBook::matches_one_by_one(std::string_view key) {
-  matches_.clear();
-  patterns_.match_one_by_one(key, matches_);
   add_literals(key);
   return matches_;
 }

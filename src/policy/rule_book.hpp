@@ -21,17 +21,17 @@ namespace sluice::policy {
 
 class RuleBook {
  public:
-  explicit RuleBook(const limiter::Policy& standard, std::vector<Rule> rules = {},
+  explicit RuleBook(const limiter::Policy& default_policy, std::vector<Rule> rules = {},
                     QuotaRules quotas = {});
   RuleBook(const RuleBook&) = delete;
   RuleBook& operator=(const RuleBook&) = delete;
 
-  const limiter::Policy& standard() const noexcept { return standard_; }
+  const limiter::Policy& default_policy() const noexcept { return default_; }
   const std::vector<Rule>& rules() const noexcept { return rules_; }
   bool empty() const noexcept { return rules_.empty(); }
 
   limiter::Policy policy_of(std::string_view key) {
-    return rules_.empty() ? standard_ : apply_matches(key);
+    return rules_.empty() ? default_ : apply_matches(key);
   }
 
   QuotaBook& quotas() noexcept { return quotas_; }
@@ -39,14 +39,11 @@ class RuleBook {
   // The indexes of the rules that match, ascending. Valid until the next call.
   const std::vector<int>& matches(std::string_view key);
 
-  // The same, pattern by pattern: what matches() falls back to.
-  const std::vector<int>& matches_one_by_one(std::string_view key);
-
  private:
   limiter::Policy apply_matches(std::string_view key);
   void add_literals(std::string_view key);
 
-  const limiter::Policy standard_;
+  const limiter::Policy default_;
   const std::vector<Rule> rules_;
   std::unordered_map<std::string_view, std::vector<int>> by_key_;
   PatternSet patterns_;

@@ -1,4 +1,4 @@
-// The text of a policy file -> its rules, or all complaints about it at once.
+// The text of a configuration file -> its rules, or all complaints about it at once.
 // Flow:   --config-file, check-config -> read_text_file() -> parse_rules() -> RuleBook.
 // Shape:  {"keys": [{"key_pattern": "...", "key_pattern_is_regex": false,
 //                    "max_requests_per_window": 0, "max_requests_in_queue": 0,

@@ -56,7 +56,7 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   row.held_ms = base::floor_ms(from.clock.ns() - reservation->charged_ns);
 }
 
-// `of` no_subject: any subject.
+// Whether the reservation is open and names the subject; no_subject stands for any.
 bool is_held(const Reservation& reservation, SubjectIndex of) noexcept {
   if (reservation.state != ReservationState::open) return false;
   const std::span<const SubjectIndex> named = reservation.named();

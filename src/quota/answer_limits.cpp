@@ -5,7 +5,7 @@
 
 #include "limiter/calendar.hpp"
 #include "limiter/meter.hpp"
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
 
@@ -30,16 +30,18 @@ int64_t period_ms(const MeterShape& shape, const Moment& now) noexcept {
   return (period.end_ns - period.begin_ns) / base::ns_per_ms;
 }
 
-// Reports each limit of the member that is asked for. False: there is no room for more reports.
-bool add_limits(std::vector<LimitReport>& reports, api::QuotaAnswer& answer, const Member& member,
-                const limiter::Shares& shares, ReportedLimits which, const Moment& now) noexcept {
+// Reports each limit of the limited subject that is asked for. False: there is no room for more
+// reports.
+bool add_limits(std::vector<LimitReport>& reports, api::QuotaAnswer& answer,
+                const LimitedSubject& each, const limiter::Shares& shares, ReportedLimits which,
+                const Moment& now) noexcept {
   const bool denied = !api::admits(answer.code);
-  for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
-    const MeterShape& shape = member.quota->shapes[at];
-    Meter meter(shape, member.words);
+  for (size_t at = 0; at < each.quota->shapes.size(); ++at) {
+    const MeterShape& shape = each.quota->shapes[at];
+    Meter meter(shape, each.words);
     meter.roll(now);
-    LimitReport report = report_of(shape, member.quota->quota.limits[at], member, now);
-    if (denied) report.violated = !limit_fits(meter, shape, member, shares.of(shape));
+    LimitReport report = report_of(shape, each.quota->quota.limits[at], each, now);
+    if (denied) report.violated = !limit_fits(meter, shape, each, shares.of(shape));
     if (which == ReportedLimits::violated && !report.violated) continue;
     if (reports.size() == limits::quota_reports_max) return false;
     reports.push_back(report);
@@ -50,18 +52,18 @@ bool add_limits(std::vector<LimitReport>& reports, api::QuotaAnswer& answer, con
 
 }  // namespace
 
-LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Member& member,
+LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const LimitedSubject& each,
                       const Moment& now) noexcept {
-  const Meter meter(shape, member.words);
+  const Meter meter(shape, each.words);
   const bool is_slot = shape.kind == api::LimitKind::concurrency;
-  LimitReport report{.subject = member.place,
+  LimitReport report{.subject = each.place,
                      .metric = shape.metric,
                      .kind = shape.kind,
                      .ceiling = shape.ceiling,
                      .name_bytes = static_cast<uint8_t>(limit.name.size()),
                      .amount = limit.amount,
-                     .used = is_slot ? member.open : meter.used(),
-                     .reserved = is_slot ? member.open : meter.open(),
+                     .used = is_slot ? each.open : meter.used(),
+                     .reserved = is_slot ? each.open : meter.open(),
                      .period_ms = period_ms(shape, now),
                      .reset_ms = is_slot ? 0 : base::ceil_ms(meter.empty_at_ns(now) - now.ns)};
   std::memcpy(report.name, limit.name.data(), limit.name.size());
@@ -70,14 +72,14 @@ LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Me
 }
 
 void answer_limits(api::QuotaAnswer& answer, std::vector<LimitReport>& reports,
-                   const Members& members, const api::Amounts& amounts, ReportedLimits which,
-                   const AnswerSources& from) noexcept {
+                   const LimitedSubjects& limited, const api::Amounts& amounts,
+                   ReportedLimits which, const AnswerSources& from) noexcept {
   answer.first_limit = static_cast<uint32_t>(reports.size());
   const limiter::Shares shares(amounts);
-  for (Member member : members) {
-    // The call itself may have opened a reservation since its members were gathered.
-    if (member.index != no_subject) member.open = from.subjects[member.index].open;
-    if (add_limits(reports, answer, member, shares, which, from.clock.moment())) continue;
+  for (LimitedSubject each : limited) {
+    // The call itself may have opened a reservation since its limited subjects were gathered.
+    if (each.index != no_subject) each.open = from.subjects[each.index].open;
+    if (add_limits(reports, answer, each, shares, which, from.clock.moment())) continue;
     answer.limits_left_out = true;
     return;
   }

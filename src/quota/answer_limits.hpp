@@ -7,20 +7,20 @@
 
 #include "api/quota.hpp"
 #include "quota/answer_sources.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 
 namespace sluice::quota {
 
-// Reports one limit of a member; its meter has been rolled.
+// Reports one limit of a limited subject; its meter has been rolled.
 api::LimitReport report_of(const limiter::MeterShape& shape, const api::Limit& limit,
-                           const Member& member, const limiter::Moment& now) noexcept;
+                           const LimitedSubject& each, const limiter::Moment& now) noexcept;
 
 enum class ReportedLimits : uint8_t { all, violated };
 
 // The answer has its code already: a refusal reports which limits it violates. `reports` are those
 // of all calls of the batch.
 void answer_limits(api::QuotaAnswer& answer, std::vector<api::LimitReport>& reports,
-                   const Members& members, const api::Amounts& amounts, ReportedLimits which,
-                   const AnswerSources& from) noexcept;
+                   const LimitedSubjects& limited, const api::Amounts& amounts,
+                   ReportedLimits which, const AnswerSources& from) noexcept;
 
 }  // namespace sluice::quota

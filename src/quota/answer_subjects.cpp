@@ -22,13 +22,13 @@ api::SubjectRow& add_row(QuotaBatch& batch, api::QuotaAnswer& answer, std::strin
   return row;
 }
 
-// The member of a subject, and its state for the row; without state, with the quota that it would
-// have.
-Member fill_row(uint8_t place, SubjectIndex index, std::string_view name, api::SubjectRow& row,
-                const AnswerSources& from) {
-  Member member{.place = place, .index = index};
+// The limited subject of a subject, and its state for the row; without state, with the quota that
+// it would have.
+LimitedSubject fill_row(uint8_t place, SubjectIndex index, std::string_view name,
+                        api::SubjectRow& row, const AnswerSources& from) {
+  LimitedSubject each{.place = place, .index = index};
   if (index != no_subject) {
-    from.subjects.read_member(index, member);
+    from.subjects.read_limited_subject(index, each);
     const Subject& subject = from.subjects[index];
     row.source = subject.source;
     row.open_reservations = subject.open;
@@ -36,9 +36,9 @@ Member fill_row(uint8_t place, SubjectIndex index, std::string_view name, api::S
   } else {
     const CurrentBook::OwnQuota own = from.book.quota_of(name);
     row.source = own.source;
-    if (own.quota != nullptr) from.subjects.add_absent(*own.quota, member);
+    if (own.quota != nullptr) from.subjects.add_absent(*own.quota, each);
   }
-  return member;
+  return each;
 }
 
 }  // namespace
@@ -47,22 +47,22 @@ void add_subject_row(QuotaBatch& batch, size_t index, uint8_t place, SubjectInde
                      std::string_view name, const AnswerSources& from) noexcept {
   api::QuotaAnswer& answer = batch.answers[index];
   api::SubjectRow& row = add_row(batch, answer, name);
-  const Member member = fill_row(place, subject, name, row, from);
-  if (member.quota == nullptr) {
+  const LimitedSubject each = fill_row(place, subject, name, row, from);
+  if (each.quota == nullptr) {
     row.source = api::QuotaSource::none;
     return;
   }
   row.quota = static_cast<uint32_t>(batch.quotas.size());
-  batch.quotas.push_back(member.quota->quota);
-  if (batch.limits.size() + member.quota->shapes.size() > limits::quota_reports_max) {
+  batch.quotas.push_back(each.quota->quota);
+  if (batch.limits.size() + each.quota->shapes.size() > limits::quota_reports_max) {
     answer.limits_left_out = true;
     return;
   }
   const limiter::Moment& now = from.clock.moment();
-  for (size_t at = 0; at < member.quota->shapes.size(); ++at) {
-    const MeterShape& shape = member.quota->shapes[at];
-    limiter::Meter(shape, member.words).roll(now);
-    batch.limits.push_back(report_of(shape, member.quota->quota.limits[at], member, now));
+  for (size_t at = 0; at < each.quota->shapes.size(); ++at) {
+    const MeterShape& shape = each.quota->shapes[at];
+    limiter::Meter(shape, each.words).roll(now);
+    batch.limits.push_back(report_of(shape, each.quota->quota.limits[at], each, now));
     ++row.limits_count;
   }
 }

@@ -7,7 +7,7 @@
 
 #include "api/quota.hpp"
 #include "quota/answer_sources.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 
 namespace sluice::quota {
 

@@ -28,7 +28,7 @@ void BookAdoption::run_slice() noexcept {
 // Returns its work.
 uint32_t BookAdoption::step() noexcept {
   if (book_.has_earlier_classes()) {
-    book_.free_some();
+    book_.free_earlier_slice();
     return free_work;
   }
   if (subject_ < subjects_end_) {
@@ -51,12 +51,13 @@ void BookAdoption::forget_unnamed(SubjectIndex index) noexcept {
 uint32_t BookAdoption::adopt_place(uint32_t place) noexcept {
   const policy::QuotaRules& rules = book_.rules();
   if (place == rules.rules.size()) {
-    if (rules.unknown == policy::UnknownSubjects::standard) book_.class_at(place, rules.standard);
+    if (rules.unknown == policy::UnknownSubjects::use_quota)
+      book_.compiled_at(place, rules.unknown_quota);
     return compile_work;
   }
   const policy::QuotaRule& rule = rules.rules[place];
   if (!rule.is_regex) return adopt_name(rule.subject);
-  book_.class_at(place, rule.quota);
+  book_.compiled_at(place, rule.quota);
   return compile_work;
 }
 
@@ -68,7 +69,8 @@ uint32_t BookAdoption::adopt_name(std::string_view name) noexcept {
   bool scans = false;
   if (index == no_subject) {
     scans = subjects_.is_full() && scans_left_ > 0;
-    if (scans || !subjects_.is_full()) index = subjects_.make(hashed, name, own, no_members);
+    if (scans || !subjects_.is_full())
+      index = subjects_.make(hashed, name, own, no_limited_subjects);
     if (scans && index == no_subject) --scans_left_;
   }
   if (index != no_subject) subjects_.current(index).configured = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.hpp"
 #include "limiter/meter.hpp"
 
 namespace sluice::quota {
@@ -66,9 +67,7 @@ void CallGroup::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
   }
 }
 
-// Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
-// its calls.
-[[gnu::always_inline]] inline void CallGroup::fetch(const Fetches& fetches) const noexcept {
+SLUICE_PREFETCH_FUNCTION inline void CallGroup::fetch(const Fetches& fetches) const noexcept {
   for (const Fetch& fetch : fetches) __builtin_prefetch(&subjects_[fetch.subject]);
   for (const Fetch& fetch : fetches) {
     const Subject& subject = subjects_[fetch.subject];

@@ -12,7 +12,7 @@
 
 #include "api/quota.hpp"
 #include "quota/call_clock.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 #include "quota/reservation_book.hpp"
 #include "quota/subject_table.hpp"
 

@@ -1,6 +1,7 @@
 #include "quota/connection_bindings.hpp"
 
 #include "base/assert.hpp"
+#include "base/splitmix.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 // Connections are numbered upwards, with the number of their shard in the upper bits: both have to
 // reach the upper half, which is what the index compares.
 uint64_t hash_of(uint64_t connection) noexcept {
-  return (connection ^ connection >> 32) * 0x9E37'79B9'7F4A'7C15;
+  return (connection ^ connection >> 32) * base::splitmix64_step;
 }
 
 }  // namespace

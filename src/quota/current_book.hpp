@@ -2,14 +2,14 @@
 // Flow:   adopt(book) -> subjects see another version() and ask for their quota_of() anew.
 // Errors: none; until a book is adopted an empty one holds.
 // Lives:  one thread only; the adopted book outlives the next adopt(). The classes of earlier books
-//         are freed in slices (free_some), so that a large book delays no call for long.
+//         are freed in slices (free_earlier_slice), so that a large book delays no call for long.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "policy/quota_book.hpp"
-#include "quota/quota_class.hpp"
+#include "quota/compiled_quota.hpp"
 
 namespace sluice::quota {
 
@@ -17,7 +17,7 @@ class CurrentBook {
  public:
   // The quota of a subject, by its name. Null: the subject is unknown.
   struct OwnQuota {
-    const QuotaClass* quota = nullptr;
+    const CompiledQuota* quota = nullptr;
     api::QuotaSource source = api::QuotaSource::none;
   };
 
@@ -30,10 +30,10 @@ class CurrentBook {
   OwnQuota quota_of(std::string_view name) {
     const policy::SubjectQuota own = book_->quota_of(name);
     if (own.quota == nullptr) return {.quota = nullptr, .source = own.source};
-    return {.quota = class_at(own.place, *own.quota), .source = own.source};
+    return {.quota = compiled_at(own.place, *own.quota), .source = own.source};
   }
   // The class of the quota at this place in the book, made when it is first needed.
-  const QuotaClass* class_at(uint32_t place, const api::Quota& quota) {
+  const CompiledQuota* compiled_at(uint32_t place, const api::Quota& quota) {
     return book_classes_.of(place, quota);
   }
 
@@ -44,13 +44,13 @@ class CurrentBook {
   uint32_t version() const noexcept { return version_; }
 
   // The classes of the quotas of all books, and of those that were put.
-  QuotaClasses& classes() noexcept { return classes_; }
+  CompiledQuotas& classes() noexcept { return classes_; }
   bool has_earlier_classes() const noexcept { return book_classes_.has_earlier(); }
-  void free_some() noexcept { book_classes_.free_some_of_old(); }
+  void free_earlier_slice() noexcept { book_classes_.free_earlier_slice(); }
 
  private:
-  QuotaClasses classes_;
-  BookClasses book_classes_{classes_};
+  CompiledQuotas classes_;
+  BookCompiledQuotas book_classes_{classes_};
   policy::QuotaBook no_book_;
   policy::QuotaBook* book_ = &no_book_;
   uint32_t version_ = 0;

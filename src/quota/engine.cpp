@@ -1,6 +1,6 @@
 #include "quota/engine.hpp"
 
-#include "quota/timer_owner.hpp"
+#include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -21,7 +21,7 @@ Engine::Engine(const Options& options)
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_),
       lifecycle_(clock_, budget_, subjects_, reservations_, queues_, statistics_),
-      reader_(options_, book_, subjects_, statistics_),
+      resolver_(options_, book_, subjects_, statistics_),
       group_(clock_, subjects_, reservations_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
@@ -88,15 +88,15 @@ void Engine::fire_timers() noexcept {
     if (timer == nullptr) return;
     budget_.spend(0);
     clock_.next_call();
-    const TimerOwner owner = TimerOwner::of(*timer);
+    const TimerTag owner = TimerTag::of(*timer);
     switch (owner.kind) {
-      case TimerOwner::lifetime:
+      case TimerTag::lifetime:
         lifecycle_.end_lifetime(reservations_[owner.index]);
         break;
-      case TimerOwner::wait_limit:
+      case TimerTag::wait_limit:
         server_.begin_late_wait(owner.index);
         break;
-      case TimerOwner::wake:
+      case TimerTag::wake:
         queues_.mark(queues_[owner.index].request.named());  // served once for all that wake
         break;
     }
@@ -107,8 +107,7 @@ int64_t Engine::next_due_ns() const noexcept {
   const bool has_work = adoption_.is_under_way() || server_.has_work() ||
                         reservations_.bindings().has_any_to_expire();
   if (has_work) return 0;
-  const int64_t due_ms = wheel_.next_due_ms();
-  return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
+  return base::due_ns(wheel_.next_due_ms());
 }
 
 uint64_t Engine::reserved_bytes() const noexcept {

@@ -1,8 +1,8 @@
 // Decides a store's calls: reads each, consults the tables, charges, and has waiters served.
-// Flow:   decide(): a CallGroup fetches ahead for calls of the batch -> CallReader: the call's
-//         Members and Request -> charged and opened in the ReservationBook, or queued, or denied ->
-//         answers. A call that frees quota marks the queues that this may help; the QueueServer
-//         serves them.
+// Flow:   decide(): a CallGroup fetches ahead for calls of the batch -> CallResolver: the call's
+//         LimitedSubjects and Request -> charged and opened in the ReservationBook, or queued, or
+//         denied -> answers. A call that frees quota marks the queues that this may help; the
+//         QueueServer serves them.
 // Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, check, record), engine_quota.cpp
 //         (quotas that change). Each part refers only to those before it: clock and budget,
 //         subjects, reservations, queues, and the parts that work on all of them.
@@ -21,10 +21,10 @@
 #include "quota/book_adoption.hpp"
 #include "quota/call_clock.hpp"
 #include "quota/call_group.hpp"
-#include "quota/call_reader.hpp"
+#include "quota/call_resolver.hpp"
 #include "quota/client_ids.hpp"
 #include "quota/current_book.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 #include "quota/obstacle.hpp"
 #include "quota/owner_names.hpp"
 #include "quota/queue_server.hpp"
@@ -54,7 +54,7 @@ class Engine {
   int64_t next_due_ns() const noexcept;
   std::span<api::Grant> grants() noexcept { return server_.grants(); }
   void keep_grants(size_t count) noexcept { server_.keep_grants(count); }
-  std::string_view unknown_subject() const noexcept { return reader_.unknown_subject(); }
+  std::string_view unknown_subject() const noexcept { return resolver_.unknown_subject(); }
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return queues_.pool().used(); }
@@ -71,10 +71,10 @@ class Engine {
                   api::ShardId origin) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                api::ShardId origin) noexcept;
-  void admit(const Request& request, const Members& members, std::string_view owner,
+  void admit(const Request& request, const LimitedSubjects& limited, std::string_view owner,
              api::QuotaAnswer& answer) noexcept;
-  void refuse(api::QuotaBatch& batch, size_t index, const Members& members, const Request& request,
-              api::ShardId origin) noexcept;
+  void refuse(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
+              const Request& request, api::ShardId origin) noexcept;
   void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void answer_question(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
@@ -82,8 +82,8 @@ class Engine {
   api::QuotaCode repeated_code(const Request& request, ClientIds::Entry found) const noexcept;
   bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
   void set_outcome(api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
-  void deny(api::QuotaBatch& batch, size_t index, const Members& members, const Request& request,
-            api::QuotaCode code, const Obstacle& obstacle) noexcept;
+  void deny(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
+            const Request& request, api::QuotaCode code, const Obstacle& obstacle) noexcept;
   AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
 
   // engine_quota.cpp
@@ -111,7 +111,7 @@ class Engine {
   QueueServer server_;
   ReservationLifecycle lifecycle_;
 
-  CallReader reader_;
+  CallResolver resolver_;
   CallGroup group_;
 };
 

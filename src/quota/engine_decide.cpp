@@ -5,7 +5,7 @@
 #include "quota/answer_limits.hpp"
 #include "quota/answer_subjects.hpp"
 #include "quota/engine.hpp"
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
 
@@ -18,7 +18,7 @@ using limiter::MeterShape;
 
 void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   clock_.begin(now);
-  reader_.begin_batch();
+  resolver_.begin_batch();
   for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
     const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
     group_.prepare(batch, first, count);
@@ -28,7 +28,7 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexc
       decide_one(batch, first + place, group_.hashes(place), origin);
     }
   }
-  subjects_.sweep(1, no_members);
+  subjects_.sweep(1, no_limited_subjects);
 }
 
 void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
@@ -79,7 +79,7 @@ void Engine::answer_question(QuotaBatch& batch, size_t index,
   if (call.op == QuotaOp::show) return answer_reservation(batch, index, sources());
   if (call.op == QuotaOp::page) return answer_page(batch, index, sources());
   const bool lists_all = call.op == QuotaOp::holders && call.subjects_count == 0;
-  if (!lists_all && !reader_.has_valid_names(batch, index)) return;
+  if (!lists_all && !resolver_.has_valid_names(batch, index)) return;
   if (call.op == QuotaOp::usage) return answer_usage(batch, index, hashes, sources());
   answer_holders(batch, index, hashes, sources());
 }
@@ -95,8 +95,8 @@ std::optional<ClientIds::Entry> Engine::find_repeated(const Request& request) co
 QuotaCode Engine::repeated_code(const Request& request, ClientIds::Entry found) const noexcept {
   if (found.is_waiter) return QuotaCode::id_in_use;
   const Reservation& reservation = reservations_[found.index];
-  return reservation.id_request == request.id_request ? reservation.admission
-                                                      : QuotaCode::id_in_use;
+  return reservation.request_hash == request.request_hash ? reservation.admission
+                                                          : QuotaCode::id_in_use;
 }
 
 // True: the request's id names a reservation or a waiter, and the answer follows from it.
@@ -118,17 +118,17 @@ bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept
 inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
   ++statistics_.reserves[static_cast<size_t>(code)];
   answer.code = code;
-  if (!api::admits(code) && code != QuotaCode::queued) set_retry(answer);
+  if (!api::admits(code) && code != QuotaCode::queued) set_retry_after(answer);
 }
 
 // Opens the reservation of a request that was charged.
-inline void Engine::admit(const Request& request, const Members& members, std::string_view owner,
-                          QuotaAnswer& answer) noexcept {
-  const Reservation& made = reservations_.open(request, admission_code(members), owner);
+inline void Engine::admit(const Request& request, const LimitedSubjects& limited,
+                          std::string_view owner, QuotaAnswer& answer) noexcept {
+  const Reservation& made = reservations_.open(request, admission_code(limited), owner);
   answer.reservation = made.id;
   answer.state = api::ReservationState::open;
   answer.lifetime_ms = request.lifetime_ms;
-  if (queues_.pool().used() > 0) queues_.count_overtaking(members);
+  if (queues_.pool().used() > 0) queues_.count_overtaking(limited);
   set_outcome(made.admission, answer);
 }
 
@@ -136,38 +136,38 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
                      api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Members members;
-  const QuotaCode gathered = reader_.gather(batch, call, hashes, IfAbsent::make, members);
+  LimitedSubjects limited;
+  const QuotaCode gathered = resolver_.find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (gathered != QuotaCode::ok) return set_outcome(gathered, answer);
-  const Request request = reader_.request_of(batch, call, members);
+  const Request request = resolver_.request_of(batch, call, limited);
   if (request.id.is_set() && answer_repeat(request, answer)) {
     set_outcome(answer.code, answer);
   } else {
     const limiter::Shares shares(request.amounts);
     const bool has_room = reservations_.has_room();
-    const bool must_wait = queues_.must_wait(members);
-    const bool fits = !must_wait && (has_room ? charge_if_fits(members, shares, clock_.moment())
-                                              : members_fit(members, shares, clock_.moment()));
+    const bool must_wait = queues_.must_wait(limited);
+    const bool fits = !must_wait && (has_room ? charge_if_fits(limited, shares, clock_.moment())
+                                              : subjects_fit(limited, shares, clock_.moment()));
     if (!fits) {
-      refuse(batch, index, members, request, origin);
+      refuse(batch, index, limited, request, origin);
     } else if (has_room) {
-      admit(request, members, call.owner, answer);
+      admit(request, limited, call.owner, answer);
     } else {
       set_outcome(QuotaCode::reservations_full, answer);
     }
   }
   if (api::admits(answer.code) && (call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(answer, batch.limits, members, request.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, limited, request.amounts, ReportedLimits::all, sources());
   }
 }
 
 // The request does not fit, or others wait: it waits too if it may, else it is denied.
-void Engine::refuse(QuotaBatch& batch, size_t index, const Members& members, const Request& request,
-                    api::ShardId origin) noexcept {
+void Engine::refuse(QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
+                    const Request& request, api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Obstacle obstacle = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, members);
+  Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
+  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, limited);
   QuotaCode code = obstacle.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
     code = server_.join(call, request, obstacle, origin, answer);
@@ -175,18 +175,18 @@ void Engine::refuse(QuotaBatch& batch, size_t index, const Members& members, con
     if (lends) queues_[answer.waiter].answer = batch.wait_answers[index];
   }
   set_outcome(code, answer);
-  if (code != QuotaCode::queued) deny(batch, index, members, request, code, obstacle);
+  if (code != QuotaCode::queued) deny(batch, index, limited, request, code, obstacle);
 }
 
-void Engine::deny(QuotaBatch& batch, size_t index, const Members& members, const Request& request,
-                  QuotaCode code, const Obstacle& obstacle) noexcept {
+void Engine::deny(QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
+                  const Request& request, QuotaCode code, const Obstacle& obstacle) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   answer.code = code;
-  answer.retry_ms = retry_ms_of(code, obstacle, clock_.ns());
+  answer.retry_after_ms = retry_after_ms_of(code, obstacle, clock_.ns());
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
     const bool wants_all = (call.flags & api::quota_flag::wants_limits) != 0;
-    answer_limits(answer, batch.limits, members, request.amounts,
+    answer_limits(answer, batch.limits, limited, request.amounts,
                   wants_all ? ReportedLimits::all : ReportedLimits::violated, sources());
   }
 }
@@ -194,44 +194,44 @@ void Engine::deny(QuotaBatch& batch, size_t index, const Members& members, const
 void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Members members;
-  answer.code = reader_.gather(batch, call, hashes, IfAbsent::only_find, members);
-  if (answer.code != QuotaCode::ok) return set_retry(answer);
-  const Request request = reader_.request_of(batch, call, members);
+  LimitedSubjects limited;
+  answer.code = resolver_.find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
+  if (answer.code != QuotaCode::ok) return set_retry_after(answer);
+  const Request request = resolver_.request_of(batch, call, limited);
   if (const auto found = find_repeated(request)) {
     answer.code = repeated_code(request, *found);
-    if (answer.code == QuotaCode::id_in_use) set_retry(answer);
+    if (answer.code == QuotaCode::id_in_use) set_retry_after(answer);
   } else {
-    const bool must_wait = queues_.must_wait(members);
-    Obstacle obstacle = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-    if (obstacle.code == QuotaCode::ok && must_wait) server_.set_queue_ahead(obstacle, members);
+    const bool must_wait = queues_.must_wait(limited);
+    Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
+    if (obstacle.code == QuotaCode::ok && must_wait) server_.set_queue_ahead(obstacle, limited);
     if (obstacle.code != QuotaCode::ok) {
-      return deny(batch, index, members, request, obstacle.code, obstacle);
+      return deny(batch, index, limited, request, obstacle.code, obstacle);
     }
-    answer.code = admission_code(members);
+    answer.code = admission_code(limited);
   }
   if (!api::admits(answer.code)) return;
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(answer, batch.limits, members, request.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, limited, request.amounts, ReportedLimits::all, sources());
   }
 }
 
 void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Members members;
-  answer.code = reader_.gather(batch, call, hashes, IfAbsent::make, members);
-  if (answer.code != QuotaCode::ok) return set_retry(answer);
+  LimitedSubjects limited;
+  answer.code = resolver_.find_subjects(batch, call, hashes, IfAbsent::make, limited);
+  if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
-  for (const Member& member : members) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      charge_used(shape, member.words, shares.of(shape), clock_.moment());
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      charge_used(shape, each.words, shares.of(shape), clock_.moment());
     }
   }
   ++statistics_.recorded;
-  answer.code = admission_code(members);
+  answer.code = admission_code(limited);
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(answer, batch.limits, members, call.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, limited, call.amounts, ReportedLimits::all, sources());
   }
 }
 

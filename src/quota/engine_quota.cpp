@@ -10,7 +10,7 @@ using api::QuotaSource;
 
 // A call that changes a quota names one subject. If not, sets the answer's code.
 bool Engine::names_one(QuotaBatch& batch, size_t index) const noexcept {
-  if (batch.calls[index].subjects_count == 1) return reader_.has_valid_names(batch, index);
+  if (batch.calls[index].subjects_count == 1) return resolver_.has_valid_names(batch, index);
   batch.answers[index].code = QuotaCode::invalid_subject;
   return false;
 }
@@ -20,18 +20,18 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   api::QuotaAnswer& answer = batch.answers[index];
   if (!names_one(batch, index)) return;
   const std::string_view name = batch.subjects[call.first_subject];
-  const QuotaClass* const quota = book_.classes().hold(batch.new_quotas[index]);
+  const CompiledQuota* const quota = book_.classes().hold(batch.new_quotas[index]);
   const CurrentBook::OwnQuota own{.quota = quota, .source = QuotaSource::run_time};
   SubjectIndex subject = subjects_.find(hashed);
   if (subject == no_subject) {
-    subject = subjects_.make(hashed, name, own, no_members);
+    subject = subjects_.make(hashed, name, own, no_limited_subjects);
   } else {
     subjects_.change_quota(subjects_.current(subject), own);
   }
   book_.classes().drop_reference(quota);  // the subject holds one, if there was room for it
   if (subject == no_subject) {
     answer.code = QuotaCode::subjects_full;
-    return set_retry(answer);  // another subject may be idle then
+    return set_retry_after(answer);  // another subject may be idle then
   }
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;

@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/mapped_region.hpp"
+#include "base/prefetch.hpp"
 
 namespace sluice::quota {
 
@@ -63,9 +64,7 @@ class HashIndex {
     slots()[hole] = {};
   }
 
-  // Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
-  // its calls.
-  [[gnu::always_inline]] void prefetch(uint64_t hash) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t hash) const noexcept {
     __builtin_prefetch(&slots()[home(tag(hash))]);
   }
 

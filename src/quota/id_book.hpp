@@ -11,7 +11,10 @@
 
 #include "api/quota.hpp"
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 #include "base/mapped_region.hpp"
+#include "base/prefetch.hpp"
+#include "base/splitmix.hpp"
 
 namespace sluice::quota {
 
@@ -41,7 +44,7 @@ class IdBook {
   }
 
   // A new id; its record leads to this reservation.
-  uint64_t give(uint32_t reservation, int64_t now_ms) noexcept {
+  uint64_t assign(uint32_t reservation, int64_t now_ms) noexcept {
     const Place place = take(now_ms);
     const uint64_t id = new_id(place);
     record(place) = {.id = id, .reservation = reservation};
@@ -66,11 +69,11 @@ class IdBook {
     queue()[last < capacity_ ? last : last - capacity_] = place_of(id);
   }
 
-  // Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
-  // its calls.
-  [[gnu::always_inline]] void prefetch(uint64_t id) const noexcept { prefetch_place(place_of(id)); }
-  // Fetches the record that give() will use after `ahead` more calls.
-  [[gnu::always_inline]] void prefetch_next(uint32_t ahead) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id) const noexcept {
+    prefetch_place(place_of(id));
+  }
+  // Fetches the record that assign() will use after `ahead` more calls.
+  SLUICE_PREFETCH_FUNCTION void prefetch_next(uint32_t ahead) const noexcept {
     if (ahead >= queued_) return;
     const uint64_t at = uint64_t{first_} + ahead;
     prefetch_place(queue()[at < capacity_ ? at : at - capacity_]);
@@ -81,16 +84,12 @@ class IdBook {
  private:
   using Place = uint32_t;
   static constexpr Place place_mask = 0xFF'FFFF;
+  static_assert(2 * limits::reservations_max + 1 <= place_mask && limits::shards_max <= 256);
 
   static Place place_of(uint64_t id) noexcept { return static_cast<Place>(id >> 32) & place_mask; }
-  static uint64_t mix(uint64_t value) noexcept {  // splitmix64
-    value += 0x9E37'79B9'7F4A'7C15;
-    value = (value ^ (value >> 30)) * 0xBF58'476D'1CE4'E5B9;
-    value = (value ^ (value >> 27)) * 0x94D0'49BB'1331'11EB;
-    return value ^ (value >> 31);
-  }
   uint64_t new_id(Place place) noexcept {
-    const uint64_t nonce = mix(nonce_seed_ + ++ids_given_) >> 32;
+    const uint64_t drawn = nonce_seed_ + ++ids_assigned_;
+    const uint64_t nonce = base::splitmix64(drawn + base::splitmix64_step) >> 32;
     return (uint64_t{shard_} << 56) | (uint64_t{place} << 32) | nonce;
   }
 
@@ -106,7 +105,7 @@ class IdBook {
     return place;
   }
 
-  [[gnu::always_inline]] void prefetch_place(Place place) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch_place(Place place) const noexcept {
     if (place < fresh_) __builtin_prefetch(&record(place));
   }
   IdRecord& record(Place place) const noexcept {
@@ -123,7 +122,7 @@ class IdBook {
   uint32_t first_ = 0;
   uint32_t queued_ = 0;
   uint32_t fresh_ = 0;  // never used from here on
-  uint64_t ids_given_ = 0;
+  uint64_t ids_assigned_ = 0;
 };
 
 }  // namespace sluice::quota

@@ -27,12 +27,12 @@ MeterMemory::MeterMemory(uint32_t subjects_max)
   rings_.advise_huge();
 }
 
-limiter::Words MeterMemory::take(const QuotaClass& quota) noexcept {
+limiter::Words MeterMemory::take(const CompiledQuota& quota) noexcept {
   return {.heads = take_words(heads_, quota.head_words),
           .rings = take_words(rings_, quota.ring_words)};
 }
 
-void MeterMemory::free(const QuotaClass& quota, const limiter::Words& words) noexcept {
+void MeterMemory::free(const CompiledQuota& quota, const limiter::Words& words) noexcept {
   free_words(heads_, words.heads, quota.head_words);
   free_words(rings_, words.rings, quota.ring_words);
 }

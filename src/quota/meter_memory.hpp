@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "limiter/meter_shape.hpp"
-#include "quota/quota_class.hpp"
+#include "quota/compiled_quota.hpp"
 #include "quota/slab_arena.hpp"
 
 namespace sluice::quota {
@@ -20,8 +20,8 @@ class MeterMemory {
   explicit MeterMemory(uint32_t subjects_max);
 
   // As many words as the quota's meters need; they are not cleared.
-  limiter::Words take(const QuotaClass& quota) noexcept;
-  void free(const QuotaClass& quota, const limiter::Words& words) noexcept;
+  limiter::Words take(const CompiledQuota& quota) noexcept;
+  void free(const CompiledQuota& quota, const limiter::Words& words) noexcept;
 
   // Words for a subject without state, by its place in a call; until the next call.
   limiter::Words scratch(uint8_t place) noexcept;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
 
@@ -12,12 +12,11 @@ using limiter::MeterShape;
 
 namespace {
 
-constexpr int64_t day_ms = 24LL * 3600 * 1000;
 constexpr int64_t minute_ms = 60'000;
 
 bool is_daily(const MeterShape& shape) noexcept {
   return shape.kind == api::LimitKind::anchored_day || shape.kind == api::LimitKind::rolling_day ||
-         shape.unit == api::CalendarUnit::day || shape.period_ns == day_ms * base::ns_per_ms;
+         shape.unit == api::CalendarUnit::day || shape.period_ns == base::ns_per_day;
 }
 
 bool is_per_minute(const MeterShape& shape) noexcept {
@@ -60,22 +59,22 @@ Obstacle obstacle_of(const MeterShape& shape, const Meter& meter, uint64_t share
   }
   if (share > shape.amount) return {QuotaCode::exceeds_limit, base::never_ns, base::never_ns};
   if (shape.kind == api::LimitKind::concurrency) {
-    return {code_of(shape), now.ns + unknown_retry_ns, now.ns};
+    return {code_of(shape), now.ns + unknown_retry_after_ns, now.ns};
   }
   return {code_of(shape), meter.fits_at_ns(share, false, now), meter.fits_at_ns(share, true, now)};
 }
 
 }  // namespace
 
-Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
+Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept {
   Obstacle worst{.fits_at_ns = now.ns, .earliest_ns = now.ns};
-  for (const Member& member : members) {
-    for (const MeterShape& shape : member.quota->shapes) {
-      Meter meter(shape, member.words);
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      Meter meter(shape, each.words);
       meter.roll(now);
       const uint64_t share = shares.of(shape);
-      if (limit_fits(meter, shape, member, share)) continue;
+      if (limit_fits(meter, shape, each, share)) continue;
       const Obstacle found = obstacle_of(shape, meter, share, now);
       if (outweighs(found.code, worst.code)) worst.code = found.code;
       worst.fits_at_ns = std::max(worst.fits_at_ns, found.fits_at_ns);
@@ -85,15 +84,16 @@ Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
   return worst;
 }
 
-int64_t retry_ms_of(QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept {
+int64_t retry_after_ms_of(QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept {
   if (!api::may_retry(code) || obstacle.fits_at_ns == base::never_ns) return api::retry_never;
   // Where others wait, their queue moves no later than the call would fit alone.
   return std::max<int64_t>(base::ceil_ms(obstacle.fits_at_ns - now_ns), 1);
 }
 
-void set_retry(api::QuotaAnswer& answer) noexcept {
-  if (answer.retry_ms != 0) return;
-  answer.retry_ms = api::may_retry(answer.code) ? limits::unknown_retry_ms : api::retry_never;
+void set_retry_after(api::QuotaAnswer& answer) noexcept {
+  if (answer.retry_after_ms != 0) return;
+  answer.retry_after_ms =
+      api::may_retry(answer.code) ? limits::unknown_retry_after_ms : api::retry_never;
 }
 
 }  // namespace sluice::quota

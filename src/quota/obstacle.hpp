@@ -1,8 +1,8 @@
 // Why some amounts do not fit now, and when they may.
-// Flow:   amounts that do not fit the members of a call -> find_obstacle() -> the code and retry of
-//         a refusal, or how long a waiter sleeps.
+// Flow:   amounts that do not fit the limited subjects of a call -> find_obstacle() -> the code
+//         and retry of a refusal, or how long a waiter sleeps.
 // Units:  nanoseconds, monotonic; base::never_ns: not by waiting.
-// Lives:  pure but for the members' words, which are rolled.
+// Lives:  pure but for the limited subjects' words, which are rolled.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 #include "api/quota.hpp"
 #include "base/limits.hpp"
 #include "base/time.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 
 namespace sluice::quota {
 
 // The retry while it is unknown when a reservation will end.
-inline constexpr int64_t unknown_retry_ns = limits::unknown_retry_ms * base::ns_per_ms;
+inline constexpr int64_t unknown_retry_after_ns = limits::unknown_retry_after_ms * base::ns_per_ms;
 
 struct Obstacle {
   api::QuotaCode code = api::QuotaCode::ok;  // ok: there is none
@@ -24,13 +24,13 @@ struct Obstacle {
 };
 
 // Over all limits without room: the code with the highest precedence, and the latest times.
-Obstacle find_obstacle(const Members& members, const limiter::Shares& shares,
+Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;
 
 // When the client may repeat a call that was refused with this code, because of this obstacle.
-int64_t retry_ms_of(api::QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept;
+int64_t retry_after_ms_of(api::QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept;
 // Sets when the client may repeat a refused call, by its code alone, unless the answer has it
 // already.
-void set_retry(api::QuotaAnswer& answer) noexcept;
+void set_retry_after(api::QuotaAnswer& answer) noexcept;
 
 }  // namespace sluice::quota

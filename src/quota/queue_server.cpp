@@ -4,7 +4,7 @@
 
 #include "base/assert.hpp"
 #include "quota/answer_limits.hpp"
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
 
@@ -64,14 +64,15 @@ QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
 }
 
 // If it may overtake the waiters, they only have to be tried first.
-void QueueServer::set_queue_ahead(Obstacle& obstacle, const Members& members) const noexcept {
+void QueueServer::set_queue_ahead(Obstacle& obstacle,
+                                  const LimitedSubjects& limited) const noexcept {
   obstacle.code = QuotaCode::queue_ahead;
   obstacle.fits_at_ns =
-      clock_.ns() + (queues_.allow_overtaking(members) ? base::ns_per_ms : unknown_retry_ns);
+      clock_.ns() + (queues_.allow_overtaking(limited) ? base::ns_per_ms : unknown_retry_after_ns);
 }
 
 void QueueServer::withdraw(WaiterId index) noexcept {
-  finish(index, {.code = QuotaCode::withdrawn}, no_members);
+  finish(index, {.code = QuotaCode::withdrawn}, no_limited_subjects);
   serve_marked();
 }
 
@@ -81,25 +82,26 @@ void QueueServer::abandon(WaiterId index) noexcept {
 }
 
 // The outcome is known: the waiter leaves, and its client gets a grant; if its session shows more,
-// with the limits of the members.
+// with the limits of the limited subjects.
 void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
-                         const Members& members) noexcept {
+                         const LimitedSubjects& limited) noexcept {
   const Waiter& waiter = queues_[index];
-  grants_.push_back({.ticket = waiter.ticket,
-                     .origin = waiter.origin,
-                     .verdict = api::verdict_of(outcome.code),
-                     .code = outcome.code,
-                     .detail = {},
-                     .permit = {.reservation = outcome.reservation}});
+  grants_.push_back(
+      {.ticket = waiter.ticket,
+       .origin = waiter.origin,
+       .verdict = api::admits(outcome.code) ? api::Verdict::approved : api::Verdict::denied,
+       .code = outcome.code,
+       .detail = {},
+       .refund_claim = {.reservation = outcome.reservation}});
   ++statistics_.reserves[static_cast<size_t>(outcome.code)];
-  if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, members);
+  if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, limited);
   queues_.leave(index);
 }
 
 void QueueServer::report(api::WaitAnswer& to, const api::QuotaAnswer& outcome,
-                         const api::Amounts& amounts, const Members& members) noexcept {
+                         const api::Amounts& amounts, const LimitedSubjects& limited) noexcept {
   to.answer = outcome;
-  answer_limits(to.answer, to.limits, members, amounts, ReportedLimits::all,
+  answer_limits(to.answer, to.limits, limited, amounts, ReportedLimits::all,
                 {clock_, book_, subjects_, reservations_});
 }
 
@@ -139,17 +141,18 @@ void QueueServer::serve_queue(SubjectIndex index) noexcept {
 // True: the waiter was served, or can never be, and has left.
 bool QueueServer::try_head(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
-  const Members members = members_of(waiter.request);
+  const LimitedSubjects limited = limited_subjects_of(waiter.request);
   budget_.spend(waiter.request.subjects_count);
   const limiter::Shares shares(waiter.request.amounts);
-  const bool denied = is_denied(waiter, members);
-  if (!denied && members_fit(members, shares, clock_.moment())) {
-    return admit(index, members, shares);
+  const bool denied = is_denied(waiter, limited);
+  if (!denied && subjects_fit(limited, shares, clock_.moment())) {
+    return admit(index, limited, shares);
   }
-  const Obstacle obstacle = find_obstacle(members, shares, clock_.moment());
+  const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
   if (denied || obstacle.fits_at_ns == base::never_ns) {
     const QuotaCode code = denied ? QuotaCode::unknown_subject : final_code(obstacle);
-    finish(index, {.code = code, .retry_ms = api::retry_never}, denied ? no_members : members);
+    finish(index, {.code = code, .retry_after_ms = api::retry_never},
+           denied ? no_limited_subjects : limited);
     return true;
   }
   queues_.wake_at(index, obstacle.fits_at_ns);
@@ -174,23 +177,23 @@ bool QueueServer::overtake(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
   budget_.spend(waiter.request.subjects_count);
   if (!queues_.may_overtake(index)) return false;
-  const Members members = members_of(waiter.request);
-  if (is_denied(waiter, members)) return false;  // it gets its outcome when it is a head
+  const LimitedSubjects limited = limited_subjects_of(waiter.request);
+  if (is_denied(waiter, limited)) return false;  // it gets its outcome when it is a head
   const limiter::Shares shares(waiter.request.amounts);
-  if (!members_fit(members, shares, clock_.moment())) {
-    const Obstacle obstacle = find_obstacle(members, shares, clock_.moment());
+  if (!subjects_fit(limited, shares, clock_.moment())) {
+    const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
     if (obstacle.fits_at_ns != base::never_ns) queues_.wake_at(index, obstacle.fits_at_ns);
     return false;
   }
   // The queues that it heads itself then have another head, which it has not overtaken.
   const WaitQueues::SubjectList overtaken = queues_.queues_not_headed(index);
-  if (!admit(index, members, shares)) return false;
+  if (!admit(index, limited, shares)) return false;
   for (const SubjectIndex subject : overtaken) ++subjects_[subject].overtaken;
   return true;
 }
 
 // False: there is no place for another reservation; the waiter goes on waiting.
-bool QueueServer::admit(WaiterId index, const Members& members,
+bool QueueServer::admit(WaiterId index, const LimitedSubjects& limited,
                         const limiter::Shares& shares) noexcept {
   if (!reservations_.has_room()) {
     queues_.wake_at(index, clock_.ns() + base::ns_per_s);
@@ -198,36 +201,36 @@ bool QueueServer::admit(WaiterId index, const Members& members,
   }
   clock_.next_call();
   const Request request = queues_.take_request(index);
-  charge(members, shares, clock_.moment());
+  charge(limited, shares, clock_.moment());
   const Reservation& made =
-      reservations_.open(request, admission_code(members), queues_.owner_of(index));
+      reservations_.open(request, admission_code(limited), queues_.owner_of(index));
   ++statistics_.waited;
   finish(index,
          {.code = made.admission,
           .state = made.state,
           .reservation = made.id,
           .lifetime_ms = made.lifetime_ms},
-         members);
+         limited);
   return true;
 }
 
 // A subject has no quota any more, and unknown subjects are denied.
-bool QueueServer::is_denied(const Waiter& waiter, const Members& members) const noexcept {
-  return members.size() < waiter.request.subjects_count && book_.denies_unknown();
+bool QueueServer::is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept {
+  return limited.size() < waiter.request.subjects_count && book_.denies_unknown();
 }
 
 // The request's subjects as they are now.
-Members QueueServer::members_of(const Request& request) noexcept {
-  Members members;
+LimitedSubjects QueueServer::limited_subjects_of(const Request& request) noexcept {
+  LimitedSubjects limited;
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex index = request.subjects[place];
     if (index == no_subject) continue;
-    Member& member = members.emplace_back();
-    member.place = place;
-    subjects_.read_member(index, member);
-    if (member.quota == nullptr) members.pop_back();
+    LimitedSubject& each = limited.emplace_back();
+    each.place = place;
+    subjects_.read_limited_subject(index, each);
+    if (each.quota == nullptr) limited.pop_back();
   }
-  return members;
+  return limited;
 }
 
 // ------------------------------------------------------------------------------- slices of a step
@@ -239,8 +242,9 @@ void QueueServer::drain_some() noexcept {
     if (!budget_.may_go_on()) return;
     budget_.spend(0);
     if (!pool.holds(drain_at_)) continue;
-    finish(drain_at_, {.code = QuotaCode::draining, .retry_ms = limits::unknown_retry_ms},
-           no_members);
+    finish(drain_at_,
+           {.code = QuotaCode::draining, .retry_after_ms = limits::unknown_retry_after_ms},
+           no_limited_subjects);
   }
   drain_at_ = not_draining;
 }
@@ -270,7 +274,7 @@ void QueueServer::end_late_waits() noexcept {
       late_waiters_.splice(late_waiters_.end(), late_waiters_, late_waiters_.begin());
       continue;
     }
-    end_late_wait(TimerOwner::of(waiter.limit).index);
+    end_late_wait(TimerTag::of(waiter.limit).index);
   }
 }
 
@@ -278,16 +282,17 @@ void QueueServer::end_late_waits() noexcept {
 void QueueServer::end_late_wait(WaiterId index) noexcept {
   api::WaitAnswer* const to = std::exchange(queues_[index].answer, nullptr);
   const Request request = queues_[index].request;
-  finish(index, {.code = QuotaCode::wait_limit}, no_members);
+  finish(index, {.code = QuotaCode::wait_limit}, no_limited_subjects);
   serve_marked();
   if (to == nullptr) return;
-  const Members members = members_of(request);
-  Obstacle obstacle = find_obstacle(members, limiter::Shares(request.amounts), clock_.moment());
-  if (obstacle.code == QuotaCode::ok && queues_.must_wait(members))
-    set_queue_ahead(obstacle, members);
+  const LimitedSubjects limited = limited_subjects_of(request);
+  Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
+  if (obstacle.code == QuotaCode::ok && queues_.must_wait(limited))
+    set_queue_ahead(obstacle, limited);
   const bool fits = obstacle.code == QuotaCode::ok;
-  const int64_t retry_ms = fits ? 0 : retry_ms_of(obstacle.code, obstacle, clock_.ns());
-  report(*to, {.code = QuotaCode::wait_limit, .retry_ms = retry_ms}, request.amounts, members);
+  const int64_t retry_after_ms = fits ? 0 : retry_after_ms_of(obstacle.code, obstacle, clock_.ns());
+  report(*to, {.code = QuotaCode::wait_limit, .retry_after_ms = retry_after_ms}, request.amounts,
+         limited);
 }
 
 bool QueueServer::has_work() const noexcept {

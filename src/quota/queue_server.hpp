@@ -34,7 +34,7 @@ class QueueServer {
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
                       api::ShardId origin, api::QuotaAnswer& answer) noexcept;
   // Sets the obstacle of a request that would fit if others did not wait.
-  void set_queue_ahead(Obstacle& obstacle, const Members& members) const noexcept;
+  void set_queue_ahead(Obstacle& obstacle, const LimitedSubjects& limited) const noexcept;
   // Take a waiter out of its queues, with an outcome, or without.
   void withdraw(api::WaiterId index) noexcept;
   void abandon(api::WaiterId index) noexcept;
@@ -75,14 +75,15 @@ class QueueServer {
   bool try_head(api::WaiterId index) noexcept;
   void serve_overtakers(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
-  bool admit(api::WaiterId index, const Members& members, const limiter::Shares& shares) noexcept;
+  bool admit(api::WaiterId index, const LimitedSubjects& limited,
+             const limiter::Shares& shares) noexcept;
   void finish(api::WaiterId index, const api::QuotaAnswer& outcome,
-              const Members& members) noexcept;
+              const LimitedSubjects& limited) noexcept;
   void end_late_wait(api::WaiterId index) noexcept;
   void report(api::WaitAnswer& to, const api::QuotaAnswer& outcome, const api::Amounts& amounts,
-              const Members& members) noexcept;
-  bool is_denied(const Waiter& waiter, const Members& members) const noexcept;
-  Members members_of(const Request& request) noexcept;
+              const LimitedSubjects& limited) noexcept;
+  bool is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept;
+  LimitedSubjects limited_subjects_of(const Request& request) noexcept;
 
   CallClock& clock_;
   WorkBudget& budget_;

@@ -38,9 +38,9 @@ class QuotaDecider : public api::Decider {
   // Decides the calls of the batch that belong to this shard, in their order.
   virtual void decide(api::QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept = 0;
 
-  // Quotas that hold from now on, for every subject that a call names. The book outlives the next
-  // adopt(). Usage of a limit that stays the same but for its amount is kept. The work on all
-  // subjects and names is begun, and left to run_due().
+  // Adopts a book: its quotas hold at once for every subject that a call names; run_due() brings
+  // the other subjects to it in slices. The book outlives the next adopt(). A limit that changes
+  // only in its amount keeps its usage.
   virtual void adopt(policy::QuotaBook& book, base::Now now) noexcept = 0;
 
   // A subject without a quota that the last decide() was asked for; empty: there was none. Valid

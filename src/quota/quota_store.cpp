@@ -21,8 +21,8 @@ bool QuotaStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now
   return engine_->abandon(waiter, ticket, now, origin);
 }
 
-bool QuotaStore::refund(const api::Permit& permit, base::Now now) noexcept {
-  return engine_->refund(permit.reservation, now);
+bool QuotaStore::refund(const api::RefundClaim& claim, base::Now now) noexcept {
+  return engine_->refund(claim.reservation, now);
 }
 
 void QuotaStore::drain(base::Now now) noexcept {

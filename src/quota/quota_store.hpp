@@ -1,13 +1,8 @@
 // One shard's quotas: decides the calls that reserve, settle, record and ask, for the subjects of
 // this shard.
-// Flow:   a batch of calls -> decide(), in order -> answers in the batch; outcomes of waiters come
-//         out as grants.
 // Shape:  subjects by name, each with the usage of its limits and a queue of waiters; reservations
 //         by id; a timer wheel for lifetimes, wait limits, and when the head of a queue may fit.
-// Units:  as in api/quota.hpp.
-// Errors: none: every outcome is a QuotaCode. When full: subjects_full, reservations_full,
-//         waiters_full.
-// Lives:  one thread only; reads no clock, draws no random number.
+// Lives:  as QuotaDecider.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +40,8 @@ class QuotaStore final : public QuotaDecider {
                 api::ShardId origin = 0) noexcept override;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::ShardId origin = 0) noexcept override;
-  // Cancels the permit's reservation.
-  bool refund(const api::Permit& permit, base::Now now) noexcept override;
+  // Cancels the claim's reservation.
+  bool refund(const api::RefundClaim& claim, base::Now now) noexcept override;
   void drain(base::Now now) noexcept override;
   void adopt(policy::QuotaBook& book, base::Now now) noexcept override;
   // Ends lifetimes and wait limits, serves queues with a head that may fit, goes on with the

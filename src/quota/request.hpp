@@ -14,8 +14,10 @@ namespace sluice::quota {
 
 struct Request {
   api::Amounts amounts;
-  NameHash id;              // of the client's id and of its subjects' tag; zero: none
-  uint64_t id_request = 0;  // a hash of all that the call asks for under the id
+  NameHash id;  // of the client's id and of its subjects' tag; zero: none
+  // Of the amounts and the subjects' names: a repeat under the same id must have the same; 0: the
+  // call has no id.
+  uint64_t request_hash = 0;
   uint64_t connection = 0;  // with which the reservation ends; 0: none
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;

@@ -23,7 +23,7 @@ struct Reservation
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   static constexpr uint32_t not_bound = 0xFFFF'FFFF;
 
-  explicit Reservation(uint64_t timer_owner) noexcept : timer(timer_owner) {}
+  explicit Reservation(uint64_t timer_tag) noexcept : timer(timer_tag) {}
 
   base::Timer timer;  // when its lifetime ends, or when it is forgotten
   uint64_t id = 0;
@@ -43,7 +43,7 @@ struct Reservation
   uint32_t binding = not_bound;  // of its connection, in ConnectionBindings; never changes
   OwnerNames::Block owner = OwnerNames::none;
   NameHash client_id;
-  uint64_t id_request = 0;
+  uint64_t request_hash = 0;
 
   std::span<const SubjectIndex> named() const noexcept { return {subjects.data(), subjects_count}; }
   bool is_connection_bound() const noexcept { return binding != not_bound; }

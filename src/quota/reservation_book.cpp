@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "quota/timer_owner.hpp"
+#include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
 
@@ -12,7 +12,7 @@ using api::ReservationState;
 namespace {
 
 uint32_t index_of(const Reservation& reservation) noexcept {
-  return TimerOwner::of(reservation.timer).index;
+  return TimerTag::of(reservation.timer).index;
 }
 
 // Written in its place: copying it right after it was written would be slow.
@@ -46,7 +46,7 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
                                    std::string_view owner) noexcept {
   const Pool::Index index = take();
   Reservation& reservation = pool_[index];
-  reservation.id = ids_.give(index, clock_.ms());
+  reservation.id = ids_.assign(index, clock_.ms());
   reservation.admission = admission;
   reservation.amounts = request.amounts;
   reservation.subjects_count = request.subjects_count;
@@ -56,7 +56,7 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
   reservation.order = clock_.order();
   if (request.id.is_set()) {
     reservation.client_id = request.id;
-    reservation.id_request = request.id_request;
+    reservation.request_hash = request.request_hash;
     client_ids_.add(request.id, {.index = index});
   }
   if (!owner.empty()) reservation.owner = owners_.keep(owner);
@@ -76,7 +76,7 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
 ReservationBook::Pool::Index ReservationBook::take() noexcept {
   if (pool_.used() == pool_.capacity()) forget(ended_.front());
   const Pool::Index index = pool_.take(uint64_t{0});
-  pool_[index].timer.owner = TimerOwner{TimerOwner::lifetime, index}.bits();
+  pool_[index].timer.owner = TimerTag{TimerTag::lifetime, index}.bits();
   pool_.prefetch_next();
   return index;
 }

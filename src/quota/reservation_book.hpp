@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/object_pool.hpp"
+#include "base/prefetch.hpp"
 #include "base/timer_wheel.hpp"
 #include "quota/call_clock.hpp"
 #include "quota/client_ids.hpp"
@@ -70,13 +71,12 @@ class ReservationBook {
   uint32_t open_count() const noexcept { return open_count_; }
 
   // Fetch ahead what calls will read: the record of an id, the record that the next ids get, and
-  // the reservation itself once its record is there. Always inlined: g++ 12 takes a function that
-  // only prefetches for one without effect, and drops its calls.
-  [[gnu::always_inline]] void prefetch_record(uint64_t id) const noexcept { ids_.prefetch(id); }
-  [[gnu::always_inline]] void prefetch_next_record(uint32_t ahead) const noexcept {
+  // the reservation itself once its record is there.
+  SLUICE_PREFETCH_FUNCTION void prefetch_record(uint64_t id) const noexcept { ids_.prefetch(id); }
+  SLUICE_PREFETCH_FUNCTION void prefetch_next_record(uint32_t ahead) const noexcept {
     ids_.prefetch_next(ahead);
   }
-  [[gnu::always_inline]] void prefetch(uint64_t id) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id) const noexcept {
     const Pool::Index index = find_index(id);
     if (index != Pool::none) pool_.prefetch(index);
   }

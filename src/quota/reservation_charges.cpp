@@ -1,7 +1,7 @@
 #include "quota/reservation_charges.hpp"
 
 #include "limiter/meter.hpp"
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
 

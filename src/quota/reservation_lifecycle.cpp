@@ -34,7 +34,7 @@ Amounts actual_amounts(const QuotaCall& call, const Amounts& reserved) noexcept 
 // client's id gets the same answer until its lifetime ends, or, if it is connection-bound, its
 // connection.
 bool may_be_known(const Reservation& reservation) noexcept {
-  const bool has_client_id = reservation.id_request != 0;
+  const bool has_client_id = reservation.request_hash != 0;
   return has_client_id && (reservation.repeated || !reservation.is_connection_bound());
 }
 

@@ -8,7 +8,7 @@
 
 #include "api/limit.hpp"
 #include "limiter/meter_shape.hpp"
-#include "quota/quota_class.hpp"
+#include "quota/compiled_quota.hpp"
 
 namespace sluice::quota {
 
@@ -34,15 +34,15 @@ struct NameHash {
 //   QueueServer               served_order; it adds to overtaken, too
 //   BookAdoption, Engine      configured
 //   SubjectTable              all others
-// The meters in `words` are charged in member_meters.cpp and reservation_charges.cpp.
+// The meters in `words` are charged in limited_subject_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
   // What every call reads: a cache line.
   NameHash hash;
-  const QuotaClass* quota = nullptr;  // null: none any more, but something refers to it
-  limiter::Words words;               // of its meters, null where they have none
-  uint32_t version = 0;               // of the book that its quota is from
-  uint32_t resets = 0;                // resets of all subjects that it has applied
-  uint32_t open = 0;                  // reservations that hold a slot
+  const CompiledQuota* quota = nullptr;  // null: none any more, but something refers to it
+  limiter::Words words;                  // of its meters, null where they have none
+  uint32_t version = 0;                  // of the book that its quota is from
+  uint32_t resets = 0;                   // resets of all subjects that it has applied
+  uint32_t open = 0;                     // reservations that hold a slot
   uint32_t held = 0;  // reservations that name it, also remembered ones that have ended
   Link first_waiter = no_link;
   api::QuotaSource source = api::QuotaSource::none;

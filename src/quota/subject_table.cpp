@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
 
@@ -18,9 +18,9 @@ using limiter::MeterShape;
 
 namespace {
 
-bool contains(const Members& members, SubjectIndex index) noexcept {
-  return std::any_of(members.begin(), members.end(),
-                     [index](const Member& member) { return member.index == index; });
+bool contains(const LimitedSubjects& limited, SubjectIndex index) noexcept {
+  return std::any_of(limited.begin(), limited.end(),
+                     [index](const LimitedSubject& each) { return each.index == index; });
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ NameHash SubjectTable::hash(std::string_view name) const noexcept {
 }
 
 SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
-                                CurrentBook::OwnQuota own, const Members& kept) noexcept {
+                                CurrentBook::OwnQuota own, const LimitedSubjects& kept) noexcept {
   if (is_full() && !make_room(kept)) return no_subject;
   const SubjectIndex index = pool_.take();
   Subject& subject = pool_[index];
@@ -60,10 +60,10 @@ SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
   return index;
 }
 
-void SubjectTable::add_absent(const QuotaClass& quota, Member& member) noexcept {
-  member.quota = &quota;
-  member.words = meters_.scratch(member.place);
-  begin_meters(quota, member.words, clock_.moment());
+void SubjectTable::add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept {
+  each.quota = &quota;
+  each.words = meters_.scratch(each.place);
+  begin_meters(quota, each.words, clock_.moment());
 }
 
 void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept {
@@ -71,7 +71,7 @@ void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noe
   if (own.quota == subject.quota) return;
   limiter::Words words;
   if (own.quota != nullptr) {
-    QuotaClasses::hold(own.quota);
+    CompiledQuotas::hold(own.quota);
     words = meters_.take(*own.quota);
     for (const MeterShape& shape : own.quota->shapes) {
       Meter meter(shape, words);
@@ -140,6 +140,7 @@ void SubjectTable::forget(SubjectIndex index) noexcept {
   index_.erase(subject.hash.low, index);
   names_.free(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);
   pool_.free(index);
+  ++statistics_.subjects_forgotten;
 }
 
 bool SubjectTable::forget_if_idle(SubjectIndex index) noexcept {
@@ -148,16 +149,16 @@ bool SubjectTable::forget_if_idle(SubjectIndex index) noexcept {
   return true;
 }
 
-void SubjectTable::sweep(uint32_t count, const Members& kept) noexcept {
+void SubjectTable::sweep(uint32_t count, const LimitedSubjects& kept) noexcept {
   for (; count > 0 && pool_.used() > 0; --count) {
     if (sweep_at_ >= pool_.index_end()) sweep_at_ = 0;
     const SubjectIndex index = sweep_at_++;
     if (!pool_.holds(index) || contains(kept, index)) continue;
-    if (forget_if_idle(index)) ++statistics_.subjects_forgotten;
+    forget_if_idle(index);
   }
 }
 
-bool SubjectTable::make_room(const Members& kept) noexcept {
+bool SubjectTable::make_room(const LimitedSubjects& kept) noexcept {
   sweep(eviction_scan, kept);
   return !is_full();
 }

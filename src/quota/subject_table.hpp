@@ -14,7 +14,7 @@
 #include "quota/call_clock.hpp"
 #include "quota/current_book.hpp"
 #include "quota/hash_index.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 #include "quota/meter_memory.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/serve_list.hpp"
@@ -37,15 +37,15 @@ class SubjectTable {
   NameHash hash(std::string_view name) const noexcept;
   SubjectIndex find(const NameHash& hash) const noexcept;
 
-  // no_subject: there is no room. Members of `kept` are not forgotten to make room.
+  // no_subject: there is no room. The subjects in `kept` are not forgotten to make room.
   SubjectIndex make(const NameHash& hash, std::string_view name, CurrentBook::OwnQuota own,
-                    const Members& kept) noexcept;
+                    const LimitedSubjects& kept) noexcept;
 
   // A subject by the rules that hold now; without a quota if it has none any more.
   Subject& current(SubjectIndex index) noexcept;
-  void read_member(SubjectIndex index, Member& member) noexcept;
+  void read_limited_subject(SubjectIndex index, LimitedSubject& each) noexcept;
   // As if a subject were made with this quota; valid until the next call.
-  void add_absent(const QuotaClass& quota, Member& member) noexcept;
+  void add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept;
 
   // Keeps the usage of limits that stay the same but for their amount. Null: no quota.
   void change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept;
@@ -58,7 +58,7 @@ class SubjectTable {
   // Idle: no usage, no waiters, no reservation that names it, and not configured.
   bool forget_if_idle(SubjectIndex index) noexcept;
   // Forgets the idle ones among the next `count`, but none of `kept`.
-  void sweep(uint32_t count, const Members& kept) noexcept;
+  void sweep(uint32_t count, const LimitedSubjects& kept) noexcept;
 
   Subject& operator[](SubjectIndex index) noexcept { return pool_[index]; }
   const Subject& operator[](SubjectIndex index) const noexcept { return pool_[index]; }
@@ -82,7 +82,7 @@ class SubjectTable {
   void reset_meters(Subject& subject, uint64_t order) noexcept;
   bool is_idle(SubjectIndex index) noexcept;
   void forget(SubjectIndex index) noexcept;
-  bool make_room(const Members& kept) noexcept;
+  bool make_room(const LimitedSubjects& kept) noexcept;
 
   const CallClock& clock_;
   CurrentBook& book_;
@@ -111,12 +111,12 @@ inline Subject& SubjectTable::current(SubjectIndex index) noexcept {
   return subject;
 }
 
-inline void SubjectTable::read_member(SubjectIndex index, Member& member) noexcept {
+inline void SubjectTable::read_limited_subject(SubjectIndex index, LimitedSubject& each) noexcept {
   const Subject& subject = current(index);
-  member.index = index;
-  member.quota = subject.quota;
-  member.words = subject.words;
-  member.open = subject.open;
+  each.index = index;
+  each.quota = subject.quota;
+  each.words = subject.words;
+  each.open = subject.open;
 }
 
 }  // namespace sluice::quota

@@ -29,8 +29,8 @@ WaiterId WaitQueues::join(const Request& request, const api::QuotaCall& call,
                           api::ShardId origin) noexcept {
   const WaiterId index = pool_.take(request);
   Waiter& waiter = pool_[index];
-  waiter.limit.owner = TimerOwner{TimerOwner::wait_limit, index}.bits();
-  waiter.wake.owner = TimerOwner{TimerOwner::wake, index}.bits();
+  waiter.limit.owner = TimerTag{TimerTag::wait_limit, index}.bits();
+  waiter.wake.owner = TimerTag{TimerTag::wake, index}.bits();
   waiter.ticket = call.ticket;
   waiter.origin = origin;
   waiter.owner = owners_.keep(call.owner);
@@ -107,15 +107,15 @@ void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
   wheel_.schedule(pool_[index].wake, base::ceil_ms(wake_ns));
 }
 
-// Whether a queue of the members has a waiter that must not be overtaken. Where that is only so
-// because its head is still to be tried, marks the queue to have it tried.
-bool WaitQueues::must_queue_behind(const Members& members) noexcept {
+// Whether a queue of the limited subjects has a waiter that must not be overtaken. Where that is
+// only so because its head is still to be tried, marks the queue to have it tried.
+bool WaitQueues::must_queue_behind(const LimitedSubjects& limited) noexcept {
   bool must = false;
-  for (const Member& member : members) {
-    if (member.index == no_subject) continue;
-    const Subject& subject = subjects_[member.index];
+  for (const LimitedSubject& each : limited) {
+    if (each.index == no_subject) continue;
+    const Subject& subject = subjects_[each.index];
     if (!subject.has_waiters() || may_be_overtaken(subject)) continue;
-    if (allows_overtaking(subject)) subjects_.to_serve().add(member.index);
+    if (allows_overtaking(subject)) subjects_.to_serve().add(each.index);
     must = true;
   }
   return must;
@@ -128,10 +128,10 @@ bool WaitQueues::may_be_overtaken(const Subject& subject) const noexcept {
          wheel_.next_due_ms() > clock_.ms();
 }
 
-bool WaitQueues::allow_overtaking(const Members& members) const noexcept {
-  return std::all_of(members.begin(), members.end(), [this](const Member& member) {
-    if (member.index == no_subject) return true;
-    const Subject& subject = subjects_[member.index];
+bool WaitQueues::allow_overtaking(const LimitedSubjects& limited) const noexcept {
+  return std::all_of(limited.begin(), limited.end(), [this](const LimitedSubject& each) {
+    if (each.index == no_subject) return true;
+    const Subject& subject = subjects_[each.index];
     return !subject.has_waiters() || allows_overtaking(subject);
   });
 }
@@ -140,9 +140,9 @@ bool WaitQueues::allows_overtaking(const Subject& subject) const noexcept {
   return subject.quota != nullptr && subject.overtaken < subject.quota->quota.overtakers_max;
 }
 
-void WaitQueues::count_overtaking(const Members& members) noexcept {
-  for (const Member& member : members) {
-    if (subjects_[member.index].has_waiters()) ++subjects_[member.index].overtaken;
+void WaitQueues::count_overtaking(const LimitedSubjects& limited) noexcept {
+  for (const LimitedSubject& each : limited) {
+    if (subjects_[each.index].has_waiters()) ++subjects_[each.index].overtaken;
   }
 }
 

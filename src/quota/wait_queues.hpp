@@ -17,7 +17,7 @@
 #include "base/timer_wheel.hpp"
 #include "quota/call_clock.hpp"
 #include "quota/client_ids.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/waiter.hpp"
@@ -44,14 +44,14 @@ class WaitQueues {
   void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
 
   // Whether a newcomer has to wait behind others. Marks queues that have to be served to know.
-  bool must_wait(const Members& members) noexcept {
-    return pool_.used() > 0 && must_queue_behind(members);
+  bool must_wait(const LimitedSubjects& limited) noexcept {
+    return pool_.used() > 0 && must_queue_behind(limited);
   }
   // Whether the queues ahead of a newcomer allow overtaking, once those that are marked were
   // served.
-  bool allow_overtaking(const Members& members) const noexcept;
-  // The members' call was admitted ahead of those that wait.
-  void count_overtaking(const Members& members) noexcept;
+  bool allow_overtaking(const LimitedSubjects& limited) const noexcept;
+  // The limited subjects' call was admitted ahead of those that wait.
+  void count_overtaking(const LimitedSubjects& limited) noexcept;
 
   bool heads_all(api::WaiterId index) const noexcept;
   // Whether every queue that it does not head allows overtaking.
@@ -78,7 +78,7 @@ class WaitQueues {
   void check_invariants() const noexcept;
 
  private:
-  bool must_queue_behind(const Members& members) noexcept;
+  bool must_queue_behind(const LimitedSubjects& limited) noexcept;
   bool may_be_overtaken(const Subject& subject) const noexcept;
   void append(api::WaiterId index, uint8_t place) noexcept;
   void take_out(api::WaiterId index, uint8_t place) noexcept;

@@ -11,7 +11,7 @@
 #include "base/timer_wheel.hpp"
 #include "quota/owner_names.hpp"
 #include "quota/request.hpp"
-#include "quota/timer_owner.hpp"
+#include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
 

@@ -19,10 +19,10 @@ void RingTarget::post(Notice& notice) noexcept {
 }
 
 bool RingTarget::post(const api::Grant& grant) noexcept {
-  ShardMessage* message = filling();
+  ShardMessage* message = message_to_fill();
   if (message != nullptr && message->grants.size() == message->entries_max) {
     send();
-    message = filling();
+    message = message_to_fill();
   }
   if (message == nullptr) return false;
   message->grants.push_back(grant);
@@ -30,12 +30,12 @@ bool RingTarget::post(const api::Grant& grant) noexcept {
 }
 
 // The message that is being filled, or another that is free.
-ShardMessage* RingTarget::filling() noexcept {
-  if (filling_ == nullptr && !free_.empty()) {
-    filling_ = free_.back();
+ShardMessage* RingTarget::message_to_fill() noexcept {
+  if (open_message_ == nullptr && !free_.empty()) {
+    open_message_ = free_.back();
     free_.pop_back();
   }
-  return filling_;
+  return open_message_;
 }
 
 void RingTarget::fill(ShardMessage& message) noexcept {
@@ -57,8 +57,8 @@ void RingTarget::fill(ShardMessage& message) noexcept {
 }
 
 void RingTarget::flush() noexcept {
-  while (pending() || filling_ != nullptr) {
-    ShardMessage* message = filling();
+  while (pending() || open_message_ != nullptr) {
+    ShardMessage* message = message_to_fill();
     if (message == nullptr) {
       ++full_count_;
       return;
@@ -69,7 +69,7 @@ void RingTarget::flush() noexcept {
 }
 
 void RingTarget::send() noexcept {
-  mailbox_.requests.push(std::exchange(filling_, nullptr));
+  mailbox_.requests.push(std::exchange(open_message_, nullptr));
   wake_ = true;
 }
 

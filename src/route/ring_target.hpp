@@ -47,14 +47,14 @@ class RingTarget final : public Target {
   bool pending() const noexcept {
     return !entries_.empty() || !notices_.empty() || !tasks_.empty() || !handovers_.empty();
   }
-  ShardMessage* filling() noexcept;
+  ShardMessage* message_to_fill() noexcept;
   void fill(ShardMessage& message) noexcept;
   void send() noexcept;
 
   Mailbox& mailbox_;
   const SplitBook& book_;
   std::vector<ShardMessage*> free_;
-  ShardMessage* filling_ = nullptr;
+  ShardMessage* open_message_ = nullptr;
   boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices_;
   std::vector<ShardTask> tasks_;
   std::vector<Handover> handovers_;

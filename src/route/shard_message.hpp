@@ -48,7 +48,7 @@ struct Notice
   bool quota = false;  // a waiter for quotas
   api::WaiterId waiter = api::no_waiter;
   api::Ticket ticket = api::no_ticket;
-  api::Permit permit;  // refund
+  api::RefundClaim refund_claim;  // refund
 };
 
 // A connection that moves, with the bytes that its peer has sent and that are not answered yet.
@@ -59,7 +59,7 @@ struct Handover {
 };
 
 struct ShardMessage {
-  explicit ShardMessage(uint32_t entries_max_) : entries_max(entries_max_) {
+  explicit ShardMessage(uint32_t capacity) : entries_max(capacity) {
     entries.reserve(entries_max);
     slots.reserve(entries_max);
     verdicts.reserve(entries_max);

@@ -8,7 +8,6 @@ SplitBook::SplitBook(const SplitOptions& options)
     : entries_(options.entries_max, "requests that are split over shards"),
       verdicts_(options.entries_max, "requests that are split over shards"),
       details_(options.entries_max, "requests that are split over shards"),
-      waiters_(options.entries_max, "requests that are split over shards"),
       split_of_(options.entries_max, "requests that are split over shards"),
       text_(options.text_bytes_max, "keys that other shards decide"),
       splits_(options.entries_max, "requests that are split over shards") {}
@@ -55,17 +54,15 @@ void SplitBook::put(uint32_t slot, const api::Entry& entry) noexcept {
 }
 
 void SplitBook::put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
-                            const api::Detail& detail, api::WaiterId waiter) noexcept {
+                            const api::Detail& detail) noexcept {
   entries_[slot] = entry;
-  settle(slot, verdict, detail, waiter);
+  settle(slot, verdict, detail);
 }
 
-bool SplitBook::settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail,
-                       api::WaiterId waiter) noexcept {
+bool SplitBook::settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail) noexcept {
   verdicts_[slot] = verdict;
   const bool reported = (entries_[slot].flags & api::flag::wants_details) != 0;
   if (reported || verdict == api::Verdict::queued) details_[slot] = detail;
-  waiters_[slot] = waiter;
   Split& split = splits_[split_of_[slot]];
   ASSERT(split.left > 0);
   return --split.left == 0;
@@ -78,8 +75,7 @@ SplitBook::Parts SplitBook::parts(Index index) noexcept {
   return {.request = split.request,
           .entries = entries_.slice(first, count),
           .verdicts = verdicts_.slice(first, count),
-          .details = details_.slice(first, count),
-          .waiters = waiters_.slice(first, count)};
+          .details = details_.slice(first, count)};
 }
 
 void SplitBook::close(Index index) noexcept {
@@ -109,8 +105,7 @@ bool SplitBook::holds(uint32_t session, uint32_t generation, uint64_t id) const 
 
 uint64_t SplitBook::reserved_bytes() const noexcept {
   return entries_.reserved_bytes() + verdicts_.reserved_bytes() + details_.reserved_bytes() +
-         waiters_.reserved_bytes() + split_of_.reserved_bytes() + text_.reserved_bytes() +
-         splits_.reserved_bytes();
+         split_of_.reserved_bytes() + text_.reserved_bytes() + splits_.reserved_bytes();
 }
 
 }  // namespace sluice::route

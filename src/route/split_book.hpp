@@ -48,12 +48,11 @@ class SplitBook {
   void put(uint32_t slot, const api::Entry& entry) noexcept;
   // Copies an entry that this shard has decided, with its answer.
   void put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
-                   const api::Detail& detail, api::WaiterId waiter) noexcept;
+                   const api::Detail& detail) noexcept;
   const api::Entry& entry(uint32_t slot) const noexcept { return entries_[slot]; }
 
   // Stores the answer to one entry; returns whether its request is complete now.
-  bool settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail,
-              api::WaiterId waiter) noexcept;
+  bool settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail) noexcept;
   Index split_of(uint32_t slot) const noexcept { return split_of_[slot]; }
 
   struct Parts {
@@ -61,7 +60,6 @@ class SplitBook {
     std::span<api::Entry> entries;
     std::span<api::Verdict> verdicts;
     std::span<api::Detail> details;
-    std::span<api::WaiterId> waiters;
   };
   Parts parts(Index split) noexcept;
 
@@ -72,10 +70,6 @@ class SplitBook {
   uint64_t reserved_bytes() const noexcept;
   // Whether a request of this session with this id is open. Searches all open requests.
   bool holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept;
-  // The request of the entry in this slot; for tests.
-  const Request& request_of(uint32_t slot) const noexcept {
-    return splits_[split_of_[slot]].request;
-  }
 
  private:
   // Positions in the rings; they grow without end.
@@ -98,7 +92,6 @@ class SplitBook {
   base::MappedArray<api::Entry> entries_;
   base::MappedArray<api::Verdict> verdicts_;
   base::MappedArray<api::Detail> details_;
-  base::MappedArray<api::WaiterId> waiters_;
   base::MappedArray<Index> split_of_;
   base::MappedArray<char> text_;
   base::MappedArray<Split> splits_;  // a ring: as many as slots

@@ -1,7 +1,7 @@
-// Another shard as an Exchange addresses it, whatever the transport.
+// Another shard as an Mailboxes addresses it, whatever the transport.
 // Flow:   queue() and post() in the course of a turn -> flush() at its end.
 // Shape:  RingTarget is the only implementation: a shard of this process. Posting goes through
-//         Target; answers return through the ring, from which Exchange::receive() takes them.
+//         Target; answers return through the ring, from which Mailboxes::receive() takes them.
 // Errors: nothing is dropped: what a target cannot take waits in it. Only grants are refused,
 //         because their decider can keep them.
 // Lives:  one thread only.

@@ -28,7 +28,7 @@ struct Request {
   uint32_t entries_count = 0;
   uint32_t frame_bytes = 0;  // as counted against the connection's outstanding bytes
   uint8_t kind = 0;          // the session's own
-  uint8_t details = 0;       // detail columns asked for
+  uint8_t detail_bits = 0;   // detail columns asked for
   bool by_handle = false;    // keys of this shard, one permit each
   uint32_t split = whole;    // its index in the SplitBook, when other shards decide a part of it
 

@@ -8,15 +8,15 @@ namespace sluice::server {
 
 ConnectionPlacement::ConnectionPlacement(io::Io& io, WorkerGroup& worker_group,
                                          session::Context& context, SessionTable& sessions,
-                                         route::Exchange& exchange, WorkerStatistics& statistics,
+                                         route::Mailboxes& mailboxes, WorkerStatistics& statistics,
                                          uint32_t connections_max)
     : io_(io),
       worker_group_(worker_group),
       context_(context),
       sessions_(sessions),
-      exchange_(exchange),
+      mailboxes_(mailboxes),
       statistics_(statistics),
-      shard_(exchange.shard()),
+      shard_(mailboxes.shard()),
       connections_max_(connections_max) {}
 
 // Connections are spread evenly over the shards, whichever of them the kernel gave this one to.
@@ -83,11 +83,11 @@ void ConnectionPlacement::on_released(const io::Event& event) noexcept {
   moves_.erase(found);
   route::Handover handover{.fd = event.result, .listener = move.listener, .bytes = {}};
   if (session::Session* session = sessions_.find(event.socket)) {
-    const std::span unread = session->unread();
-    handover.bytes.assign(unread.begin(), unread.end());
+    const std::span unparsed = session->unparsed();
+    handover.bytes.assign(unparsed.begin(), unparsed.end());
     sessions_.end(event.socket);
   }
-  exchange_.post(static_cast<api::ShardId>(move.target), std::move(handover));
+  mailboxes_.post(static_cast<api::ShardId>(move.target), std::move(handover));
   ++statistics_.moved;
 }
 

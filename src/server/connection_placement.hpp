@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "io/io.hpp"
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/session_table.hpp"
 #include "server/shard_statistics.hpp"
 #include "server/worker_group.hpp"
@@ -32,7 +32,7 @@ class ConnectionPlacement {
  public:
   // `connections_max`: of all shards together.
   ConnectionPlacement(io::Io& io, WorkerGroup& worker_group, session::Context& context,
-                      SessionTable& sessions, route::Exchange& exchange,
+                      SessionTable& sessions, route::Mailboxes& mailboxes,
                       WorkerStatistics& statistics, uint32_t connections_max);
 
   void on_accepted(const io::Event& event) noexcept;
@@ -66,7 +66,7 @@ class ConnectionPlacement {
   WorkerGroup& worker_group_;
   session::Context& context_;
   SessionTable& sessions_;
-  route::Exchange& exchange_;
+  route::Mailboxes& mailboxes_;
   WorkerStatistics& statistics_;
   const uint32_t shard_;
   const uint32_t connections_max_;

@@ -14,7 +14,7 @@ quota::Options quota_options(const WorkerOptions& options) noexcept {
 }  // namespace
 
 Deciders make_deciders(const WorkerOptions& options) {
-  return {.keys = std::make_unique<shard::Shard>(options.shard),
+  return {.keys = std::make_unique<shard::KeyShard>(options.shard),
           .quotas = std::make_unique<quota::QuotaStore>(quota_options(options))};
 }
 

@@ -44,22 +44,22 @@ uint64_t assign_ids(std::span<const Verdict> verdicts, std::span<api::Detail> de
 }  // namespace
 
 EntryDecisions::EntryDecisions(session::Context& context, SessionTable& sessions,
-                               route::Exchange& exchange, WaiterDelivery& waiters,
+                               route::Mailboxes& mailboxes, WaiterDelivery& waiters,
                                shard::KeyDecider& keys, RequestIds& ids)
     : context_(context),
       sessions_(sessions),
-      exchange_(exchange),
+      mailboxes_(mailboxes),
       waiters_(waiters),
       keys_(keys),
       ids_(ids),
-      shard_(exchange.shard()) {}
+      shard_(mailboxes.shard()) {}
 
 void EntryDecisions::execute() noexcept {
   if (context_.turn.empty()) return;
   ASSERT(!executing_);
   executing_ = true;
   route::Turn& turn = context_.turn;
-  exchange_.split(turn);
+  mailboxes_.split(turn);
   const uint64_t queued_before = queued_count();
   for (const route::Run& run : turn.runs()) decide(run);
   if (queued_count() != queued_before) register_waiters();
@@ -118,15 +118,14 @@ void EntryDecisions::deliver_verdicts() noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : std::as_const(turn).requests()) {
     if (request.split != route::Request::whole) {
-      exchange_.keep_decided(request, turn);
+      mailboxes_.keep_decided(request, turn);
       continue;
     }
     const uint32_t first = request.first_entry;
     const uint32_t count = request.entries_count;
     deliver(request, {.entries = turn.entries().subspan(first, count),
                       .verdicts = turn.verdicts().subspan(first, count),
-                      .details = turn.details().subspan(first, count),
-                      .waiters = turn.waiters().subspan(first, count)});
+                      .details = turn.details().subspan(first, count)});
   }
 }
 
@@ -139,21 +138,20 @@ void EntryDecisions::deliver(const route::Request& request,
   if (request.by_handle) return;
   // The connection has ended meanwhile: no client waits.
   for (size_t index = 0; index < verdicts.entries.size(); ++index) {
-    waiters_.drop(verdicts.entries[index].ticket, verdicts.verdicts[index] == Verdict::queued);
+    waiters_.free_or_abandon(verdicts.entries[index].ticket,
+                             verdicts.verdicts[index] == Verdict::queued);
   }
 }
 
 void EntryDecisions::deliver_split(route::SplitBook::Index split) noexcept {
-  const route::SplitBook::Parts parts = exchange_.book().parts(split);
+  const route::SplitBook::Parts parts = mailboxes_.book().parts(split);
   if (shows_id(parts.entries)) {
     const uint64_t ids = server::count_ids(parts.verdicts);
     server::assign_ids(parts.verdicts, parts.details, ids > 0 ? ids_.take(ids) : 0);
   }
-  deliver(parts.request, {.entries = parts.entries,
-                          .verdicts = parts.verdicts,
-                          .details = parts.details,
-                          .waiters = parts.waiters});
-  exchange_.book().close(split);
+  deliver(parts.request,
+          {.entries = parts.entries, .verdicts = parts.verdicts, .details = parts.details});
+  mailboxes_.book().close(split);
   context_.room_made = true;
   waiters_.deliver_early_grants();
 }
@@ -178,8 +176,8 @@ void EntryDecisions::on_returned(api::ShardId target, const route::ShardMessage&
       waiters_.on_queued(message.entries[index].ticket, message.waiters[index], target, false);
     }
     const uint32_t slot = message.slots[index];
-    const auto split = exchange_.book().split_of(slot);
-    if (exchange_.book().settle(slot, verdict, message.details[index], message.waiters[index])) {
+    const auto split = mailboxes_.book().split_of(slot);
+    if (mailboxes_.book().settle(slot, verdict, message.details[index])) {
       deliver_split(split);
     }
   }

@@ -1,5 +1,5 @@
 // Decides the entries of a loop iteration, this shard's and other shards', and delivers verdicts.
-// Flow:   execute(): entries of other shards go to the exchange, the shard decides its own, run by
+// Flow:   execute(): entries of other shards go to the mailboxes, the shard decides its own, run by
 //         run -> waiters are registered with their tickets, ids are taken -> each request's
 //         verdicts go to its session; a split request's when its last part has returned
 //         (on_returned()).
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/request_ids.hpp"
 #include "server/session_table.hpp"
 #include "server/waiter_delivery.hpp"
@@ -23,16 +23,16 @@ namespace sluice::server {
 
 class EntryDecisions {
  public:
-  EntryDecisions(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
+  EntryDecisions(session::Context& context, SessionTable& sessions, route::Mailboxes& mailboxes,
                  WaiterDelivery& waiters, shard::KeyDecider& keys, RequestIds& ids);
 
   // As in session::Backend.
   void execute() noexcept;
-  bool admits(uint32_t entries_count, size_t key_bytes) const noexcept {
-    return exchange_.admits(context_.turn, entries_count, key_bytes);
+  bool has_turn_room(uint32_t entries_count, size_t key_bytes) const noexcept {
+    return mailboxes_.has_turn_room(context_.turn, entries_count, key_bytes);
   }
-  bool is_here(std::string_view key) const noexcept {
-    return exchange_.owner_of(key) == exchange_.here();
+  bool owns_key(std::string_view key) const noexcept {
+    return mailboxes_.owner_of(key) == mailboxes_.here();
   }
 
   // Decides the entries of another shard's message, and writes the answers into it.
@@ -57,7 +57,7 @@ class EntryDecisions {
 
   session::Context& context_;
   SessionTable& sessions_;
-  route::Exchange& exchange_;
+  route::Mailboxes& mailboxes_;
   WaiterDelivery& waiters_;
   shard::KeyDecider& keys_;
   RequestIds& ids_;

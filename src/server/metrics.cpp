@@ -113,9 +113,10 @@ void write_keys(Writer& write) noexcept {
 }
 
 void write_rules(Writer& write, const ProcessStatistics& process) noexcept {
-  write.all("rules_adopted_total", "counter", "Changes of the policy file that the shard applied.",
+  write.all("rules_adopted_total", "counter",
+            "Changes of the configuration file that the shard applied.",
             [](const ShardStatistics& shard) { return shard.worker.rules_adopted; });
-  write.one("rules_refused_total", "counter", "Changes of the policy file that were bad.",
+  write.one("rules_refused_total", "counter", "Changes of the configuration file that were bad.",
             process.rules_refused);
 }
 

@@ -55,7 +55,7 @@ void warn_of_too_many_names(const policy::QuotaRules& rules, uint32_t subjects_m
   const auto named = std::count_if(rules.rules.begin(), rules.rules.end(),
                                    [](const policy::QuotaRule& rule) { return !rule.is_regex; });
   if (named <= subjects_max) return;
-  log::warning("the policy file names more subjects than there is room for (--max-subjects)",
+  log::warning("the configuration file names more subjects than there is room for (--max-subjects)",
                {{"subjects", named}, {"maxSubjects", subjects_max}});
 }
 

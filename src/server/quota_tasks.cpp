@@ -40,15 +40,15 @@ bool leads_through_shards(const QuotaCall& call) noexcept {
 }  // namespace
 
 QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
-                       route::Exchange& exchange, WaiterDelivery& waiters,
+                       route::Mailboxes& mailboxes, WaiterDelivery& waiters,
                        quota::QuotaDecider& quotas, TaskSlots& slots, const OwnCallBounds& bounds)
     : io_(io),
       context_(context),
       sessions_(sessions),
-      exchange_(exchange),
+      mailboxes_(mailboxes),
       waiters_(waiters),
       quotas_(quotas),
-      log_(exchange.shard()),
+      log_(mailboxes.shard()),
       pool_(slots) {
   undelivered_.reserve(bounds.cancels_max);
   ended_bindings_.reserve(bounds.bindings_max);
@@ -56,21 +56,21 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
 
 // This shard decides, that is refuses, a call that belongs to no shard.
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
-  uint32_t shard = exchange_.shard();
+  uint32_t shard = mailboxes_.shard();
   if (api::names_reservation(call.op)) {
     shard = quota::shard_of(call.reservation);
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
-    shard = exchange_.owner_of(batch.subjects[call.first_subject]).shard;
+    shard = mailboxes_.owner_of(batch.subjects[call.first_subject]).shard;
   } else if (leads_through_shards(call)) {
-    shard = std::min(ShardCursor::of(call.cursor).shard, exchange_.shards_count() - 1);
+    shard = std::min(ShardCursor::of(call.cursor).shard, mailboxes_.shards_count() - 1);
   } else if (is_of_every_shard(call.op)) {
     shard = 0;
   }
-  return shard < exchange_.shards_count() ? shard : exchange_.shard();
+  return shard < mailboxes_.shards_count() ? shard : mailboxes_.shard();
 }
 
 bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
-  if (exchange_.alone() || batch.calls.empty()) return false;
+  if (mailboxes_.is_only_shard() || batch.calls.empty()) return false;
   const uint32_t owner = owner_of(batch, batch.calls.front());
   return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
     return is_of_every_shard(call.op) || owner_of(batch, call) != owner;
@@ -92,15 +92,15 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
 }
 
 void QuotaTasks::start(QuotaTask& task) noexcept {
-  task.origin = exchange_.shard();
+  task.origin = mailboxes_.shard();
   api::QuotaBatch& batch = task.batch;
-  const bool alone = exchange_.alone();
+  const bool alone = mailboxes_.is_only_shard();
   bool leaves = false;
   for (QuotaCall& call : batch.calls) {
-    call.shard = static_cast<api::ShardId>(alone ? exchange_.shard() : owner_of(batch, call));
+    call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
-    leaves |=
-        call.shard != exchange_.shard() || is_of_every_shard(call.op) || leads_through_shards(call);
+    leaves |= call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
+              leads_through_shards(call);
   }
   if (leaves && !alone) batch.own_texts();
   batch.make_answers();
@@ -111,10 +111,10 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
 // Sends the task to the next shard, from task.shard on, that a call of the batch belongs to. False:
 // there is none.
 bool QuotaTasks::send_on(QuotaTask& task) noexcept {
-  if (!exchange_.alone()) task.shard = next_shard(task);
-  if (task.shard >= exchange_.shards_count()) return false;
-  if (task.shard != exchange_.shard()) {
-    exchange_.post(static_cast<api::ShardId>(task.shard), &task);
+  if (!mailboxes_.is_only_shard()) task.shard = next_shard(task);
+  if (task.shard >= mailboxes_.shards_count()) return false;
+  if (task.shard != mailboxes_.shard()) {
+    mailboxes_.post(static_cast<api::ShardId>(task.shard), &task);
   } else {
     decide(task);
     on_decided(task);
@@ -123,7 +123,7 @@ bool QuotaTasks::send_on(QuotaTask& task) noexcept {
 }
 
 uint32_t QuotaTasks::next_shard(const QuotaTask& task) const noexcept {
-  uint32_t next = exchange_.shards_count();
+  uint32_t next = mailboxes_.shards_count();
   for (const QuotaCall& call : task.batch.calls) {
     if (call.shard >= task.shard) next = std::min<uint32_t>(next, call.shard);
   }
@@ -145,7 +145,7 @@ void QuotaTasks::on_decided(QuotaTask& task) noexcept {
     QuotaCall& call = task.batch.calls[index];
     if (call.shard != task.shard) continue;
     if (api::is_paged(call.op)) continue_page(call, task.batch.answers[index]);
-    if (is_of_every_shard(call.op) && call.shard + 1U < exchange_.shards_count()) ++call.shard;
+    if (is_of_every_shard(call.op) && call.shard + 1U < mailboxes_.shards_count()) ++call.shard;
     if (task.batch.answers[index].code == api::QuotaCode::queued) {
       waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.shard, true);
     }
@@ -160,7 +160,7 @@ void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const 
     answer.next_cursor = ShardCursor{.shard = call.shard, .place = answer.next_cursor}.number();
     return;
   }
-  if (!leads_through_shards(call) || call.shard + 1U == exchange_.shards_count()) return;
+  if (!leads_through_shards(call) || call.shard + 1U == mailboxes_.shards_count()) return;
   const uint32_t rows_max = call.limit == 0 ? limits::subjects_page_max : call.limit;
   if (answer.rows_count < rows_max) {
     ++call.shard;
@@ -193,7 +193,7 @@ void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
     const QuotaCall& call = batch.calls[index];
     const api::QuotaAnswer& answer = batch.answers[index];
     if (call.op == QuotaOp::reserve) {
-      waiters_.drop(call.ticket, answer.code == api::QuotaCode::queued);
+      waiters_.free_or_abandon(call.ticket, answer.code == api::QuotaCode::queued);
     }
   }
   session::cancel_undelivered(context_.backend, batch);

@@ -16,7 +16,7 @@
 #include "api/quota.hpp"
 #include "io/io.hpp"
 #include "quota/quota_decider.hpp"
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/quota_log.hpp"
 #include "server/quota_task.hpp"
 #include "server/session_table.hpp"
@@ -34,7 +34,7 @@ struct OwnCallBounds {
 class QuotaTasks {
  public:
   QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
-             route::Exchange& exchange, WaiterDelivery& waiters, quota::QuotaDecider& quotas,
+             route::Mailboxes& mailboxes, WaiterDelivery& waiters, quota::QuotaDecider& quotas,
              TaskSlots& slots, const OwnCallBounds& bounds);
 
   // As in session::Backend.
@@ -68,7 +68,7 @@ class QuotaTasks {
   io::Io& io_;
   session::Context& context_;
   SessionTable& sessions_;
-  route::Exchange& exchange_;
+  route::Mailboxes& mailboxes_;
   WaiterDelivery& waiters_;
   quota::QuotaDecider& quotas_;
   QuotaLog log_;

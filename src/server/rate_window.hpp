@@ -12,7 +12,7 @@
 
 #include "api/verdict.hpp"
 #include "base/time.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::server {
 

@@ -48,7 +48,7 @@ std::string first_step(const std::string& path) {
 }
 
 void warn_of_polls(const std::string& path) {
-  log::warning("no inotify: changes of the policy file are seen within seconds only",
+  log::warning("no inotify: changes of the configuration file are seen within seconds only",
                {{"configFile", path}, {"cause", std::strerror(errno)}});
 }
 
@@ -247,16 +247,16 @@ void RuleWatch::check_files(Cause cause) {
   if (stops_within(0)) return;  // making the books of a large file takes a while
   listener_.adopt(parsed);
   unless_stopped([&] {
-    log::info("policy file reloaded", {{"configFile", path_},
-                                       {"entries", parsed.rules.size()},
-                                       {"subjects", parsed.quotas.rules.size()}});
+    log::info("configuration file reloaded", {{"configFile", path_},
+                                              {"entries", parsed.rules.size()},
+                                              {"subjects", parsed.quotas.rules.size()}});
   });
 }
 
 void RuleWatch::refuse(const std::vector<std::string>& complaints) {
   unless_stopped([&] {
     listener_.refused();
-    log::error("policy file refused: the rules stay as they were",
+    log::error("configuration file refused: the rules stay as they were",
                {{"configFile", path_}, {"complaints", complaints}});
   });
 }

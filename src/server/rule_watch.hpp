@@ -1,4 +1,5 @@
-// Watches the policy file and the profiles that it names, and hands new rules to its listener.
+// Watches the configuration file and the profiles that it names, and hands new rules to its
+// listener.
 // Flow:   inotify, the slow poll, or read_now() -> read_text_file() -> parse_rules() -> `adopt`. A
 //         file that is bad, or gone, changes nothing: one ERROR line gives the reason, and
 //         `refused` is called.
@@ -78,7 +79,7 @@ class RuleWatch {
   const std::string path_;
   const policy::ReadProfile read_profile_;
   const Listener listener_;
-  std::vector<std::string> paths_;  // of the policy file, then of its profiles
+  std::vector<std::string> paths_;  // of the configuration file, then of its profiles
   std::vector<Seen> seen_;          // the texts of these paths that were handled last
   std::vector<Seen> candidate_;     // the texts at the last poll: they may not be whole yet
   std::vector<std::string> names_;  // of the files in the folders for which events matter

@@ -30,18 +30,6 @@ shard::HashSecret draw_secret(std::random_device& device) {
   return secret;
 }
 
-io::Backend backend_of(config::IoBackend backend) {
-  switch (backend) {
-    case config::IoBackend::uring:
-      return io::Backend::uring;
-    case config::IoBackend::epoll:
-      return io::Backend::epoll;
-    case config::IoBackend::automatic:
-      break;
-  }
-  return io::Backend::auto_;
-}
-
 class ExpiryLog final : public shard::ExpiryListener {
  public:
   void on_expired(std::string_view key) noexcept override {
@@ -55,7 +43,7 @@ shard::ExpiryListener* expiry_log() noexcept {
   return log::wants(log::Level::debug) ? &listener : nullptr;
 }
 
-limiter::Policy standard_policy(const config::Config& config) {
+limiter::Policy default_policy(const config::Config& config) {
   return {.window_ms = config.window_ms,
           .max_requests = config.max_requests,
           .max_requests_in_queue = config.max_requests_in_queue};
@@ -88,7 +76,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                 .key_bytes_max = config.max_key_bytes,
                 .requests_can_set_rate = config.requests_can_set_rate,
                 .requests_can_mod_queue = config.requests_can_mod_queue,
-                .policy = standard_policy(config),
+                .policy = default_policy(config),
                 .hash_secret = draw_secret(device),
                 .expiry_listener = expiry_log()},
       .quota = {.subjects_max = share(config.max_subjects),
@@ -189,7 +177,7 @@ StartReport Server::start() {
   io::Listening native = listen_for_native(config_, report);
   report.port = http.port;
   report.native_port = native.port;
-  const io::Choice choice = io::choose_backend(backend_of(config_.io));
+  const io::Choice choice = io::choose_backend(config_.io);
   report.io_warning = choice.warning;
   std::random_device device;
   const uint64_t routing_seed = random_word(device);
@@ -227,8 +215,8 @@ void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile
     // A large book takes a while: all are made before the first worker gets its own.
     std::vector<std::unique_ptr<policy::RuleBook>> books;
     for (size_t i = 0; i < workers_.size(); ++i) {
-      books.push_back(std::make_unique<policy::RuleBook>(standard_policy(config_), parsed.rules,
-                                                         parsed.quotas));
+      books.push_back(
+          std::make_unique<policy::RuleBook>(default_policy(config_), parsed.rules, parsed.quotas));
     }
     for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->adopt(std::move(books[i]));
   };
@@ -264,13 +252,13 @@ bool Server::wait_drained(std::chrono::milliseconds timeout) {
   return worker_group_->connections_of_all() == 0;
 }
 
-bool Server::wait_unread(std::chrono::milliseconds timeout) {
+bool Server::wait_policy_reader(std::chrono::milliseconds timeout) {
   return !rule_watch_ || rule_watch_->wait_ended(timeout);
 }
 
-uint64_t Server::cut_off_count() const noexcept {
+uint64_t Server::force_closed_count() const noexcept {
   uint64_t count = 0;
-  for (const auto& worker : workers_) count += worker->cut_off_count();
+  for (const auto& worker : workers_) count += worker->force_closed_count();
   return count;
 }
 

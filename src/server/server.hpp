@@ -1,7 +1,7 @@
 // The running server: listeners, one thread per worker, start, drain, stop.
 // Flow:   Config -> Server::start() -> workers turn until drain() -> wait_drained() -> stop.
-// Errors: start() throws what main prints in one line (exit 2): a bad policy file, a port in use,
-//         io_uring refused.
+// Errors: start() throws what main prints in one line (exit 2): a bad configuration file, a port in
+//         use, io_uring refused.
 // Lives:  built and destroyed by main; workers live from start() to the destructor.
 #pragma once
 
@@ -23,7 +23,7 @@ class WorkerThread;
 struct StartReport {
   uint16_t port = 0;
   uint16_t native_port = 0;
-  std::vector<policy::Rule> rules;  // of the policy file
+  std::vector<policy::Rule> rules;  // of the configuration file
   policy::QuotaRules quotas;        // likewise
   std::string io_backend;           // "uring" or "epoll"
   std::string port_warning;         // the default native port was taken; empty: no warning
@@ -40,23 +40,23 @@ class Server {
   // Binds, starts the workers and returns when they accept.
   StartReport start();
 
-  // Has the policy file and its profiles read again, changed or not; returns at once. False: there
-  // is no policy file.
+  // Has the configuration file and its profiles read again, changed or not; returns at once. False:
+  // there is no configuration file.
   bool reload() noexcept;
 
   // Asks every worker to drain; returns at once. From any thread but a worker's. From then on
-  // changes of the policy file are neither applied nor logged.
+  // changes of the configuration file are neither applied nor logged.
   void drain() noexcept;
 
   // Whether all workers have drained within `timeout`.
   bool wait_drained(std::chrono::milliseconds timeout);
 
-  // After drain(): whether the reading of the policy file has ended within `timeout`. The
+  // After drain(): whether the reading of the configuration file has ended within `timeout`. The
   // destructor waits for that, which may take seconds with a large file.
-  bool wait_unread(std::chrono::milliseconds timeout);
+  bool wait_policy_reader(std::chrono::milliseconds timeout);
 
   // Connections that were cut off; known once drained.
-  uint64_t cut_off_count() const noexcept;
+  uint64_t force_closed_count() const noexcept;
 
  private:
   void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);

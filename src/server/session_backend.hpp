@@ -2,7 +2,7 @@
 // Lives:  one per worker; made before the parts, which live as long.
 #pragma once
 
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
 #include "server/entry_decisions.hpp"
 #include "server/quota_tasks.hpp"
@@ -17,7 +17,7 @@ namespace sluice::server {
 // The parts of a worker that sessions use.
 struct WorkerParts {
   shard::KeyDecider& keys;
-  route::Exchange& exchange;
+  route::Mailboxes& mailboxes;
   EntryDecisions& decisions;
   WaiterDelivery& waiters;
   TaskSlots& tasks;
@@ -32,22 +32,24 @@ class SessionBackend final : public session::Backend {
 
   // Entries.
   void execute() noexcept override { parts_.decisions.execute(); }
-  bool admits(uint32_t entries_count, size_t key_bytes) const noexcept override {
-    return parts_.decisions.admits(entries_count, key_bytes);
+  bool has_turn_room(uint32_t entries_count, size_t key_bytes) const noexcept override {
+    return parts_.decisions.has_turn_room(entries_count, key_bytes);
   }
-  bool is_here(std::string_view key) const noexcept override {
-    return parts_.decisions.is_here(key);
+  bool owns_key(std::string_view key) const noexcept override {
+    return parts_.decisions.owns_key(key);
   }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override {
     const io::SocketId socket = session.connection().socket();
     const Asker asker{socket, id};
-    return parts_.exchange.book().holds(socket.index, socket.generation, id) ||
+    return parts_.mailboxes.book().holds(socket.index, socket.generation, id) ||
            parts_.queries.awaits(asker) || parts_.quota_tasks.awaits(asker);
   }
 
   // Handles.
   api::Handle intern(std::string_view key) noexcept override { return parts_.keys.intern(key); }
-  void drop_reference(api::Handle handle) noexcept override { parts_.keys.free_handle(handle); }
+  void drop_reference(api::Handle handle) noexcept override {
+    parts_.keys.drop_handle_reference(handle);
+  }
   std::string_view key_of(api::Handle handle) const noexcept override {
     return parts_.keys.key_of(handle);
   }

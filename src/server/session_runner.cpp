@@ -67,7 +67,7 @@ void SessionRunner::free_departed_handles() noexcept {
   auto left = static_cast<uint32_t>(sets) * limits::turn_handles_freed;
   while (!context_.departed_handles.empty() && left > 0) {
     session::HandleSet& set = context_.departed_handles.front();
-    left -= set.take_out(left, [this](api::Handle handle) { keys_.free_handle(handle); });
+    left -= set.take_out(left, [this](api::Handle handle) { keys_.drop_handle_reference(handle); });
     if (set.count() > 0) return;
     context_.departed_handles.pop_front_and_dispose(std::default_delete<session::HandleSet>());
     left -= std::min(left, 1U);
@@ -79,11 +79,11 @@ void SessionRunner::begin_drain() noexcept {
   end_turn();
 }
 
-void SessionRunner::cut_off() noexcept {
+void SessionRunner::force_close() noexcept {
   for_each([this](session::Session& session) {
     if (session.ended()) return;
     session.close();
-    ++statistics_.cut_off;
+    ++statistics_.force_closed;
   });
 }
 

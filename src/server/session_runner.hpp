@@ -48,7 +48,7 @@ class SessionRunner {
 
   // The server shuts down: first every session prepares, then those that are left are closed.
   void begin_drain() noexcept;
-  void cut_off() noexcept;
+  void force_close() noexcept;
   void close_all() noexcept;
 
  private:

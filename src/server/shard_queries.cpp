@@ -8,24 +8,24 @@
 namespace sluice::server {
 
 ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
-                           route::Exchange& exchange, shard::KeyDecider& keys,
+                           route::Mailboxes& mailboxes, shard::KeyDecider& keys,
                            const ShardStatisticsSource& statistics_source,
                            const WorkerGroup& worker_group, TaskSlots& slots)
     : context_(context),
       sessions_(sessions),
-      exchange_(exchange),
+      mailboxes_(mailboxes),
       keys_(keys),
       statistics_source_(statistics_source),
       worker_group_(worker_group),
       pool_(slots) {
-  metrics_text_.reserve(metrics_bytes_max(exchange.shards_count()));
+  metrics_text_.reserve(metrics_bytes_max(mailboxes.shards_count()));
 }
 
 void ShardQueries::inspect(const session::Session& session, uint64_t id,
                            std::string_view key) noexcept {
   ShardQuery& query = take(session, id, ShardQuery::Kind::key);
   query.key.assign(key);
-  query.shard = exchange_.owner_of(key).shard;
+  query.shard = mailboxes_.owner_of(key).shard;
   send(query);
 }
 
@@ -36,8 +36,8 @@ void ShardQueries::page(const session::Session& session, uint64_t id, uint64_t c
   query.shard = from.shard;
   query.cursor = from.place;
   query.keys_max = keys_max;
-  if (query.shard >= exchange_.shards_count()) {  // not a cursor of this server: behind the end
-    query.shard = exchange_.shards_count() - 1;
+  if (query.shard >= mailboxes_.shards_count()) {  // not a cursor of this server: behind the end
+    query.shard = mailboxes_.shards_count() - 1;
     query.keys_max = 0;
   }
   send(query);
@@ -67,8 +67,8 @@ ShardQuery& ShardQueries::take(const session::Session& session, uint64_t id,
 }
 
 void ShardQueries::send(ShardQuery& query) noexcept {
-  if (query.shard != exchange_.shard()) {
-    return exchange_.post(static_cast<api::ShardId>(query.shard), &query);
+  if (query.shard != mailboxes_.shard()) {
+    return mailboxes_.post(static_cast<api::ShardId>(query.shard), &query);
   }
   answer(query);
   on_answered(query);
@@ -87,7 +87,7 @@ void ShardQueries::answer(ShardQuery& query) noexcept {
       }
       break;
     case ShardQuery::Kind::top:
-      merge(keys_.heaviest_keys(query.keys_max, context_.now), exchange_.shard(), query.keys_max,
+      merge(keys_.heaviest_keys(query.keys_max, context_.now), mailboxes_.shard(), query.keys_max,
             query.top_keys);
       query.statistics.push_back(statistics_source_.shard_statistics());
       break;
@@ -100,7 +100,7 @@ void ShardQueries::answer(ShardQuery& query) noexcept {
 }
 
 void ShardQueries::on_answered(ShardQuery& query) noexcept {
-  if (query.is_of_all() && query.shard + 1 < exchange_.shards_count()) {
+  if (query.is_of_all() && query.shard + 1 < mailboxes_.shards_count()) {
     ++query.shard;
     return send(query);
   }
@@ -144,7 +144,7 @@ uint64_t ShardQueries::next_cursor(const ShardQuery& query) const noexcept {
   if (query.next_cursor != 0) {
     return ShardCursor{.shard = query.shard, .place = query.next_cursor}.number();
   }
-  if (query.shard + 1 == exchange_.shards_count()) return 0;
+  if (query.shard + 1 == mailboxes_.shards_count()) return 0;
   return ShardCursor{.shard = query.shard + 1}.number();
 }
 

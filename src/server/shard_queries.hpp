@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/session_table.hpp"
 #include "server/shard_query.hpp"
 #include "server/worker_group.hpp"
@@ -23,7 +23,7 @@ namespace sluice::server {
 
 class ShardQueries {
  public:
-  ShardQueries(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
+  ShardQueries(session::Context& context, SessionTable& sessions, route::Mailboxes& mailboxes,
                shard::KeyDecider& keys, const ShardStatisticsSource& statistics_source,
                const WorkerGroup& worker_group, TaskSlots& slots);
 
@@ -49,7 +49,7 @@ class ShardQueries {
 
   session::Context& context_;
   SessionTable& sessions_;
-  route::Exchange& exchange_;
+  route::Mailboxes& mailboxes_;
   shard::KeyDecider& keys_;
   const ShardStatisticsSource& statistics_source_;
   const WorkerGroup& worker_group_;

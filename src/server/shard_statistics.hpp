@@ -19,7 +19,7 @@ struct WorkerStatistics {
   uint64_t accept_failures = 0;  // out of descriptors or memory
   uint64_t moved = 0;            // connections handed over to another shard
   uint64_t blocked = 0;          // times that a session waited for other shards to catch up
-  uint64_t cut_off = 0;          // still open when draining took too long
+  uint64_t force_closed = 0;     // still open when draining took too long
   uint64_t turns = 0;
   uint64_t rules_adopted = 0;  // after its start
 };

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/shard_statistics.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::server {
 

@@ -10,12 +10,12 @@ using session::WaitingEntry;
 using session::WaitState;
 
 WaiterDelivery::WaiterDelivery(session::Context& context, SessionTable& sessions,
-                               route::Exchange& exchange, api::Decider& keys, api::Decider& quotas,
-                               size_t grants_max)
+                               route::Mailboxes& mailboxes, api::Decider& keys,
+                               api::Decider& quotas, size_t grants_max)
     : context_(context),
       sessions_(sessions),
-      exchange_(exchange),
-      shard_(exchange.shard()),
+      mailboxes_(mailboxes),
+      shard_(mailboxes.shard()),
       sources_{GrantSource{keys}, GrantSource{quotas}} {
   early_grants_.reserve(grants_max);
 }
@@ -48,11 +48,10 @@ void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   send_notice(entry, Notice::Kind::abandon);
 }
 
-void WaiterDelivery::drop(api::Ticket ticket, bool queued) noexcept {
-  if (ticket == api::no_ticket) return;
-  if (queued) {
+void WaiterDelivery::free_or_abandon(api::Ticket ticket, bool is_queued) noexcept {
+  if (is_queued) {
     abandon(context_.waits[ticket]);
-  } else {
+  } else if (ticket != api::no_ticket) {
     context_.waits.free(ticket);
   }
 }
@@ -63,7 +62,7 @@ void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcep
   entry.notice.quota = entry.quota;
   entry.notice.waiter = entry.waiter;
   entry.notice.ticket = entry.ticket;
-  if (!entry.notice.is_linked()) exchange_.post(entry.owner, entry.notice);
+  if (!entry.notice.is_linked()) mailboxes_.post(entry.owner, entry.notice);
 }
 
 // At the waiter's owner.
@@ -77,7 +76,7 @@ void WaiterDelivery::on_notice(api::ShardId origin, Notice& notice) noexcept {
       notice.done = decider.abandon(notice.waiter, notice.ticket, context_.now, origin);
       return;
     case Notice::Kind::refund:
-      notice.done = decider.refund(notice.permit, context_.now);
+      notice.done = decider.refund(notice.refund_claim, context_.now);
       return;
     case Notice::Kind::none:
       break;
@@ -108,8 +107,9 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
     return;
   }
   entry.follow(WaitEvent::granted);
-  // An empty permit unless it was approved: only then is there something to refund.
-  entry.notice.permit = grant.verdict == api::Verdict::approved ? grant.permit : api::Permit{};
+  // An empty refund_claim unless it was approved: only then is there something to refund.
+  entry.notice.refund_claim =
+      grant.verdict == api::Verdict::approved ? grant.refund_claim : api::RefundClaim{};
   if (entry.state == WaitState::unclaimed) {
     if (!entry.notice.under_way) refund(entry);
     return;
@@ -121,10 +121,10 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
 
 // Refunds the outcome of an unclaimed entry. Its notice is not under way.
 void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
-  const api::Permit& permit = entry.notice.permit;
-  const bool approved = permit.cost > 0 || permit.reservation != 0;
+  const api::RefundClaim& refund_claim = entry.notice.refund_claim;
+  const bool approved = refund_claim.cost > 0 || refund_claim.reservation != 0;
   if (approved && entry.owner != shard_) return send_notice(entry, Notice::Kind::refund);
-  if (approved) decider_of(entry.quota).refund(permit, context_.now);
+  if (approved) decider_of(entry.quota).refund(refund_claim, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
   context_.waits.free(entry.ticket);
@@ -168,7 +168,7 @@ void WaiterDelivery::send_grants(GrantSource& source) noexcept {
   size_t kept = 0;
   for (const api::Grant& grant : grants) {
     ASSERT(grant.origin != shard_);
-    if (!exchange_.post(grant)) grants[kept++] = grant;
+    if (!mailboxes_.post(grant)) grants[kept++] = grant;
   }
   source.kept = kept;
   source.decider.keep_grants(kept);

@@ -1,6 +1,6 @@
 // Delivers outcomes to waiters. The two ends of a waiter may be on different shards: the owner has
 // it in a queue, its session has a ticket for it.
-// Flow:   grants of the owner's deciders -> the session, here or through the exchange;
+// Flow:   grants of the owner's deciders -> the session, here or through the mailboxes;
 //         a session that withdraws or has ended -> a notice -> the owner -> the notice returns.
 // Shape:  a ticket is free again when its entry has ended (session/wait_state.hpp) and no notice
 //         names it any more, here or under way.
@@ -14,7 +14,7 @@
 
 #include "api/decider.hpp"
 #include "api/entry.hpp"
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/session_table.hpp"
 #include "session/context.hpp"
 
@@ -23,7 +23,7 @@ namespace sluice::server {
 class WaiterDelivery {
  public:
   // `grants_max`: bound of the grants that may arrive before their request is complete.
-  WaiterDelivery(session::Context& context, SessionTable& sessions, route::Exchange& exchange,
+  WaiterDelivery(session::Context& context, SessionTable& sessions, route::Mailboxes& mailboxes,
                  api::Decider& keys, api::Decider& quotas, size_t grants_max);
 
   // As in session::Backend.
@@ -38,8 +38,8 @@ class WaiterDelivery {
     entry.owner = owner;
     entry.quota = quota;
   }
-  // The entry with this ticket is answered, and its connection has ended.
-  void drop(api::Ticket ticket, bool queued) noexcept;
+  // As session::free_or_abandon(), for a connection that has ended.
+  void free_or_abandon(api::Ticket ticket, bool is_queued) noexcept;
 
   // Between shards: a notice at the waiter's owner; the same notice, returned to the ticket's
   // shard; the grant of another shard.
@@ -69,7 +69,7 @@ class WaiterDelivery {
 
   session::Context& context_;
   SessionTable& sessions_;
-  route::Exchange& exchange_;
+  route::Mailboxes& mailboxes_;
   const api::ShardId shard_;
   std::array<GrantSource, 2> sources_;  // keys, quotas
   std::vector<api::Grant> early_grants_;

@@ -11,7 +11,7 @@ namespace {
 
 // Keys are swept in slices also while nothing else happens.
 constexpr int64_t idle_wait_ns = 250 * base::ns_per_ms;
-constexpr int64_t late_sweep_wait_ns = base::ns_per_ms;
+constexpr int64_t sweep_behind_wait_ns = base::ns_per_ms;
 
 OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
   return {// All reservations that can be open, and those that answers of open tasks name.
@@ -30,10 +30,10 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       spin_ns_(options.spin_ns),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
-      exchange_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
-                options.splits),
+      mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
+                 options.splits),
       backend_({.keys = *keys_,
-                .exchange = exchange_,
+                .mailboxes = mailboxes_,
                 .decisions = decisions_,
                 .waiters = waiters_,
                 .tasks = tasks_,
@@ -42,14 +42,14 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .placement = placement_}),
       context_(backend_, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
-      waiters_(context_, sessions_, exchange_, *keys_, *quotas_,
-               exchange_.alone() ? 0 : options.splits.entries_max),
-      queries_(context_, sessions_, exchange_, *keys_, *this, worker_group, tasks_),
-      quota_tasks_(io, context_, sessions_, exchange_, waiters_, *quotas_, tasks_,
+      waiters_(context_, sessions_, mailboxes_, *keys_, *quotas_,
+               mailboxes_.is_only_shard() ? 0 : options.splits.entries_max),
+      queries_(context_, sessions_, mailboxes_, *keys_, *this, worker_group, tasks_),
+      quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, tasks_,
                    own_call_bounds(options)),
-      decisions_(context_, sessions_, exchange_, waiters_, *keys_, worker_group.ids()),
+      decisions_(context_, sessions_, mailboxes_, waiters_, *keys_, worker_group.ids()),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
-      placement_(io, worker_group, context_, sessions_, exchange_, statistics_,
+      placement_(io, worker_group, context_, sessions_, mailboxes_, statistics_,
                  options.connections_max),
       events_(limits::turn_events) {
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
@@ -59,7 +59,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // no request waits yet
     keys_->adopt(std::move(book), {});
   }
-  worker_group_.attach(exchange_.shard(), &io_);
+  worker_group_.attach(mailboxes_.shard(), &io_);
 }
 
 Worker::~Worker() {
@@ -77,14 +77,14 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   ++statistics_.turns;
   const int64_t wait = std::min(poll_timeout_ns(), wait_ns_max);
   const size_t count = io_.poll(events_, wait);
-  exchange_.mark_awake();
+  mailboxes_.mark_awake();
   context_.now = io_.now();
   rates_.advance(context_.now.monotonic_ns, keys_->statistics());
   // Quota work that is due comes before new requests.
   if (quotas_->next_due_ns() <= context_.now.monotonic_ns) quotas_->run_due(context_.now);
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
-  if (exchange_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
+  if (mailboxes_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
   quota_tasks_.make_own_calls();
   runner_.unblock();
   runner_.resume_ready();
@@ -108,8 +108,8 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
 // Sends what this turn has for other shards, and wakes those that sleep.
 void Worker::send_messages() noexcept {
   waiters_.send_grants();
-  exchange_.flush();
-  exchange_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
+  mailboxes_.flush();
+  mailboxes_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }
 
 // An idle worker polls for a while before it sleeps. Before it sleeps it sets its doorbell and
@@ -118,19 +118,16 @@ int64_t Worker::poll_timeout_ns() noexcept {
   const bool idle = !quota_tasks_.has_own_calls() && !runner_.has_work();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
-  return wait > 0 && exchange_.will_sleep() ? wait : 0;
+  return wait > 0 && mailboxes_.prepare_sleep() ? wait : 0;
 }
 
 // Until the next deadline of the shard or of a connection.
 int64_t Worker::wait_ns() const noexcept {
-  int64_t wait = keys_->sweep_late() ? late_sweep_wait_ns : idle_wait_ns;
+  int64_t wait = keys_->is_sweep_behind() ? sweep_behind_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
-  const int64_t shard_due_ns = std::min(keys_->next_due_ns(), quotas_->next_due_ns());
-  if (shard_due_ns != base::never_ns) wait = std::min(wait, shard_due_ns - now_ns);
-  const int64_t timer_due_ms = context_.timers.next_due_ms();
-  if (timer_due_ms != INT64_MAX) {
-    wait = std::min(wait, timer_due_ms * base::ns_per_ms - now_ns);
-  }
+  const int64_t due_ns = std::min(
+      {keys_->next_due_ns(), quotas_->next_due_ns(), base::due_ns(context_.timers.next_due_ms())});
+  if (due_ns != base::never_ns) wait = std::min(wait, due_ns - now_ns);
   return std::max<int64_t>(wait, 0);
 }
 
@@ -218,17 +215,17 @@ bool Worker::drained() const noexcept {
 }
 
 bool Worker::idle() const noexcept {
-  return placement_.idle() && !quota_tasks_.has_own_calls() && exchange_.idle() &&
+  return placement_.idle() && !quota_tasks_.has_own_calls() && mailboxes_.idle() &&
          context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {
   if (!context_.draining || context_.now_ms() < drain_deadline_ms_) return;
-  runner_.cut_off();
+  runner_.force_close();
 }
 
 ShardStatistics Worker::shard_statistics() const noexcept {
-  return {.shard_id = exchange_.shard(),
+  return {.shard_id = mailboxes_.shard(),
           .shard = keys_->statistics(),
           .quota = quotas_->statistics(),
           .worker = statistics_,
@@ -244,13 +241,13 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,
-          .other_shard_entries = exchange_.other_shard_entries(),
-          .wakes = exchange_.wakes()};
+          .other_shard_entries = mailboxes_.other_shard_entries(),
+          .wakes = mailboxes_.wakes()};
 }
 
 uint64_t Worker::reserved_bytes() const noexcept {
   return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
-         sessions_.reserved_bytes() + exchange_.book().reserved_bytes() +
+         sessions_.reserved_bytes() + mailboxes_.book().reserved_bytes() +
          quota_tasks_.reserved_bytes();
 }
 

@@ -4,7 +4,7 @@
 // Shape:  owns the deciders of its shard, every session of its sockets, and the parts that do the
 //         work: EntryDecisions, WaiterDelivery, ShardQueries, QuotaTasks, ConnectionPlacement and
 //         SessionRunner. This class only calls them in order. It uses the kernel through Io, and
-//         other workers through its Exchange only, so that the simulator can drive it.
+//         other workers through its Mailboxes only, so that the simulator can drive it.
 // Errors: the constructor throws when memory cannot be had; nothing else does.
 // Lives:  one thread; `io` and `worker_group` outlive it.
 #pragma once
@@ -15,7 +15,7 @@
 
 #include "io/io.hpp"
 #include "quota/quota_decider.hpp"
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
 #include "server/deciders.hpp"
 #include "server/entry_decisions.hpp"
@@ -55,7 +55,7 @@ class Worker final : private ShardStatisticsSource {
   const WorkerStatistics& statistics() const noexcept { return statistics_; }
   const shard::KeyDecider& keys() const noexcept { return *keys_; }
   const quota::QuotaDecider& quotas() const noexcept { return *quotas_; }
-  const route::Exchange& exchange() const noexcept { return exchange_; }
+  const route::Mailboxes& mailboxes() const noexcept { return mailboxes_; }
   uint32_t sessions_count() const noexcept { return sessions_.open_count(); }
   uint32_t tickets_count() const noexcept { return context_.waits.tickets_count(); }
   uint32_t waiting_frames_count() const noexcept { return context_.waits.frames_count(); }
@@ -69,7 +69,7 @@ class Worker final : private ShardStatisticsSource {
   const route::Turn& undecided() const noexcept { return context_.turn; }
   const route::ShardMessage* serving() const noexcept { return decisions_.serving(); }
   // Other shards have sent messages that the next turn will take.
-  bool has_messages() noexcept { return exchange_.has_messages(); }
+  bool has_messages() noexcept { return mailboxes_.has_messages(); }
   // No message, ticket, own call or moving connection is left between this shard and others.
   bool idle() const noexcept;
   void check_invariants() const noexcept {
@@ -78,11 +78,11 @@ class Worker final : private ShardStatisticsSource {
   }
 
  private:
-  friend class route::Exchange;  // calls on_message() and on_returned()
+  friend class route::Mailboxes;  // calls on_message() and on_returned()
 
   ShardStatistics shard_statistics() const noexcept override;
 
-  // For route::Exchange: a message of another shard, and one of ours that it has answered.
+  // For route::Mailboxes: a message of another shard, and one of ours that it has answered.
   void on_message(api::ShardId origin, route::ShardMessage& message) noexcept;
   void on_returned(api::ShardId target, route::ShardMessage& message) noexcept;
 
@@ -98,7 +98,7 @@ class Worker final : private ShardStatisticsSource {
   const int64_t spin_ns_;
   const std::unique_ptr<shard::KeyDecider> keys_;
   const std::unique_ptr<quota::QuotaDecider> quotas_;
-  route::Exchange exchange_;
+  route::Mailboxes mailboxes_;
   SessionBackend backend_;
   session::Context context_;
   SessionTable sessions_;

@@ -31,7 +31,7 @@ class WorkerGroup {
     if (io::Io* io = members_[shard].io.load()) io->wake();
   }
 
-  // Bad policy files that were read while the server was running.
+  // Bad configuration files that were read while the server was running.
   void count_rules_refused() noexcept { rules_refused_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t rules_refused() const noexcept { return rules_refused_.load(std::memory_order_relaxed); }
 

@@ -9,7 +9,7 @@
 #include "quota/quota_store.hpp"
 #include "route/split_book.hpp"
 #include "session/context.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::server {
 
@@ -17,7 +17,7 @@ struct WorkerOptions {
   session::Options sessions;  // its `shard` is this worker's place in the group
   shard::Options shard;
   quota::Options quota;             // its shards and routing are the sessions'
-  std::vector<policy::Rule> rules;  // of the policy file
+  std::vector<policy::Rule> rules;  // of the configuration file
   policy::QuotaRules quotas;        // likewise
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together

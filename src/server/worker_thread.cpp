@@ -19,7 +19,7 @@ bool pin_to(int cpu) noexcept {
 
 }  // namespace
 
-WorkerThread::WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options,
+WorkerThread::WorkerThread(base::IoBackend backend, io::Options io_options, WorkerOptions options,
                            WorkerGroup& worker_group, WorkerPlace place)
     : thread_([this, backend, moved = std::move(io_options), options = std::move(options),
                &worker_group,
@@ -62,8 +62,9 @@ bool WorkerThread::wait_drained(std::chrono::milliseconds timeout) {
   return changed_.wait_for(lock, timeout, [this] { return drained_; });
 }
 
-void WorkerThread::run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
-                       WorkerGroup& worker_group, WorkerPlace place) noexcept {
+void WorkerThread::run(base::IoBackend backend, io::Options io_options,
+                       const WorkerOptions& options, WorkerGroup& worker_group,
+                       WorkerPlace place) noexcept {
   bool started = false;
   try {
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
@@ -111,7 +112,7 @@ void WorkerThread::loop(Worker& worker) noexcept {
 
 // A connection that another worker hands over at the last moment makes it undrained again.
 void WorkerThread::set_drained(const Worker& worker) noexcept {
-  cut_off_.store(worker.statistics().cut_off);
+  force_closed_.store(worker.statistics().force_closed);
   const std::lock_guard lock(mutex_);
   if (drained_ == worker.drained()) return;
   drained_ = worker.drained();

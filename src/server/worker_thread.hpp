@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/io_backend.hpp"
 #include "io/probe.hpp"
 #include "server/swap_slot.hpp"
 #include "server/worker.hpp"
@@ -32,7 +33,7 @@ struct WorkerStarted {
 
 class WorkerThread {
  public:
-  WorkerThread(io::Backend backend, io::Options io_options, WorkerOptions options,
+  WorkerThread(base::IoBackend backend, io::Options io_options, WorkerOptions options,
                WorkerGroup& worker_group, WorkerPlace place = {});
   ~WorkerThread();
 
@@ -40,7 +41,7 @@ class WorkerThread {
 
   void drain() noexcept { command(Command::drain); }
   bool wait_drained(std::chrono::milliseconds timeout);
-  uint64_t cut_off_count() const noexcept { return cut_off_.load(); }
+  uint64_t force_closed_count() const noexcept { return force_closed_.load(); }
 
   // New rules, which the worker takes between two turns; they replace rules that it has not taken
   // yet.
@@ -56,14 +57,14 @@ class WorkerThread {
 
   void command(Command command) noexcept;
   void wake() noexcept;
-  void run(io::Backend backend, io::Options io_options, const WorkerOptions& options,
+  void run(base::IoBackend backend, io::Options io_options, const WorkerOptions& options,
            WorkerGroup& worker_group, WorkerPlace place) noexcept;
   void loop(Worker& worker) noexcept;
   void set_drained(const Worker& worker) noexcept;
 
   std::promise<WorkerStarted> started_;
   std::atomic<Command> command_{Command::none};
-  std::atomic<uint64_t> cut_off_{0};
+  std::atomic<uint64_t> force_closed_{0};
   SwapSlot<policy::RuleBook> rules_;
   std::mutex mutex_;  // of the members below; never locked while serving
   std::condition_variable changed_;

@@ -50,8 +50,8 @@ class Backend {
   // Decides the turn's entries. Requests with entries of other shards are answered later.
   virtual void execute() noexcept = 0;
   // Whether a request may join the turn: false when too many wait for other shards.
-  virtual bool admits(uint32_t entries_count, size_t key_bytes) const noexcept = 0;
-  virtual bool is_here(std::string_view key) const noexcept = 0;
+  virtual bool has_turn_room(uint32_t entries_count, size_t key_bytes) const noexcept = 0;
+  virtual bool owns_key(std::string_view key) const noexcept = 0;
   // Whether the frame of the session with this id waits for other shards.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
 
@@ -142,6 +142,7 @@ struct Scratch {
     details.reserve(limits::frame_entries_max);
     tickets.reserve(limits::frame_entries_max);
     keys.reserve(limits::frame_entries_max);
+    codes.reserve(limits::frame_entries_max);
     reservations.reserve(limits::frame_entries_max);
     quota_answers.reserve(limits::quota_calls_max);
   }
@@ -150,6 +151,7 @@ struct Scratch {
   std::vector<api::Detail> details;
   std::vector<api::Ticket> tickets;
   std::vector<std::string_view> keys;
+  std::vector<api::QuotaCode> codes;
   std::vector<uint64_t> reservations;
   std::vector<api::QuotaAnswer> quota_answers;
 };
@@ -194,5 +196,16 @@ struct Context {
 
   int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }
 };
+
+// Frees the ticket, if there is one, of a call that was decided; or takes the call out of its
+// queue, because its client has left.
+inline void free_or_abandon(Context& context, api::Ticket ticket, bool is_queued) noexcept {
+  if (ticket == api::no_ticket) return;
+  if (is_queued) {
+    context.backend.abandon(context.waits[ticket]);
+  } else {
+    context.waits.free(ticket);
+  }
+}
 
 }  // namespace sluice::session

@@ -1,5 +1,5 @@
-// When a native session takes a frame, and what takes it: a row of the table in
-// native_session_frames.cpp, which has one for each kind.
+// The rules by which a native session accepts each kind of frame and passes it to its handler: a
+// row each in the table of native_session_frames.cpp.
 // Flow:   wire::decode() -> the kind's FrameRule -> its admission -> its handler.
 #pragma once
 
@@ -12,8 +12,7 @@ namespace sluice::session {
 
 class NativeSession;
 
-// A frame that was decoded, and is to be taken.
-struct Arrival {
+struct DecodedFrame {
   uint64_t id;
   size_t frame_bytes;
   const decltype(wire::ClientRequest::body)& body;
@@ -26,17 +25,17 @@ enum class Phase : uint8_t {
 
 enum class Order : uint8_t {
   any,
-  after_batch,        // the entries of this loop iteration that this shard decides come first
-  after_all_decided,  // so does every earlier frame, also one that other shards decide
+  after_turn,         // this shard decides the entries of the turn first
+  after_all_decided,  // and the other shards decide theirs of every earlier frame
 };
 
-// What it needs room for, before it is taken; without room the session is held.
+// The room that a frame needs before it is handled; without it the session is held.
 enum class Room : uint8_t {
   none,
-  batch,        // its entries in the loop iteration's arrays
-  handles,      // its keys or handles in what may be interned or forgotten in a loop iteration
+  turn,         // its entries in the arrays of the turn
+  handles,      // its keys or handles, of those that may be interned or forgotten in a turn
   shard_query,  // one of the queries and batches of quota calls that may be under way
-  by_handler,   // what it needs depends on more than its columns
+  by_handler,   // the handler makes room: it depends on more than the columns
 };
 
 enum class IdRule : uint8_t {
@@ -51,7 +50,7 @@ struct Admission {
   IdRule id = IdRule::by_handler;
 };
 
-// What a frame puts into the loop iteration's arrays.
+// The part of a turn that a frame fills.
 struct FrameExtent {
   uint32_t entries_count;
   size_t key_bytes;
@@ -60,11 +59,11 @@ struct FrameExtent {
 struct FrameRule {
   size_t kind;  // the index of its request in ClientRequest::body
   Admission admission;
-  FrameExtent (*extent)(const Arrival& arrival) noexcept;
-  // False: not now; the frame is looked at again when the session is resumed.
-  bool (*handle)(NativeSession& session, const Arrival& arrival) noexcept;
+  FrameExtent (*extent)(const DecodedFrame& frame) noexcept;
+  // False: not now; the frame is handled again when the session is resumed.
+  bool (*handle)(NativeSession& session, const DecodedFrame& frame) noexcept;
   // After GoAway, instead; null: it is handled as before.
-  void (*refuse)(NativeSession& session, const Arrival& arrival) noexcept;
+  void (*refuse)(NativeSession& session, const DecodedFrame& frame) noexcept;
 };
 
 }  // namespace sluice::session

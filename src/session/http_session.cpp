@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "base/error_code.hpp"
 #include "session/rest_decision.hpp"
 
 namespace sluice::session {
@@ -33,7 +34,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     if (exchange_.is_ready()) {
       if (!make_query_room()) break;
       exchange_.ask();
-      go_on();
+      update_flow();
       continue;
     }
     const auto rest = bytes.subspan(taken);
@@ -64,9 +65,9 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
 
 void HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
   RequestLog& log = transport_.log();
-  if (!log.has_room(text)) settle_answers();
+  if (!log.has_room(text)) answer_earlier_requests();
   if (request.expects_continue) {
-    settle_answers();
+    answer_earlier_requests();
     transport_.write_continue();
   }
   if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
@@ -88,7 +89,7 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
 
 void HttpSession::begin_exchange(const wire::HttpRequest& request,
                                  const wire::RestRequest& routed) noexcept {
-  settle_answers();
+  answer_earlier_requests();
   if (is_ending()) return;
   const auto* reply = std::get_if<wire::RestReply>(&routed);
   if (reply != nullptr && reply->closes) return refuse_with(*reply);
@@ -96,7 +97,7 @@ void HttpSession::begin_exchange(const wire::HttpRequest& request,
   transport_.begin(transport_.kind_of(request) | head_only);
   exchange_.begin(routed);
   if (std::string* body = exchange_.body()) parser_.keep_body(*body);
-  go_on();
+  update_flow();
 }
 
 void HttpSession::on_body_end() noexcept {
@@ -104,12 +105,12 @@ void HttpSession::on_body_end() noexcept {
   phase_started_ms_ = context_.now_ms();
   if (!exchange_.takes_body()) return;
   exchange_.on_body();
-  go_on();
+  update_flow();
 }
 
 // Called after anything that may have answered a request or opened an exchange: the session parses
 // nothing behind an open exchange, and nothing at all after the last answer.
-void HttpSession::go_on() noexcept {
+void HttpSession::update_flow() noexcept {
   if (connection_.closing()) return;
   mark_dirty();
   if (transport_.is_over()) return finish();
@@ -123,7 +124,7 @@ void HttpSession::go_on() noexcept {
 }
 
 // Answers must leave in order: this connection's requests of the turn are answered first.
-void HttpSession::settle_answers() noexcept {
+void HttpSession::answer_earlier_requests() noexcept {
   if (undecided_ > 0) context_.backend.execute();
 }
 
@@ -135,23 +136,23 @@ void HttpSession::decide(const wire::HttpRequest& request,
   if (decision.json) kind |= HttpTransport::json;
   const api::Entry& asked = decision.entry;
   if (context_.draining && asked.op == api::Op::acquire) {
-    settle_answers();
+    answer_earlier_requests();
     ++context_.drained_entries;
     transport_.write_decision(
         {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json}, kind);
-    return go_on();
+    return update_flow();
   }
   const auto socket = connection_.socket();
   const api::Entry& entry = add_decision(
       context_, {.session = socket.index, .generation = socket.generation, .kind = kind}, asked,
       transport_.log());
-  connection_.promise(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
+  connection_.reserve_output(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
   ++undecided_;
   // If the request may wait, or another shard decides it, or it is the last one, nothing behind it
   // is parsed before its answer.
   const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
   const bool is_last = (kind & HttpTransport::last) != 0;
-  if (may_wait || is_last || !context_.backend.is_here(entry.key())) hold(held_by_decision);
+  if (may_wait || is_last || !context_.backend.owns_key(entry.key())) hold(held_by_decision);
 }
 
 void HttpSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
@@ -161,15 +162,15 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
   const api::Detail& detail = verdicts.details[0];
   const bool is_json = (request.kind & HttpTransport::json) != 0;
   const bool is_queued = verdict == api::Verdict::queued;
-  connection_.keep_promise(HttpTransport::decision_bytes_max(request.kind, entry.key_bytes));
+  connection_.release_output(HttpTransport::decision_bytes_max(request.kind, entry.key_bytes));
   if (is_queued && !is_ending()) {
     transport_.begin(request.kind);
     exchange_.wait(entry, detail.request_id, is_json);
-    return go_on();  // marks it dirty: its peer may have left since the request
+    return update_flow();  // marks it dirty: its peer may have left since the request
   }
-  return_ticket(context_, entry.ticket, is_queued);
+  free_or_abandon(context_, entry.ticket, is_queued);
   RequestLog& log = transport_.log();
-  if (is_ending()) return is_queued ? log.vanished() : log.answered(client_left, 0);
+  if (is_ending()) return is_queued ? log.abandoned() : log.answered(client_left, 0);
   if (is_of_unknown_key(entry, detail)) log.released_unknown();
   if (entry.op == api::Op::release) {
     transport_.write_release(request.kind);
@@ -177,7 +178,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
     transport_.write_decision(
         {.verdict = verdict, .detail = detail, .key = entry.key(), .json = is_json}, request.kind);
   }
-  go_on();
+  update_flow();
 }
 
 // --- Replies for the exchange --------------------------------------------------------------
@@ -185,57 +186,56 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
 void HttpSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
   phase_started_ms_ = context_.now_ms();
   exchange_.on_granted(entry, grant);
-  go_on();
+  update_flow();
 }
 
 void HttpSession::on_inspected(uint64_t, const api::KeyState* state) noexcept {
   if (connection_.finishing()) return;
   exchange_.on_inspected(state);
-  go_on();
+  update_flow();
 }
 
 void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
                           uint64_t next_cursor) noexcept {
   if (connection_.finishing()) return;
   exchange_.on_page(keys, next_cursor);
-  go_on();
+  update_flow();
 }
 
 void HttpSession::on_counted(uint64_t, uint64_t keys_count) noexcept {
   if (connection_.finishing()) return;
   exchange_.on_counted(keys_count);
-  go_on();
+  update_flow();
 }
 
 void HttpSession::on_text(uint64_t, std::string_view content_type, std::string_view text) noexcept {
   if (connection_.finishing()) return;
   exchange_.on_text(content_type, text);
-  go_on();
+  update_flow();
 }
 
 void HttpSession::on_quota(uint64_t, const api::QuotaBatch& batch) noexcept {
   exchange_.on_quota(batch);
-  if (!is_ending()) go_on();
+  if (!is_ending()) update_flow();
 }
 
-void HttpSession::write_settled() noexcept {
+void HttpSession::write_outcomes() noexcept {
   if (!exchange_.is_pending() || connection_.finishing()) return;
   if (exchange_.end_turn()) mark_ready();
-  if (!exchange_.is_pending()) go_on();
+  if (!exchange_.is_pending()) update_flow();
 }
 
 // --- The connection's end ------------------------------------------------------------------
 
 void HttpSession::refuse_with(const wire::RestReply& reply) noexcept {
-  settle_answers();
+  answer_earlier_requests();
   if (is_ending()) return;
   transport_.write_refusal(reply);
   finish();
 }
 
 void HttpSession::write_refusal() noexcept {
-  refuse_with(wire::refusal_reply(
-      503, "the server has all the connections it may have (--max-connections)"));
+  refuse_with(wire::refusal_reply(503, error_text(ErrorCode::too_many_connections)));
 }
 
 void HttpSession::begin_drain() noexcept {
@@ -247,12 +247,13 @@ void HttpSession::begin_drain() noexcept {
 
 int64_t HttpSession::deadline_ms() const noexcept {
   const bool is_open = exchange_.is_open() && !exchange_.takes_body();
-  if (is_open || undecided_ > 0 || held()) return never_ms;
+  if (is_open || undecided_ > 0 || held()) return base::never_ms;
   const Options& options = context_.options;
   const bool idle = parser_.idle() && connection_.input().empty();
   if (context_.draining && idle) return drain_started_ms_ + drain_grace_ms;
   if (in_request_) return phase_started_ms_ + options.header_timeout_ms;
-  return options.idle_timeout_ms == 0 ? never_ms : phase_started_ms_ + options.idle_timeout_ms;
+  if (options.idle_timeout_ms == 0) return base::never_ms;
+  return phase_started_ms_ + options.idle_timeout_ms;
 }
 
 }  // namespace sluice::session

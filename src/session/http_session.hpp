@@ -36,7 +36,7 @@ class HttpSession final : public Session {
  private:
   size_t take(std::span<const std::byte> bytes) noexcept override;
   void write_refusal() noexcept override;
-  void write_settled() noexcept override;
+  void write_outcomes() noexcept override;
   void drop_waiting() noexcept override { exchange_.drop(); }
   bool has_waiting() const noexcept override { return exchange_.is_waiting(); }
   bool has_undecided() const noexcept override { return undecided_ > 0; }
@@ -48,9 +48,9 @@ class HttpSession final : public Session {
   void on_body_end() noexcept;
   void begin_exchange(const wire::HttpRequest& request, const wire::RestRequest& asked) noexcept;
   void decide(const wire::HttpRequest& request, const wire::RestDecision& decision) noexcept;
-  void settle_answers() noexcept;
+  void answer_earlier_requests() noexcept;
   void refuse_with(const wire::RestReply& reply) noexcept;
-  void go_on() noexcept;
+  void update_flow() noexcept;
 
   wire::HttpParser parser_;
   HttpTransport transport_;

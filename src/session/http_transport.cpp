@@ -21,7 +21,7 @@ uint8_t HttpTransport::kind_of(const wire::HttpRequest& request) const noexcept 
                               (request.http_1_0 ? http_1_0 : 0));
 }
 
-wire::ReplyHead HttpTransport::head_of(uint8_t kind) const noexcept {
+wire::ReplyContext HttpTransport::head_of(uint8_t kind) const noexcept {
   return {.keep_alive = (kind & last) == 0 && !context_.draining,
           .http_1_0 = (kind & http_1_0) != 0,
           .head_only = (kind & head_only) != 0,
@@ -38,7 +38,7 @@ void HttpTransport::write(size_t bytes_max, Encode encode) noexcept {
 
 // One whole answer.
 template <typename Encode>
-void HttpTransport::write_answer(size_t bytes_max, const wire::ReplyHead& head,
+void HttpTransport::write_answer(size_t bytes_max, const wire::ReplyContext& head,
                                  Encode encode) noexcept {
   write(bytes_max, [&](std::span<std::byte> out) {
     const size_t size_bytes = encode(out);
@@ -55,7 +55,7 @@ size_t HttpTransport::decision_bytes_max(uint8_t kind, size_t key_bytes) noexcep
 }
 
 void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept {
-  wire::ReplyHead head = head_of(kind);
+  wire::ReplyContext head = head_of(kind);
   // Another shard may know earlier than this one that the server shuts down.
   if (decision.verdict == api::Verdict::draining) head.keep_alive = false;
   if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
@@ -66,7 +66,7 @@ void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t
 }
 
 void HttpTransport::write_release(uint8_t kind) noexcept {
-  const wire::ReplyHead head = head_of(kind);
+  const wire::ReplyContext head = head_of(kind);
   write_answer(rest_head_bytes_max, head,
                [&](auto out) { return wire::encode_reply({.status = 200}, head, out); });
 }
@@ -77,7 +77,7 @@ void HttpTransport::answer(const wire::RestAnswer& answer, const AnswerOptions& 
   if (const auto* decision = std::get_if<wire::DecisionAnswer>(&answer)) {
     return write_decision(*decision, kind_);
   }
-  wire::ReplyHead head = head_of(kind_);
+  wire::ReplyContext head = head_of(kind_);
   if (options.closes) head.keep_alive = false;
   write_answer(wire::answer_bytes_max(answer), head,
                [&](auto out) { return wire::encode_answer(answer, head, out); });
@@ -89,7 +89,7 @@ void HttpTransport::write_continue() noexcept {
 }
 
 void HttpTransport::write_refusal(const wire::RestReply& reply) noexcept {
-  const wire::ReplyHead head{.keep_alive = false, .wall_ns = context_.now.wall_ns};
+  const wire::ReplyContext head{.keep_alive = false, .wall_ns = context_.now.wall_ns};
   write(rest_head_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });
   is_over_ = true;
 }

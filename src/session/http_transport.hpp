@@ -61,11 +61,11 @@ class HttpTransport final : public RestTransport {
   void ask(api::QuotaBatch& batch) noexcept override;
 
  private:
-  wire::ReplyHead head_of(uint8_t kind) const noexcept;
+  wire::ReplyContext head_of(uint8_t kind) const noexcept;
   template <typename Encode>
   void write(size_t bytes_max, Encode encode) noexcept;
   template <typename Encode>
-  void write_answer(size_t bytes_max, const wire::ReplyHead& head, Encode encode) noexcept;
+  void write_answer(size_t bytes_max, const wire::ReplyContext& head, Encode encode) noexcept;
 
   Context& context_;
   Session& session_;

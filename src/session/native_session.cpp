@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/smaller_limit.hpp"
 #include "wire/frame_reader.hpp"
 
 namespace sluice::session {
@@ -77,7 +78,7 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
     write_error(id, ErrorCode::unexpected_hello);
     return true;
   }
-  if (hello.version != 1) {
+  if (hello.version != wire::protocol_version) {
     write_error(id, ErrorCode::unsupported_version);
     return true;
   }
@@ -86,7 +87,8 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
     finish();
     return true;
   }
-  const uint32_t wanted = hello.wanted_shard - 1;  // no wish: out of range
+  const uint32_t wanted =
+      hello.wanted_shard_plus_one - 1;  // 0, no wish, wraps around to a shard that does not exist
   if (wanted < context_.options.shards && wanted != context_.options.shard) {
     // Its new shard reads this Hello again.
     hold(held_by_move);
@@ -152,10 +154,10 @@ route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
 }
 
 route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
-                                         const wire::AcquireTerms& terms) const noexcept {
-  const Kind kind = terms.some_may_wait() ? decides_or_waits : decides;
+                                         const wire::AcquireCommon& terms) const noexcept {
+  const Kind kind = terms.has_wait_flags() ? decides_or_waits : decides;
   route::Request request = request_of(id, frame_bytes, kind);
-  request.details = terms.details;
+  request.detail_bits = terms.detail_bits;
   return request;
 }
 
@@ -166,31 +168,32 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
   const auto entries =
       context_.turn.add(request_of(id, frame_bytes, acquire), count, acquire.keys.size());
   fill_keys(entries, acquire.keys, acquire.key_sizes);
-  fill_terms(entries, acquire);
+  fill_common(entries, acquire);
 }
 
 // For entries that have their keys already.
-void NativeSession::fill_terms(std::span<api::Entry> entries,
-                               const wire::AcquireTerms& terms) noexcept {
-  connection_.promise(
-      wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.details));
+void NativeSession::fill_common(std::span<api::Entry> entries,
+                                const wire::AcquireCommon& terms) noexcept {
+  connection_.reserve_output(
+      wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.detail_bits));
   fill_column(entries, terms.costs, &api::Entry::cost);
   fill_column(entries, terms.max_requests, &api::Entry::max_requests);
   fill_column(entries, terms.max_requests_in_queue, &api::Entry::max_requests_in_queue);
-  if (terms.details != 0) {
-    const bool id_wanted = (terms.details & wire::detail_bit::request_id) != 0;
+  if (terms.detail_bits != 0) {
+    const bool id_wanted = (terms.detail_bits & wire::detail_bit::request_id) != 0;
     const auto flags =
         static_cast<uint8_t>(api::flag::wants_details | (id_wanted ? api::flag::shows_id : 0));
     for (api::Entry& entry : entries) entry.flags = flags;
   }
-  if (terms.some_may_wait()) take_tickets(entries, terms);
+  if (terms.has_wait_flags()) take_tickets(entries, terms);
 }
 
 void NativeSession::take_tickets(std::span<api::Entry> entries,
-                                 const wire::AcquireTerms& terms) noexcept {
-  const uint32_t wait_ms = smaller_limit(terms.wait_limit_ms, context_.options.wait_ms_max);
+                                 const wire::AcquireCommon& terms) noexcept {
+  const uint32_t wait_ms = base::smaller_limit(terms.wait_limit_ms, context_.options.wait_ms_max);
   for (uint32_t i = 0; i < entries.size(); ++i) {
-    const bool may_wait = terms.all_may_wait() || (terms.entry_flags[i] & api::flag::may_wait) != 0;
+    const bool may_wait =
+        terms.all_may_wait() || (terms.entry_flags[i] & wire::entry_bit::may_wait) != 0;
     if (!may_wait) continue;
     api::Entry& entry = entries[i];
     entry.flags |= api::flag::may_wait;
@@ -212,7 +215,7 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
   if (!admit(id, frame_bytes)) return;
   const auto entries =
       context_.turn.add(request_of(id, frame_bytes, releases), count, release.keys.size());
-  connection_.promise(wire::small_answer_bytes_max);
+  connection_.reserve_output(wire::small_answer_bytes_max);
   fill_keys(entries, release.keys, release.key_sizes);
   fill_column(entries, release.costs, &api::Entry::cost);
   for (api::Entry& entry : entries) entry.op = api::Op::release;
@@ -245,7 +248,7 @@ void NativeSession::on_inspect(uint64_t id, const wire::InspectRequest& request)
   } else {
     // As many keys as fit into one answer, however long they are.
     const uint32_t fitting = limits::reply_bytes_max / (context_.options.key_bytes_max + 64);
-    const uint32_t limit = smaller_limit(request.limit, limits::inspect_page_max);
+    const uint32_t limit = base::smaller_limit(request.limit, limits::inspect_page_max);
     context_.backend.page(*this, id, request.cursor, std::min(limit, fitting));
   }
 }
@@ -275,16 +278,16 @@ void NativeSession::on_verdicts(const route::Request& request, const Verdicts& v
     return;
   }
   if (request.kind == releases) {
-    connection_.keep_promise(wire::small_answer_bytes_max);
+    connection_.release_output(wire::small_answer_bytes_max);
     write(wire::small_answer_bytes_max,
           [&](auto out) { return wire::encode_done(request.id, out); });
     return;
   }
-  const size_t bytes_max = wire::verdicts_bytes_max(request.entries_count, request.details);
-  connection_.keep_promise(bytes_max);
+  const size_t bytes_max = wire::verdicts_bytes_max(request.entries_count, request.detail_bits);
+  connection_.release_output(bytes_max);
   write(bytes_max, [&](auto out) {
-    return wire::encode_verdicts(request.id, verdicts.verdicts, verdicts.details, request.details,
-                                 out);
+    return wire::encode_verdicts(request.id, verdicts.verdicts, verdicts.details,
+                                 request.detail_bits, out);
   });
   if (request.kind == decides_or_waits) keep_waiting(request, verdicts);
 }
@@ -300,7 +303,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
       continue;
     }
     if (frame == nullptr) {
-      frame = context_.waits.open_frame(request.id, request.details);
+      frame = context_.waits.open_frame(request.id, request.detail_bits);
       ASSERT(frame != nullptr);
       frames_.insert(*frame);
     }
@@ -318,62 +321,65 @@ void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
     const api::Ticket ticket = verdicts.entries[i].ticket;
     if (ticket == api::no_ticket) continue;
     --waiting_count_;
-    if (verdicts.verdicts[i] == api::Verdict::queued) {
-      context_.backend.abandon(context_.waits[ticket]);
-    } else {
-      context_.waits.free(ticket);
-    }
+    free_or_abandon(context_, ticket, verdicts.verdicts[i] == api::Verdict::queued);
   }
 }
 
 void NativeSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
   const uint64_t request_id = entry.detail.request_id;
-  entry.outcome = grant.verdict;
+  entry.verdict = grant.verdict;
+  entry.code = grant.code;
   entry.detail = grant.detail;
   entry.detail.request_id = request_id;
-  entry.reservation = grant.permit.reservation;
+  entry.reservation = grant.refund_claim.reservation;
   WaitingFrame& frame = *entry.frame;
-  const bool first = frame.settled.empty();
+  const bool first = frame.granted.empty();
   frame.waiting.erase(frame.waiting.iterator_to(entry));
-  frame.settled.push_back(entry);
-  if (first) settled_.push_back(frame);
+  frame.granted.push_back(entry);
+  if (first) granted_frames_.push_back(frame);
   mark_dirty();
 }
 
-void NativeSession::write_settled() noexcept {
-  while (!settled_.empty() && !connection_.output_over_high()) {
-    write_granted(settled_.front());
+void NativeSession::write_outcomes() noexcept {
+  while (!granted_frames_.empty() && !connection_.output_over_high()) {
+    write_granted(granted_frames_.front());
   }
 }
 
 // Writes one Granted frame, with as many entries as fit.
 void NativeSession::write_granted(WaitingFrame& frame) noexcept {
-  auto& indexes = context_.scratch.indexes;
-  auto& outcomes = context_.scratch.verdicts;
-  auto& details = context_.scratch.details;
-  auto& reservations = context_.scratch.reservations;
-  indexes.clear();
-  outcomes.clear();
-  details.clear();
-  reservations.clear();
-  while (!frame.settled.empty() && indexes.size() < limits::frame_entries_max) {
-    WaitingEntry& entry = frame.settled.front();
-    indexes.push_back(entry.entry_index);
-    outcomes.push_back(entry.outcome);
-    details.push_back(entry.detail);
-    if (frame.reserves) reservations.push_back(entry.reservation);
-    frame.settled.pop_front();
+  Scratch& scratch = context_.scratch;
+  scratch.indexes.clear();
+  scratch.verdicts.clear();
+  scratch.details.clear();
+  scratch.codes.clear();
+  scratch.reservations.clear();
+  while (!frame.granted.empty() && scratch.indexes.size() < limits::frame_entries_max) {
+    WaitingEntry& entry = frame.granted.front();
+    scratch.indexes.push_back(entry.entry_index);
+    if (frame.reserves) {
+      scratch.codes.push_back(entry.code);
+      scratch.reservations.push_back(entry.reservation);
+    } else {
+      scratch.verdicts.push_back(entry.verdict);
+      scratch.details.push_back(entry.detail);
+    }
+    frame.granted.pop_front();
     context_.waits.free(entry.ticket);
     --waiting_count_;
   }
-  write(wire::granted_bytes_max(static_cast<uint32_t>(indexes.size()), frame.details),
-        [&](auto out) {
-          return wire::encode_granted(frame.id, indexes, outcomes, details, frame.details,
-                                      reservations, out);
-        });
-  on_reply_written(reservations);
-  if (!frame.settled.empty()) return;
-  settled_.erase(settled_.iterator_to(frame));
+  const auto count = static_cast<uint32_t>(scratch.indexes.size());
+  write(wire::granted_bytes_max(count, frame.detail_bits), [&](auto out) {
+    if (frame.reserves) {
+      return wire::encode_granted(frame.id, scratch.indexes, scratch.codes, scratch.reservations,
+                                  out);
+    }
+    return wire::encode_granted(frame.id, scratch.indexes, scratch.verdicts, scratch.details,
+                                frame.detail_bits, out);
+  });
+  on_reply_written(scratch.reservations);
+  if (!frame.granted.empty()) return;
+  granted_frames_.erase(granted_frames_.iterator_to(frame));
   if (frame.waiting.empty()) close_frame(frame);
 }
 
@@ -392,11 +398,11 @@ void NativeSession::drop_entries(WaitingEntries& entries) noexcept {
 }
 
 void NativeSession::drop_waiting() noexcept {
-  settled_.clear();
+  granted_frames_.clear();
   while (!frames_.empty()) {
     WaitingFrame& frame = *frames_.begin();
     drop_entries(frame.waiting);
-    drop_entries(frame.settled);
+    drop_entries(frame.granted);
     close_frame(frame);
   }
   if (binding_ != 0 && !std::exchange(binding_ended_, true)) context_.backend.end_binding(binding_);
@@ -445,14 +451,14 @@ void NativeSession::answer_draining(uint64_t id, uint32_t count, uint8_t detail_
 }
 
 int64_t NativeSession::deadline_ms() const noexcept {
-  if (held_by(held_by_move)) return never_ms;
+  if (held_by(held_by_move)) return base::never_ms;
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
   // Outcomes that another shard has not reported yet, or that the peer does not read, come first;
   // the drain's own deadline is not far.
-  if (sent_go_away_ && frames_.empty() && settled_.empty() && outstanding_frames_ == 0) {
+  if (sent_go_away_ && frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0) {
     return drain_started_ms_ + go_away_grace_ms;
   }
-  return never_ms;
+  return base::never_ms;
 }
 
 void NativeSession::on_deadline() noexcept {

@@ -18,12 +18,6 @@
 
 namespace sluice::session {
 
-// The smaller of two limits; zero means no limit.
-inline uint32_t smaller_limit(uint32_t one, uint32_t other) noexcept {
-  if (one == 0) return other;
-  return other == 0 ? one : std::min(one, other);
-}
-
 class NativeSession final : public Session {
  public:
   NativeSession(Context& context, io::Io& io, io::SocketId socket,
@@ -41,14 +35,14 @@ class NativeSession final : public Session {
   void begin_drain() noexcept override;
 
  private:
-  struct Frames;  // what frames there are, and when each is taken
+  struct Frames;  // the table of frames
 
   // Of route::Request.
   enum Kind : uint8_t { decides, decides_or_waits, releases };
 
   size_t take(std::span<const std::byte> bytes) noexcept override;
   void write_refusal() noexcept override;
-  void write_settled() noexcept override;
+  void write_outcomes() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override { return !frames_.empty(); }
   bool has_undecided() const noexcept override { return outstanding_frames_ > 0; }
@@ -56,9 +50,9 @@ class NativeSession final : public Session {
   void on_deadline() noexcept override;
 
   // False: not now; the frame is handled again when the session is resumed.
-  bool on_frame(std::span<const std::byte> frame) noexcept;
-  bool may_handle(const FrameRule& rule, const Arrival& arrival, bool refuses) noexcept;
-  bool make_room(const FrameRule& rule, const Arrival& arrival, bool refuses) noexcept;
+  bool on_frame(std::span<const std::byte> bytes) noexcept;
+  bool may_handle(const FrameRule& rule, const DecodedFrame& frame, bool refuses) noexcept;
+  bool make_room(const FrameRule& rule, const DecodedFrame& frame, bool refuses) noexcept;
   bool all_decided() noexcept;
   bool admit(uint64_t id, size_t frame_bytes) noexcept;
   bool id_in_use(uint64_t id) const noexcept;
@@ -104,9 +98,9 @@ class NativeSession final : public Session {
 
   route::Request request_of(uint64_t id, size_t frame_bytes, Kind kind) const noexcept;
   route::Request request_of(uint64_t id, size_t frame_bytes,
-                            const wire::AcquireTerms& terms) const noexcept;
-  void fill_terms(std::span<api::Entry> entries, const wire::AcquireTerms& terms) noexcept;
-  void take_tickets(std::span<api::Entry> entries, const wire::AcquireTerms& terms) noexcept;
+                            const wire::AcquireCommon& terms) const noexcept;
+  void fill_common(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
+  void take_tickets(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
   void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
   void abandon_waiting(const Verdicts& verdicts) noexcept;
   void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;
@@ -118,7 +112,7 @@ class NativeSession final : public Session {
   std::unique_ptr<HandleSet> handles_;  // from the first Intern on
   uint32_t other_shard_handles_ = 0;    // how many of them are of other shards' keys
   WaitingFrames frames_;                // by id
-  SettledFrames settled_;               // with outcomes that are not written yet
+  GrantedFrames granted_frames_;        // with outcomes that are not written yet
   uint32_t waiting_count_ = 0;          // entries, including those of the turn that may wait
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;

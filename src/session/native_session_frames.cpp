@@ -1,4 +1,4 @@
-// The frames of the native protocol: when each is taken, and by what.
+// The frames of the native protocol: when each is handled, and by which function.
 #include <array>
 #include <concepts>
 #include <functional>
@@ -24,15 +24,15 @@ consteval size_t kind_of() {
 }
 
 template <typename Request>
-const Request& request_of(const Arrival& arrival) noexcept {
-  const Request* request = std::get_if<Request>(&arrival.body);
+const Request& request_of(const DecodedFrame& frame) noexcept {
+  const Request* request = std::get_if<Request>(&frame.body);
   ASSERT(request != nullptr);
   return *request;
 }
 
 template <typename Request>
-FrameExtent extent_of(const Arrival& arrival) noexcept {
-  const Request& request = request_of<Request>(arrival);
+FrameExtent extent_of(const DecodedFrame& frame) noexcept {
+  const Request& request = request_of<Request>(frame);
   if constexpr (requires { request.key_sizes; }) {
     return {static_cast<uint32_t>(request.key_sizes.size()), request.keys.size()};
   } else if constexpr (requires { request.handles; }) {
@@ -43,21 +43,21 @@ FrameExtent extent_of(const Arrival& arrival) noexcept {
 }
 
 template <typename Request, auto handler>
-decltype(auto) call(NativeSession& session, const Arrival& arrival) noexcept {
-  const Request& request = request_of<Request>(arrival);
+decltype(auto) call(NativeSession& session, const DecodedFrame& frame) noexcept {
+  const Request& request = request_of<Request>(frame);
   if constexpr (std::invocable<decltype(handler), NativeSession&, uint64_t, const Request&>) {
-    return std::invoke(handler, session, arrival.id, request);
+    return std::invoke(handler, session, frame.id, request);
   } else {
-    return std::invoke(handler, session, arrival.id, arrival.frame_bytes, request);
+    return std::invoke(handler, session, frame.id, frame.frame_bytes, request);
   }
 }
 
 template <typename Request, auto handler>
-bool handle(NativeSession& session, const Arrival& arrival) noexcept {
-  if constexpr (std::same_as<decltype(call<Request, handler>(session, arrival)), bool>) {
-    return call<Request, handler>(session, arrival);
+bool handle(NativeSession& session, const DecodedFrame& frame) noexcept {
+  if constexpr (std::same_as<decltype(call<Request, handler>(session, frame)), bool>) {
+    return call<Request, handler>(session, frame);
   } else {
-    call<Request, handler>(session, arrival);
+    call<Request, handler>(session, frame);
     return true;
   }
 }
@@ -103,11 +103,11 @@ struct NativeSession::Frames {
   }
   static void refuse_acquire(Self& self, uint64_t id,
                              const wire::AcquireRequest& acquire) noexcept {
-    self.answer_draining(id, static_cast<uint32_t>(acquire.key_sizes.size()), acquire.details);
+    self.answer_draining(id, static_cast<uint32_t>(acquire.key_sizes.size()), acquire.detail_bits);
   }
   static void refuse_by_handle(Self& self, uint64_t id,
                                const wire::AcquireByHandleRequest& acquire) noexcept {
-    self.answer_draining(id, static_cast<uint32_t>(acquire.handles.size()), acquire.details);
+    self.answer_draining(id, static_cast<uint32_t>(acquire.handles.size()), acquire.detail_bits);
   }
   static void refuse_reserve(Self& self, uint64_t id,
                              const wire::ReserveRequest& reserve) noexcept {
@@ -118,10 +118,10 @@ struct NativeSession::Frames {
   static constexpr std::array rules{
       rule<wire::UnsupportedRequest, on_unsupported>({}),
       rule<wire::HelloRequest, &Self::on_hello>({.phase = Phase::any}),
-      rule<wire::AcquireRequest, &Self::on_acquire, refuse_acquire>({.room = Room::batch}),
+      rule<wire::AcquireRequest, &Self::on_acquire, refuse_acquire>({.room = Room::turn}),
       rule<wire::AcquireByHandleRequest, &Self::on_acquire_by_handle, refuse_by_handle>(
           {.room = Room::by_handler}),
-      rule<wire::ReleaseRequest, &Self::on_release>({.room = Room::batch}),
+      rule<wire::ReleaseRequest, &Self::on_release>({.room = Room::turn}),
       rule<wire::WithdrawRequest, &Self::on_withdraw>(
           {.order = Order::after_all_decided, .id = IdRule::unused}),
       rule<wire::InspectRequest, &Self::on_inspect>(
@@ -129,7 +129,7 @@ struct NativeSession::Frames {
       rule<wire::InternRequest, &Self::on_intern>({.room = Room::handles, .id = IdRule::unused}),
       // Requests by the handles that it ends come first.
       rule<wire::ForgetRequest, &Self::on_forget>(
-          {.order = Order::after_batch, .room = Room::handles, .id = IdRule::unused}),
+          {.order = Order::after_turn, .room = Room::handles, .id = IdRule::unused}),
       rule<wire::PingRequest, on_ping>({}),
       rule<wire::ReserveRequest, on_reserve, refuse_reserve>({.room = Room::shard_query}),
       rule<wire::CheckRequest, on_check>({.room = Room::shard_query}),
@@ -145,53 +145,53 @@ struct NativeSession::Frames {
   static_assert(has_every_kind(rules));
 };
 
-bool NativeSession::on_frame(std::span<const std::byte> frame) noexcept {
-  const auto request = wire::decode(frame);
+bool NativeSession::on_frame(std::span<const std::byte> bytes) noexcept {
+  const auto request = wire::decode(bytes);
   if (!request) {
     write_error(request.error().id, welcomed_ ? request.error().code : ErrorCode::hello_expected);
     return true;
   }
-  const Arrival arrival{request->id, frame.size(), request->body};
+  const DecodedFrame frame{request->id, bytes.size(), request->body};
   const FrameRule& rule = Frames::rules[request->body.index()];
   if (!welcomed_ && rule.admission.phase == Phase::after_hello) {
-    write_error(arrival.id, ErrorCode::hello_expected);
+    write_error(frame.id, ErrorCode::hello_expected);
     return true;
   }
   const bool refuses = sent_go_away_ && rule.refuse != nullptr;
-  if (!may_handle(rule, arrival, refuses)) return false;
+  if (!may_handle(rule, frame, refuses)) return false;
   if (connection_.finishing() || connection_.closing()) return true;
-  if (rule.admission.id == IdRule::unused && id_in_use(arrival.id)) {
-    write_error(arrival.id, ErrorCode::id_in_use);
+  if (rule.admission.id == IdRule::unused && id_in_use(frame.id)) {
+    write_error(frame.id, ErrorCode::id_in_use);
     return true;
   }
-  if (!refuses) return rule.handle(*this, arrival);
-  rule.refuse(*this, arrival);
+  if (!refuses) return rule.handle(*this, frame);
+  rule.refuse(*this, frame);
   return true;
 }
 
 // By its place in the order of frames, and by room.
-bool NativeSession::may_handle(const FrameRule& rule, const Arrival& arrival,
+bool NativeSession::may_handle(const FrameRule& rule, const DecodedFrame& frame,
                                bool refuses) noexcept {
   const Order order = rule.admission.order;
   if (order == Order::after_all_decided && !all_decided()) return false;
-  if (!make_room(rule, arrival, refuses)) return false;
-  if (order == Order::after_batch) context_.backend.execute();
+  if (!make_room(rule, frame, refuses)) return false;
+  if (order == Order::after_turn) context_.backend.execute();
   return true;
 }
 
-bool NativeSession::make_room(const FrameRule& rule, const Arrival& arrival,
+bool NativeSession::make_room(const FrameRule& rule, const DecodedFrame& frame,
                               bool refuses) noexcept {
   switch (rule.admission.room) {
     case Room::none:
     case Room::by_handler:
       return true;
-    case Room::batch: {
-      const FrameExtent extent = rule.extent(arrival);
+    case Room::turn: {
+      const FrameExtent extent = rule.extent(frame);
       // What is refused takes no place in the batch.
       return refuses || make_turn_room(extent.entries_count, extent.key_bytes);
     }
     case Room::handles:
-      return make_handle_room(rule.extent(arrival).entries_count);
+      return make_handle_room(rule.extent(frame).entries_count);
     case Room::shard_query:
       return make_query_room();
   }

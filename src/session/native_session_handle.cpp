@@ -35,7 +35,7 @@ Verdict NativeSession::intern(std::string_view key, api::Handle& handle) noexcep
   }
   if (!handles_->add(handle)) {
     context_.backend.drop_reference(handle);  // a connection holds each handle once
-  } else if (!context_.backend.is_here(key)) {
+  } else if (!context_.backend.owns_key(key)) {
     ++other_shard_handles_;
   }
   return Verdict::approved;
@@ -57,7 +57,7 @@ void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) n
   for (const api::Handle handle : request.handles) {
     if (handles_ == nullptr || !handles_->remove(handle)) continue;
     const bool is_of_other_shard =
-        other_shard_handles_ > 0 && !context_.backend.is_here(context_.backend.key_of(handle));
+        other_shard_handles_ > 0 && !context_.backend.owns_key(context_.backend.key_of(handle));
     if (is_of_other_shard) --other_shard_handles_;
     context_.backend.drop_reference(handle);
   }
@@ -78,7 +78,7 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
   if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
   const route::Request request = request_of(id, frame_bytes, acquire);
   if (to_handle_slots) {
-    connection_.promise(wire::verdicts_bytes_max(count, 0));
+    connection_.reserve_output(wire::verdicts_bytes_max(count, 0));
     context_.turn.add(request, acquire.handles);
     return true;
   }
@@ -87,13 +87,13 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
     const std::string_view key = context_.scratch.keys[index];
     entries[index] = {.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
   }
-  fill_terms(entries, acquire);
+  fill_common(entries, acquire);
   return true;
 }
 
 bool NativeSession::goes_to_handle_slots(
     const wire::AcquireByHandleRequest& acquire) const noexcept {
-  return other_shard_handles_ == 0 && acquire.are_plain() && handles_ != nullptr &&
+  return other_shard_handles_ == 0 && acquire.has_defaults_only() && handles_ != nullptr &&
          handles_->holds_all(acquire.handles);
 }
 

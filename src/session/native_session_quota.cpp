@@ -8,6 +8,7 @@
 #include <boost/range/adaptor/transformed.hpp>
 
 #include "base/assert.hpp"
+#include "base/smaller_limit.hpp"
 #include "session/native_session.hpp"
 
 namespace sluice::session {
@@ -141,7 +142,8 @@ void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
     call.binding = connection_bound ? binding_ : 0;
   }
   if (request.may_wait()) {
-    const uint32_t wait_ms = smaller_limit(request.wait_limit_ms, context_.options.wait_ms_max);
+    const uint32_t wait_ms =
+        base::smaller_limit(request.wait_limit_ms, context_.options.wait_ms_max);
     for (QuotaCall& call : batch.calls) call.wait_ms_max = wait_ms;
   }
   if (waits) take_tickets(batch);
@@ -197,7 +199,7 @@ void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noe
     // As many subjects as fit into one answer, however long their names are.
     const auto fitting =
         static_cast<uint32_t>(wire::usage_names_bytes_max / context_.options.key_bytes_max);
-    const uint32_t limit = smaller_limit(request.limit, limits::subjects_page_max);
+    const uint32_t limit = base::smaller_limit(request.limit, limits::subjects_page_max);
     batch.calls.push_back(
         {.op = QuotaOp::page, .limit = std::min(limit, fitting), .cursor = request.cursor});
   } else {
@@ -259,7 +261,7 @@ void NativeSession::take_tickets(QuotaBatch& batch) noexcept {
 void NativeSession::ask(uint64_t id, size_t frame_bytes, QuotaBatch& batch, uint8_t kind) noexcept {
   batch.frame_bytes = static_cast<uint32_t>(frame_bytes);
   batch.kind = kind;
-  connection_.promise(answers_bytes_max(batch));
+  connection_.reserve_output(answers_bytes_max(batch));
   // A batch that goes from shard to shard has no order with frames behind it, so those wait.
   if (context_.backend.spans_shards(batch)) hold(held_by_decision);
   context_.backend.ask(*this, id, batch);
@@ -284,7 +286,7 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
     return;
   }
   const size_t bytes_max = answers_bytes_max(batch);
-  connection_.keep_promise(bytes_max);
+  connection_.release_output(bytes_max);
   write_quota_answers(id, batch.answers, batch.limits, batch.kind, bytes_max);
   if ((batch.kind & batch_bit::reservations) != 0) {
     const auto reservation_of = [](const api::QuotaAnswer& answer) { return answer.reservation; };
@@ -348,11 +350,7 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
     const api::Ticket ticket = batch.calls[index].ticket;
     if (ticket == api::no_ticket) continue;
     --waiting_count_;
-    if (batch.answers[index].code == QuotaCode::queued) {
-      context_.backend.abandon(context_.waits[ticket]);
-    } else {
-      context_.waits.free(ticket);
-    }
+    free_or_abandon(context_, ticket, batch.answers[index].code == QuotaCode::queued);
   }
 }
 

@@ -19,8 +19,8 @@ class QuotaHead {
         limit_(request.limit),
         rate_style_(request.rate_style),
         headers_(request.headers),
-        unknown_field_(request.unknown_field),
-        unclear_field_(request.unclear_field) {}
+        unknown_parameter_(request.unknown_parameter),
+        invalid_parameter_(request.invalid_parameter) {}
 
   // Its texts are valid as long as this head.
   wire::RestQuota view() const noexcept {
@@ -32,8 +32,8 @@ class QuotaHead {
     head.limit = limit_;
     head.rate_style = rate_style_;
     head.headers = headers_;
-    head.unknown_field = unknown_field_;
-    head.unclear_field = unclear_field_;
+    head.unknown_parameter = unknown_parameter_;
+    head.invalid_parameter = invalid_parameter_;
     return head;
   }
 
@@ -46,8 +46,8 @@ class QuotaHead {
   std::string limit_;
   std::string rate_style_;
   std::string headers_;
-  std::string unknown_field_;
-  std::string unclear_field_;
+  std::string unknown_parameter_;
+  std::string invalid_parameter_;
 };
 
 }  // namespace sluice::session

@@ -235,7 +235,7 @@ void RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {
   forget_oldest();
 }
 
-void RequestLog::vanished() noexcept {
+void RequestLog::abandoned() noexcept {
   if (!keeps_) return;
   if (warns_) warn("client gave up on request. context cancelled before receiving response");
   answered(client_left, 0);

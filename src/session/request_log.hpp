@@ -1,6 +1,6 @@
 // Logs one connection's REST requests: a WARN line for each that was refused, for each waiter that
 // left and for each release of an unknown key; with the switches a line for every exchange.
-// Flow:   keep() with every head, then one of answered() and vanished() for each, in their order.
+// Flow:   keep() with every head, then one of answered() and abandoned() for each, in their order.
 // Shape:  fields as gocc's (correlation-id, key; request{...}, response{...}, id, error); a
 //         correlation id that the client did not send is made up when a line needs it.
 // Errors: none. Values above 1 KiB are cut, headers above 4 KiB together are left out: a line
@@ -44,7 +44,7 @@ class RequestLog {
   void answered(uint16_t status, uint64_t body_bytes) noexcept;
 
   // The client of the oldest request left while it waited.
-  void vanished() noexcept;
+  void abandoned() noexcept;
 
   // For the oldest request, before it is answered.
   void refused(std::string_view cause) noexcept;

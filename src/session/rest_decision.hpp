@@ -1,5 +1,5 @@
 // Puts a /rate request into the turn's entries, and frees its ticket, for any version of HTTP.
-// Flow:   wire::RestDecision -> add_decision() -> decided -> return_ticket(), unless it waits.
+// Flow:   wire::RestDecision -> add_decision() -> decided -> free_or_abandon(), unless it waits.
 // Shape:  has no exchange: most are answered in the iteration in which they arrive. One that is
 //         queued goes on as a RestExchange.
 // Lives:  inline, since there may be millions of them in a second.
@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "base/assert.hpp"
+#include "base/smaller_limit.hpp"
 #include "session/context.hpp"
 #include "session/request_log.hpp"
 #include "session/session.hpp"
@@ -20,9 +20,7 @@ inline void complete_entry(api::Entry& entry, const Options& options,
                            const RequestLog& log) noexcept {
   if (entry.op == api::Op::release && log.warns()) entry.flags |= api::flag::wants_details;
   if (entry.op != api::Op::acquire) return;
-  entry.flags |= api::flag::wants_details | api::flag::shows_id;
-  const uint32_t most = options.wait_ms_max;
-  if (most != 0 && (entry.wait_ms_max == 0 || entry.wait_ms_max > most)) entry.wait_ms_max = most;
+  entry.wait_ms_max = base::smaller_limit(entry.wait_ms_max, options.wait_ms_max);
 }
 
 // The turn has room for `request`. A key that was decoded lies in context.text.
@@ -40,15 +38,6 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
     if (entry.ticket == api::no_ticket) entry.flags |= api::flag::waiters_full;
   }
   return entry;
-}
-
-// Frees the ticket, if there is one: the entry was decided, or queued for a client that has left.
-inline void return_ticket(Context& context, api::Ticket ticket, bool is_queued) noexcept {
-  if (is_queued) {
-    context.backend.abandon(context.waits[ticket]);
-  } else if (ticket != api::no_ticket) {
-    context.waits.free(ticket);
-  }
 }
 
 // Whether a release named a key that is not live; known only if the entry asked for it.

@@ -31,7 +31,7 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
   std::visit(base::Overloaded{
                  [](const wire::RestDecision&) {},  // asserted above
                  [&](const wire::RestReply& reply) {
-                   if (reply.of_rate) log_.refused(reply.body);
+                   if (reply.is_rate_refusal) log_.refused(reply.body);
                    answer(reply);
                  },
                  [&](const wire::RestHealth&) {
@@ -77,7 +77,7 @@ void RestExchange::begin_debug(const wire::RestDebug& request) noexcept {
 void RestExchange::refuse_query() noexcept {
   answer(wire::RestContent{.status = 503,
                            .content_type = wire::text_plain,
-                           .body = "too many views of the keys at once: try again later"});
+                           .body = "too many shard queries at once: try again later"});
 }
 
 void RestExchange::wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept {
@@ -114,7 +114,7 @@ void RestExchange::drop() noexcept {
   is_dropped_ = true;
   if (!is_waiting()) return;
   context_.backend.abandon(context_.waits[std::exchange(ticket_, api::no_ticket)]);
-  log_.vanished();
+  log_.abandoned();
 }
 
 // --- Events --------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
     context_.waits[ticket_].follow(WaitEvent::joined);
     return quota()->wait();
   }
-  return_ticket(context_, ticket, is_queued);
+  free_or_abandon(context_, ticket, is_queued);
   if (!is_dropped_) {
     const auto answer = quota()->on_replies(batch);
     if (answer) answer_quota(*answer);
@@ -168,7 +168,7 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
   }
   cancel_undelivered(context_.backend, batch);
   if (is_queued) {
-    log_.vanished();
+    log_.abandoned();
   } else {
     log_.answered(client_left, 0);
   }

@@ -69,9 +69,9 @@ void Session::unblock() noexcept {
 
 bool Session::make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept {
   if (!context_.turn.has_room(entries_count)) context_.backend.execute();
-  if (context_.backend.admits(entries_count, key_bytes)) return true;
+  if (context_.backend.has_turn_room(entries_count, key_bytes)) return true;
   context_.backend.execute();  // requests that are not split leave the turn, which makes room
-  if (context_.backend.admits(entries_count, key_bytes)) return true;
+  if (context_.backend.has_turn_room(entries_count, key_bytes)) return true;
   block();
   return false;
 }
@@ -115,7 +115,7 @@ void Session::process(std::span<std::byte> bytes) noexcept {
       return;
     }
     // Copies only what the stored request lacks; the rest is taken in place.
-    const size_t stored = connection_.input().unread().size();
+    const size_t stored = connection_.input().unparsed().size();
     const size_t lacking = needed_bytes_ > stored ? needed_bytes_ - stored : bytes.size();
     const size_t copied = std::min(lacking, bytes.size());
     store(bytes.first(copied));
@@ -142,7 +142,7 @@ void Session::store(std::span<const std::byte> bytes) noexcept {
 }
 
 void Session::take_stored() noexcept {
-  const size_t taken = take(connection_.input().unread());
+  const size_t taken = take(connection_.input().unparsed());
   if (!connection_.finishing() && !connection_.closing()) connection_.input().consume(taken);
 }
 
@@ -157,7 +157,7 @@ void Session::resume() noexcept {
 
 void Session::control_reading() noexcept {
   if (connection_.closing() || connection_.finishing() || held_by(held_by_move)) return;
-  const bool enough = connection_.input().unread().size() >= held_input_bytes;
+  const bool enough = connection_.input().unparsed().size() >= held_input_bytes;
   if ((holds_ & held_by_output) != 0 || (held() && enough)) {
     connection_.stop_reading();
   } else {
@@ -222,7 +222,7 @@ void Session::cancel_undelivered(uint64_t send, size_t taken_bytes) noexcept {
 void Session::end_turn() noexcept {
   SessionHook<DirtyTag>::unlink();
   if (connection_.closing()) return;
-  write_settled();
+  write_outcomes();
   const bool has_more = held() || has_undecided() || SessionHook<ReadyTag>::is_linked();
   if (peer_left() && has_waiting() && !has_undecided()) finish();
   if (connection_.peer_finished() && !has_more) finish();
@@ -250,16 +250,16 @@ void Session::close() noexcept {
   if (connection_.closing()) return;
   drop_waiting();
   const net::OutputBuffer& output = connection_.output();
-  if (output.waiting() > 0) cancel_undelivered(output.sends_count() + 1, 0);
+  if (output.unsent_bytes() > 0) cancel_undelivered(output.sends_count() + 1, 0);
   SessionHook<ReadyTag>::unlink();
   SessionHook<BlockedTag>::unlink();
   base::TimerWheel::cancel(timer_);
   connection_.close();
 }
 
-// When the send in flight times out; never_ms when none is in flight.
+// When the send in flight times out; base::never_ms when none is in flight.
 int64_t Session::send_deadline_ms() const noexcept {
-  if (!connection_.output().in_flight()) return never_ms;
+  if (!connection_.output().in_flight()) return base::never_ms;
   return connection_.send_started_ms() + context_.options.send_timeout_ms;
 }
 
@@ -277,7 +277,7 @@ void Session::schedule_timer() noexcept {
   if (connection_.closing()) return;
   const int64_t next = next_deadline_ms();
   // A timer that fires early is scheduled again; so only an earlier deadline moves it.
-  if (next != never_ms && (!timer_.scheduled() || next < timer_.due_ms())) {
+  if (next != base::never_ms && (!timer_.scheduled() || next < timer_.due_ms())) {
     context_.timers.schedule(timer_, next);
   }
 }

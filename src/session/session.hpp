@@ -25,7 +25,6 @@ struct Verdicts {
   std::span<const api::Entry> entries;
   std::span<const api::Verdict> verdicts;
   std::span<const api::Detail> details;
-  std::span<const api::WaiterId> waiters;
 };
 
 class Session : public SessionHook<ReadyTag>,
@@ -55,9 +54,9 @@ class Session : public SessionHook<ReadyTag>,
   void unblock() noexcept;
 
   // Received bytes that take() has not taken: they move along with the connection.
-  std::span<const std::byte> unread() const noexcept { return connection_.input().unread(); }
+  std::span<const std::byte> unparsed() const noexcept { return connection_.input().unparsed(); }
 
-  // Writes the outcomes of settled waiters, sends what was written, and closes the connection if it
+  // Writes the outcomes of granted waiters, sends what was written, and closes the connection if it
   // is done.
   void end_turn() noexcept;
 
@@ -82,7 +81,7 @@ class Session : public SessionHook<ReadyTag>,
   template <typename Reservations>
   void on_reply_written(const Reservations& reservations) noexcept {
     const net::OutputBuffer& output = connection_.output();
-    undelivered_.add(output.sends_count() + 1, output.waiting(), reservations);
+    undelivered_.add(output.sends_count() + 1, output.unsent_bytes(), reservations);
   }
 
   // There are too many connections: reports that and ends, sooner than other sessions do.
@@ -110,16 +109,14 @@ class Session : public SessionHook<ReadyTag>,
   virtual size_t take(std::span<const std::byte> bytes) noexcept = 0;
 
   virtual void write_refusal() noexcept = 0;
-  virtual void write_settled() noexcept {}
+  virtual void write_outcomes() noexcept {}
   virtual void drop_waiting() noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
   virtual bool has_undecided() const noexcept = 0;  // requests that other shards still decide
 
-  // The dialect's own deadline and what happens when it passes; never_ms for none.
+  // The dialect's own deadline and what happens when it passes; base::never_ms for none.
   virtual int64_t deadline_ms() const noexcept = 0;
   virtual void on_deadline() noexcept = 0;
-
-  static constexpr int64_t never_ms = INT64_MAX;
 
   void mark_dirty() noexcept;
   void mark_ready() noexcept;

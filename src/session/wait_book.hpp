@@ -43,9 +43,12 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   WaitState state = WaitState::undecided;
   route::Notice notice;           // to an owner that is another shard
   WaitingFrame* frame = nullptr;  // native only
-  api::Verdict outcome = api::Verdict::none;
+  // The outcome: of an entry with a key ...
+  api::Verdict verdict = api::Verdict::none;
   api::Detail detail;
-  uint64_t reservation = 0;  // of an approved quota call
+  // ... and of a quota call.
+  api::QuotaCode code{};
+  uint64_t reservation = 0;  // when admitted
   // For quota calls over REST: lent to the owner, which is done with it before the ticket is free.
   std::unique_ptr<api::WaitAnswer> answer;
 };
@@ -53,16 +56,17 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
 using WaitingEntries =
     boost::intrusive::list<WaitingEntry, boost::intrusive::constant_time_size<false>>;
 
-// An Acquire or Reserve frame with entries that wait, or that are settled and not written yet.
+// An Acquire or Reserve frame with entries that wait, or that are granted and not written yet.
 struct WaitingFrame : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
-  WaitingFrame(uint64_t of_id, uint8_t with_details) noexcept : id(of_id), details(with_details) {}
+  WaitingFrame(uint64_t of_id, uint8_t of_detail_bits) noexcept
+      : id(of_id), detail_bits(of_detail_bits) {}
 
   uint64_t id;
   uint32_t pool_index = 0;
-  uint8_t details;
-  bool reserves = false;   // its outcomes name reservations
+  uint8_t detail_bits;
+  bool reserves = false;   // it is a Reserve
   WaitingEntries waiting;  // by entry index
-  WaitingEntries settled;  // in the order of their outcomes
+  WaitingEntries granted;  // in the order of their outcomes
 };
 
 struct FrameId {
@@ -71,7 +75,7 @@ struct FrameId {
 };
 
 using WaitingFrames = boost::intrusive::set<WaitingFrame, boost::intrusive::key_of_value<FrameId>>;
-using SettledFrames =
+using GrantedFrames =
     boost::intrusive::list<WaitingFrame, boost::intrusive::constant_time_size<false>,
                            boost::intrusive::base_hook<boost::intrusive::list_base_hook<>>>;
 
@@ -101,11 +105,11 @@ class WaitBook {
   }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
 
-  // There is always room: an open frame has an entry that holds a ticket, waiting, or settled and
-  // not written yet. The number of the shard's waiters is no bound, because a settled entry has
+  // There is always room: an open frame has an entry that holds a ticket, waiting, or granted and
+  // not written yet. The number of the shard's waiters is no bound, because a granted entry has
   // none any more.
-  WaitingFrame* open_frame(uint64_t id, uint8_t details) noexcept {
-    const uint32_t index = frames_.take(id, details);
+  WaitingFrame* open_frame(uint64_t id, uint8_t detail_bits) noexcept {
+    const uint32_t index = frames_.take(id, detail_bits);
     if (index == decltype(frames_)::none) return nullptr;
     frames_[index].pool_index = index;
     return &frames_[index];

@@ -1,7 +1,7 @@
 // One cache line of the key table: three keys' tags and windows.
 // Shape:  words and tails are the keys' cells (key_cell.hpp).
-//         overflow: how many keys lie behind this bucket that have their home here or before. A
-//                search ends where it is 0, so erasing a key leaves no tombstone.
+//         overflow: how many keys found this bucket full and lie in a later one. A search ends at a
+//                bucket where it is 0, so erasing a key leaves no tombstone.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/mapped_region.hpp"
+#include "base/prefetch.hpp"
 #include "shard/bucket.hpp"
 #include "shard/key_hash.hpp"
 
@@ -41,9 +42,7 @@ class BucketArray {
     return index + 1 == buckets_count_ ? 0 : index + 1;
   }
 
-  // Always inlined: g++ 12 takes a function that only prefetches for one without effect, and drops
-  // its calls.
-  [[gnu::always_inline]] void prefetch(uint32_t position) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(uint32_t position) const noexcept {
     __builtin_prefetch(&buckets_[home(position)], 1);
   }
 

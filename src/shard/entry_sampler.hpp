@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/splitmix.hpp"
+
 namespace sluice::shard {
 
 class EntrySampler {
@@ -37,8 +39,6 @@ class EntrySampler {
     }
     gap_ = at - count;
   }
-
-  uint32_t stride() const noexcept { return stride_; }
 
  private:
   void count_sample() noexcept {
@@ -65,12 +65,8 @@ class EntrySampler {
   // How many entries are skipped before the next sample.
   size_t draw_gap() noexcept {
     weight_ = stride_;
-    random_ += 0x9E37'79B9'7F4A'7C15;  // SplitMix64
-    uint64_t mixed = random_;
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58'476D'1CE4'E5B9;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D0'49BB'1331'11EB;
-    mixed ^= mixed >> 31;
-    return ((mixed >> 32) * (2 * uint64_t{stride_} - 1)) >> 32;
+    const uint64_t drawn = base::splitmix64(random_ += base::splitmix64_step);
+    return ((drawn >> 32) * (2 * uint64_t{stride_} - 1)) >> 32;
   }
 
   uint64_t random_;

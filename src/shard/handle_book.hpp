@@ -15,8 +15,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "api/entry.hpp"
 #include "base/assert.hpp"
 #include "base/mapped_array.hpp"
+#include "base/prefetch.hpp"
 #include "shard/key_cell.hpp"
 #include "shard/key_hash.hpp"
 #include "shard/key_table.hpp"
@@ -41,7 +43,7 @@ class HandleBook {
     HandleSlot& handle_slot = handle_slots_[handle];
     return {handle_slot.word, handle_slot.tail};
   }
-  [[gnu::always_inline]] void prefetch(api::Handle handle) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(api::Handle handle) const noexcept {
     __builtin_prefetch(&handle_slots_[handle], 1);
   }
 

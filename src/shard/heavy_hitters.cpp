@@ -24,7 +24,7 @@ void HeavyHitters::add(const KeyHash& hash, std::string_view key, Outcome outcom
   sift_down(counter.heap_place);
 }
 
-// A counter for a key that has none: a new one, or the least one, with its count.
+// A counter for a key that has none: a new one, or the one with the smallest count.
 HeavyHitters::Index HeavyHitters::take_over(const KeyHash& hash, std::string_view key) noexcept {
   Index index = none;
   if (used_ < counters_max) {

@@ -1,15 +1,16 @@
 // The most frequent keys of a stream, in bounded memory: weighted Space-Saving.
 // Flow:   add() per sample -> counters(), in no order.
-// Shape:  a counter for each of counters_max keys, a heap of them with the least count on top, and
-//         an open-addressed index by hash. A key without a counter takes over the least one, with
-//         its count: so counts are too high, never too low. Weights since then are also kept by
-//         outcome.
+// Shape:  a counter for each of counters_max keys, a heap of them with the smallest count on top,
+//         and an open-addressed index by hash. A key without a counter takes over the one with the
+//         smallest count, and that count: so counts are too high, never too low. Weights since then
+//         are also kept by outcome.
 // Units:  weights; `total` is the sum of all that were added, halvings included.
-// Errors: none. Of any key, with `least` the smallest count once all counters are taken, else 0:
+// Errors: none. Of any key, with `smallest` the smallest count once all counters are taken,
+//         else 0:
 //           seen() <= true weight <= count <= true weight + total / counters_max + 1
-//           without a counter: true weight <= least <= total / counters_max
-//         halve() keeps all of it, for true weights that are halved and rounded down as well. So
-//         every key that has more than 1 of 512 parts of the traffic is there.
+//           without a counter: true weight <= smallest <= total / counters_max
+//         halve() keeps all of it, for true weights that are halved and rounded down as well. A key
+//         with more than 1/512 of the traffic always has a counter.
 // Lives:  one thread only; nothing is allocated after construction. A key's text is cut.
 // Source: Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
 //         Data Streams, 2005.
@@ -52,7 +53,6 @@ class HeavyHitters {
   std::span<const Counter> counters() const noexcept { return std::span(counters_).first(used_); }
   // The first text_bytes_max bytes of its key.
   std::string_view text(const Counter& counter) const noexcept;
-  uint64_t total() const noexcept { return total_; }
   uint64_t reserved_bytes() const noexcept;
   void check_invariants() const noexcept;
 

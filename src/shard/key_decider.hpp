@@ -1,7 +1,7 @@
 // The interface through which a worker asks the shard of its keys.
 // Flow:   the entries of a loop iteration, or handles -> decide() -> verdicts (and details);
 //         outcomes of waiters come out as grants (api/decider.hpp).
-// Shape:  Shard is the implementation that is shipped.
+// Shape:  KeyShard is the implementation that is shipped.
 // Units:  permits; `now` in nanoseconds.
 // Errors: none: every outcome is a Verdict. When full: table_full, waiters_full, no_handle.
 // Lives:  one thread only; reads no clock, draws no random number.
@@ -74,24 +74,24 @@ class KeyDecider : public api::Decider {
   virtual void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
                       base::Now now) noexcept = 0;
 
-  // The number of a key, of this shard or another, until each intern() has had its free_handle().
-  // no_handle: handles_max keys are held, or their text has no room left.
+  // The number of a key, of this shard or another, until each intern() has had its
+  // drop_handle_reference(). no_handle: handles_max keys are held, or their text has no room left.
   virtual api::Handle intern(std::string_view key) noexcept = 0;
-  virtual void free_handle(api::Handle handle) noexcept = 0;
+  virtual void drop_handle_reference(api::Handle handle) noexcept = 0;
   // Valid until the handle is freed.
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
 
   // Adopts rules that hold from now on for every key; returns the previous ones. Keys with waiters
   // are matched again in the next calls of run_due(), others when they are next used: with the same
-  // effect as if all had been matched at once. (Rules that are replaced before a key was matched
-  // have no effect on it but their time: those that replaced them hold from it on.) A window of
-  // another length begins then and keeps its counters; what requests have changed stays where the
-  // rules are the same as before.
+  // effect as if all had been matched at once. If rules are replaced before a key was matched
+  // again, the newest rules apply to that key from the time when the first replacement was adopted.
+  // A window of another length begins then and keeps its counters; what requests have changed stays
+  // where the rules are the same as before.
   virtual std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                                   base::Now now) noexcept = 0;
 
   // The sweep lags behind its pace: call run_due() again soon even if nothing is due.
-  virtual bool sweep_late() const noexcept = 0;
+  virtual bool is_sweep_behind() const noexcept = 0;
 
   // Neither creates the key nor counts as use. nullopt when the key is not live at `now`.
   virtual std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept = 0;

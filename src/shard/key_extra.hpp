@@ -18,12 +18,12 @@ namespace sluice::shard {
 struct KeyExtra {
   KeyExtra(const Window& current, const limiter::Policy& by_rules, uint32_t rules,
            const KeyHash& of) noexcept
-      : window(current), policy(by_rules), base(by_rules), generation(rules), hash(of) {}
+      : window(current), policy(by_rules), rules_policy(by_rules), rules_version(rules), hash(of) {}
 
   Window window;
-  limiter::Policy policy;  // in force: that of the rules, with what requests have changed
-  limiter::Policy base;    // that of the rules
-  uint32_t generation;     // of those rules
+  limiter::Policy policy;        // in force: that of the rules, with what requests have changed
+  limiter::Policy rules_policy;  // that of the rules
+  uint32_t rules_version;        // of those rules
   KeyHash hash;            // finds the key's slot again, wherever a growing table has moved it
   base::Timer window_end;  // scheduled exactly while there are waiters
   WaiterQueue queue;

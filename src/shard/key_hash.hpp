@@ -1,18 +1,22 @@
 // The secret hash of a key: which bucket it lives in, and the tag that identifies it there.
 // Shape:  XXH3-128 with a secret; `tag` is the low half, `position` the top 32 bits of the other,
 //         so the two are independent. 96 bits stand for the key: its text is not compared.
-// Lives:  values never leave the process; the routing hash is another one (proto/key_hash.hpp).
+// Lives:  hashes and their secret never leave the process; the routing hash is another one
+//         (proto/key_hash.hpp).
 #pragma once
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "shard/shard.hpp"
-
 namespace sluice::shard {
+
+// XXH3 secret, drawn at start.
+using HashSecret = std::array<std::byte, 192>;
 
 struct KeyHash {
   uint64_t tag;       // 0: no key; real tags are never 0

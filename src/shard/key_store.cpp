@@ -14,9 +14,9 @@ KeyStore::KeyStore(const Options& options)
       extras_(options.keys_max, "keys with overrides or waiters (--max-keys)"),
       timers_(0),
       traffic_(options.hash_secret) {
-  const limiter::Policy& standard = options.policy;
-  ASSERT(standard.max_requests >= 1 && standard.max_requests <= limits::permits_max);
-  ASSERT(standard.window_ms >= 1 && standard.window_ms <= limits::window_ms_max);
+  const limiter::Policy& policy = options.policy;
+  ASSERT(policy.max_requests >= 1 && policy.max_requests <= limits::permits_max);
+  ASSERT(policy.window_ms >= 1 && policy.window_ms <= limits::window_ms_max);
   grants_.reserve(options.waiters_max);
   page_.reserve(limits::inspect_page_max);
 }
@@ -33,10 +33,10 @@ Place KeyStore::make_key(const Question& question, const limiter::Policy& policy
   Place place = table_.find(question.hash);
   if (place) {
     ASSERT(expired(place, question.now_ms));
-    count_expired(place);
+    report_expired(place);
     leave(cell(place));
   } else {
-    if (table_.full() && !reclaim(question.now_ms)) return {};
+    if (table_.full() && !make_room(question.now_ms)) return {};
     place = table_.insert(question.hash, question.entry.key());
     if (!place) return {};
   }
@@ -88,7 +88,7 @@ KeyStore::ExtraIndex KeyStore::add_extra(Place place, const Window& window,
 KeyStore::ExtraIndex KeyStore::take_extra(Place place, const Window& window,
                                           const limiter::Policy& policy,
                                           const KeyHash& hash) noexcept {
-  const ExtraIndex index = extras_.take(window, policy, generation_, hash);
+  const ExtraIndex index = extras_.take(window, policy, rules_version_, hash);
   ASSERT(index != base::ObjectPool<KeyExtra>::none);  // there is one for every key
   extras_[index].window_end.owner = index;
   cell(place).set_extra(index);
@@ -97,8 +97,8 @@ KeyStore::ExtraIndex KeyStore::take_extra(Place place, const Window& window,
 
 void KeyStore::drop_extra(Place place, const Window& window) noexcept {
   const ExtraIndex index = cell(place).extra();
-  ASSERT(extras_[index].generation == generation_);
-  const PolicyClasses::Index own = classes_.find_or_add(extras_[index].base);
+  ASSERT(extras_[index].rules_version == rules_version_);
+  const PolicyClasses::Index own = classes_.find_or_add(extras_[index].rules_policy);
   if (own == PolicyClasses::none) return;
   classes_.enter(own);
   cell(place).set_window(window, own);

@@ -1,13 +1,13 @@
-// The work of a Shard: decisions on keys, their queues of waiters, and forgetting them.
+// The work of a KeyShard: decisions on keys, their queues of waiters, and forgetting them.
 // Flow:   decide: in groups; while one is decided, the keys of the next are searched and those of
-//         the one after it are hashed. Most entries end in decide_plain, the fast path for a key
+//         the one after it are hashed. Most entries end in decide_fast, the fast path for a key
 //         that has no extra.
 // Shape:  key_store_decide.cpp (entries), key_store_queue.cpp (waiters and timers),
 //         key_store_forget.cpp (expiry and the full table), key_store_rules.cpp (new rules),
 //         key_store_inspect.cpp (views), key_store_handle.cpp (keys by number).
 // Units:  permits; `now_ms` is monotonic time rounded down.
 // Errors: none: every outcome is a Verdict.
-// Lives:  as Shard, which is its public face.
+// Lives:  as KeyShard, which is its public face.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@
 #include "shard/handle_book.hpp"
 #include "shard/key_extra.hpp"
 #include "shard/key_hash.hpp"
+#include "shard/key_shard.hpp"
 #include "shard/key_table.hpp"
 #include "shard/key_traffic.hpp"
 #include "shard/policy_classes.hpp"
-#include "shard/shard.hpp"
 #include "shard/waiter_queue.hpp"
 
 namespace sluice::shard {
@@ -39,7 +39,7 @@ class KeyStore {
  public:
   explicit KeyStore(const Options& options);
 
-  // As in Shard.
+  // As in KeyShard.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
               api::ShardId origin) noexcept;
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
@@ -53,12 +53,12 @@ class KeyStore {
                 api::ShardId origin) noexcept;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::ShardId origin) noexcept;
-  bool refund(const api::Permit& permit, base::Now now) noexcept;
+  bool refund(const api::RefundClaim& claim, base::Now now) noexcept;
   void drain(base::Now now) noexcept;
   std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                           base::Now now) noexcept;
   void run_due(base::Now now) noexcept;
-  bool sweep_late() const noexcept { return swept_late_; }
+  bool is_sweep_behind() const noexcept { return sweep_behind_; }
   int64_t next_due_ns() const noexcept;
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
@@ -104,12 +104,12 @@ class KeyStore {
   void find(Group& group) const noexcept;
   void decide(const Group& group, const Answers& answers, base::Now now,
               api::ShardId origin) noexcept;
-  bool is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept;
-  api::Verdict decide_plain(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
-  api::Verdict decide_any(const Question& question) noexcept;
+  bool may_decide_fast(const api::Entry& entry, const KeyHash& hash) const noexcept;
+  api::Verdict decide_fast(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
+  api::Verdict decide_slow(const Question& question) noexcept;
   api::Verdict acquire(const Question& question) noexcept;
-  api::Verdict acquire_bare(const Question& question, Place place) noexcept;
-  api::Verdict acquire_extra(const Question& question, ExtraIndex index) noexcept;
+  api::Verdict acquire_without_extra(const Question& question, Place place) noexcept;
+  api::Verdict acquire_with_extra(const Question& question, ExtraIndex index) noexcept;
   api::Verdict join_queue(const Question& question, ExtraIndex index) noexcept;
   api::Verdict release(const Question& question) noexcept;
   void release_permits(Place place, uint32_t cost, int64_t now_ms) noexcept;
@@ -157,7 +157,7 @@ class KeyStore {
   void refresh(Place place, int64_t now_ms) noexcept;
   void refresh(ExtraIndex index, int64_t now_ms) noexcept;
   void refresh_waiting(int64_t now_ms) noexcept;
-  base::Now stale_since(uint32_t generation) const noexcept;
+  base::Now stale_since(uint32_t rules_version) const noexcept;
   static void anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept;
 
   // Queues.
@@ -165,21 +165,21 @@ class KeyStore {
   void serve(KeyExtra& extra, int64_t now_ms) noexcept;
   void schedule_or_free_extra(ExtraIndex index) noexcept;
   void grant(Waiter& waiter, KeyExtra& extra, api::Verdict verdict, int64_t now_ms) noexcept;
-  bool take_out(api::WaiterId waiter, api::Ticket ticket, api::ShardId origin, bool confirms,
-                base::Now now) noexcept;
+  bool take_out(api::WaiterId waiter, api::Ticket ticket, api::ShardId origin,
+                bool grants_withdrawn, base::Now now) noexcept;
   void fire_due(int64_t now_ms) noexcept;
   void end_window(ExtraIndex index, int64_t now_ms) noexcept;
   void end_wait(api::WaiterId waiter, int64_t now_ms) noexcept;
 
   // Forgetting.
   bool expired(Place place, int64_t now_ms) const noexcept;
-  void count_expired(Place place) noexcept;
+  void report_expired(Place place) noexcept;
   void forget(Place place) noexcept;
   void sweep(int64_t now_ms) noexcept;
   void prefetch_handle_slots(Bucket& bucket) const noexcept;
-  bool reclaim(int64_t now_ms) noexcept;
+  bool make_room(int64_t now_ms) noexcept;
   int64_t evictable_ms(Place place, int64_t now_ms) const noexcept;
-  void reclaim_may_succeed() noexcept;
+  void restart_eviction_search() noexcept;
 
   // Views.
   api::KeyState state(Place place, int64_t now_ms) const noexcept;
@@ -192,8 +192,8 @@ class KeyStore {
 
   Options options_;
   std::unique_ptr<policy::RuleBook> rules_;
-  uint32_t generation_ = 0;                 // of the rules
-  std::array<base::Now, 64> adopted_at_{};  // when the last rules were adopted, by generation
+  uint32_t rules_version_ = 0;              // of the rules
+  std::array<base::Now, 64> adopted_at_{};  // when the last rules were adopted, by rules_version
   std::array<Group, decided_behind + 1>
       groups_;  // a member: clearing them for each call costs more than hashing a group
   api::WaiterId refresh_from_ =
@@ -213,19 +213,19 @@ class KeyStore {
   // The sweep for expired keys.
   uint32_t swept_bucket_ = 0;
   int64_t swept_ms_ = 0;
-  bool swept_late_ = false;  // there was more to sweep than one call may
+  bool sweep_behind_ = false;  // there was more to sweep than one call may
 
   // The search for a key to evict in a full table.
-  uint32_t reclaim_bucket_ = 0;
-  uint32_t searched_buckets_ = 0;      // searched in a row without success
-  int64_t first_evictable_ms_ = 0;     // when the first of their keys may be evicted
-  int64_t reclaim_not_before_ms_ = 0;  // a whole lap found none: no search until then
+  uint32_t eviction_bucket_ = 0;
+  uint32_t searched_buckets_ = 0;       // searched in a row without success
+  int64_t first_evictable_ms_ = 0;      // when the first of their keys may be evicted
+  int64_t eviction_not_before_ms_ = 0;  // a whole lap found none: no search until then
 };
 
 // The fast path: a live key without an extra, and an answer that needs none. Else `none`, and
 // nothing was changed. The caller counts the verdict.
-inline api::Verdict KeyStore::decide_plain(WindowCell own, uint32_t cost, bool may_wait,
-                                           int64_t now_ms) noexcept {
+inline api::Verdict KeyStore::decide_fast(WindowCell own, uint32_t cost, bool may_wait,
+                                          int64_t now_ms) noexcept {
   if (own.is_indirect()) [[unlikely]]
     return api::Verdict::none;
   const PolicyClasses::Class& by = classes_[own.policy()];
@@ -236,7 +236,7 @@ inline api::Verdict KeyStore::decide_plain(WindowCell own, uint32_t cost, bool m
 inline constexpr uint64_t waiter_timer = uint64_t{1} << 32;
 
 // When a retry may help: with the next window, or never, or at once.
-constexpr int64_t retry_ms(api::Verdict verdict, int64_t reset_ms) noexcept {
+constexpr int64_t retry_after_ms(api::Verdict verdict, int64_t reset_ms) noexcept {
   switch (verdict) {
     case api::Verdict::denied:
     case api::Verdict::queued:

@@ -77,35 +77,35 @@ void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
     const api::Entry& entry = group.entries[index];
     const KeyHash& hash = group.hashes[index];
     Verdict verdict = Verdict::none;
-    if (is_plain(entry, hash)) {
+    if (may_decide_fast(entry, hash)) {
       Place place = group.places[index];
       if (!place || table_.version() != group.version) place = table_.find(hash);
       const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
-      if (place) verdict = decide_plain(cell(place), entry.cost, may_wait, now_ms);
+      if (place) verdict = decide_fast(cell(place), entry.cost, may_wait, now_ms);
     }
     if (verdict != Verdict::none) [[likely]] {
       count(verdict);
     } else {
-      verdict = decide_any({.entry = entry,
-                            .hash = hash,
-                            .detail = answers.details[index],
-                            .waiter = answers.waiters[index],
-                            .now = now,
-                            .now_ms = now_ms,
-                            .origin = origin});
+      verdict = decide_slow({.entry = entry,
+                             .hash = hash,
+                             .detail = answers.details[index],
+                             .waiter = answers.waiters[index],
+                             .now = now,
+                             .now_ms = now_ms,
+                             .origin = origin});
     }
     answers.verdicts[index] = verdict;
   }
 }
 
 // An acquire of a valid key that brings no override and wants no details.
-inline bool KeyStore::is_plain(const api::Entry& entry, const KeyHash& hash) const noexcept {
+inline bool KeyStore::may_decide_fast(const api::Entry& entry, const KeyHash& hash) const noexcept {
   return hash.tag != 0 && entry.op == api::Op::acquire &&
          (entry.flags & api::flag::wants_details) == 0 &&
          (entry.max_requests & entry.max_requests_in_queue) == api::keep;
 }
 
-Verdict KeyStore::decide_any(const Question& question) noexcept {
+Verdict KeyStore::decide_slow(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
   if (question.entry.op == api::Op::other_shard) return Verdict::none;
   const Verdict verdict = acquire(question);
@@ -125,8 +125,8 @@ Verdict KeyStore::acquire(const Question& question) noexcept {
   if (!place) place = make_key(question, policy);
   if (!place) return refuse(question, Verdict::table_full);
   const WindowCell own = cell(place);
-  if (own.has_extra()) return acquire_extra(question, own.extra());
-  return acquire_bare(question, place);
+  if (own.has_extra()) return acquire_with_extra(question, own.extra());
+  return acquire_without_extra(question, place);
 }
 
 bool KeyStore::override_forbidden(const api::Entry& entry) const noexcept {
@@ -142,7 +142,7 @@ bool KeyStore::changes_policy(const api::Entry& entry, const limiter::Policy& po
 }
 
 // A key without an extra has no waiters. It gets an extra if this entry needs one.
-Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
+Verdict KeyStore::acquire_without_extra(const Question& question, Place place) noexcept {
   const api::Entry& entry = question.entry;
   const limiter::Policy& policy = policy_of(place);
   WindowCell own = cell(place);
@@ -152,7 +152,7 @@ Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy.max_requests_in_queue > 0;
   const bool counts_beyond = !fits && window.denied == WindowCell::denied_max;
   if (changes_policy(entry, policy) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
-    return acquire_extra(question, add_extra(place, window, question.hash));
+    return acquire_with_extra(question, add_extra(place, window, question.hash));
   }
   Verdict verdict = Verdict::approved;
   if (!window.take(entry.cost, policy.max_requests)) {
@@ -164,7 +164,7 @@ Verdict KeyStore::acquire_bare(const Question& question, Place place) noexcept {
   return verdict;
 }
 
-Verdict KeyStore::acquire_extra(const Question& question, ExtraIndex index) noexcept {
+Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   roll_and_serve(extra, question.now_ms);
   change_policy(question.entry, index, question.now_ms);
@@ -185,7 +185,7 @@ Verdict KeyStore::acquire_extra(const Question& question, ExtraIndex index) noex
 
 void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept {
   KeyExtra& extra = extras_[index];
-  const bool had_own = extra.policy != extra.base;
+  const bool had_own = extra.policy != extra.rules_policy;
   if (entry.max_requests_in_queue != api::keep) {
     extra.policy.max_requests_in_queue = entry.max_requests_in_queue;
   }
@@ -197,7 +197,7 @@ void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t 
     });
     serve(extra, now_ms);
   }
-  if (had_own && extra.policy == extra.base) reclaim_may_succeed();
+  if (had_own && extra.policy == extra.rules_policy) restart_eviction_search();
 }
 
 bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
@@ -254,7 +254,7 @@ void KeyStore::release_permits(Place place, uint32_t cost, int64_t now_ms) noexc
   schedule_or_free_extra(index);
 }
 
-bool KeyStore::refund(const api::Permit& permit, base::Now now) noexcept {
+bool KeyStore::refund(const api::RefundClaim& permit, base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
   const Place place = find_live({.tag = permit.key_tag, .position = permit.key_position}, now_ms);
@@ -270,7 +270,7 @@ bool KeyStore::refund(const api::Permit& permit, base::Now now) noexcept {
 Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
   if ((question.entry.flags & api::flag::wants_details) == 0) return verdict;
   Window window = Window::unused_at(question.now_ms);
-  limiter::Policy policy = rules_->standard();
+  limiter::Policy policy = rules_->default_policy();
   const Place place = question.hash.tag != 0 ? find_live(question.hash, question.now_ms) : Place{};
   if (place) {
     policy = policy_of(place);
@@ -292,7 +292,7 @@ inline void KeyStore::report(const Question& question, const Window& window,
   detail.remaining = window.remaining(policy.max_requests);
   detail.window_ms = policy.window_ms;
   detail.reset_ms = window.reset_ms(question.now_ms, policy.window_ms);
-  detail.retry_ms = retry_ms(verdict, detail.reset_ms);
+  detail.retry_after_ms = retry_after_ms(verdict, detail.reset_ms);
 }
 
 }  // namespace sluice::shard

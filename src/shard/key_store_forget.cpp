@@ -11,8 +11,7 @@ constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
 constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
 constexpr uint32_t buckets_ahead = 16;         // with their handle slots prefetched
 constexpr uint32_t sweep_refreshes_max = 64;   // likewise: a match takes a microsecond or more
-constexpr uint32_t reclaim_buckets_max = 1'024;
-constexpr int64_t never_ms = INT64_MAX;
+constexpr uint32_t eviction_buckets_max = 1'024;
 
 }  // namespace
 
@@ -25,7 +24,7 @@ bool KeyStore::expired(Place place, int64_t now_ms) const noexcept {
   return extra.queue.empty() && extra.window.expired(now_ms, extra.policy.window_ms);
 }
 
-void KeyStore::count_expired(Place place) noexcept {
+void KeyStore::report_expired(Place place) noexcept {
   ++statistics_.keys_expired;
   if (options_.expiry_listener == nullptr) return;
   options_.expiry_listener->on_expired(table_.text(place));
@@ -36,7 +35,7 @@ void KeyStore::forget(Place place) noexcept {
   leave(own);
   if (place.bucket->cell(place.slot).has_handle_slot()) own.set_vacant();
   table_.erase(place);
-  reclaim_may_succeed();
+  restart_eviction_search();
 }
 
 // Handle slots lie anywhere: waiting for each would cost a shard of ten million of them a quarter
@@ -53,7 +52,7 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
   const BucketArray& array = table_.current();
   const int64_t since_ms = std::max(swept_ms_, now_ms - sweep_lap_ms);
   const int64_t wanted = (now_ms - since_ms) * array.buckets_count() / sweep_lap_ms;
-  swept_late_ = false;
+  sweep_behind_ = false;
   if (wanted == 0) return;
   swept_ms_ = since_ms + wanted * sweep_lap_ms / array.buckets_count();
   const int64_t count = std::min<int64_t>(wanted, sweep_buckets_max);
@@ -72,13 +71,13 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
         ++refreshed;
       }
       if (!expired(place, now_ms)) continue;
-      count_expired(place);
+      report_expired(place);
       forget(place);
     }
   }
   // Buckets that one call may not sweep are left for the next calls, not for the next lap.
-  swept_late_ = done < wanted;
-  if (swept_late_) swept_ms_ -= (wanted - done) * sweep_lap_ms / array.buckets_count();
+  sweep_behind_ = done < wanted;
+  if (sweep_behind_) swept_ms_ -= (wanted - done) * sweep_lap_ms / array.buckets_count();
 }
 
 // When a full table may evict this key: past its window if a fresh start would show nothing of it,
@@ -89,30 +88,30 @@ int64_t KeyStore::evictable_ms(Place place, int64_t now_ms) const noexcept {
   if (!own.has_extra()) return own.window().fresh_ms();
   const KeyExtra& extra = extras_[own.extra()];
   if (!extra.queue.empty()) return std::max(extra.window.fresh_ms(), now_ms + 1);
-  if (extra.policy == extra.base) return extra.window.fresh_ms();
+  if (extra.policy == extra.rules_policy) return extra.window.fresh_ms();
   return extra.window.expiry_ms(extra.policy.window_ms);
 }
 
 // Makes room for one key: an expired one goes first, then one past its window.
-bool KeyStore::reclaim(int64_t now_ms) noexcept {
-  if (now_ms < reclaim_not_before_ms_) return false;
+bool KeyStore::make_room(int64_t now_ms) noexcept {
+  if (now_ms < eviction_not_before_ms_) return false;
   ASSERT(!table_.growing());
   const BucketArray& array = table_.current();
-  const uint32_t count = std::min(reclaim_buckets_max, array.buckets_count());
+  const uint32_t count = std::min(eviction_buckets_max, array.buckets_count());
   Place second_choice;
   for (uint32_t left = count; left > 0; --left) {
-    if (reclaim_bucket_ >= array.buckets_count()) reclaim_bucket_ = 0;
-    if (searched_buckets_++ == 0) first_evictable_ms_ = never_ms;
-    if (reclaim_bucket_ + buckets_ahead < array.buckets_count()) {
-      prefetch_handle_slots(array.bucket(reclaim_bucket_ + buckets_ahead));
+    if (eviction_bucket_ >= array.buckets_count()) eviction_bucket_ = 0;
+    if (searched_buckets_++ == 0) first_evictable_ms_ = base::never_ms;
+    if (eviction_bucket_ + buckets_ahead < array.buckets_count()) {
+      prefetch_handle_slots(array.bucket(eviction_bucket_ + buckets_ahead));
     }
-    Bucket& bucket = array.bucket(reclaim_bucket_++);
+    Bucket& bucket = array.bucket(eviction_bucket_++);
     for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
       if (bucket.tags[slot] == 0) continue;
       const Place place{&bucket, slot};
       refresh(place, now_ms);
       if (expired(place, now_ms)) {
-        count_expired(place);
+        report_expired(place);
         forget(place);
         return true;
       }
@@ -127,7 +126,7 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
     return true;
   }
   if (searched_buckets_ >= array.buckets_count()) {
-    reclaim_not_before_ms_ = first_evictable_ms_;
+    eviction_not_before_ms_ = first_evictable_ms_;
     searched_buckets_ = 0;
   }
   return false;
@@ -135,9 +134,9 @@ bool KeyStore::reclaim(int64_t now_ms) noexcept {
 
 // Some key may be evicted earlier than the search has seen: it has to search again. A use, a waiter
 // or an override only ever delays an eviction.
-void KeyStore::reclaim_may_succeed() noexcept {
+void KeyStore::restart_eviction_search() noexcept {
   searched_buckets_ = 0;
-  reclaim_not_before_ms_ = 0;
+  eviction_not_before_ms_ = 0;
 }
 
 }  // namespace sluice::shard

@@ -42,7 +42,7 @@ void KeyStore::decide(std::span<const api::Handle> handles, std::span<Verdict> v
 
 inline Verdict KeyStore::decide_handle_slot(api::Handle handle, base::Now now,
                                             int64_t now_ms) noexcept {
-  const Verdict verdict = decide_plain(WindowCell(handles_.handle_slot(handle)), 1, false, now_ms);
+  const Verdict verdict = decide_fast(WindowCell(handles_.handle_slot(handle)), 1, false, now_ms);
   if (verdict == Verdict::none) [[unlikely]]
     return decide_indirect(handle, now, now_ms);
   count(verdict);
@@ -65,11 +65,11 @@ Verdict KeyStore::decide_indirect(api::Handle handle, base::Now now, int64_t now
                           .now_ms = now_ms,
                           .origin = 0};
   if (needs_lookup) {
-    const Verdict verdict = decide_any(question);
+    const Verdict verdict = decide_slow(question);
     move_to_handle_slot(handle);
     return verdict;
   }
-  const Verdict verdict = acquire_extra(question, handles_.handle_slot(handle).extra());
+  const Verdict verdict = acquire_with_extra(question, handles_.handle_slot(handle).extra());
   count(verdict);
   return verdict;
 }
@@ -78,7 +78,7 @@ Verdict KeyStore::decide_indirect(api::Handle handle, base::Now now, int64_t now
 bool KeyStore::is_current(KeyCell handle_slot, int64_t now_ms) const noexcept {
   if (!handle_slot.has_extra()) return false;
   const KeyExtra& extra = extras_[handle_slot.extra()];
-  return extra.generation == generation_ &&
+  return extra.rules_version == rules_version_ &&
          !(extra.queue.empty() && extra.window.expired(now_ms, extra.policy.window_ms));
 }
 

@@ -39,7 +39,7 @@ void KeyStore::schedule_or_free_extra(ExtraIndex index) noexcept {
     return;
   }
   if (extra.window_end.scheduled()) base::TimerWheel::cancel(extra.window_end);
-  if (extra.policy != extra.base || extra.window.denied > WindowCell::denied_max) return;
+  if (extra.policy != extra.rules_policy || extra.window.denied > WindowCell::denied_max) return;
   const Place place = table_.find(extra.hash);
   ASSERT(place && cell(place).extra() == index);
   drop_extra(place, Window(extra.window));
@@ -55,15 +55,15 @@ void KeyStore::grant(Waiter& waiter, KeyExtra& extra, Verdict verdict, int64_t n
   detail.remaining = window.remaining(detail.limit);
   detail.window_ms = extra.policy.window_ms;
   detail.reset_ms = window.reset_ms(now_ms, extra.policy.window_ms);
-  detail.retry_ms = retry_ms(verdict, detail.reset_ms);
+  detail.retry_after_ms = retry_after_ms(verdict, detail.reset_ms);
   grants_.push_back({.ticket = waiter.ticket,
                      .origin = waiter.origin,
                      .verdict = verdict,
                      .detail = detail,
-                     .permit = {.key_tag = extra.hash.tag,
-                                .window_end_ms = extra.window.end_ms,
-                                .key_position = extra.hash.position,
-                                .cost = waiter.cost}});
+                     .refund_claim = {.key_tag = extra.hash.tag,
+                                      .window_end_ms = extra.window.end_ms,
+                                      .key_position = extra.hash.position,
+                                      .cost = waiter.cost}});
   count(verdict);
   waiters_.free(waiter.id);
 }
@@ -78,8 +78,8 @@ bool KeyStore::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
   return take_out(waiter, ticket, origin, false, now);
 }
 
-bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::ShardId origin, bool confirms,
-                        base::Now now) noexcept {
+bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::ShardId origin,
+                        bool grants_withdrawn, base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
   const auto waits = [&] {
@@ -92,7 +92,7 @@ bool KeyStore::take_out(api::WaiterId id, api::Ticket ticket, api::ShardId origi
   const ExtraIndex index = waiter.extra;
   KeyExtra& extra = extras_[index];
   extra.queue.leave(waiter);
-  if (confirms) {
+  if (grants_withdrawn) {
     grant(waiter, extra, Verdict::withdrawn, now_ms);
   } else {
     waiters_.free(id);
@@ -136,8 +136,7 @@ void KeyStore::run_due(base::Now now) noexcept {
 
 int64_t KeyStore::next_due_ns() const noexcept {
   if (refresh_from_ != api::no_waiter) return 0;
-  const int64_t due_ms = timers_.next_due_ms();
-  return due_ms == INT64_MAX ? base::never_ns : due_ms * base::ns_per_ms;
+  return base::due_ns(timers_.next_due_ms());
 }
 
 void KeyStore::fire_due(int64_t now_ms) noexcept {

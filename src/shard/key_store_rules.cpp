@@ -1,7 +1,4 @@
-// New rules: every key follows them from the same moment on, though it is matched again only when
-// it is next used. Of several rules that were adopted before that only the last is known then: it
-// holds as if it had been adopted when the first was, so that approvals of a window are never given
-// again.
+// New rules: keys are matched again when they are next used (KeyDecider::adopt).
 #include <algorithm>
 #include <utility>
 
@@ -19,26 +16,27 @@ std::unique_ptr<policy::RuleBook> KeyStore::adopt(std::unique_ptr<policy::RuleBo
                                                   base::Now now) noexcept {
   fire_due(base::floor_ms(now.monotonic_ns));
   std::swap(rules_, rules);
-  ++generation_;
-  adopted_at_[generation_ % adopted_at_.size()] = now;
+  ++rules_version_;
+  adopted_at_[rules_version_ % adopted_at_.size()] = now;
   refresh_from_ = 0;
   classes_.make_stale(now);
-  reclaim_may_succeed();
+  restart_eviction_search();
   return rules;
 }
 
 bool KeyStore::is_stale(Place place) const noexcept {
   const WindowCell own = cell(place);
-  return own.has_extra() ? extras_[own.extra()].generation != generation_
+  return own.has_extra() ? extras_[own.extra()].rules_version != rules_version_
                          : classes_[own.policy()].stale;
 }
 
-// When the rules after those of this generation were adopted; of very many, the oldest that is
+// When the rules after those of this rules_version were adopted; of very many, the oldest that is
 // known.
-base::Now KeyStore::stale_since(uint32_t generation) const noexcept {
-  ASSERT(generation != generation_);
+base::Now KeyStore::stale_since(uint32_t rules_version) const noexcept {
+  ASSERT(rules_version != rules_version_);
   const auto known = static_cast<uint32_t>(adopted_at_.size());
-  const uint32_t next = std::max(generation + 1, generation_ < known ? 1 : generation_ - known + 1);
+  const uint32_t next =
+      std::max(rules_version + 1, rules_version_ < known ? 1 : rules_version_ - known + 1);
   return adopted_at_[next % known];
 }
 
@@ -61,19 +59,19 @@ void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
 
 void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   KeyExtra& extra = extras_[index];
-  if (extra.generation == generation_) return;
-  const base::Now since = stale_since(extra.generation);
+  if (extra.rules_version == rules_version_) return;
+  const base::Now since = stale_since(extra.rules_version);
   const int64_t since_ms = base::floor_ms(since.monotonic_ns);
   if (extra.queue.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
-  extra.generation = generation_;
-  const limiter::Policy base = rules_->policy_of(table_.text(table_.find(extra.hash)));
-  if (base == extra.base) return schedule_or_free_extra(index);
+  extra.rules_version = rules_version_;
+  const limiter::Policy rules_policy = rules_->policy_of(table_.text(table_.find(extra.hash)));
+  if (rules_policy == extra.rules_policy) return schedule_or_free_extra(index);
   const bool has_queue = !extra.queue.empty();
   if (has_queue) roll_and_serve(extra, since_ms);
-  anchor(extra.window, extra.policy.window_ms, base.window_ms, since);
-  extra.base = base;
-  extra.policy = base;
-  extra.queue.expel_above(base.max_requests, [&](Waiter& waiter) {
+  anchor(extra.window, extra.policy.window_ms, rules_policy.window_ms, since);
+  extra.rules_policy = rules_policy;
+  extra.policy = rules_policy;
+  extra.queue.expel_above(rules_policy.max_requests, [&](Waiter& waiter) {
     grant(waiter, extra, api::Verdict::never_fits, now_ms);
   });
   // Without a queue no window rolls before the next request: the key may have expired since.

@@ -116,7 +116,7 @@ void KeyTable::check_invariants() const noexcept {
   ASSERT(growing_ || previous_keys == 0);
   ASSERT(current_->check_invariants() + previous_keys == keys_count_);
   ASSERT(keys_count_ <= keys_max_ && text_.records_count() == keys_count_);
-  // The last doubling ends long before the table is full: what reclaims keys then looks into one
+  // The last doubling ends long before the table is full: what reclaims keys then reads one
   // array only.
   ASSERT(!(full() && growing_));
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/prefetch.hpp"
 #include "shard/bucket_array.hpp"
 #include "shard/key_text.hpp"
 
@@ -22,7 +23,7 @@ class KeyTable {
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
 
-  [[gnu::always_inline]] void prefetch(const KeyHash& hash) const noexcept {
+  SLUICE_PREFETCH_FUNCTION void prefetch(const KeyHash& hash) const noexcept {
     current_->prefetch(hash.position);
     if (growing()) previous_->prefetch(hash.position);
   }

@@ -19,7 +19,8 @@
 #include "api/verdict.hpp"
 #include "shard/entry_sampler.hpp"
 #include "shard/heavy_hitters.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_decider.hpp"
+#include "shard/key_hash.hpp"
 
 namespace sluice::shard {
 

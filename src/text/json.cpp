@@ -9,7 +9,7 @@ void write_json(const Json& value, JsonWriter<std::string>& out) {
     case Json::value_t::object:
       out.open_object();
       for (const auto& [name, member] : value.get_ref<const Json::object_t&>()) {
-        out.any_name(name);
+        out.escaped_name(name);
         write_json(member, out);
       }
       return out.close_object();
@@ -56,7 +56,7 @@ std::optional<uint64_t> whole_number(const Json& value, uint64_t min, uint64_t m
   return number >= min && number <= max ? std::optional{number} : std::nullopt;
 }
 
-std::string not_whole(const Json& value, uint64_t min, uint64_t max) {
+std::string whole_number_complaint(const Json& value, uint64_t min, uint64_t max) {
   return "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max) +
          ", not " + shown(value);
 }

@@ -1,7 +1,8 @@
 // JSON as a tree: reads it with a complaint instead of an exception, writes it like all JSON of the
 // server.
-// Flow:   policy files, bodies of requests, replies to the command line -> parse_json() -> values;
-//         values -> one_line(), indented(), write_json() -> log lines, replies, standard output.
+// Flow:   configuration files, bodies of requests, replies to the command line -> parse_json() ->
+//         values; values -> one_line(), indented(), write_json() -> log lines, replies, standard
+//         output.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +47,6 @@ std::string shown(const Json& value);
 // nullopt unless the value is a whole number within the bounds.
 std::optional<uint64_t> whole_number(const Json& value, uint64_t min, uint64_t max);
 // "must be a whole number from 1 to 5, not 6"
-std::string not_whole(const Json& value, uint64_t min, uint64_t max);
+std::string whole_number_complaint(const Json& value, uint64_t min, uint64_t max);
 
 }  // namespace sluice::text

@@ -51,7 +51,7 @@ class JsonWriter {
     next_ = Next::value;
   }
   // A name with any characters.
-  void any_name(std::string_view name) {
+  void escaped_name(std::string_view name) {
     begin();
     string(name);
     put(':');

@@ -21,9 +21,9 @@ inline constexpr auto go_away_rows = std::tuple{OtherRow{"reason"}};
 
 inline constexpr auto verdicts_rows = std::tuple{OtherRow{"verdicts"}, OtherRow{"details"}};
 
-inline constexpr auto granted_rows =
-    std::tuple{answer_column<uint32_t>("entries", std::identity{}), OtherRow{"verdicts"},
-               OtherRow{"details"}, answer_column<uint64_t>("reservations", std::identity{})};
+inline constexpr auto granted_rows = std::tuple{
+    answer_column<uint32_t>("entries", std::identity{}), OtherRow{"verdicts"}, OtherRow{"details"},
+    answer_column<uint64_t>("reservations", std::identity{}), OtherRow{"codes"}};
 
 inline constexpr auto interned_rows =
     std::tuple{answer_column<api::Handle>("handles", std::identity{}), OtherRow{"verdicts"}};
@@ -34,7 +34,7 @@ inline constexpr auto details_rows =
                answer_column<uint64_t>("windowMs", &api::Detail::window_ms),
                answer_column<uint32_t>("remaining", &api::Detail::remaining),
                answer_column<uint64_t>("resetMs", &api::Detail::reset_ms),
-               answer_column<uint64_t>("retryMs", &api::Detail::retry_ms),
+               answer_column<uint64_t>("retryAfterMs", &api::Detail::retry_after_ms),
                answer_column<uint64_t>("requestId", &api::Detail::request_id)};
 
 constexpr uint8_t detail_bit_of(size_t pointer) noexcept {
@@ -44,7 +44,7 @@ static_assert(detail_bit_of(pointer_of(details_rows, "limit")) == detail_bit::li
 static_assert(detail_bit_of(pointer_of(details_rows, "windowMs")) == detail_bit::window);
 static_assert(detail_bit_of(pointer_of(details_rows, "remaining")) == detail_bit::remaining);
 static_assert(detail_bit_of(pointer_of(details_rows, "resetMs")) == detail_bit::reset);
-static_assert(detail_bit_of(pointer_of(details_rows, "retryMs")) == detail_bit::retry);
+static_assert(detail_bit_of(pointer_of(details_rows, "retryAfterMs")) == detail_bit::retry);
 static_assert(detail_bit_of(pointer_of(details_rows, "requestId")) == detail_bit::request_id);
 
 inline constexpr auto inspected_rows =
@@ -61,7 +61,7 @@ inline constexpr auto inspected_rows =
 
 inline constexpr auto quota_answers_rows = std::tuple{
     OtherRow{"codes"}, answer_column<uint64_t>("reservations", &api::QuotaAnswer::reservation),
-    answer_column<int64_t>("retryMs", &api::QuotaAnswer::retry_ms), OtherRow{"limits"}};
+    answer_column<int64_t>("retryAfterMs", &api::QuotaAnswer::retry_after_ms), OtherRow{"limits"}};
 
 // An item is a limit with the index of its entry or subject.
 inline constexpr auto limit_states_rows =

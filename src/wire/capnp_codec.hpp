@@ -24,6 +24,9 @@
 
 namespace sluice::wire {
 
+// Hello and Welcome name it.
+inline constexpr uint16_t protocol_version = 1;
+
 // Bits of Acquire.details.
 namespace detail_bit {
 inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
@@ -35,37 +38,42 @@ namespace frame_bit {
 inline constexpr uint8_t may_wait = 1, forwarded = 2;
 }
 
+// Bits of Acquire.entryFlags.
+namespace entry_bit {
+inline constexpr uint8_t may_wait = 1;
+}
+
 struct HelloRequest {
   uint16_t version;
-  uint32_t wanted_shard;  // the shard plus one; 0: none
+  uint32_t wanted_shard_plus_one;  // the shard plus one; 0: none
   std::string_view client_name;
 };
 
 // The terms of a frame's entries; a column is empty, or has one item per entry.
-struct AcquireTerms {
+struct AcquireCommon {
   Column<uint32_t> costs;
   Column<uint32_t> max_requests;
   Column<uint32_t> max_requests_in_queue;
   Column<uint8_t> entry_flags;
   uint32_t wait_limit_ms;
-  uint8_t details;  // detail_bit
-  uint8_t flags;    // frame_bit
+  uint8_t detail_bits;
+  uint8_t flags;  // frame_bit
 
   bool all_may_wait() const noexcept { return (flags & frame_bit::may_wait) != 0; }
-  bool some_may_wait() const noexcept { return all_may_wait() || !entry_flags.empty(); }
+  bool has_wait_flags() const noexcept { return all_may_wait() || !entry_flags.empty(); }
   // All options are the defaults: cost 1, no override, no waiting, no details.
-  bool are_plain() const noexcept {
-    return costs.empty() && max_requests.empty() && max_requests_in_queue.empty() && details == 0 &&
-           !some_may_wait();
+  bool has_defaults_only() const noexcept {
+    return costs.empty() && max_requests.empty() && max_requests_in_queue.empty() &&
+           detail_bits == 0 && !has_wait_flags();
   }
 };
 
-struct AcquireRequest : AcquireTerms {
+struct AcquireRequest : AcquireCommon {
   std::string_view keys;
   Column<uint16_t> key_sizes;  // their sum is keys.size()
 };
 
-struct AcquireByHandleRequest : AcquireTerms {
+struct AcquireByHandleRequest : AcquireCommon {
   Column<uint32_t> handles;
 };
 
@@ -119,7 +127,8 @@ struct DecodeError {
 tl::expected<ClientRequest, DecodeError> decode(std::span<const std::byte> frame) noexcept;
 // The same without the fast path: always through the Cap'n Proto library. Tests compare decode()
 // with it.
-tl::expected<ClientRequest, DecodeError> decode_any(std::span<const std::byte> frame) noexcept;
+tl::expected<ClientRequest, DecodeError> decode_with_library(
+    std::span<const std::byte> frame) noexcept;
 
 // ---------------------------------------------------------------------------------- answers
 
@@ -140,8 +149,8 @@ struct ErrorAnswer {
 };
 
 // Upper bounds of an answer's size, so that the caller can reserve room before it decides.
-size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
-size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept;
+size_t verdicts_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept;
+size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept;
 size_t interned_bytes_max(uint32_t keys_count) noexcept;
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept;
 inline constexpr size_t small_answer_bytes_max = 1'024;  // welcome, done, pong, error, go_away
@@ -152,9 +161,14 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer&, std::span<std::byte> ou
 size_t encode_verdicts(uint64_t id, std::span<const api::Verdict>,
                        std::span<const api::Detail> details, uint8_t detail_bits,
                        std::span<std::byte> out) noexcept;
+// Of an Acquire.
 size_t encode_granted(uint64_t id, std::span<const uint32_t> entries, std::span<const api::Verdict>,
                       std::span<const api::Detail> details, uint8_t detail_bits,
-                      std::span<const uint64_t> reservations, std::span<std::byte> out) noexcept;
+                      std::span<std::byte> out) noexcept;
+// Of a Reserve.
+size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
+                      std::span<const api::QuotaCode>, std::span<const uint64_t> reservations,
+                      std::span<std::byte> out) noexcept;
 size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,

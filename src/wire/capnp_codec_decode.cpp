@@ -43,14 +43,14 @@ void complete(QuotaChangeRequest& change, Frame frame) noexcept {
 template <typename Request>
 Checked read_body(ClientReader message, Frame frame, RequestBody& body) {
   if constexpr (requires { Layout<Request>::get; }) {
-    const auto of_kind = (message.*Layout<Request>::get)();
-    ColumnReader reader(of_kind);
+    const auto body_struct = (message.*Layout<Request>::get)();
+    ColumnReader reader(body_struct);
     Request request = read_request<Request>(reader);
-    if (!reader.all_of_right_kind()) return refuse(Layout<Request>::wrong_type);
+    if (!reader.types_match()) return refuse(Layout<Request>::wrong_type);
     complete(request, frame);
     body.emplace<Request>(request);
     if constexpr (std::is_same_v<Request, QuotaChangeRequest>) {
-      return check_request(request, of_kind);
+      return check_request(request, body_struct);
     } else {
       return check_request(request);
     }
@@ -109,7 +109,7 @@ Checked check_request(const ForgetRequest& request) noexcept {
 
 tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
   const std::optional<ClientRequest> request = read_standard_frame(frame);
-  if (!request) return decode_any(frame);
+  if (!request) return decode_with_library(frame);
   const Checked checked = std::visit(
       []<typename Request>(const Request& body) -> Checked {
         if constexpr (Layout<Request>::on_fast_path) return check_request(body);
@@ -121,7 +121,7 @@ tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {
   return *request;
 }
 
-tl::expected<ClientRequest, DecodeError> decode_any(Frame frame) noexcept {
+tl::expected<ClientRequest, DecodeError> decode_with_library(Frame frame) noexcept {
   ASSERT(frame.size() >= word_bytes);
   ASSERT(reinterpret_cast<uintptr_t>(frame.data()) % word_bytes == 0);
 

@@ -32,7 +32,8 @@ namespace granted_at {
 constexpr size_t entries = pointer_of(granted_rows, "entries"),
                  verdicts = pointer_of(granted_rows, "verdicts"),
                  details = pointer_of(granted_rows, "details"),
-                 reservations = pointer_of(granted_rows, "reservations");
+                 reservations = pointer_of(granted_rows, "reservations"),
+                 codes = pointer_of(granted_rows, "codes");
 }
 namespace interned_at {
 constexpr size_t handles = pointer_of(interned_rows, "handles"),
@@ -62,14 +63,15 @@ size_t encode_bare(uint64_t id, Kind kind, std::span<std::byte> out) noexcept {
   return writer.finish();
 }
 
-// A byte for each verdict, or one byte when all are equal, as they mostly are.
-void add_verdicts(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
-                  std::span<const api::Verdict> verdicts) noexcept {
-  if (verdicts.empty()) return;
-  const bool all_agree =
-      std::memcmp(verdicts.data(), verdicts.data() + 1, verdicts.size() - 1) == 0;
-  const size_t count = all_agree ? 1 : verdicts.size();
-  std::memcpy(writer.add_list<api::Verdict>(parent, pointer, count), verdicts.data(), count);
+// A byte for each verdict or code, or one byte when all are equal, as they mostly are.
+template <typename Code>
+void add_codes(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
+               std::span<const Code> codes) noexcept {
+  static_assert(sizeof(Code) == 1);
+  if (codes.empty()) return;
+  const bool all_agree = std::memcmp(codes.data(), codes.data() + 1, codes.size() - 1) == 0;
+  const size_t count = all_agree ? 1 : codes.size();
+  std::memcpy(writer.add_list<Code>(parent, pointer, count), codes.data(), count);
 }
 
 void add_details(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
@@ -109,15 +111,15 @@ void add_keys(FrameWriter& writer, FrameWriter::Struct inspected,
 
 }  // namespace
 
-size_t verdicts_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
+size_t verdicts_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept {
   return frame_head_bytes + shape_of<schema::Verdicts>.bytes() + list_bytes(entries_count, 1) +
-         details_bytes(entries_count, details);
+         details_bytes(entries_count, detail_bits);
 }
 
-size_t granted_bytes_max(uint32_t entries_count, uint8_t details) noexcept {
+size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept {
   return frame_head_bytes + shape_of<schema::Granted>.bytes() +
          columns_bytes(granted_rows, entries_count) + list_bytes(entries_count, 1) +
-         details_bytes(entries_count, details);
+         details_bytes(entries_count, detail_bits);
 }
 
 size_t interned_bytes_max(uint32_t keys_count) noexcept {
@@ -133,7 +135,7 @@ size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept {
 size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::byte> out) noexcept {
   FrameWriter writer(out);
   const auto welcome = add_body<schema::Welcome>(writer, id, Kind::WELCOME);
-  writer.set(welcome, welcome_at::version, schema::PROTOCOL_VERSION);
+  writer.set(welcome, welcome_at::version, protocol_version);
   writer.set(welcome, welcome_at::shard, answer.shard);
   writer.set(welcome, welcome_at::shards, answer.shards);
   writer.set(welcome, welcome_at::routing_hash, schema::RoutingHash::XXH3);
@@ -159,26 +161,35 @@ size_t encode_verdicts(uint64_t id, std::span<const api::Verdict> verdicts,
   FrameWriter writer(out);
   const auto body = add_body<schema::Verdicts>(writer, id, Kind::VERDICTS);
   writer.set(body, verdicts_at::count, static_cast<uint32_t>(verdicts.size()));
-  add_verdicts(writer, body, verdicts_at::verdicts, verdicts);
+  add_codes(writer, body, verdicts_at::verdicts, verdicts);
   add_details(writer, body, verdicts_at::details, details, detail_bits);
   return writer.finish();
 }
 
 size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
                       std::span<const api::Verdict> verdicts, std::span<const api::Detail> details,
-                      uint8_t detail_bits, std::span<const uint64_t> reservations,
-                      std::span<std::byte> out) noexcept {
+                      uint8_t detail_bits, std::span<std::byte> out) noexcept {
   ASSERT(entries.size() == verdicts.size());
-  ASSERT(reservations.empty() || reservations.size() == entries.size());
   ASSERT(detail_bits == 0 || details.size() == verdicts.size());
   FrameWriter writer(out);
   const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
   add_column<granted_at::entries>(writer, body, granted_rows, entries);
-  add_verdicts(writer, body, granted_at::verdicts, verdicts);
+  add_codes(writer, body, granted_at::verdicts, verdicts);
   add_details(writer, body, granted_at::details, details, detail_bits);
-  const bool some_approved = std::any_of(reservations.begin(), reservations.end(),
+  return writer.finish();
+}
+
+size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
+                      std::span<const api::QuotaCode> codes, std::span<const uint64_t> reservations,
+                      std::span<std::byte> out) noexcept {
+  ASSERT(codes.size() == entries.size() && reservations.size() == entries.size());
+  FrameWriter writer(out);
+  const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
+  add_column<granted_at::entries>(writer, body, granted_rows, entries);
+  const bool some_admitted = std::any_of(reservations.begin(), reservations.end(),
                                          [](uint64_t reservation) { return reservation != 0; });
-  if (some_approved) add_column<granted_at::reservations>(writer, body, granted_rows, reservations);
+  if (some_admitted) add_column<granted_at::reservations>(writer, body, granted_rows, reservations);
+  add_codes(writer, body, granted_at::codes, codes);
   return writer.finish();
 }
 
@@ -196,7 +207,7 @@ size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,
   FrameWriter writer(out);
   const auto body = add_body<schema::Interned>(writer, id, Kind::INTERNED);
   add_column<interned_at::handles>(writer, body, interned_rows, handles);
-  add_verdicts(writer, body, interned_at::verdicts, verdicts);
+  add_codes(writer, body, interned_at::verdicts, verdicts);
   return writer.finish();
 }
 

@@ -85,8 +85,8 @@ Checked check_ids(const ReserveRequest& request) noexcept {
 
 // ----------------------------------------------------------------------------------- a quota
 
-// Whether this version knows the enumerators: a newer client may send others.
-bool knows(schema::Limit::Reader limit) {
+// Whether this version knows all enumerators: a newer client may send others.
+bool has_known_enumerators(schema::Limit::Reader limit) {
   return static_cast<uint32_t>(limit.getMetric()) < api::metrics_count &&
          static_cast<uint32_t>(limit.getKind()) < api::limit_kinds_count &&
          limit.getCeiling() <= schema::Ceiling::BLOCK &&
@@ -110,13 +110,13 @@ api::Limit limit_of(schema::Limit::Reader limit) {
 }
 
 // Reads everything that quota_of() will read, so that quota_of() does not throw.
-Checked check_quota_text(schema::Quota::Reader quota) {
+Checked check_quota_fields(schema::Quota::Reader quota) {
   const auto given = quota.getLimits();
   if (given.size() > limits::quota_limits_max) return refuse(ErrorCode::too_many_entries);
   for (const auto limit : given) {
     limit.getName();
     limit.getTimeZone();
-    if (!knows(limit)) return refuse(ErrorCode::bad_flag);
+    if (!has_known_enumerators(limit)) return refuse(ErrorCode::bad_flag);
     if (limit.getAmount() > limits::amount_max) return refuse(ErrorCode::bad_amount);
   }
   return {};
@@ -161,7 +161,7 @@ Checked check_request(const UsageRequest& request) noexcept {
 Checked check_request(const QuotaChangeRequest& request, schema::QuotaChange::Reader change) {
   if (request.subject.empty()) return refuse(ErrorCode::bad_subject);
   if (request.remove) return {};
-  return check_quota_text(change.getQuota());
+  return check_quota_fields(change.getQuota());
 }
 
 Checked check_request(const ResetRequest& request) noexcept {

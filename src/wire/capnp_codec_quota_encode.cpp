@@ -26,7 +26,7 @@ namespace answers_at {
 constexpr size_t count = 0;
 constexpr size_t codes = pointer_of(quota_answers_rows, "codes"),
                  reservations = pointer_of(quota_answers_rows, "reservations"),
-                 retry_ms = pointer_of(quota_answers_rows, "retryMs"),
+                 retry_after_ms = pointer_of(quota_answers_rows, "retryAfterMs"),
                  limits = pointer_of(quota_answers_rows, "limits");
 }  // namespace answers_at
 namespace states_at {
@@ -301,7 +301,7 @@ size_t encode_quota_answers(uint64_t id, std::span<const QuotaAnswer> answers,
     add_unless_zero<answers_at::reservations>(writer, body, answers);
   }
   if (columns.retries) {
-    add_unless_zero<answers_at::retry_ms>(writer, body, answers);
+    add_unless_zero<answers_at::retry_after_ms>(writer, body, answers);
   }
   if (columns.limits) add_answer_limits(writer, body, answers, limits);
   return writer.finish();

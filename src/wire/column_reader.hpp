@@ -38,10 +38,10 @@ class ColumnReader {
     const capnp::AnyPointer::Reader field = pointers_[pointer];
     const capnp::PointerType type = field.getPointerType();
     if (type == capnp::PointerType::NULL_) return {};
-    if (type != capnp::PointerType::LIST) return wrong_kind<T>();
+    if (type != capnp::PointerType::LIST) return reject_type<T>();
 
     const auto list = field.getAs<capnp::AnyList>();
-    if (list.getElementSize() != element_size<T>()) return wrong_kind<T>();
+    if (list.getElementSize() != element_size<T>()) return reject_type<T>();
     return {reinterpret_cast<const T*>(list.getRawBytes().begin()), list.size()};
   }
 
@@ -60,18 +60,18 @@ class ColumnReader {
     return value;
   }
 
-  bool all_of_right_kind() const noexcept { return right_kind_; }
+  bool types_match() const noexcept { return types_match_; }
 
  private:
   template <typename T>
-  Column<T> wrong_kind() noexcept {
-    right_kind_ = false;
+  Column<T> reject_type() noexcept {
+    types_match_ = false;
     return {};
   }
 
   capnp::Data::Reader data_;
   capnp::List<capnp::AnyPointer>::Reader pointers_;
-  bool right_kind_ = true;
+  bool types_match_ = true;
 };
 
 }  // namespace sluice::wire

@@ -36,30 +36,24 @@ RestPath path_of(std::string_view target) noexcept;
 std::string_view reason_phrase(uint16_t status) noexcept;
 
 // The parts of a response's head that depend on the request and the time.
-struct ReplyHead {
+struct ReplyContext {
   bool keep_alive = true;  // false: Connection: close
   bool http_1_0 = false;   // then keep_alive writes Connection: keep-alive
   bool head_only = false;  // HEAD: no body
   int64_t wall_ns = 0;     // Date
 };
 
-inline constexpr size_t rest_reply_bytes_max = 4'096 + 6 * 65'535;  // a JSON denial shows its key
-
 // Each writes a whole response at the start of `out` and returns its size in bytes.
-size_t encode_reply(const RestReply&, const ReplyHead&, std::span<std::byte> out) noexcept;
+size_t encode_reply(const RestReply&, const ReplyContext&, std::span<std::byte> out) noexcept;
 
 // The answer to a decided /rate request. `detail` has the values of RateLimit, RateLimit-Policy and
 // Retry-After; of an approved request the body is its request id. A release is answered by
 // encode_reply({.status = 200}, ...).
 size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::string_view key,
-                       bool json, const ReplyHead&, std::span<std::byte> out) noexcept;
+                       bool json, const ReplyContext&, std::span<std::byte> out) noexcept;
 
-size_t encode_key_state(const api::KeyState&, bool pretty, const ReplyHead&,
+size_t encode_key_state(const api::KeyState&, bool pretty, const ReplyContext&,
                         std::span<std::byte> out) noexcept;
-
-// A body of known content, as for /metrics.
-size_t encode_text(uint16_t status, std::string_view content_type, std::string_view body,
-                   const ReplyHead&, std::span<std::byte> out) noexcept;
 
 // An answer with more header lines: `headers` are whole lines, each with its line end.
 struct RestContent {
@@ -68,7 +62,7 @@ struct RestContent {
   std::string_view headers;
   std::string_view body;
 };
-size_t encode_content(const RestContent&, const ReplyHead&, std::span<std::byte> out) noexcept;
+size_t encode_content(const RestContent&, const ReplyContext&, std::span<std::byte> out) noexcept;
 
 // `HTTP/1.1 100 Continue`.
 size_t encode_continue(std::span<std::byte> out) noexcept;
@@ -83,7 +77,7 @@ struct DebugStream {
   bool first = true;        // no key written yet
   uint64_t body_bytes = 0;  // without the framing of chunks
 };
-size_t encode_debug_head(DebugStream&, bool table_order, const ReplyHead&,
+size_t encode_debug_head(DebugStream&, bool table_order, const ReplyContext&,
                          std::span<std::byte> out) noexcept;
 size_t encode_debug_open(DebugStream&, std::span<std::byte> out) noexcept;
 size_t encode_debug_key(DebugStream&, const api::KeyState&, std::span<std::byte> out) noexcept;
@@ -93,7 +87,7 @@ constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept {
   return 512 + 12 * key_bytes;
 }
 
-// The reply to a refused head: 400, 413, 417, 431, 503 or 505, with the cause as its text.
+// The reply to a refused head: a status of HttpParser or 503, with the cause as its text.
 RestReply refusal_reply(uint16_t status, std::string_view cause) noexcept;
 
 }  // namespace sluice::wire

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/assert.hpp"
+#include "base/time.hpp"
 #include "text/json_writer.hpp"
 #include "wire/content_type.hpp"
 #include "wire/http_codec.hpp"
@@ -44,10 +45,6 @@ struct Head {
   size_t body_bytes = 0;
 };
 
-int64_t ceil_seconds(int64_t ms) noexcept {
-  return ms <= 0 ? 0 : ms / 1'000 + (ms % 1'000 == 0 ? 0 : 1);
-}
-
 void write_header(HttpWriter& writer, std::string_view name, std::string_view value) noexcept {
   if (value.empty()) return;
   writer.text(name);
@@ -62,15 +59,15 @@ void write_rate_limit(HttpWriter& writer, const api::Detail& detail) noexcept {
   writer.text("RateLimit: \"window\";r=");
   writer.decimal(detail.remaining);
   writer.text(";t=");
-  writer.decimal(ceil_seconds(std::min(detail.reset_ms, detail.window_ms)));
+  writer.decimal(base::ceil_seconds(std::min(detail.reset_ms, detail.window_ms)));
   writer.text("\r\nRateLimit-Policy: \"window\";q=");
   writer.decimal(detail.limit);
   writer.text(";w=");
-  writer.decimal(ceil_seconds(detail.window_ms));
+  writer.decimal(base::ceil_seconds(detail.window_ms));
   writer.text("\r\n");
 }
 
-void write_connection(HttpWriter& writer, const ReplyHead& reply) noexcept {
+void write_connection(HttpWriter& writer, const ReplyContext& reply) noexcept {
   if (!reply.keep_alive) {
     writer.text("Connection: close\r\n");
   } else if (reply.http_1_0) {
@@ -79,11 +76,11 @@ void write_connection(HttpWriter& writer, const ReplyHead& reply) noexcept {
 }
 
 // RFC 9110: no Content-Length with 204; with HEAD only the one of GET, which is not known here.
-bool has_length(const Head& head, const ReplyHead& reply) noexcept {
+bool has_length(const Head& head, const ReplyContext& reply) noexcept {
   return head.framing == Framing::sized && head.status != 204 && !reply.head_only;
 }
 
-void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) noexcept {
+void write_head(HttpWriter& writer, const Head& head, const ReplyContext& reply) noexcept {
   writer.text(reply.http_1_0 ? "HTTP/1.0 " : "HTTP/1.1 ");
   writer.decimal(head.status);
   writer.text(" ");
@@ -94,7 +91,7 @@ void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) no
   if (head.detail != nullptr) write_rate_limit(writer, *head.detail);
   if (head.has_retry_after) {
     writer.text("Retry-After: ");
-    writer.decimal(std::max<int64_t>(1, ceil_seconds(head.detail->retry_ms)));
+    writer.decimal(std::max<int64_t>(1, base::ceil_seconds(head.detail->retry_after_ms)));
     writer.text("\r\n");
   }
   writer.text(head.headers);
@@ -112,7 +109,7 @@ void write_head(HttpWriter& writer, const Head& head, const ReplyHead& reply) no
   writer.text("\r\n");
 }
 
-size_t write_reply(Head head, std::string_view body, const ReplyHead& reply,
+size_t write_reply(Head head, std::string_view body, const ReplyContext& reply,
                    std::span<std::byte> out) noexcept {
   head.body_bytes = body.size();
   HttpWriter writer{out};
@@ -124,7 +121,7 @@ size_t write_reply(Head head, std::string_view body, const ReplyHead& reply,
 // For bodies of unknown length: writes the body first, behind room for the head, then the head, and
 // moves the body behind it.
 template <typename WriteBody>
-size_t write_measured_reply(Head head, const ReplyHead& reply, std::span<std::byte> out,
+size_t write_measured_reply(Head head, const ReplyContext& reply, std::span<std::byte> out,
                             WriteBody&& write_body) noexcept {
   ASSERT(out.size() >= head_bytes_max);
   HttpWriter body{out.subspan(head_bytes_max)};
@@ -264,7 +261,7 @@ std::string_view reason_phrase(uint16_t status) noexcept {
   }
 }
 
-size_t encode_reply(const RestReply& answer, const ReplyHead& reply,
+size_t encode_reply(const RestReply& answer, const ReplyContext& reply,
                     std::span<std::byte> out) noexcept {
   const Head head{
       .status = answer.status, .allow = answer.allow, .content_type = answer.content_type};
@@ -278,7 +275,7 @@ size_t encode_reply(const RestReply& answer, const ReplyHead& reply,
 }
 
 size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::string_view key,
-                       bool json, const ReplyHead& reply, std::span<std::byte> out) noexcept {
+                       bool json, const ReplyContext& reply, std::span<std::byte> out) noexcept {
   const auto [status, text] = outcome(verdict);
   Head head{.status = status, .content_type = json ? application_json : text_plain};
   if (was_decided(verdict)) head.detail = &detail;
@@ -312,7 +309,7 @@ size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::str
   return write_reply(head, status == 429 ? std::string_view{} : text, reply, out);
 }
 
-size_t encode_key_state(const api::KeyState& key, bool pretty, const ReplyHead& reply,
+size_t encode_key_state(const api::KeyState& key, bool pretty, const ReplyContext& reply,
                         std::span<std::byte> out) noexcept {
   const Head head{.content_type = application_json};
   return write_measured_reply(head, reply, out, [&key, pretty](HttpWriter& body) {
@@ -322,12 +319,7 @@ size_t encode_key_state(const api::KeyState& key, bool pretty, const ReplyHead& 
   });
 }
 
-size_t encode_text(uint16_t status, std::string_view content_type, std::string_view body,
-                   const ReplyHead& reply, std::span<std::byte> out) noexcept {
-  return write_reply({.status = status, .content_type = content_type}, body, reply, out);
-}
-
-size_t encode_content(const RestContent& content, const ReplyHead& reply,
+size_t encode_content(const RestContent& content, const ReplyContext& reply,
                       std::span<std::byte> out) noexcept {
   const Head head{
       .status = content.status, .content_type = content.content_type, .headers = content.headers};
@@ -340,9 +332,9 @@ size_t encode_continue(std::span<std::byte> out) noexcept {
   return writer.size_bytes();
 }
 
-size_t encode_debug_head(DebugStream& stream, bool table_order, const ReplyHead& reply,
+size_t encode_debug_head(DebugStream& stream, bool table_order, const ReplyContext& reply,
                          std::span<std::byte> out) noexcept {
-  ReplyHead ending = reply;
+  ReplyContext ending = reply;
   ending.keep_alive = reply.keep_alive && stream.chunked;
   HttpWriter writer{out};
   write_head(writer,
@@ -371,7 +363,7 @@ size_t encode_debug_key(DebugStream& stream, const api::KeyState& key,
   HttpWriter writer{out};
   write_chunk(writer, stream, out, [&stream, &key](HttpWriter& data) {
     JsonWriter json{data, stream.pretty, debug_depth, stream.first};
-    json.any_name(key.key);
+    json.escaped_name(key.key);
     write_key_state(key, json);
   });
   stream.first = false;

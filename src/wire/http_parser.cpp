@@ -78,7 +78,7 @@ class HeadReader final : public http::basic_parser<true> {
     switch (field) {
       case http::field::host:
         if (++hosts_count_ > 1) return refuse(error, "repeated Host header");
-        if (!is_host(value)) return refuse(error, "malformed Host header");
+        if (!is_valid_authority(value)) return refuse(error, "malformed Host header");
         return;
       case http::field::content_length:
         if (++content_lengths_count_ > 1) return refuse(error, "repeated Content-Length header");

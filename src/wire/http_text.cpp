@@ -35,11 +35,12 @@ constexpr bool is_ascii_space(char c) noexcept {
 
 // Unicode's white space beyond ASCII, as UTF-8: U+0085, U+00A0, U+1680, U+2000 to U+200A,
 // U+2028, U+2029, U+202F, U+205F, U+3000.
-bool is_wide_space(std::string_view rune) noexcept {
-  if (rune == "\xC2\x85" || rune == "\xC2\xA0") return true;
-  if (rune == "\xE1\x9A\x80" || rune == "\xE2\x81\x9F" || rune == "\xE3\x80\x80") return true;
-  if (rune.size() != 3 || !rune.starts_with("\xE2\x80")) return false;
-  const auto last = static_cast<unsigned char>(rune[2]);
+bool is_unicode_space(std::string_view character) noexcept {
+  if (character == "\xC2\x85" || character == "\xC2\xA0") return true;
+  if (character == "\xE1\x9A\x80" || character == "\xE2\x81\x9F" || character == "\xE3\x80\x80")
+    return true;
+  if (character.size() != 3 || !character.starts_with("\xE2\x80")) return false;
+  const auto last = static_cast<unsigned char>(character[2]);
   return (last >= 0x80 && last <= 0x8A) || last == 0xA8 || last == 0xA9 || last == 0xAF;
 }
 
@@ -48,7 +49,7 @@ size_t leading_space_bytes(std::string_view text) noexcept {
   if (is_ascii_space(text[0])) return 1;
   if (static_cast<unsigned char>(text[0]) < 0x80) return 0;
   for (size_t bytes : {2, 3}) {
-    if (is_wide_space(text.substr(0, bytes))) return bytes;
+    if (is_unicode_space(text.substr(0, bytes))) return bytes;
   }
   return 0;
 }
@@ -58,7 +59,7 @@ size_t trailing_space_bytes(std::string_view text) noexcept {
   if (is_ascii_space(text.back())) return 1;
   if (static_cast<unsigned char>(text.back()) < 0x80) return 0;
   for (size_t bytes : {2, 3}) {
-    if (text.size() >= bytes && is_wide_space(text.substr(text.size() - bytes))) return bytes;
+    if (text.size() >= bytes && is_unicode_space(text.substr(text.size() - bytes))) return bytes;
   }
   return 0;
 }
@@ -98,7 +99,7 @@ bool is_token_char(char c) noexcept {
   return token_chars[static_cast<unsigned char>(c)];
 }
 
-bool is_host(std::string_view value) noexcept {
+bool is_valid_authority(std::string_view value) noexcept {
   return std::all_of(value.begin(), value.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            std::string_view{"!$%&'()*+,-.:;=[]_~"}.find(c) != std::string_view::npos;
@@ -111,7 +112,7 @@ std::string_view origin_form(std::string_view target) noexcept {
   if (!equals_ignoring_case(target.substr(0, scheme.size()), scheme)) return {};
   target.remove_prefix(scheme.size());
   const size_t host_bytes = std::min(target.find_first_of("/?#"), target.size());
-  if (host_bytes == 0 || !is_host(target.substr(0, host_bytes))) return {};
+  if (host_bytes == 0 || !is_valid_authority(target.substr(0, host_bytes))) return {};
   target.remove_prefix(host_bytes);
   if (target.empty()) return "/";
   return target.front() == '/' ? target : std::string_view{};
@@ -139,24 +140,24 @@ std::optional<std::string_view> DecodeBuffer::form_decode(std::string_view text)
 }
 
 std::optional<std::string_view> DecodeBuffer::decode(std::string_view text,
-                                                     bool plus_is_blank) noexcept {
-  const bool has_blanks = plus_is_blank && text.find('+') != std::string_view::npos;
-  if (!has_blanks && text.find('%') == std::string_view::npos) return text;
+                                                     bool plus_is_space) noexcept {
+  const bool has_plus = plus_is_space && text.find('+') != std::string_view::npos;
+  if (!has_plus && text.find('%') == std::string_view::npos) return text;
   if (!escapes_are_valid(text)) return std::nullopt;
-  ASSERT(free_.size() >= text.size());
+  ASSERT(unused_.size() >= text.size());
   size_t bytes = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
     if (c == '%') {
       c = static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
       i += 2;
-    } else if (c == '+' && plus_is_blank) {
+    } else if (c == '+' && plus_is_space) {
       c = ' ';
     }
-    free_[bytes++] = c;
+    unused_[bytes++] = c;
   }
-  const std::string_view decoded{free_.data(), bytes};
-  free_ = free_.subspan(bytes);
+  const std::string_view decoded{unused_.data(), bytes};
+  unused_ = unused_.subspan(bytes);
   return decoded;
 }
 

@@ -24,7 +24,7 @@ constexpr bool is_field_char(char c) noexcept {
 
 // Whether `value` has only characters of a URI's authority; Go's server checks Host by the same
 // list.
-bool is_host(std::string_view value) noexcept;
+bool is_valid_authority(std::string_view value) noexcept;
 
 // Path and query of a request's target, or "*". Requests to proxies have the whole URL (RFC 9112,
 // 3.2.2). Empty for any other target.
@@ -39,7 +39,7 @@ bool escapes_are_valid(std::string_view text) noexcept;
 // A bump allocator over a caller's buffer, for texts that decode to something shorter.
 class DecodeBuffer {
  public:
-  explicit DecodeBuffer(std::span<char> buffer) noexcept : free_(buffer) {}
+  explicit DecodeBuffer(std::span<char> buffer) noexcept : unused_(buffer) {}
 
   // `text` with its escapes decoded once. Text without any is returned as it is.
   std::optional<std::string_view> percent_decode(std::string_view text) noexcept;
@@ -48,9 +48,9 @@ class DecodeBuffer {
   std::optional<std::string_view> form_decode(std::string_view text) noexcept;
 
  private:
-  std::optional<std::string_view> decode(std::string_view text, bool plus_is_blank) noexcept;
+  std::optional<std::string_view> decode(std::string_view text, bool plus_is_space) noexcept;
 
-  std::span<char> free_;
+  std::span<char> unused_;
 };
 
 // Removes Unicode white space at both ends; bytes that are not UTF-8 stay.

@@ -74,20 +74,20 @@ template <typename Request>
 constexpr auto cost_column = column("costs", &Request::costs, all_within<1, limits::permits_max>,
                                     ErrorCode::bad_cost);
 
-inline constexpr auto terms_columns =
-    std::tuple{cost_column<AcquireTerms>,
-               column("maxRequests", &AcquireTerms::max_requests,
+inline constexpr auto common_columns =
+    std::tuple{cost_column<AcquireCommon>,
+               column("maxRequests", &AcquireCommon::max_requests,
                       all_within_or_keep<1, limits::permits_max>, ErrorCode::bad_override),
-               column("maxRequestsInQueue", &AcquireTerms::max_requests_in_queue,
+               column("maxRequestsInQueue", &AcquireCommon::max_requests_in_queue,
                       all_within_or_keep<0, limits::queue_max>, ErrorCode::bad_override),
-               column("entryFlags", &AcquireTerms::entry_flags, all_only<schema::ENTRY_MAY_WAIT>,
+               column("entryFlags", &AcquireCommon::entry_flags, all_only<entry_bit::may_wait>,
                       ErrorCode::bad_flag)};
 
-inline constexpr auto terms_fields = std::tuple{
-    field("details", 0, &AcquireTerms::details, only<detail_bit::all>, ErrorCode::bad_flag),
-    field("flags", 1, &AcquireTerms::flags, only<frame_bit::may_wait | frame_bit::forwarded>,
+inline constexpr auto common_fields = std::tuple{
+    field("details", 0, &AcquireCommon::detail_bits, only<detail_bit::all>, ErrorCode::bad_flag),
+    field("flags", 1, &AcquireCommon::flags, only<frame_bit::may_wait | frame_bit::forwarded>,
           ErrorCode::bad_flag),
-    field("waitLimitMs", 4, &AcquireTerms::wait_limit_ms, at_most<limits::wait_ms_max>,
+    field("waitLimitMs", 4, &AcquireCommon::wait_limit_ms, at_most<limits::wait_ms_max>,
           ErrorCode::bad_wait_limit)};
 
 inline constexpr auto subjects_columns =
@@ -145,8 +145,9 @@ struct Layout<HelloRequest> : LayoutDefaults {
   static constexpr ErrorCode wrong_type = ErrorCode::malformed;
   static constexpr auto columns =
       std::tuple{text("clientName", &HelloRequest::client_name), OtherRow{"token"}};
-  static constexpr auto fields = std::tuple{field("version", 0, &HelloRequest::version),
-                                            field("wantedShard", 4, &HelloRequest::wanted_shard)};
+  static constexpr auto fields =
+      std::tuple{field("version", 0, &HelloRequest::version),
+                 field("wantedShard", 4, &HelloRequest::wanted_shard_plus_one)};
 };
 
 template <>
@@ -155,8 +156,8 @@ struct Layout<AcquireRequest> : LayoutDefaults {
   static constexpr auto kind = ClientFrame::ACQUIRE;
   static constexpr auto get = &ClientReader::getAcquire;
   static constexpr bool on_fast_path = true;
-  static constexpr auto columns = std::tuple_cat(key_columns<AcquireRequest>, terms_columns);
-  static constexpr auto fields = terms_fields;
+  static constexpr auto columns = std::tuple_cat(key_columns<AcquireRequest>, common_columns);
+  static constexpr auto fields = common_fields;
 };
 
 template <>
@@ -166,8 +167,8 @@ struct Layout<AcquireByHandleRequest> : LayoutDefaults {
   static constexpr auto get = &ClientReader::getAcquireByHandle;
   static constexpr bool on_fast_path = true;
   static constexpr auto columns =
-      std::tuple_cat(std::tuple{list("handles", &AcquireByHandleRequest::handles)}, terms_columns);
-  static constexpr auto fields = terms_fields;
+      std::tuple_cat(std::tuple{list("handles", &AcquireByHandleRequest::handles)}, common_columns);
+  static constexpr auto fields = common_fields;
 };
 
 template <>

@@ -20,7 +20,7 @@ size_t answer_bytes_max(const RestAnswer& answer) noexcept {
                     answer);
 }
 
-size_t encode_answer(const RestAnswer& answer, const ReplyHead& head,
+size_t encode_answer(const RestAnswer& answer, const ReplyContext& head,
                      std::span<std::byte> out) noexcept {
   return std::visit(
       base::Overloaded{

@@ -42,7 +42,7 @@ constexpr size_t decision_bytes_max(size_t key_bytes, bool json) noexcept {
 
 // Writes the answer at the start of `out`, which has at least answer_bytes_max(), and returns its
 // size in bytes.
-size_t encode_answer(const RestAnswer& answer, const ReplyHead& head,
+size_t encode_answer(const RestAnswer& answer, const ReplyContext& head,
                      std::span<std::byte> out) noexcept;
 
 }  // namespace sluice::wire

@@ -49,15 +49,15 @@ RestQuery read_query(std::string_view query, const RestEndpoint* endpoint,
     const std::optional<QueryPair> pair = take_query_pair(query);
     const auto name = pair ? buffer.form_decode(pair->name) : std::nullopt;
     const bool is_known = name && (!is_strict || takes_parameter(*endpoint, *name));
-    if (!is_known && read.unknown_field.empty()) {
-      read.unknown_field = name && !name->empty() ? *name : text;
+    if (!is_known && read.unknown_parameter.empty()) {
+      read.unknown_parameter = name && !name->empty() ? *name : text;
     }
     QueryParameter* parameter = is_known ? find_parameter(read, *name) : nullptr;
     if (parameter == nullptr) continue;
     const bool repeated = parameter->was_given;
     const std::optional<std::string_view> value = buffer.form_decode(pair->value);
     if (repeated || !value) {
-      read.unclear_field = *name;
+      read.invalid_parameter = *name;
       continue;
     }
     // A subject is not trimmed: its name is the same text in queries, paths and bodies.

@@ -34,8 +34,8 @@ struct RestQuery {
   QueryParameter headers;
   QueryParameter subject;
   QueryParameter dry_run;
-  std::string_view unknown_field;  // the first one
-  std::string_view unclear_field;  // given twice, or impossible to decode
+  std::string_view unknown_parameter;  // the first one
+  std::string_view invalid_parameter;  // given twice, or impossible to decode
 };
 
 struct NamedParameter {

@@ -81,9 +81,6 @@ QuotaReply waited_reply(const QuotaRequest& request, const api::WaitAnswer& wait
 QuotaReply denied_reply(const QuotaRequest& request, api::QuotaCode code);
 QuotaReply problem_reply(const QuotaProblem& problem);
 
-// A reservation's id as REST shows it: 16 lower-case hex digits.
-std::string reservation_text(uint64_t reservation);
-
 // A limit in an answer, with the name of its subject.
 struct ReportedLimit {
   std::string_view subject;

@@ -1,10 +1,15 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/assert.hpp"
+#include "base/smaller_limit.hpp"
 #include "policy/quota_text.hpp"
+#include "text/joined_list.hpp"
 #include "text/json.hpp"
 #include "text/number.hpp"
 #include "text/quote.hpp"
@@ -39,11 +44,22 @@ QuotaProblem problem_of(QuotaCode code, std::string detail) {
       .code = api::code_name(code), .title = api::code_reason(code), .detail = std::move(detail)};
 }
 
+// The fault of a subject's name; empty: none.
+std::string_view subject_fault(std::string_view name, const QuotaOptions& options) noexcept {
+  if (name.empty()) return "is empty";
+  if (name.size() > options.name_bytes_max) return "is too long (--max-key-bytes)";
+  return {};
+}
+
+QuotaProblem invalid_subject(const std::string& place, std::string_view fault) {
+  return problem_of(QuotaCode::invalid_subject, (place + ": ").append(fault));
+}
+
 // --- The body as a whole -------------------------------------------------------------------
 
 std::variant<Json, QuotaProblem> parse_body(std::string_view body) {
   if (trim_white_space(body).empty()) {
-    return bad_request("the body: missing; send a JSON object (GET /openapi.json describes it)");
+    return bad_request("the body: is missing; send a JSON object (GET /openapi.json describes it)");
   }
   text::ParsedJson parsed = text::parse_json(body, body_bounds);
   if (!parsed.complaint.empty()) return bad_request("the body: " + parsed.complaint);
@@ -64,7 +80,7 @@ enum Field : uint32_t {
   output_tokens = 1U << 5,
   cost = 1U << 6,
   lifetime_ms = 1U << 7,
-  max_wait_ms = 1U << 8,
+  wait_limit_ms = 1U << 8,
   id = 1U << 9,
   owner = 1U << 10,
   reservation = 1U << 11,
@@ -86,7 +102,7 @@ constexpr std::array<FieldName, 14> field_names{{
     {"output_tokens", output_tokens},
     {"cost", cost},
     {"lifetime_ms", lifetime_ms},
-    {"max_wait_ms", max_wait_ms},
+    {"wait_limit_ms", wait_limit_ms},
     {"id", id},
     {"owner", owner},
     {"reservation", reservation},
@@ -102,7 +118,7 @@ struct Shape {
 };
 
 constexpr uint32_t reserve_fields = subjects | requests | input_tokens | max_output_tokens | cost |
-                                    lifetime_ms | max_wait_ms | id | owner;
+                                    lifetime_ms | wait_limit_ms | id | owner;
 constexpr uint32_t usage_fields =
     requests | input_tokens | cached_input_tokens | output_tokens | cost;
 
@@ -117,14 +133,17 @@ std::optional<QuotaProblem> read_id(std::string_view text, api::QuotaCall& call)
   return problem;
 }
 
-std::string names_of(uint32_t fields) {
-  std::string names;
+std::vector<std::string_view> names_of(uint32_t fields) {
+  std::vector<std::string_view> names;
   for (const FieldName& field : field_names) {
-    if ((fields & field.field) == 0) continue;
-    if (!names.empty()) names += ", ";
-    names += field.name;
+    if ((fields & field.field) != 0) names.push_back(field.name);
   }
-  return names.empty() ? "no fields" : names;
+  return names;
+}
+
+std::string no_such_field(uint32_t fields) {
+  const std::vector<std::string_view> names = names_of(fields);
+  return "no such field; there are " + (names.empty() ? "none" : text::joined_list(names, "and"));
 }
 
 // Reads a body's fields into a request; stops at the first fault.
@@ -139,7 +158,7 @@ class BodyReader {
       if (problem_) return std::move(problem_);
     }
     const uint32_t missing = shape_.needs & ~given_;
-    if (missing != 0) complain(names_of(missing), "missing; it is needed here");
+    if (missing != 0) complain(text::joined_list(names_of(missing), "and"), "is missing");
     check_cached();
     return std::move(problem_);
   }
@@ -153,8 +172,7 @@ class BodyReader {
     const auto found = std::find_if(field_names.begin(), field_names.end(),
                                     [&name](const FieldName& field) { return field.name == name; });
     if (found == field_names.end() || (shape_.takes & found->field) == 0) {
-      return complain(text::quoted_excerpt(name),
-                      "not known here; this takes " + names_of(shape_.takes));
+      return complain(text::quoted_excerpt(name), no_such_field(shape_.takes));
     }
     given_ |= found->field;
     read_known(*found, value);
@@ -182,7 +200,7 @@ class BodyReader {
       case lifetime_ms:
         return read_small(field.name, value, limits::lifetime_ms_min, limits::lifetime_ms_max,
                           call.lifetime_ms);
-      case max_wait_ms:
+      case wait_limit_ms:
         return read_wait(field.name, value);
       case id:
         return read_text(field.name, value, request_.client_id);
@@ -207,7 +225,7 @@ class BodyReader {
       out = *number;
       return;
     }
-    const std::string what = text::not_whole(value, min, max);
+    const std::string what = text::whole_number_complaint(value, min, max);
     if (is_token_count(name) && is_negative(value)) {
       problem_ = bad_tokens(std::string(name) + ": " + what);
     } else {
@@ -233,15 +251,13 @@ class BodyReader {
     // A check never waits.
     if (call.wait_ms_max == 0 || shape_.op != QuotaOp::reserve) return;
     call.flags |= api::quota_flag::may_wait;
-    if (options_.wait_ms_max != 0) {
-      call.wait_ms_max = std::min(call.wait_ms_max, options_.wait_ms_max);
-    }
+    call.wait_ms_max = base::smaller_limit(call.wait_ms_max, options_.wait_ms_max);
   }
 
   void read_text(std::string_view name, const Json& value, std::string& out) {
     if (value.is_string()) out = value.get<std::string>();
     if (!value.is_string() || out.empty() || out.size() > limits::client_id_bytes_max) {
-      complain(name, "must be a text of 1 to " + std::to_string(limits::client_id_bytes_max) +
+      complain(name, "must be a string of 1 to " + std::to_string(limits::client_id_bytes_max) +
                          " bytes, not " + text::shown(value));
     }
   }
@@ -261,13 +277,15 @@ class BodyReader {
   }
 
   void read_subject(const Json& value) {
-    if (!value.is_string()) return complain("subject", "must be a text, not " + text::shown(value));
+    if (!value.is_string()) {
+      return complain("subject", "must be a string, not " + text::shown(value));
+    }
     add_subject("subject", value.get_ref<const std::string&>());
   }
 
   void read_subjects(const Json& value) {
     if (!value.is_array()) {
-      return complain("subjects", "must be an array of texts, not " + text::shown(value));
+      return complain("subjects", "must be an array of strings, not " + text::shown(value));
     }
     if (value.empty() || value.size() > limits::call_subjects_max) {
       problem_ =
@@ -278,22 +296,21 @@ class BodyReader {
     }
     for (size_t i = 0; i < value.size() && !problem_; ++i) {
       const std::string place = "subjects[" + std::to_string(i) + "]";
-      if (!value[i].is_string())
-        return complain(place, "must be a text, not " + text::shown(value[i]));
+      if (!value[i].is_string()) {
+        return complain(place, "must be a string, not " + text::shown(value[i]));
+      }
       add_subject(place, value[i].get_ref<const std::string&>());
     }
   }
 
   void add_subject(const std::string& place, const std::string& name) {
-    std::string what;
-    if (name.empty()) what = "is empty";
-    if (name.size() > options_.name_bytes_max) what = "is too long (--max-key-bytes)";
+    std::string fault{subject_fault(name, options_)};
     const auto& known = request_.subjects;
     if (std::find(known.begin(), known.end(), name) != known.end()) {
-      what = text::quoted_excerpt(name) + " is a duplicate";
+      fault = text::quoted_excerpt(name) + " is a duplicate";
     }
-    if (!what.empty()) {
-      problem_ = problem_of(QuotaCode::invalid_subject, place + ": " + what);
+    if (!fault.empty()) {
+      problem_ = invalid_subject(place, fault);
     } else {
       request_.subjects.push_back(name);
     }
@@ -350,13 +367,11 @@ std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& ca
 // ?subject= with an empty name does not list all subjects: a script's variable may be empty.
 std::optional<QuotaProblem> read_holders(const RestQuota& asked, const QuotaOptions& options,
                                          QuotaRequest& request) {
-  if (asked.by_subject && asked.subject.empty()) {
-    return problem_of(QuotaCode::invalid_subject, "subject: is empty");
+  if (asked.by_subject) {
+    const std::string_view fault = subject_fault(asked.subject, options);
+    if (!fault.empty()) return invalid_subject("subject", fault);
+    request.subjects.emplace_back(asked.subject);
   }
-  if (asked.by_subject && asked.subject.size() > options.name_bytes_max) {
-    return problem_of(QuotaCode::invalid_subject, "subject: is too long (--max-key-bytes)");
-  }
-  if (asked.by_subject) request.subjects.emplace_back(asked.subject);
   return read_page(asked, request.call);
 }
 
@@ -381,11 +396,8 @@ std::optional<QuotaProblem> read_put(std::string_view body, QuotaRequest& reques
 std::optional<QuotaProblem> read_subject_request(const RestQuota& asked, std::string_view body,
                                                  const QuotaOptions& options,
                                                  QuotaRequest& request) {
-  if (asked.subject.empty() || asked.subject.size() > options.name_bytes_max) {
-    return problem_of(QuotaCode::invalid_subject, "the path's subject is " +
-                                                      std::to_string(asked.subject.size()) +
-                                                      " bytes long (--max-key-bytes)");
-  }
+  const std::string_view fault = subject_fault(asked.subject, options);
+  if (!fault.empty()) return invalid_subject("subject", fault);
   request.subjects.emplace_back(asked.subject);
   request.call.op = QuotaOp::usage;
   if (asked.method == "DELETE") request.call.op = QuotaOp::remove;
@@ -446,12 +458,13 @@ std::optional<QuotaProblem> read_by_endpoint(const RestQuota& asked, std::string
 }
 
 std::optional<QuotaProblem> check_query(const RestQuota& asked) {
-  if (!asked.unknown_field.empty()) {
-    return bad_request("the query: unknown field " + text::quoted_excerpt(asked.unknown_field) +
-                       "; known here: " + std::string(quota_endpoint(asked.endpoint).parameters));
+  if (!asked.unknown_parameter.empty()) {
+    return bad_request("the query: no such parameter " +
+                       text::quoted_excerpt(asked.unknown_parameter) + "; there are " +
+                       std::string(quota_endpoint(asked.endpoint).parameters));
   }
-  if (!asked.unclear_field.empty()) {
-    return bad_request("the query: " + std::string(asked.unclear_field) +
+  if (!asked.invalid_parameter.empty()) {
+    return bad_request("the query: " + std::string(asked.invalid_parameter) +
                        ": given twice, or impossible to decode");
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/time.hpp"
 #include "text/number.hpp"
 #include "wire/rest_quota.hpp"
 
@@ -15,10 +16,6 @@ constexpr size_t items_max = 16;              // of a header: the tightest ones
 constexpr size_t item_subject_bytes = 64;     // of a subject's name in an item
 constexpr size_t typical_header_bytes = 256;  // room for a few items without reallocation
 constexpr uint64_t item_number_max = 999'999'999'999'999;  // RFC 8941: fifteen digits
-
-uint64_t ceil_seconds(int64_t ms) {
-  return ms <= 0 ? 0 : static_cast<uint64_t>(ms / 1'000 + (ms % 1'000 > 0 ? 1 : 0));
-}
 
 bool is_limiting(const ReportedLimit& limit) {
   return limit.report->ceiling != api::Ceiling::unlimited;
@@ -64,6 +61,10 @@ void append_number(std::string& out, std::string_view name, uint64_t value) {
   out.append(name).append(text::digits(std::min(value, item_number_max), buffer));
 }
 
+void append_seconds(std::string& out, std::string_view name, int64_t ms) {
+  append_number(out, name, static_cast<uint64_t>(base::ceil_seconds(ms)));
+}
+
 // A concurrency limit has no time, only its amount and what remains.
 void append_items(const ReportedLimit& limit, bool with_subject, std::string& rate,
                   std::string& policy) {
@@ -72,9 +73,9 @@ void append_items(const ReportedLimit& limit, bool with_subject, std::string& ra
   const std::string name = item_name(limit, with_subject);
   const std::string_view separator = rate.back() == ' ' ? "" : ", ";
   append_number(rate.append(separator).append(name), ";r=", remaining_of(report));
-  if (has_time) append_number(rate, ";t=", ceil_seconds(report.reset_ms));
+  if (has_time) append_seconds(rate, ";t=", report.reset_ms);
   append_number(policy.append(separator).append(name), ";q=", ceiling_of(report));
-  if (has_time) append_number(policy, ";w=", ceil_seconds(report.period_ms));
+  if (has_time) append_seconds(policy, ";w=", report.period_ms);
 }
 
 void append_rate_limit(std::vector<ReportedLimit> limits, std::string& headers) {

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "base/assert.hpp"
+#include "base/time.hpp"
 #include "policy/quota_text.hpp"
 #include "text/json.hpp"
 #include "text/number.hpp"
@@ -114,22 +115,15 @@ QuotaReply problem_reply_of(const Problem& problem, Write write_more) {
 
 // --- Limits --------------------------------------------------------------------------------
 
-void write_ceiling(std::string_view name, const LimitReport& limit, JsonWriter& json) {
+void write_ceiling(const LimitReport& limit, JsonWriter& json) {
   switch (limit.ceiling) {
     case api::Ceiling::unlimited:
-      return json.field(name, "unlimited");
+      return json.field("amount", "unlimited");
     case api::Ceiling::block:
-      return json.field(name, "block");
+      return json.field("amount", "block");
     case api::Ceiling::number:
-      return json.field(name, limit.amount);
+      return json.field("amount", limit.amount);
   }
-}
-
-// By both names: that of definitions and that of headers. GET shows only `amount`: its answer can
-// be edited and put, and two names could then have different numbers.
-void write_ceilings(const LimitReport& limit, JsonWriter& json) {
-  write_ceiling("amount", limit, json);
-  write_ceiling("limit", limit, json);
 }
 
 void write_usage(const LimitReport& limit, JsonWriter& json) {
@@ -152,7 +146,7 @@ void write_limit(const LimitReport& limit, JsonWriter& json) {
     json.field("kind", api::kind_name(limit.kind));
     json.field("period_ms", limit.period_ms);
   }
-  write_ceilings(limit, json);
+  write_ceiling(limit, json);
   write_usage(limit, json);
   json.close_object();
 }
@@ -225,7 +219,7 @@ void write_violated(const std::vector<ReportedLimit>& reported, JsonWriter& json
     json.field("subject", limit.subject);
     json.field("name", report.name_text());
     json.field("metric", api::metric_name(report.metric));
-    write_ceilings(report, json);
+    write_ceiling(report, json);
     write_usage(report, json);
     json.close_object();
   }
@@ -244,9 +238,9 @@ QuotaReply admitted_reply(const QuotaRequest& request, const Admission& admissio
                           const std::vector<ReportedLimit>& reported, int64_t wall_ns) {
   QuotaReply reply = json_reply([&](JsonWriter& json) {
     const bool reserves = request.call.op == QuotaOp::reserve;
-    if (reserves) json.field("reservation", reservation_text(admission.reservation));
+    if (reserves) json.field("reservation", text::hex_id(admission.reservation));
     json.field("code", api::code_name(admission.code));
-    if (reserves) json.field("lifetime_ms", admission.lifetime_ms);
+    if (reserves) json.field("expires_in_ms", admission.lifetime_ms);
     write_subjects(request, reported, json);
   });
   reply.headers = limit_headers(reported, request.style, wall_ns);
@@ -255,14 +249,14 @@ QuotaReply admitted_reply(const QuotaRequest& request, const Admission& admissio
 
 struct Denial {
   QuotaCode code = QuotaCode::none;
-  int64_t retry_ms = 0;
+  int64_t retry_after_ms = 0;
 };
 
-void add_retry_headers(const QuotaRequest& request, int64_t retry_ms, std::string& headers) {
-  const int64_t seconds = std::max<int64_t>(1, retry_ms / 1'000 + (retry_ms % 1'000 > 0 ? 1 : 0));
+void add_retry_headers(const QuotaRequest& request, int64_t retry_after_ms, std::string& headers) {
+  const int64_t seconds = std::max<int64_t>(1, base::ceil_seconds(retry_after_ms));
   headers += "Retry-After: " + std::to_string(seconds) + "\r\n";
   if (request.style == RateStyle::plain) return;
-  headers += "retry-after-ms: " + std::to_string(retry_ms) + "\r\n";
+  headers += "retry-after-ms: " + std::to_string(retry_after_ms) + "\r\n";
 }
 
 QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
@@ -270,13 +264,13 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
   const uint16_t status = status_of(denial.code);
   const bool is_decision = status == 429 || status == 503;
   const bool can_retry =
-      is_decision && api::may_retry(denial.code) && denial.retry_ms != api::retry_never;
+      is_decision && api::may_retry(denial.code) && denial.retry_after_ms != api::retry_never;
   const Problem problem{api::code_name(denial.code), api::code_reason(denial.code), status};
   QuotaReply reply = problem_reply_of(problem, [&](JsonWriter& json) {
     if (!is_decision) return;
     write_violated(reported, json);
     if (can_retry) {
-      json.field("retry_after_ms", denial.retry_ms);
+      json.field("retry_after_ms", denial.retry_after_ms);
     } else {
       json.field("retry_after_ms", nullptr);
     }
@@ -284,7 +278,7 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
   });
   reply.headers = limit_headers(reported, request.style, wall_ns);
   reply.closes = denial.code == QuotaCode::draining;
-  if (can_retry) add_retry_headers(request, denial.retry_ms, reply.headers);
+  if (can_retry) add_retry_headers(request, denial.retry_after_ms, reply.headers);
   return reply;
 }
 
@@ -292,7 +286,7 @@ QuotaReply decided_reply(const QuotaRequest& request, const QuotaAnswer& answer,
                          const std::vector<LimitReport>& limits, int64_t wall_ns) {
   const std::vector<ReportedLimit> reported = reported_limits(request, limits_of(limits, answer));
   if (!api::admits(answer.code)) {
-    return denial_reply(request, {answer.code, answer.retry_ms}, reported, wall_ns);
+    return denial_reply(request, {answer.code, answer.retry_after_ms}, reported, wall_ns);
   }
   return admitted_reply(request, {answer.code, answer.reservation, answer.lifetime_ms}, reported,
                         wall_ns);
@@ -310,7 +304,7 @@ void write_amounts(const api::Amounts& amounts, JsonWriter& json) {
 // Nothing in it changes with time: a repeat gets the very same reply.
 QuotaReply ended_reply(const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
-    json.field("reservation", reservation_text(answer.reservation));
+    json.field("reservation", text::hex_id(answer.reservation));
     json.field("state", api::state_name(answer.state));
     write_amounts(answer.amounts, json);
     json.field("late", answer.late);
@@ -319,7 +313,7 @@ QuotaReply ended_reply(const QuotaAnswer& answer) {
 
 QuotaReply extended_reply(const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
-    json.field("reservation", reservation_text(answer.reservation));
+    json.field("reservation", text::hex_id(answer.reservation));
     json.field("state", api::state_name(answer.state));
     json.field("lifetime_ms", answer.lifetime_ms);
   });
@@ -328,7 +322,7 @@ QuotaReply extended_reply(const QuotaAnswer& answer) {
 // --- Holders -------------------------------------------------------------------------------
 
 void write_holder(const QuotaBatch& batch, const api::HolderRow& row, JsonWriter& json) {
-  json.field("reservation", reservation_text(row.reservation));
+  json.field("reservation", text::hex_id(row.reservation));
   if (row.owner.bytes > 0) {
     json.field("owner", batch.text_of(row.owner));
   } else {
@@ -343,7 +337,7 @@ void write_holder(const QuotaBatch& batch, const api::HolderRow& row, JsonWriter
   json.field("code", api::code_name(row.admission));
   write_amounts(row.amounts, json);
   if (row.state != api::ReservationState::open) return json.field("late", row.late);
-  json.field("lifetime_ms", row.lifetime_ms);
+  json.field("expires_in_ms", row.lifetime_ms);
   json.field("held_ms", row.held_ms);
   json.field("connection_bound", row.connection_bound);
 }
@@ -471,10 +465,6 @@ QuotaReply page_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
 
 }  // namespace
 
-std::string reservation_text(uint64_t reservation) {
-  return text::hex_id(reservation);
-}
-
 QuotaReply problem_reply(const QuotaProblem& problem) {
   return problem_reply_of({problem.code, problem.title, problem.status}, [&](JsonWriter& json) {
     if (!problem.detail.empty()) json.field("detail", problem.detail);
@@ -490,7 +480,8 @@ QuotaReply problem_reply(const QuotaProblem& problem) {
 }
 
 QuotaReply denied_reply(const QuotaRequest& request, QuotaCode code) {
-  return denial_reply(request, {.code = code, .retry_ms = limits::unknown_retry_ms}, {}, 0);
+  return denial_reply(request, {.code = code, .retry_after_ms = limits::unknown_retry_after_ms}, {},
+                      0);
 }
 
 QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int64_t wall_ns) {
@@ -502,7 +493,7 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
     return decided_reply(request, answer, batch.limits, wall_ns);
   }
   if (!api::admits(answer.code)) {
-    return denial_reply(request, {answer.code, answer.retry_ms}, {}, wall_ns);
+    return denial_reply(request, {answer.code, answer.retry_after_ms}, {}, wall_ns);
   }
   switch (op) {
     case QuotaOp::settle:

@@ -110,7 +110,7 @@ RestRequest decision(const RestTarget& target, const Complaint& complaint,
                      RestDecision& decided) noexcept {
   if (!complaint.text.empty()) {
     RestReply reply = refusal(target, complaint);
-    reply.of_rate = true;
+    reply.is_rate_refusal = true;
     return reply;
   }
   ASSERT(target.key.size() <= limits::key_bytes_max);
@@ -169,7 +169,7 @@ RestRequest read_metrics(const RestTarget&) noexcept {
 }
 
 RestRequest read_top(const RestTarget& target) noexcept {
-  const std::optional<int32_t> keys_max = number(target.query.keys, limits::top_keys);
+  const std::optional<int32_t> keys_max = number(target.query.keys, limits::top_keys_default);
   if (!keys_max) return refusal(target, {400, "failed to parse keys query parameter"});
   if (!is_within(*keys_max, 1, limits::top_keys_max)) {
     return refusal(target, {400, "keys out of bounds"});
@@ -197,8 +197,8 @@ RestRequest read_quota(const RestTarget& target) noexcept {
                    .rate_style = target.request.rate_style,
                    .headers = query.headers.value,
                    .dry_run = read_dry_run(query.dry_run),
-                   .unknown_field = query.unknown_field,
-                   .unclear_field = query.unclear_field};
+                   .unknown_parameter = query.unknown_parameter,
+                   .invalid_parameter = query.invalid_parameter};
 }
 
 }  // namespace sluice::wire

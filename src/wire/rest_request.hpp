@@ -10,6 +10,7 @@
 
 #include "api/entry.hpp"
 #include "base/limits.hpp"
+#include "wire/content_type.hpp"
 
 namespace sluice::wire {
 
@@ -77,11 +78,11 @@ struct RestQuota {
   std::string_view rate_style;   // X-RateLimit-Style; empty: plain headers
   std::string_view headers;      // the same style as ?headers=
   DryRun dry_run = DryRun::absent;
-  std::string_view unknown_field;  // of the query: the first that the endpoint does not have
-  std::string_view unclear_field;  // of the query: given twice, or impossible to decode
+  std::string_view unknown_parameter;  // of the query: the first that the endpoint does not have
+  std::string_view invalid_parameter;  // of the query: given twice, or impossible to decode
 };
 
-// An answer that depends on the request alone: 400, 403, 404, 405, 431, OPTIONS.
+// A reply with a static body: a refusal, OPTIONS, /healthz, a release.
 struct RestReply {
   uint16_t status = 0;
   std::string_view body;          // static
@@ -89,12 +90,12 @@ struct RestReply {
   std::string_view allow;         // static; empty: none
   bool json = false;              // wraps the body's text in {"error":"..."}
   bool closes = false;            // the connection ends after the reply
-  bool of_rate = false;           // refuses a /rate request, which the session logs
+  bool is_rate_refusal = false;   // refuses a /rate request, which the session logs
 };
 
 // The reply to a RestInspect of a key that is not live.
 inline constexpr RestReply key_not_found{
-    .status = 404, .body = "Key not found", .content_type = "text/plain; charset=UTF-8"};
+    .status = 404, .body = "Key not found", .content_type = text_plain};
 
 using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
                                  RestMetrics, RestTop, RestOpenapi, RestQuota>;

@@ -1,6 +1,6 @@
 """bench/clients/cpp_client measures every way it names, once, and says so in JSON.
 
-Method: the program against the real server for a moment. Figures are only looked at for being
+Method: the program against the real server for a moment. Figures are only checked for being
 there.
 """
 
@@ -18,7 +18,7 @@ def run(*arguments):
     return subprocess.run(
         [sys.executable, str(PROGRAM), "--server", os.environ["SLUICEGATE"], "--load",
          os.environ["SLUICEGATE_CPP_CLIENT_LOAD"], "--rounds", "1", "--seconds", "0.05", "--keys",
-         "1000", "--client-core", core, "--server-core", core, "--io", "epoll", *arguments],
+         "1000", "--client-cpu", core, "--server-cpu", core, "--io", "epoll", *arguments],
         capture_output=True, text=True, timeout=100, check=False)
 
 
@@ -33,7 +33,7 @@ def test_every_way_is_measured():
         assert name in done.stderr  # the table
 
 
-def test_load_says_what_is_wrong():
+def test_load_names_the_fault():
     load = os.environ["SLUICEGATE_CPP_CLIENT_LOAD"]
     done = subprocess.run([load, "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "nonsense" in done.stderr

@@ -34,7 +34,7 @@ def test_a_check_names_key_hit_limit_and_duration():
                                 b"\x28\x80\xdd\xdb\x01")
 
 
-def test_a_call_says_its_length():
+def test_call_has_its_length_prefix():
     call = load.call([b"a", b"b"])
     assert call[0] == 0
     assert int.from_bytes(call[1:5], "big") == len(call) - 5

@@ -1,7 +1,7 @@
 """loopback_limits measures what it says, ends in time, and answers every request it was sent.
 
 Method: the program with tiny runs; items that do not fit into receive buffers evenly; requests cut
-everywhere. What it measured is only looked at for being there.
+everywhere. What it measured is only checked for being there.
 
     limits_test.py PROGRAM
 """
@@ -58,7 +58,7 @@ class Measures(unittest.TestCase):
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage:", done.stdout)
 
-    def test_says_what_is_wrong(self):
+    def test_names_the_fault(self):
         for status, arguments in ((1, []),
                                   (1, ["raw", "--seconds", "0"]),
                                   (1, ["raw", "--batch", "1"]),

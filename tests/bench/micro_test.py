@@ -1,7 +1,7 @@
 """The benchmarks of bench/micro still run, and find what they expect.
 
 Method: each for a moment, with its smallest parameters; a benchmark that fails says so in its JSON
-only, its exit status is 0. What it measured is not looked at.
+only, its exit status is 0. It does not check the figures.
 
     micro_test.py PROGRAM FILTER
 """

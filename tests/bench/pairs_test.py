@@ -21,7 +21,7 @@ def run(*arguments):
     core = str(max(os.sched_getaffinity(0)))
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--server", server, "--load", os.environ["PAIRS_LOAD"],
-         "--server-core", core, "--load-core", core, "--rounds", "1", "--seconds", "0.1",
+         "--server-cpu", core, "--client-cpu", core, "--rounds", "1", "--seconds", "0.1",
          *arguments],
         capture_output=True, text=True, timeout=140, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """bench/clients/python_client measures every way it names, once, and says so in JSON.
 
-Method: the program against the real server for a moment. Figures are only looked at for being
+Method: the program against the real server for a moment. Figures are only checked for being
 there.
 """
 
@@ -17,7 +17,7 @@ def run(*arguments):
     core = str(min(os.sched_getaffinity(0)))
     return subprocess.run(
         [sys.executable, str(PROGRAM), "--server", os.environ["SLUICEGATE"], "--rounds", "1",
-         "--seconds", "0.01", "--memory-keys", "5000", "--client-core", core, "--server-core",
+         "--seconds", "0.01", "--memory-keys", "5000", "--client-cpu", core, "--server-cpu",
          core, "--io", "epoll", *arguments],
         capture_output=True, text=True, timeout=100, check=False)
 
@@ -37,10 +37,10 @@ def test_every_way_is_measured():
         assert name in done.stderr  # the table
 
 
-def test_what_can_not_be_measured_is_said():
+def test_reports_skipped_measurements():
     done = run("--distinct", "10")
     assert done.returncode == 1 and "--distinct must be at least" in done.stderr
-    done = run("--client-core", "9999")
+    done = run("--client-cpu", "9999")
     assert done.returncode == 1 and "core 9999 may not be used" in done.stderr
 
 

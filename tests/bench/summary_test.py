@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from suite import cores, machine, plots, records, rungs, table, targets  # noqa: E402
+from suite import machine, plots, records, rungs, shards, table, targets  # noqa: E402
 from suite.machine import Trouble  # noqa: E402
 from suite.suite import OURS, Contender, Suite  # noqa: E402
 
@@ -95,7 +95,7 @@ def test_bytes_are_compared_with_the_rate_of_raw_bytes():
     assert (row.ratio, row.verdict) == (0.1, "MISSED")
 
 
-def test_every_target_looks_at_a_case_of_its_own_name():
+def test_every_target_compares_a_case_of_its_own_name():
     assert len({target.what for target in targets.TARGETS}) == len(targets.TARGETS)
 
 
@@ -132,11 +132,11 @@ def test_cases_without_a_target_make_a_summary_too():
 
 
 def test_price_of_another_shard_counts_only_its_entries():
-    case = cores.other_shard_case(64)
-    lines = (runs(case, cores.TWO, 1, server_ns_each=250.0)
-             + runs(case, cores.ONE, 1, server_ns_each=100.0)
-             + runs(cores.LONE_CASE, cores.TWO, 1, latency_us={"p50": 80.0})
-             + runs(cores.WAKE_CASE, cores.WAKE, 1, latency_us={"p50": 10.0}))
+    case = shards.other_shard_case(64)
+    lines = (runs(case, shards.TWO, 1, server_ns_each=250.0)
+             + runs(case, shards.ONE, 1, server_ns_each=100.0)
+             + runs(shards.LONE_CASE, shards.TWO, 1, latency_us={"p50": 80.0})
+             + runs(shards.WAKE_CASE, shards.WAKE, 1, latency_us={"p50": 10.0}))
     assert table.other_shard_lines(lines).splitlines() == [
         "- At batch 64 an entry for another shard costs 300 ns more server CPU.",
         "- Two wakes of a sleeping core are 25% of a lone request for another shard's key."]
@@ -216,7 +216,7 @@ def suite(folder, **settings):
                  records=records.Records(folder), facts=dict(BASE), **settings)
 
 
-def test_contenders_take_turns(tmp_path):
+def test_contenders_alternate(tmp_path):
     turns = []
 
     def contender(who):

@@ -105,7 +105,7 @@ struct Promises {
     require(forget.handles.size() <= limits::frame_entries_max);
     require_each(forget.handles, [](uint32_t handle) { return handle <= UINT32_MAX; });
   }
-  static void require_terms(const wire::AcquireTerms& acquire, size_t entries_count) {
+  static void require_terms(const wire::AcquireCommon& acquire, size_t entries_count) {
     require_optional(acquire.costs, entries_count);
     require_optional(acquire.max_requests, entries_count);
     require_optional(acquire.max_requests_in_queue, entries_count);
@@ -117,7 +117,7 @@ struct Promises {
                  [](uint32_t queue) { return queue <= limits::queue_max || queue == api::keep; });
     require_each(acquire.entry_flags, [](uint8_t flags) { return flags <= 1; });
     require(acquire.wait_limit_ms <= limits::wait_ms_max);
-    require(acquire.details <= wire::detail_bit::all);
+    require(acquire.detail_bits <= wire::detail_bit::all);
   }
   void operator()(const wire::ReleaseRequest& release) const {
     require_keys(release.keys, release.key_sizes);
@@ -199,11 +199,11 @@ bool same_column(wire::Column<T> one, wire::Column<T> other) {
   return one.size() == other.size() && (one.empty() || one.data() == other.data());
 }
 
-bool same_terms(const wire::AcquireTerms& one, const wire::AcquireTerms& other) {
+bool same_terms(const wire::AcquireCommon& one, const wire::AcquireCommon& other) {
   return same_column(one.costs, other.costs) && same_column(one.max_requests, other.max_requests) &&
          same_column(one.max_requests_in_queue, other.max_requests_in_queue) &&
          same_column(one.entry_flags, other.entry_flags) &&
-         one.wait_limit_ms == other.wait_limit_ms && one.details == other.details &&
+         one.wait_limit_ms == other.wait_limit_ms && one.detail_bits == other.detail_bits &&
          one.flags == other.flags;
 }
 
@@ -257,7 +257,7 @@ struct Same {
 void require_as_by_library(wire::Frame frame) {
   if (!wire::read_standard_frame(frame)) return;
   const auto one = wire::decode(frame);
-  const auto other = wire::decode_any(frame);
+  const auto other = wire::decode_with_library(frame);
   require(one.has_value() == other.has_value());
   if (!one) {
     require(one.error().code == other.error().code && one.error().id == other.error().id);

@@ -9,6 +9,7 @@
 
 #include "base/limits.hpp"
 #include "wire/http_codec.hpp"
+#include "wire/rest_answer.hpp"
 #include "wire/rest_endpoint.hpp"
 
 namespace {
@@ -107,11 +108,11 @@ class Answerer {
  private:
   template <typename Encode>
   void check(Encode encode) const {
-    static std::vector<std::byte> out(wire::rest_reply_bytes_max);
+    static std::vector<std::byte> out(wire::decision_bytes_max(limits::key_bytes_max, true));
     check_answer(view({out.data(), encode(std::span{out})}));
   }
 
-  wire::ReplyHead head_;
+  wire::ReplyContext head_;
 };
 
 void answer(const wire::HttpRequest& request, const wire::RestOptions& options) {

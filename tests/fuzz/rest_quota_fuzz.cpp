@@ -108,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                               .cursor = body.substr(0, 16),
                               .limit = body.substr(0, 3),
                               .rate_style = styles[data[1] / methods.size() % styles.size()],
-                              .unknown_field = body.substr(0, data[1] / 32)};
+                              .unknown_parameter = body.substr(0, data[1] / 32)};
   const auto read = wire::read_quota_request(asked, body, options);
   if (const auto* problem = std::get_if<wire::QuotaProblem>(&read)) {
     require(problem->status >= 400 && !problem->code.empty() && !problem->title.empty());

@@ -25,7 +25,7 @@ def test_acquire_approved(server, key):
     result = acquire(server, key)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("approved")
-    assert "99 of 100 left" in result.stdout
+    assert "99 of 100 remaining" in result.stdout
     assert inspect(server, key)["NumApprovedThisWindow"] == 1
 
 

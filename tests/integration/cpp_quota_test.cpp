@@ -67,7 +67,7 @@ TEST_P(CppQuota, settle_refunds_unused_quota) {
       client_.reserve("gpt-4o", {.input_tokens = 300, .wants_violated = true});
   EXPECT_FALSE(denied);
   EXPECT_EQ(denied.outcome().code, QuotaCode::tokens_exceeded);
-  EXPECT_GT(denied.outcome().retry_ms, 0);
+  EXPECT_GT(denied.outcome().retry_after_ms, 0);
   ASSERT_EQ(denied.outcome().limits.size(), 1u);
   EXPECT_EQ(denied.outcome().limits[0].remaining, 200u);
   const uint64_t id = call.id();

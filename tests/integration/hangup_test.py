@@ -1,5 +1,5 @@
-"""SIGHUP: the server reads the policy file again at once; but closing its terminal ends a server.
-Reading a large file does not delay the server's end.
+"""SIGHUP: the server reads the configuration file again at once; but closing its terminal ends a
+server. Reading a large file does not delay the server's end.
 Method: signals to the real server, and its log."""
 
 import json
@@ -18,12 +18,12 @@ from server_process import (TIMEOUT_S, LIBC, PR_SET_PDEATHSIG, binary, clean_env
 
 LIMITED = {"keys": [{"key_pattern": ".*", "key_pattern_is_regex": True,
                      "max_requests_per_window": 10}]}
-RELOADED = "policy file reloaded"
-REFUSED = "policy file refused: the rules stay as they were"
+RELOADED = "configuration file reloaded"
+REFUSED = "configuration file refused: the rules stay as they were"
 
 
 @pytest.fixture
-def policy_file(tmp_path):
+def config_file(tmp_path):
     path = tmp_path / "limits.json"
     path.write_text(json.dumps(LIMITED))
     return path
@@ -40,29 +40,29 @@ def hang_up(server, message):
     eventually(lambda: times(server, message) > before, f"the log says {message!r} once more")
 
 
-def test_rereads_the_file_changed_or_not(start_server, policy_file):
-    server = start_server("--config-file", str(policy_file))
+def test_rereads_the_file_changed_or_not(start_server, config_file):
+    server = start_server("--config-file", str(config_file))
     hang_up(server, RELOADED)
     hang_up(server, RELOADED)
     assert server.is_running() and ask(server, "GET", "/healthz").status == 200
-    policy_file.write_text(json.dumps(LIMITED).replace("10", "11"))
+    config_file.write_text(json.dumps(LIMITED).replace("10", "11"))
     hang_up(server, RELOADED)
     assert ask(server, "POST", "/rate/k").header("RateLimit-Policy") == '"window";q=11;w=1'
 
 
-def test_a_bad_file_is_refused_each_time(start_server, policy_file):
-    server = start_server("--config-file", str(policy_file))
-    policy_file.write_text("{")
+def test_a_bad_file_is_refused_each_time(start_server, config_file):
+    server = start_server("--config-file", str(config_file))
+    config_file.write_text("{")
     eventually(lambda: times(server, REFUSED) > 0, "the file is refused when it is written")
     hang_up(server, REFUSED)
-    policy_file.unlink()  # without SIGHUP the server would wait for the file to reappear
+    config_file.unlink()  # without SIGHUP the server would wait for the file to reappear
     hang_up(server, REFUSED)
     assert ask(server, "GET", "/healthz").status == 200
 
 
 def test_logs_a_message_without_a_file(start_server):
     server = start_server()
-    hang_up(server, "SIGHUP: there is no policy file to be read (--config-file)")
+    hang_up(server, "SIGHUP: there is no configuration file to be read (--config-file)")
     assert ask(server, "GET", "/healthz").status == 200
 
 
@@ -144,20 +144,20 @@ def until_idle(server):
     eventually(stands_still, "all shards have adopted it")
 
 
-def test_a_stop_does_not_wait_for_a_large_file(start_server, policy_file):
+def test_a_stop_does_not_wait_for_a_large_file(start_server, config_file):
     """Measured by the CPU time for reading the file, and that used when the server has ended."""
-    small, text = policy_file.read_text(), large_text(40_000)
+    small, text = config_file.read_text(), large_text(40_000)
 
     def stops_before_it_is_read():
-        policy_file.write_text(small)
-        server = start_server("--config-file", str(policy_file))
+        config_file.write_text(small)
+        server = start_server("--config-file", str(config_file))
         started = server.cpu_seconds()
-        policy_file.write_text(text)
+        config_file.write_text(text)
         server.wait_for_message(RELOADED)
         needed = server.cpu_seconds() - started
         until_idle(server)
         idle, others = server.cpu_seconds(), work_of_children()
-        policy_file.write_text(text.replace('"period_ms": 60000', '"period_ms": 60001'))
+        config_file.write_text(text.replace('"period_ms": 60000', '"period_ms": 60001'))
         eventually(lambda: server.cpu_seconds() - idle > 0.1 * needed, "it is being read")
         server.signal(signal.SIGTERM)
         signalled = server.cpu_seconds()

@@ -43,14 +43,14 @@ def test_all_details(server, key):
     assert details["windowMs"] == [WINDOW_MS] * 3
     assert details["remaining"] == [0, 0, 99]
     assert all(WINDOW_MS - 60_000 < reset <= WINDOW_MS for reset in details["resetMs"])
-    assert details["retryMs"][0] == details["retryMs"][2] == 0
-    assert details["retryMs"][1] == details["resetMs"][1]
+    assert details["retryAfterMs"][0] == details["retryAfterMs"][2] == 0
+    assert details["retryAfterMs"][1] == details["resetMs"][1]
     first = details["requestId"][0]
     assert first > 0 and details["requestId"] == [first, first + 1, first + 2]
 
 
 def test_sends_only_the_requested_columns(server, key):
-    names = ["limit", "windowMs", "remaining", "resetMs", "retryMs", "requestId"]
+    names = ["limit", "windowMs", "remaining", "resetMs", "retryAfterMs", "requestId"]
     with NativePeer(server) as peer:
         for bits in range(1, 64):
             answer = peer.ask([key], details=bits)

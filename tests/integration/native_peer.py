@@ -117,7 +117,8 @@ class Answer:
     @property
     def codes(self):
         """The name of a QuotaCode per entry."""
-        codes, count = self.body.get("codes", b""), self.body["count"]
+        codes = self.body.get("codes", b"")
+        count = len(self.body["entries"]) if self.kind == "granted" else self.body["count"]
         assert len(codes) in (1, count) or count == len(codes) == 0, self
         names = {number: name for name, number in CODES.items()}
         return [names[code] for code in (codes if len(codes) == count else codes * count)]

@@ -1,4 +1,4 @@
-"""The policy file (--config-file), and `sluicegate check-config`.
+"""The configuration file (--config-file), and `sluicegate check-config`.
 Method: files in a folder of the test's own; REST shows the limits of keys."""
 
 import json
@@ -19,7 +19,7 @@ LAYERS = [
 
 
 @pytest.fixture
-def policy_file(tmp_path):
+def config_file(tmp_path):
     def write(*entries, text=None):
         path = tmp_path / "limits.json"
         path.write_text(text if text is not None else json.dumps({"keys": list(entries)}))
@@ -31,9 +31,10 @@ def config_of(server, key):
     return json.loads(ask(server, "GET", f"/debug/{key}").body)["Config"]
 
 
-def test_keys_have_the_limits_of_the_entries_that_match(start_server, policy_file):
-    server = start_server("--config-file", policy_file(*LAYERS))
-    assert any(line["message"] == "policy file" and line["entries"] == 3 for line in server.log)
+def test_keys_have_the_limits_of_the_entries_that_match(start_server, config_file):
+    server = start_server("--config-file", config_file(*LAYERS))
+    assert any(line["message"] == "configuration file" and line["entries"] == 3
+               for line in server.log)
     for key, config in {"other": (1_000, 10, 400), "user:1": (60_000, 10, 0),
                         "my-premium-key": (1_000, 1_000, 7)}.items():
         with HttpPeer(server) as peer:
@@ -44,8 +45,8 @@ def test_keys_have_the_limits_of_the_entries_that_match(start_server, policy_fil
         assert config_of(server, key) == dict(zip(names, config))
 
 
-def test_batches_and_overrides_start_from_the_entries(start_server, policy_file):
-    server = start_server("--config-file", policy_file(*LAYERS), "--window-millis", "60000")
+def test_batches_and_overrides_start_from_the_entries(start_server, config_file):
+    server = start_server("--config-file", config_file(*LAYERS), "--window-millis", "60000")
     with NativePeer(server) as peer:
         keys = ["a", "premium-1"] * 20
         assert peer.ask(keys).verdicts == [APPROVED] * 20 + [DENIED, APPROVED] * 10
@@ -54,8 +55,8 @@ def test_batches_and_overrides_start_from_the_entries(start_server, policy_file)
     assert config_of(server, "premium-1")["MaxRequestsInQueue"] == 7
 
 
-def test_a_cost_above_the_entry_s_limit_never_fits(start_server, policy_file):
-    server = start_server("--config-file", policy_file(*LAYERS))
+def test_a_cost_above_the_entry_s_limit_never_fits(start_server, config_file):
+    server = start_server("--config-file", config_file(*LAYERS))
     assert ask(server, "POST", "/rate/other?cost=11").status == 400
     assert ask(server, "GET", "/debug/other").status == 404
     assert ask(server, "POST", "/rate/premium-1?cost=11").status == 200
@@ -66,8 +67,8 @@ def test_a_cost_above_the_entry_s_limit_never_fits(start_server, policy_file):
     ([{"key_pattern": "a", "window_millis": -5}], None, "window_millis"),
     ([], "{'keys': []}", "not JSON, line 1, column 2"),
     ([], "[]", "must be an object")])
-def test_a_bad_file_stops_the_start_with_one_line(policy_file, entries, text, cause):
-    path = policy_file(*entries, text=text)
+def test_a_bad_file_stops_the_start_with_one_line(config_file, entries, text, cause):
+    path = config_file(*entries, text=text)
     result = run_binary("--config-file", path, "--port", "0", "--native-port", "0")
     assert (result.returncode, result.stdout) == (2, ""), result
     assert result.stderr.startswith(f"Error: --config-file {path}: ")
@@ -79,8 +80,8 @@ def test_a_missing_file_stops_the_start(tmp_path):
     assert result.returncode == 2 and "No such file" in result.stderr
 
 
-def test_check_config_lists_all_faults(policy_file):
-    path = policy_file({"key_pattern": "a", "window_millis": 5, "x": 1}, {})
+def test_check_config_lists_all_faults(config_file):
+    path = config_file({"key_pattern": "a", "window_millis": 5, "x": 1}, {})
     result = run_binary("check-config", path)
     assert (result.returncode, result.stdout) == (1, "")
     assert [line.startswith(f"{path}: keys[") for line in result.stderr.splitlines()] == [True] * 3
@@ -88,8 +89,8 @@ def test_check_config_lists_all_faults(policy_file):
     assert run_binary("check-config").returncode == 2
 
 
-def test_check_config_shows_the_limits_of_a_key(policy_file):
-    path = policy_file(*LAYERS)
+def test_check_config_shows_the_limits_of_a_key(config_file):
+    path = config_file(*LAYERS)
     result = run_binary("check-config", path, "--key", "premium-7", "--max-requests", "5")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == f"{path}: good, 3 entries"
@@ -109,13 +110,13 @@ QUOTAS = {"quotas": {
         {"subject": "^team-", "subject_is_regex": True, "limits": []}]}}
 
 
-def check_quotas(policy_file, *flags, **fields):
-    path = policy_file(text=json.dumps({"quotas": {**QUOTAS["quotas"], **fields}}))
+def check_quotas(config_file, *flags, **fields):
+    path = config_file(text=json.dumps({"quotas": {**QUOTAS["quotas"], **fields}}))
     return run_binary("check-config", path, "--profiles", PROFILES, *flags)
 
 
-def test_check_config_shows_the_quota_of_a_subject(policy_file):
-    result = check_quotas(policy_file, *(word for name in ["gpt-4o", "team-1", "o1", "x"]
+def test_check_config_shows_the_quota_of_a_subject(config_file):
+    result = check_quotas(config_file, *(word for name in ["gpt-4o", "team-1", "o1", "x"]
                                          for word in ("--subject", name)))
     assert (result.returncode, result.stderr) == (0, "")
     first, *printed = result.stdout.splitlines()
@@ -135,26 +136,27 @@ def test_check_config_shows_the_quota_of_a_subject(policy_file):
 @pytest.mark.parametrize("unknown, printed", [
     ("allow", ["  unknown, and allowed"]),
     ({"limits": []}, ["  unknown: unknown_subjects", "  no limits"])])
-def test_check_config_shows_the_treatment_of_unknown_subjects(policy_file, unknown, printed):
-    result = check_quotas(policy_file, "--subject", "x", unknown_subjects=unknown)
+def test_check_config_shows_the_treatment_of_unknown_subjects(config_file, unknown, printed):
+    result = check_quotas(config_file, "--subject", "x", unknown_subjects=unknown)
     assert result.stdout.splitlines()[2:] == printed
 
 
-def test_a_missing_profile_is_reported_with_the_existing_ones(policy_file):
-    result = check_quotas(policy_file, profiles=["opnai"])
+def test_a_missing_profile_is_reported_with_the_existing_ones(config_file):
+    result = check_quotas(config_file, profiles=["opnai"])
     assert (result.returncode, result.stdout) == (1, "")
     assert "there are anthropic, gemini, local and openai" in result.stderr
-    path = policy_file(text=json.dumps({"quotas": {"profiles": ["opnai"]}}))
+    path = config_file(text=json.dumps({"quotas": {"profiles": ["opnai"]}}))
     result = run_binary("--config-file", path, "--profiles", PROFILES, "--port", "0",
                         "--native-port", "0")
     assert (result.returncode, result.stdout) == (2, "")
     assert "there are anthropic, gemini, local and openai" in result.stderr
 
 
-def test_start_logs_the_number_of_subjects(start_server, policy_file):
-    path = policy_file(text=json.dumps(QUOTAS))
+def test_start_logs_the_number_of_subjects(start_server, config_file):
+    path = config_file(text=json.dumps(QUOTAS))
     server = start_server("--config-file", path, "--profiles", PROFILES)
-    assert any(line["message"] == "policy file" and line["subjects"] == 8 for line in server.log)
+    assert any(line["message"] == "configuration file" and line["subjects"] == 8
+               for line in server.log)
     assert any(line["message"].startswith(' - {"subject":"o1",') for line in server.log)
 
 

@@ -1,4 +1,4 @@
-"""The policy file changes while the server runs.
+"""The configuration file changes while the server runs.
 Method: the tests write the file in place, replace it, or swap links to it, and poll the limits of
 keys through REST."""
 
@@ -60,16 +60,16 @@ def make_slowly(path, text):
 
 
 @pytest.fixture
-def policy_file(tmp_path):
+def config_file(tmp_path):
     path = tmp_path / "limits.json"
     path.write_text(limit_of_all(10))
     return path
 
 
 @pytest.fixture
-def reloading(start_server, policy_file):
-    server = start_server("--config-file", str(policy_file), *LONG_WINDOW)
-    server.policy_file = policy_file
+def reloading(start_server, config_file):
+    server = start_server("--config-file", str(config_file), *LONG_WINDOW)
+    server.config_file = config_file
     return server
 
 
@@ -92,7 +92,7 @@ def refused_log(server):
 def test_a_change_reaches_every_shard(reloading, change):
     assert ask_all(reloading) == [200] * len(KEYS)
     for limit in (20, 30):
-        change(reloading.policy_file, limit_of_all(limit))
+        change(reloading.config_file, limit_of_all(limit))
         eventually(lambda: all(limit_of(reloading, key) == limit for key in KEYS), "the new limit")
     assert ask_all(reloading) == [200] * len(KEYS)
     assert refused_log(reloading) == []
@@ -115,7 +115,7 @@ def config_map(start_server, tmp_path):
     swap_links(path, limit_of_all(10))
     path.symlink_to("..data/limits.json")
     server = start_server("--config-file", str(path), *LONG_WINDOW)
-    server.policy_file = path
+    server.config_file = path
     return server
 
 
@@ -126,12 +126,12 @@ def test_inotify_reports_a_change_before_the_poll(config_map, change):
     took = []
     for limit in (20, 30, 40):
         started = time.monotonic()
-        change(config_map.policy_file, limit_of_all(limit))
+        change(config_map.config_file, limit_of_all(limit))
         eventually(lambda: all(limit_of(config_map, key) == limit for key in KEYS), "the limit")
         took.append(time.monotonic() - started)
         if change is rename_over:  # the rename replaced the link by a file
-            config_map.policy_file.unlink()
-            config_map.policy_file.symlink_to("..data/limits.json")
+            config_map.config_file.unlink()
+            config_map.config_file.symlink_to("..data/limits.json")
             eventually(lambda: limit_of(config_map, KEYS[0]) == 10, "the old link's")
     assert min(took) < 1.5, took
 
@@ -140,7 +140,7 @@ def test_notices_links_swapped_as_kubernetes_does(config_map):
     server = config_map
     ask_all(server)
     for number in (2, 3):
-        swap_links(server.policy_file, limit_of_all(10 * number))
+        swap_links(server.config_file, limit_of_all(10 * number))
         eventually(lambda: all(limit_of(server, key) == 10 * number for key in KEYS),
                    "the new limit")
 
@@ -162,22 +162,22 @@ def test_notices_a_write_to_the_target_of_a_link(start_server, tmp_path):
     ("{", "not JSON"), (rules_text({"key_pattern": "a", "window_millis": 1}), "window_millis")])
 def test_a_bad_file_changes_nothing_and_is_logged(reloading, text, cause):
     ask_all(reloading)
-    reloading.policy_file.write_text(text)
+    reloading.config_file.write_text(text)
     eventually(lambda: refused_log(reloading), "it is refused")
     line = refused_log(reloading)[0]
     assert line["level"] == "ERROR" and cause in str(line["complaints"])
     assert totals(reloading)["sluicegate_rules_refused_total"] == 1
     assert limit_of(reloading, KEYS[0]) == 10
-    reloading.policy_file.write_text(limit_of_all(20))
+    reloading.config_file.write_text(limit_of_all(20))
     eventually(lambda: limit_of(reloading, KEYS[0]) == 20, "a good one is taken")
 
 
 def test_a_deleted_file_changes_nothing(reloading):
     ask_all(reloading)
-    reloading.policy_file.unlink()
+    reloading.config_file.unlink()
     eventually(lambda: refused_log(reloading), "the refusal is logged")
     assert limit_of(reloading, KEYS[0]) == 10
-    reloading.policy_file.write_text(limit_of_all(20))
+    reloading.config_file.write_text(limit_of_all(20))
     eventually(lambda: limit_of(reloading, KEYS[0]) == 20, "it is back")
 
 
@@ -186,7 +186,7 @@ def test_a_deleted_file_changes_nothing(reloading):
 def test_keys_with_unchanged_limits_keep_their_overrides(reloading):
     assert ask(reloading, "POST", "/rate/mine?maxRequests=5").status == 200
     assert ask(reloading, "POST", "/rate/theirs?maxRequests=5").status == 200
-    reloading.policy_file.write_text(rules_text(
+    reloading.config_file.write_text(rules_text(
         {"key_pattern": ".*", "key_pattern_is_regex": True, "max_requests_per_window": 10},
         {"key_pattern": "theirs", "max_requests_per_window": 20}))
     eventually(lambda: limit_of(reloading, "theirs") == 20, "the new limit")
@@ -197,7 +197,7 @@ def test_counts_survive_a_change(reloading):
     for _ in range(10):
         assert ask(reloading, "POST", "/rate/k").status == 200
     assert ask(reloading, "POST", "/rate/k").status == 429
-    reloading.policy_file.write_text(limit_of_all(12))
+    reloading.config_file.write_text(limit_of_all(12))
     eventually(lambda: limit_of(reloading, "k") == 12, "the new limit")
     assert [ask(reloading, "POST", "/rate/k").status for _ in range(3)] == [200, 200, 429]
 
@@ -209,18 +209,18 @@ def test_serves_waiters_that_fit_the_new_limit(reloading):
         waiting.append(HttpPeer(reloading))
         waiting[-1].send(request("POST", f"/rate/{key}?canWait=true"))
     eventually(lambda: totals(reloading)["sluicegate_waiters"] == len(KEYS), "all wait")
-    reloading.policy_file.write_text(limit_of_all(11))
+    reloading.config_file.write_text(limit_of_all(11))
     assert [peer.read().status for peer in waiting] == [200] * len(KEYS)
     for peer in waiting:
         peer.close()
 
 
 def test_a_pipe_in_the_files_place_blocks_no_thread(reloading):
-    reloading.policy_file.unlink()
-    os.mkfifo(reloading.policy_file)
+    reloading.config_file.unlink()
+    os.mkfifo(reloading.config_file)
     eventually(lambda: refused_log(reloading), "it is refused")
     assert "not a regular file" in refused_log(reloading)[0]["complaints"][0]
-    rename_over(reloading.policy_file, limit_of_all(30))
+    rename_over(reloading.config_file, limit_of_all(30))
     ask_all(reloading)
     eventually(lambda: limit_of(reloading, KEYS[0]) == 30, "the new limit")
 
@@ -230,7 +230,7 @@ def test_answers_waiters_that_can_never_fit(reloading):
     with HttpPeer(reloading) as peer:
         peer.send(request("POST", "/rate/k?canWait=true&cost=8"))
         eventually(lambda: totals(reloading)["sluicegate_waiters"] == 1, "it waits")
-        reloading.policy_file.write_text(limit_of_all(5))
+        reloading.config_file.write_text(limit_of_all(5))
         answer = peer.read()
         assert (answer.status, answer.body) == (400, b"cost exceeds maxRequests")
     assert reloading.wait_for_message("cost exceeds maxRequests")["key"] == "k"
@@ -241,7 +241,7 @@ def test_a_window_of_another_length_begins_at_the_change(reloading):
     with HttpPeer(reloading) as peer:
         peer.send(request("POST", "/rate/k?canWait=true"))
         eventually(lambda: totals(reloading)["sluicegate_waiters"] == 1, "it waits")
-        reloading.policy_file.write_text(limit_of_all(10, window_millis=100))
+        reloading.config_file.write_text(limit_of_all(10, window_millis=100))
         assert peer.read().status == 200  # within the new window, not within the old hour
     assert config_of(reloading, "k")["WindowMillis"] == 100
 
@@ -268,7 +268,7 @@ def test_no_request_is_lost_while_rules_change(config_map):
     for turn in range(20):
         # The first file renamed over the link removes it, so swaps come before.
         change = swap_links if turn < 10 else [write_in_place, rename_over][turn % 2]
-        change(reloading.policy_file, limit_of_all(10 + turn, window_millis=20 + 10 * (turn % 3)))
+        change(reloading.config_file, limit_of_all(10 + turn, window_millis=20 + 10 * (turn % 3)))
         time.sleep(0.05)
     over.set()
     for each in clients:
@@ -298,12 +298,12 @@ def with_profile(start_server, tmp_path):
     path = tmp_path / "limits.json"
     path.write_text(quotas_text("mine"))
     server = start_server("--config-file", str(path), "--profiles", str(profile.parent))
-    server.policy_file = path
+    server.config_file = path
     return server, profile
 
 
 def reloads(server):
-    return server.messages().count("policy file reloaded")
+    return server.messages().count("configuration file reloaded")
 
 
 @pytest.mark.parametrize("change", [write_in_place, write_slowly, rename_over, remove_and_make])
@@ -332,7 +332,7 @@ def test_a_bad_profile_changes_nothing_and_is_logged(with_profile):
 def test_watches_a_profile_named_later(with_profile, tmp_path):
     server, _ = with_profile
     other = tmp_path / "other.json"
-    server.policy_file.write_text(quotas_text("mine", "./other.json"))
+    server.config_file.write_text(quotas_text("mine", "./other.json"))
     eventually(lambda: refused_log(server), "it is not there")
     other.write_text(profile_text(7))
     eventually(lambda: reloads(server) == 1, "it has come")
@@ -367,10 +367,10 @@ def test_many_subjects_apply_at_once_and_are_listed_soon(reloading):
     count = 5_000
     with HttpPeer(reloading) as peer:
         for amount in (10, 20):
-            rename_over(reloading.policy_file, subjects_text(count, amount))
+            rename_over(reloading.config_file, subjects_text(count, amount))
             eventually(lambda: amount_of(peer, f"subject{count - 1}") == amount, "the new quota")
             eventually(lambda: len(subjects_listed(peer)) == count, "all of them")
-        rename_over(reloading.policy_file, subjects_text(3, 30))
+        rename_over(reloading.config_file, subjects_text(3, 30))
         eventually(lambda: sorted(subjects_listed(peer)) == [f"subject{n}" for n in range(3)],
                    "removed subjects are no longer listed")
     assert refused_log(reloading) == []

@@ -65,7 +65,7 @@ def slots(amount):
 def waiting_call(server, subject, **fields):
     """A client that waits in the subject's queue."""
     before = show(server, subject)["waiting"]
-    data = encoded({"subjects": [subject], "max_wait_ms": 60_000, **fields})
+    data = encoded({"subjects": [subject], "wait_limit_ms": 60_000, **fields})
     peer = HttpPeer(server)
     peer.send(request("POST", "/v1/reserve", f"Content-Length: {len(data)}", body=data))
     eventually(lambda: show(server, subject)["waiting"] == before + 1, "it waits")

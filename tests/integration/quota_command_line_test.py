@@ -89,7 +89,7 @@ def test_reserve_settle_and_usage(server, model):
     result = command(server, "reserve", model, "--input-tokens", "300")
     assert result.returncode == 1 and result.stdout == ""
     assert result.stderr.startswith("tokens_exceeded: ")
-    assert "  tph: 800 of 1000 used, 800 of it reserved, 200 left" in result.stderr
+    assert "  tph: 800 of 1000 used, 800 of it reserved, 200 remaining" in result.stderr
     for _ in range(2):  # a repeat is the same
         result = command(server, "settle", reservation, "--input-tokens", "280",
                          "--output-tokens", "120")
@@ -276,7 +276,7 @@ def test_reserve_reports_subjects_without_limits(server, model):
 
 
 @pytest.mark.parametrize("words, complaint", [
-    (["quota", "set", "m", "--limit", "tpm:tokens:5/60"], "'60' is no period"),
+    (["quota", "set", "m", "--limit", "tpm:tokens:5/60"], "'60' is not a period"),
     (["quota", "set", "m", "--limit", "tpm:tokns:5/60s"], "metric"),
     (["quota", "reset"], "NAME or --all"),
     (["settle", "0123"], "16 hexadecimal digits"),

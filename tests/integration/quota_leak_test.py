@@ -94,7 +94,7 @@ class RestClient:
         if point == "before":
             return
         reserve = post("reserve", subjects=[subject], lifetime_ms=self.lifetime_ms,
-                       max_wait_ms=60_000)
+                       wait_limit_ms=60_000)
         if point == "half a reserve":
             return peer.send(first_half(reserve))
         peer.send(reserve)

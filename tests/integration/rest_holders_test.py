@@ -38,13 +38,13 @@ def test_a_holder_has_its_owner_and_its_remaining_lifetime(server, key):
     taken = reserve(server, key, owner="job 7", requests=2, input_tokens=30, max_output_tokens=4,
                     cost=5, lifetime_ms=60_000)
     row, = holders(server, key)
-    assert 0 <= row["held_ms"] < 30_000 and 30_000 < row["lifetime_ms"] <= 60_000
+    assert 0 <= row["held_ms"] < 30_000 and 30_000 < row["expires_in_ms"] <= 60_000
     assert row == {"reservation": taken["reservation"], "owner": "job 7", "subjects": [key],
                    "state": "open", "code": "ok", "requests": 2, "input_tokens": 30,
-                   "output_tokens": 4, "cost": 5, "lifetime_ms": row["lifetime_ms"],
+                   "output_tokens": 4, "cost": 5, "expires_in_ms": row["expires_in_ms"],
                    "held_ms": row["held_ms"], "connection_bound": False}
     shown = show(server, taken["reservation"]).json()
-    assert {**shown, "held_ms": 0, "lifetime_ms": 0} == {**row, "held_ms": 0, "lifetime_ms": 0}
+    assert {**shown, "held_ms": 0, "expires_in_ms": 0} == {**row, "held_ms": 0, "expires_in_ms": 0}
     second = reserve(server, key)["reservation"]
     owners = {row["reservation"]: row["owner"] for row in holders(server, key)}
     assert owners == {taken["reservation"]: "job 7", second: None}
@@ -58,7 +58,7 @@ def test_an_ended_reservation_holds_nothing_and_is_remembered(server, key):
     eventually(lambda: holders(server, key) == [], "the subject has no holder")
     shown = show(server, settled).json()
     assert (shown["state"], shown["input_tokens"], shown["late"]) == ("settled", 7, False)
-    assert "held_ms" not in shown and "lifetime_ms" not in shown
+    assert "held_ms" not in shown and "expires_in_ms" not in shown
     shown = show(server, expired)
     if shown.status == 200:  # the server keeps it for as long again as it lived
         assert (shown.json()["state"], shown.json()["owner"]) == ("expired", "b")

@@ -100,7 +100,7 @@ def test_reserve_takes_the_estimate_and_settle_refunds_the_rest(server, key):
     taken = reserve(server, key, input_tokens=900, max_output_tokens=500, lifetime_ms=60_000)
     assert len(taken["reservation"]) == 16
     assert taken["code"] == "ok"
-    assert 59_000 <= taken["lifetime_ms"] <= 60_000
+    assert 59_000 <= taken["expires_in_ms"] <= 60_000
     limit = limit_of(taken["subjects"][0], "tph")
     assert (limit["used"], limit["reserved"], limit["remaining"]) == (1_400, 1_400, 600)
     settled = call(server, "settle", {"reservation": taken["reservation"], "input_tokens": 880,
@@ -221,7 +221,7 @@ def test_denial_names_the_violated_limit_and_takes_nothing(server, key):
     assert body["retryable"] is True
     assert {limit["name"] for limit in body["violated"]} == {"tph", "rph"}
     limit = next(limit for limit in body["violated"] if limit["name"] == "tph")
-    assert limit == {"subject": key, "name": "tph", "metric": "tokens", "amount": 100, "limit": 100,
+    assert limit == {"subject": key, "name": "tph", "metric": "tokens", "amount": 100,
                      "used": 60, "reserved": 60, "remaining": 40, "reset_ms": limit["reset_ms"]}
     assert 0 < body["retry_after_ms"] <= HOUR_MS * 2
     seconds = int(denied.header("Retry-After"))
@@ -271,7 +271,7 @@ def test_check_answers_like_reserve_and_changes_nothing(server, key):
     assert fits.status == 200
     assert "reservation" not in fits.json()
     assert used(server, key) == 0
-    denied = call(server, "check", {"subjects": [key], "input_tokens": 11, "max_wait_ms": 1000})
+    denied = call(server, "check", {"subjects": [key], "input_tokens": 11, "wait_limit_ms": 1000})
     assert (denied.status, denied.json()["code"]) == (429, "exceeds_limit")
 
 
@@ -318,7 +318,7 @@ def test_a_waiting_reservation_is_held_until_it_fits(server, key):
         assert answer.json()["code"] == "ok"
         limit = limit_of(answer.json()["subjects"][0], "tph")
         assert (limit["used"], limit["reserved"]) == (30, 20)
-        assert answer.json()["lifetime_ms"] > 0
+        assert answer.json()["expires_in_ms"] > 0
         # The connection stays open, and the reservation is usable.
         data = encoded({"reservation": answer.json()["reservation"]})
         ended = peer.ask("POST", "/v1/cancel", f"Content-Length: {len(data)}", body=data)
@@ -339,7 +339,7 @@ def test_a_wait_that_times_out_reports_the_reason(server, key):
     put(server, key, slots(1))
     reserve(server, key)
     started = time.monotonic()
-    answer = call(server, "reserve", {"subjects": [key], "max_wait_ms": 150})
+    answer = call(server, "reserve", {"subjects": [key], "wait_limit_ms": 150})
     assert time.monotonic() - started >= 0.15
     body = answer.json()
     assert (answer.status, body["code"]) == (429, "wait_limit")
@@ -352,7 +352,7 @@ def test_a_wait_that_cannot_help_is_refused_at_once(server, key):
     put(server, key, {"name": "f", "metric": "tokens", "amount": 10, "kind": "fixed",
                       "period_ms": HOUR_MS})
     call(server, "record", {"subjects": [key], "input_tokens": 10})
-    answer = call(server, "reserve", {"subjects": [key], "input_tokens": 1, "max_wait_ms": 1000})
+    answer = call(server, "reserve", {"subjects": [key], "input_tokens": 1, "wait_limit_ms": 1000})
     assert (answer.status, answer.json()["code"]) == (429, "deadline_unmeetable")
 
 

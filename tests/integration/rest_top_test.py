@@ -73,9 +73,9 @@ def test_waiters_are_shown(start_server):
 
         def shown():
             ask(server, "POST", "/rate/k")
-            said = top(server)
-            waiting = [key["key"] for key in said["keys"] if key["waiting"] == 1]
-            return waiting == ["k"] and sum(shard["waiting"] for shard in said["shards"]) == 1
+            shown = top(server)
+            waiting = [key["key"] for key in shown["keys"] if key["waiting"] == 1]
+            return waiting == ["k"] and sum(shard["waiting"] for shard in shown["shards"]) == 1
         eventually(shown, "it waits")
 
 

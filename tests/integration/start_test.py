@@ -216,7 +216,7 @@ def test_limit_of_descriptors_is_raised_or_logged(start_server):
     ["--spin-us", "1001"], ["--pin=maybe"], ["stray"], ["-r", "false"],
     ["--requests-can-set-rate=maybe"], ["--port", "8080", "--native-port", "8080"],
     ["acquire", "k", "--nope"], ["--log-level", "x"], ["bench", "--keys", "0"], ["acquire"]])
-def test_usage_errors_say_how(arguments):
+def test_usage_errors_name_the_cure(arguments):
     result = run_binary(*arguments)
     assert result.returncode == (2 if arguments[0] == "acquire" else 1), result
     assert result.stdout == ""
@@ -283,15 +283,15 @@ def test_rest_on_the_native_port():
 
 @pytest.mark.parametrize("command", [[], ["bench"], ["benchmark"], ["check-config"], ["acquire"]])
 def test_help_of_a_command_is_its_help_flag(command):
-    said = run_binary("help", *command)
-    assert (said.returncode, said.stdout) == (0, run_binary(*command, "--help").stdout)
-    assert "Usage: sluicegate" in said.stdout and said.stderr == ""
+    shown = run_binary("help", *command)
+    assert (shown.returncode, shown.stdout) == (0, run_binary(*command, "--help").stdout)
+    assert "Usage: sluicegate" in shown.stdout and shown.stderr == ""
 
 
 def test_help_of_an_unknown_command_is_a_usage_error():
-    said = run_binary("help", "nope")
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.endswith('Error: unexpected argument "nope"\n')
+    shown = run_binary("help", "nope")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr.endswith('Error: unexpected argument "nope"\n')
 
 
 @pytest.mark.parametrize("word", ["--version", "version"])

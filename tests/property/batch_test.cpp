@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "property/seeds.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::shard {
 namespace {
@@ -64,8 +64,8 @@ class Twins {
   Dice dice_;
   uint64_t names_count_;
   Options options_;
-  Shard together_{options_};
-  Shard apart_{options_};
+  KeyShard together_{options_};
+  KeyShard apart_{options_};
   int64_t now_ns_ = 1'000'000'000;
 };
 

@@ -13,7 +13,7 @@
 
 #include "property/seeds.hpp"
 #include "shard/algorithm.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::shard {
 namespace {
@@ -166,7 +166,7 @@ class Walk {
 
  private:
   Dice dice_;
-  Shard shard_;
+  KeyShard shard_;
   base::Now now_{.monotonic_ns = 1'000'000'000, .wall_ns = 0};
 };
 

@@ -77,11 +77,11 @@ class Side {
       store.run_due(now);
     } while (store.next_due_ns() <= now.monotonic_ns);
   }
-  std::map<Ticket, Verdict> fetch_outcomes() {
-    std::map<Ticket, Verdict> reported;
+  std::map<Ticket, QuotaCode> fetch_outcomes() {
+    std::map<Ticket, QuotaCode> reported;
     for (const api::Grant& grant : store.grants()) {
-      reported[grant.ticket] = grant.verdict;
-      reservations[grant.ticket] = grant.permit.reservation;
+      reported[grant.ticket] = grant.code;
+      reservations[grant.ticket] = grant.refund_claim.reservation;
       waiters.erase(grant.ticket);
     }
     store.keep_grants(0);
@@ -241,7 +241,7 @@ void compare(uint64_t seed, int steps) {
     const QuotaAnswer one = take_step(slow, step, caller.leaves_silently(), now);
     const QuotaAnswer other = take_step(whole, step, caller.leaves_silently(), now);
     ASSERT_EQ(one.code, other.code) << count;
-    ASSERT_EQ(one.retry_ms, other.retry_ms) << count;
+    ASSERT_EQ(one.retry_after_ms, other.retry_after_ms) << count;
     slow.store.check_invariants(now);
     for (Side* side : {&slow, &whole}) side->finish(now);
     ASSERT_EQ(slow.fetch_outcomes(), whole.fetch_outcomes()) << count;

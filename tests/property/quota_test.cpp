@@ -83,8 +83,8 @@ class World {
   void run(int calls) {
     for (int call = 0; call < calls && !testing::Test::HasFailure(); ++call) {
       step();
-      if (dice_.percent(30)) look();
-      if (dice_.percent(3)) look_at_holders();
+      if (dice_.percent(30)) inspect_a_subject();
+      if (dice_.percent(3)) check_holders();
       if (dice_.percent(1)) store_->check_invariants(now());
     }
     store_->check_invariants(now());
@@ -266,8 +266,8 @@ class World {
     ASSERT_FALSE(!admitted && expected.must_admit) << api::code_name(answer.code);
     if (!admitted) {
       ASSERT_EQ(expected.never, !api::may_retry(answer.code)) << api::code_name(answer.code);
-      ASSERT_TRUE(!expected.never || answer.retry_ms == api::retry_never);
-      ASSERT_TRUE(expected.may_never || answer.retry_ms > 0);
+      ASSERT_TRUE(!expected.never || answer.retry_after_ms == api::retry_never);
+      ASSERT_TRUE(expected.may_never || answer.retry_after_ms > 0);
       return;
     }
     if (only_check) return;
@@ -487,7 +487,7 @@ class World {
     ASSERT_EQ(ask({.op = QuotaOp::put}, {name}).code, QuotaCode::ok);
   }
 
-  void look() {
+  void inspect_a_subject() {
     const std::string name = any_subject();
     SubjectModel& subject = subjects_.at(name);
     const QuotaAnswer answer = ask({.op = QuotaOp::usage}, {name});
@@ -522,7 +522,7 @@ class World {
   }
 
   // Every open reservation of one subject, or of all, in pages of any size.
-  void look_at_holders() {
+  void check_holders() {
     const std::string name = dice_.percent(50) ? any_subject() : std::string{};
     std::set<uint64_t> reported;
     uint64_t cursor = 0;

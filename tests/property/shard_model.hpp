@@ -1,4 +1,4 @@
-// The answers that a Shard must give, worked out slowly and obviously: a map of keys, a deque of
+// The answers that a KeyShard must give, worked out slowly and obviously: a map of keys, a deque of
 // waiters each, every event found by checking everything. Shares no code with src/limiter or
 // src/shard.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "api/entry.hpp"
 #include "api/verdict.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::shard {
 
@@ -292,7 +292,7 @@ class ShardModel {
         .remaining = key.approved < key.limit ? static_cast<uint32_t>(key.limit - key.approved) : 0,
         .window_ms = key.base.window_ms,
         .reset_ms = reset_ms(key),
-        .retry_ms = later ? reset_ms(key) : 0};
+        .retry_after_ms = later ? reset_ms(key) : 0};
   }
 
   void grant(const std::string& name, const Key& key, api::Ticket ticket, api::Verdict verdict) {

@@ -1,7 +1,7 @@
 // A shard answers as the slow, obvious model does: every verdict, detail, grant and view, with
 // overrides, costs, waits, withdrawals, expiry, time jumps, full tables and new rules.
 // Method: random operations on few hot and many cold keys; SEED=n repeats a run.
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@ namespace sluice::shard {
 inline std::string text_of(const api::Detail& detail) {
   return std::to_string(detail.limit) + " limit, " + std::to_string(detail.remaining) +
          " remaining, " + std::to_string(detail.window_ms) + " ms window, " +
-         std::to_string(detail.reset_ms) + " reset, " + std::to_string(detail.retry_ms) + " retry";
+         std::to_string(detail.reset_ms) + " reset, " + std::to_string(detail.retry_after_ms) +
+         " retry";
 }
 
 namespace {
@@ -185,7 +186,7 @@ class ShardComparison {
   void intern_or_forget() {
     if (!held_.empty() && dice_.percent(45)) {
       const size_t index = dice_.below(held_.size());
-      shard_.free_handle(held_[index].first);
+      shard_.drop_handle_reference(held_[index].first);
       held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
       return;
     }
@@ -370,7 +371,7 @@ class ShardComparison {
   Dice dice_;
   Shape shape_;
   Options options_;
-  Shard shard_;
+  KeyShard shard_;
   ShardModel model_;
   int64_t now_ns_ = 0;
   api::Ticket next_ticket_ = 1;

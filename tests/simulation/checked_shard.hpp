@@ -27,7 +27,9 @@ class CheckedShard final : public shard::KeyDecider {
   api::Handle intern(std::string_view key) noexcept override {
     return oracle_.intern(shard_id_, key);
   }
-  void free_handle(api::Handle handle) noexcept override { oracle_.free_handle(shard_id_, handle); }
+  void drop_handle_reference(api::Handle handle) noexcept override {
+    oracle_.drop_handle_reference(shard_id_, handle);
+  }
   std::string_view key_of(api::Handle handle) const noexcept override {
     return oracle_.key_of(shard_id_, handle);
   }
@@ -39,7 +41,7 @@ class CheckedShard final : public shard::KeyDecider {
                api::ShardId origin) noexcept override {
     return oracle_.abandon(shard_id_, waiter, ticket, now, origin);
   }
-  bool refund(const api::Permit& permit, base::Now now) noexcept override {
+  bool refund(const api::RefundClaim& permit, base::Now now) noexcept override {
     return oracle_.refund(shard_id_, permit, now);
   }
   void drain(base::Now now) noexcept override { oracle_.drain(shard_id_, now); }
@@ -59,7 +61,7 @@ class CheckedShard final : public shard::KeyDecider {
   // Passed on unchecked.
   std::span<api::Grant> grants() noexcept override { return shard_->grants(); }
   int64_t next_due_ns() const noexcept override { return shard_->next_due_ns(); }
-  bool sweep_late() const noexcept override { return shard_->sweep_late(); }
+  bool is_sweep_behind() const noexcept override { return shard_->is_sweep_behind(); }
   std::span<const shard::HeavyKey> heaviest_keys(uint32_t keys_max,
                                                  base::Now now) noexcept override {
     return shard_->heaviest_keys(keys_max, now);

@@ -306,7 +306,7 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
 // Every decision was answered, except that of a waiter that the half-close removed.
 void HttpPeer::check_graceful_end() {
   for (const DecidedRequest& request : decided()) {
-    if (world_.cut_off || world_.time_outs) break;  // it read too slowly
+    if (world_.force_closed || world_.time_outs) break;  // it read too slowly
     const bool gave_up = half_closed_ && request.entries[0].verdict == api::Verdict::queued;
     if (!gave_up) return fail("ended without an answer that was decided");
   }

@@ -440,7 +440,8 @@ void NativePeer::check_detail(const Asked& asked, schema::Details::Reader detail
       differs(schema::DETAIL_WINDOW, details.getWindowMs(), unsigned_of(expected.window_ms)) ||
       differs(schema::DETAIL_REMAINING, details.getRemaining(), expected.remaining) ||
       differs(schema::DETAIL_RESET, details.getResetMs(), unsigned_of(expected.reset_ms)) ||
-      differs(schema::DETAIL_RETRY, details.getRetryMs(), unsigned_of(expected.retry_ms))) {
+      differs(schema::DETAIL_RETRY_AFTER, details.getRetryAfterMs(),
+              unsigned_of(expected.retry_after_ms))) {
     fail(std::string("got other details than decided") + (late ? ", late" : ""));
   }
   if ((asked.details & schema::DETAIL_REQUEST_ID) == 0) return;
@@ -549,7 +550,7 @@ bool NativePeer::awaits_answer() const {
 void NativePeer::check_graceful_end() {
   const bool gives_up_waiting = half_closed_ || may_be_ended_ || world_.time_outs;
   for (const DecidedRequest& request : decided()) {
-    if (world_.cut_off || world_.time_outs) break;  // it read too slowly
+    if (world_.force_closed || world_.time_outs) break;  // it read too slowly
     if (!request.reported || !gives_up_waiting)
       return fail("ended without an answer that was decided");
   }

@@ -24,13 +24,13 @@ std::string describe(const api::Detail& detail) {
   return "{limit " + std::to_string(detail.limit) + ", remaining " +
          std::to_string(detail.remaining) + ", window " + std::to_string(detail.window_ms) +
          ", reset " + std::to_string(detail.reset_ms) + ", retry " +
-         std::to_string(detail.retry_ms) + "}";
+         std::to_string(detail.retry_after_ms) + "}";
 }
 
 bool same(const api::Detail& one, const api::Detail& other) {
   return one.limit == other.limit && one.remaining == other.remaining &&
          one.window_ms == other.window_ms && one.reset_ms == other.reset_ms &&
-         one.retry_ms == other.retry_ms;
+         one.retry_after_ms == other.retry_after_ms;
 }
 
 // Tickets of different shards are the same numbers; the models need different ones.
@@ -59,7 +59,7 @@ std::unique_ptr<shard::KeyDecider> Oracle::check(std::unique_ptr<shard::KeyDecid
 }
 
 void Oracle::watch(const server::Worker& worker, io::SimIo& io) {
-  ShardRecord& shard = shards_[worker.exchange().shard()];
+  ShardRecord& shard = shards_[worker.mailboxes().shard()];
   shard.worker = &worker;
   shard.io = &io;
 }
@@ -119,7 +119,7 @@ void Oracle::decide_some(ShardRecord& shard, std::span<const api::Handle> handle
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
     keys.push_back(key_held(shard, handle));
-    if (shard.worker->exchange().owner_of(keys.back()) != shard.worker->exchange().here()) {
+    if (shard.worker->mailboxes().owner_of(keys.back()) != shard.worker->mailboxes().here()) {
       failure_.report("handle of " + keys.back() + " was decided by a shard that does not own it");
     }
     if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();
@@ -176,12 +176,12 @@ api::Handle Oracle::intern(api::ShardId shard_id, std::string_view key) {
   return handle;
 }
 
-void Oracle::free_handle(api::ShardId shard_id, api::Handle handle) {
+void Oracle::drop_handle_reference(api::ShardId shard_id, api::Handle handle) {
   ShardRecord& shard = shards_[shard_id];
   const std::string name = key_held(shard, handle);
   if (failure_) return;
   trace("free " + std::to_string(handle) + " of " + name);
-  shard.shard.free_handle(handle);
+  shard.shard.drop_handle_reference(handle);
   if (--shard.handles[handle].holders == 0) {
     shard.handles.erase(handle);
     shard.numbers.erase(name);
@@ -330,7 +330,7 @@ void Oracle::keep_run(ShardRecord& shard, bool by_handle, size_t entries_count, 
 
 void Oracle::keep_entries(ShardRecord& shard, std::span<const api::Entry> entries,
                           const shard::Answers& answers) {
-  const api::ShardId origin = shard.worker->exchange().shard();
+  const api::ShardId origin = shard.worker->mailboxes().shard();
   const auto first =
       static_cast<size_t>(entries.data() - shard.worker->undecided().entries().data());
   keep_run(
@@ -342,7 +342,7 @@ void Oracle::keep_entries(ShardRecord& shard, std::span<const api::Entry> entrie
           return keep(decided, link, place, entry, origin, answers.verdicts[index],
                       answers.details[index]);
         }
-        const route::SplitBook& book = shard.worker->exchange().book();
+        const route::SplitBook& book = shard.worker->mailboxes().book();
         decided.entries[place].op = book.entry(book.slot(request.split, place)).op;
       });
 }
@@ -359,14 +359,14 @@ void Oracle::keep_handles(ShardRecord& shard, std::span<const api::Handle> handl
         const std::string& key = shard.handles.at(handles[index]).key;
         const api::Entry entry{.key_data = key.data(),
                                .key_bytes = static_cast<uint16_t>(key.size())};
-        keep(decided, link, place, entry, shard.worker->exchange().shard(), verdicts[index], {});
+        keep(decided, link, place, entry, shard.worker->mailboxes().shard(), verdicts[index], {});
       });
 }
 
 // Keeps the decisions for another shard: the origin's book has the requests of the entries.
 void Oracle::keep_message(ShardRecord& origin, api::ShardId origin_id,
                           const route::ShardMessage& message, const shard::Answers& answers) {
-  const route::SplitBook& book = origin.worker->exchange().book();
+  const route::SplitBook& book = origin.worker->mailboxes().book();
   for (size_t index = 0; index < message.entries.size(); ++index) {
     const uint32_t split = book.split_of(message.slots[index]);
     const auto& [link, request] = origin.splits.at(split);
@@ -441,7 +441,7 @@ bool Oracle::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ti
   return abandoned;
 }
 
-bool Oracle::refund(api::ShardId shard_id, const api::Permit& permit, base::Now now) {
+bool Oracle::refund(api::ShardId shard_id, const api::RefundClaim& permit, base::Now now) {
   ShardRecord& shard = shards_[shard_id];
   const bool taken = shard.shard.refund(permit, now);
   shard.model.run_due(now);

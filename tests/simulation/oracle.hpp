@@ -20,7 +20,7 @@
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
 #include "shard/key_decider.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 #include "shard_model.hpp"
 
 namespace sluice::simulation {
@@ -103,13 +103,13 @@ class Oracle {
   void decide(api::ShardId shard_id, std::span<const api::Handle> handles,
               std::span<api::Verdict> verdicts, base::Now now);
   api::Handle intern(api::ShardId shard_id, std::string_view key);
-  void free_handle(api::ShardId shard_id, api::Handle handle);
+  void drop_handle_reference(api::ShardId shard_id, api::Handle handle);
   std::string_view key_of(api::ShardId shard_id, api::Handle handle);
   bool withdraw(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::ShardId origin);
   bool abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::ShardId origin);
-  bool refund(api::ShardId shard_id, const api::Permit& permit, base::Now now);
+  bool refund(api::ShardId shard_id, const api::RefundClaim& permit, base::Now now);
   void drain(api::ShardId shard_id, base::Now now);
   void run_due(api::ShardId shard_id, base::Now now);
   void keep_grants(api::ShardId shard_id, size_t count);

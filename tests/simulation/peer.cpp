@@ -100,7 +100,7 @@ void Peer::receive() {
                            world_.connections_full;
     if (!explained) return fail("was ended for no reason");
     // A connection that is cut off may end in the middle of an answer.
-    if (!inbox_.empty() && !world_.cut_off && !world_.time_outs) {
+    if (!inbox_.empty() && !world_.force_closed && !world_.time_outs) {
       return fail("was left with half an answer");
     }
     check_graceful_end();

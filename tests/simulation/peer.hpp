@@ -39,7 +39,7 @@ struct World {
   bool can_set_rate = true;
   bool can_mod_queue = true;
   bool draining = false;
-  bool cut_off = false;           // draining took too long: connections were closed as they were
+  bool force_closed = false;      // draining took too long: connections were closed as they were
   bool time_outs = false;         // the server may end a slow connection
   bool connections_full = false;  // the server may refuse a connection: there are too many
 };

@@ -6,7 +6,7 @@ namespace sluice::simulation {
 namespace {
 
 constexpr int64_t year_ms = int64_t{365} * 24 * 3'600 * 1'000;
-constexpr uint32_t strangers = 200;
+constexpr uint32_t other_shards = 200;
 
 Tally tally_of(const api::Amounts& amounts) {
   return {.tokens = amounts.input_tokens + amounts.output_tokens, .requests = amounts.requests};
@@ -46,7 +46,7 @@ QuotaBooks::QuotaBooks(io::Random& random, Failure& failure)
   }
   for (uint32_t i = 0; i < 4; ++i) subjects_.push_back("lone" + std::to_string(i));
   for (const std::string& subject : subjects_) kept_[subject].quota = draw_quota();
-  standard_ = draw_quota();
+  default_quota_ = draw_quota();
 }
 
 // A quota of some of the small limits, which refuse, and the two that only count.
@@ -97,7 +97,7 @@ api::Quota QuotaBooks::changed_quota(const std::string& subject) {
 }
 
 policy::QuotaRules QuotaBooks::rules(bool changed) {
-  policy::QuotaRules rules{.rules = {}, .unknown = unknown_, .standard = standard_};
+  policy::QuotaRules rules{.rules = {}, .unknown = unknown_, .unknown_quota = default_quota_};
   rules.lifetime_ms = lifetime_ms_;
   for (const std::string& subject : subjects_) {
     const bool is_regex = random_.chance(0.3);
@@ -125,7 +125,7 @@ const std::string& QuotaBooks::draw_subject() {
 std::vector<std::string> QuotaBooks::draw_call(bool& apart) {
   apart = random_.chance(0.02);
   if (apart) return {draw_subject(), "elsewhere"};
-  if (random_.chance(0.05)) return {"stranger" + std::to_string(random_.below(strangers))};
+  if (random_.chance(0.05)) return {"stranger" + std::to_string(random_.below(other_shards))};
   const std::string first = draw_subject();
   std::vector<std::string> subjects = {first};
   if (!first.starts_with("{") || random_.chance(0.4)) return subjects;
@@ -150,8 +150,8 @@ uint32_t QuotaBooks::draw_lifetime_ms() {
 
 uint64_t QuotaBooks::slots_of(const std::string& subject) const {
   const auto found = kept_.find(subject);
-  if (found == kept_.end() && unknown_ != policy::UnknownSubjects::standard) return UINT64_MAX;
-  const api::Quota& quota = found == kept_.end() ? standard_ : found->second.quota;
+  if (found == kept_.end() && unknown_ != policy::UnknownSubjects::use_quota) return UINT64_MAX;
+  const api::Quota& quota = found == kept_.end() ? default_quota_ : found->second.quota;
   const auto slots = std::ranges::find(quota.limits, "slots", &api::Limit::name);
   return slots == quota.limits.end() ? UINT64_MAX : slots->amount;
 }

@@ -72,7 +72,7 @@ class QuotaBooks {
  public:
   QuotaBooks(io::Random& random, Failure& failure);
 
-  // The rules of the policy file: at the start, and when it changes.
+  // The rules of the configuration file: at the start, and when it changes.
   policy::QuotaRules first_rules();
   policy::QuotaRules changed_rules();
   api::Quota changed_quota(const std::string& subject);
@@ -143,7 +143,7 @@ class QuotaBooks {
   const policy::UnknownSubjects unknown_;
   std::vector<std::string> subjects_;
   std::map<std::string, Kept> kept_;
-  api::Quota standard_;
+  api::Quota default_quota_;
   std::map<uint64_t, ChargePtr> charges_;  // by reservation
   std::vector<uint64_t> ids_;
   std::vector<std::unique_ptr<NamedReserve>> named_;

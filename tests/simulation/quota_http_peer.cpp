@@ -111,7 +111,7 @@ void QuotaHttpPeer::ask_reserve() {
   if (named != nullptr) json["id"] = named->client_id;
   if (lifetime_ms != 0) json["lifetime_ms"] = lifetime_ms;
   if (random.chance(0.5)) {
-    json["max_wait_ms"] = 1 + random.below(400);
+    json["wait_limit_ms"] = 1 + random.below(400);
     may_ever_wait_ = true;
   }
   if (apart) {

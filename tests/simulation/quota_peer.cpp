@@ -400,14 +400,14 @@ void QuotaPeer::on_granted(uint64_t id, schema::Granted::Reader granted) {
   if (asked == nullptr) return;
   if (!asked->answered) return fail("got a grant before the answers");
   const auto entries = granted.getEntries();
-  const capnp::Data::Reader verdicts = granted.getVerdicts();
+  const capnp::Data::Reader codes = granted.getCodes();
   const auto reservations = granted.getReservations();
   for (uint32_t i = 0; i < entries.size() && !over(); ++i) {
     if (asked->waiting.erase(entries[i]) == 0) return fail("got a grant for no waiting entry");
-    const auto verdict = static_cast<api::Verdict>(verdicts[verdicts.size() == 1 ? 0 : i]);
+    const auto code = static_cast<api::QuotaCode>(codes[codes.size() == 1 ? 0 : i]);
     const uint64_t reservation = i < reservations.size() ? reservations[i] : 0;
     const Entry& entry = asked->entries[entries[i]];
-    if (verdict == api::Verdict::approved) {
+    if (api::admits(code)) {
       on_admitted(*asked, entry, reservation);
     } else if (reservation != 0) {
       fail("was not granted anything, and got a reservation");

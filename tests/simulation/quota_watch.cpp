@@ -223,11 +223,11 @@ const QuotaWatch::Asked* QuotaWatch::open_up(StoreRecord& shard, uint64_t id, As
   reserved = {.asked = std::move(asked), .due_ms = due_ms, .amounts = {}};
   ++shard.open_count;
   for (const std::string& subject : reserved.asked.subjects) ++shard.open[subject];
-  if (ended_binding_ == 0) check_slots(shard, reserved.asked);
+  if (ended_binding_ == 0) check_concurrency(shard, reserved.asked);
   return &reserved.asked;
 }
 
-void QuotaWatch::check_slots(const StoreRecord& shard, const Asked& asked) {
+void QuotaWatch::check_concurrency(const StoreRecord& shard, const Asked& asked) {
   for (const std::string& subject : asked.subjects) {
     const uint64_t open = shard.open.at(subject);
     if (open <= books_.slots_of(subject)) continue;
@@ -337,12 +337,12 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     if (found == shard.waiting.end()) return failure_.report("an outcome without a waiter");
     Waiting waiting = std::move(found->second);
     shard.waiting.erase(found);
-    if (grant.verdict == api::Verdict::withdrawn) count(QuotaEvent::withdrawn);
+    if (grant.code == api::QuotaCode::withdrawn) count(QuotaEvent::withdrawn);
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
     check_order(shard, waiting.asked, waiting.sequence, "a waiter");
-    if (open_up(shard, grant.permit.reservation, std::move(waiting.asked), now) != nullptr) {
-      granted_.push_back(grant.permit.reservation);
+    if (open_up(shard, grant.refund_claim.reservation, std::move(waiting.asked), now) != nullptr) {
+      granted_.push_back(grant.refund_claim.reservation);
     }
   }
   if (ended_binding_ != 0) end_granted(shard);
@@ -359,7 +359,7 @@ void QuotaWatch::end_granted(StoreRecord& shard) {
     count(QuotaEvent::binding_ended);
     close(shard, reserved, ReservationState::expired);
   }
-  for (const uint64_t id : granted_) check_slots(shard, shard.reserved.at(id).asked);
+  for (const uint64_t id : granted_) check_concurrency(shard, shard.reserved.at(id).asked);
 }
 
 void QuotaWatch::check_order(const StoreRecord& shard, const Asked& asked, uint64_t sequence,
@@ -413,10 +413,11 @@ bool QuotaWatch::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticke
   return abandoned;
 }
 
-bool QuotaWatch::refund(api::ShardId shard_id, const api::Permit& permit, base::Now now) {
+bool QuotaWatch::refund(api::ShardId shard_id, const api::RefundClaim& refund_claim,
+                        base::Now now) {
   StoreRecord& shard = shards_[shard_id];
-  const bool taken = shard.store.refund(permit, now);
-  const auto found = shard.reserved.find(permit.reservation);
+  const bool taken = shard.store.refund(refund_claim, now);
+  const auto found = shard.reserved.find(refund_claim.reservation);
   if (found == shard.reserved.end()) {
     failure_.report("a reservation that never was is refunded");
   } else if (taken) {

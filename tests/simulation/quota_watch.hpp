@@ -81,7 +81,7 @@ class QuotaWatch {
                 api::ShardId origin);
   bool abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::ShardId origin);
-  bool refund(api::ShardId shard_id, const api::Permit& permit, base::Now now);
+  bool refund(api::ShardId shard_id, const api::RefundClaim& permit, base::Now now);
   void drain(api::ShardId shard_id, base::Now now);
   void adopt(api::ShardId shard_id, policy::QuotaBook& book, base::Now now);
   void run_due(api::ShardId shard_id, base::Now now);
@@ -146,7 +146,7 @@ class QuotaWatch {
   void end_binding(StoreRecord& shard, uint64_t binding);
   void follow_grants(StoreRecord& shard, base::Now now);
   void end_granted(StoreRecord& shard);
-  void check_slots(const StoreRecord& shard, const Asked& asked);
+  void check_concurrency(const StoreRecord& shard, const Asked& asked);
   const Asked* open_up(StoreRecord& shard, uint64_t id, Asked asked, base::Now now);
   void close(StoreRecord& shard, Reserved& reserved, api::ReservationState state);
   void check_order(const StoreRecord& shard, const Asked& asked, uint64_t sequence,

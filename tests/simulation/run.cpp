@@ -269,7 +269,7 @@ bool Run::sleeps_on(SimulatedShard& shard) {
 
 void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
   shard.worker->turn(wait_ns);
-  world_.cut_off |= shard.worker->statistics().cut_off > 0;
+  world_.force_closed |= shard.worker->statistics().force_closed > 0;
   if (++turns_ % 16 == 0) {
     shard.worker->check_invariants();
     oracle_.check_waiters();
@@ -375,11 +375,11 @@ std::string Run::describe_unfinished() const {
   std::string text;
   for (const auto& peer : peers_) text += "\n  " + peer->describe_state();
   for (const SimulatedShard& shard : shards_) {
-    text += "\n  shard " + std::to_string(shard.worker->exchange().shard()) +
+    text += "\n  shard " + std::to_string(shard.worker->mailboxes().shard()) +
             (shard.asleep ? " sleeps" : " is awake") +
             (shard.io->has_event_pending() ? ", has an event" : "") +
             (shard.worker->idle() ? ", is idle, " : ", ") +
-            std::to_string(shard.worker->exchange().book().open_count()) + " split requests, " +
+            std::to_string(shard.worker->mailboxes().book().open_count()) + " split requests, " +
             std::to_string(shard.worker->tickets_count()) + " tickets, " +
             std::to_string(shard.worker->keys().waiters_count()) + " waiters";
   }
@@ -446,7 +446,7 @@ void Run::check_idle() {
     none(shard.worker->keys().waiters_count(), "waiters");
     none(shard.worker->keys().handles_count(), "handles");
     none(shard.worker->undecided().requests().size(), "undecided requests");
-    none(shard.worker->exchange().book().open_count(), "split requests");
+    none(shard.worker->mailboxes().book().open_count(), "split requests");
     none(shard.io->sends_in_flight(), "sends");
     if (world_.draining && !shard.worker->drained()) failure_.report("has not drained");
     shard.worker->check_invariants();
@@ -482,8 +482,8 @@ RunResult Run::play() {
     const auto add = [&](ShardEvent event, uint64_t count) {
       events_[static_cast<uint32_t>(event)] += count;
     };
-    add(ShardEvent::other_shard_entry, shard.worker->exchange().other_shard_entries());
-    add(ShardEvent::full_mailbox, shard.worker->exchange().full_count());
+    add(ShardEvent::other_shard_entry, shard.worker->mailboxes().other_shard_entries());
+    add(ShardEvent::full_mailbox, shard.worker->mailboxes().full_count());
     add(ShardEvent::held_session, shard.worker->statistics().blocked);
     add(ShardEvent::moved, shard.worker->statistics().moved);
   }

@@ -60,7 +60,7 @@ api::Detail ShardModel::detail(const Key& key, Verdict verdict, int64_t now_ms) 
               seen.approved < seen.limit ? static_cast<uint32_t>(seen.limit - seen.approved) : 0,
           .window_ms = key.base.window_ms,
           .reset_ms = reset_ms,
-          .retry_ms = next_window_helps ? reset_ms : 0};
+          .retry_after_ms = next_window_helps ? reset_ms : 0};
 }
 
 void ShardModel::run_due(base::Now now) {

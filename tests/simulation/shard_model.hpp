@@ -19,7 +19,7 @@
 
 #include "api/entry.hpp"
 #include "base/time.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::simulation {
 

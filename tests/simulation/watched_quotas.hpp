@@ -28,7 +28,7 @@ class WatchedQuotas final : public quota::QuotaDecider {
                api::ShardId origin) noexcept override {
     return watch_.abandon(shard_id_, waiter, ticket, now, origin);
   }
-  bool refund(const api::Permit& permit, base::Now now) noexcept override {
+  bool refund(const api::RefundClaim& permit, base::Now now) noexcept override {
     return watch_.refund(shard_id_, permit, now);
   }
   void drain(base::Now now) noexcept override { watch_.drain(shard_id_, now); }

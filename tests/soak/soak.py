@@ -3,9 +3,9 @@
     tests/soak/soak.py [--seconds 300] [--shards 2] [--io auto]
 
 Skewed keys, waits, withdrawals by disconnecting, releases, frames whose keys belong to several
-shards, beside the load of `sluicegate bench`, while the policy file changes four times a second,
-now and then for the worse. At the end: no key was approved more often than its windows and releases
-allow, every shard has taken over new rules, nobody waits or is connected any more, and the
+shards, beside the load of `sluicegate bench`, while the configuration file changes four times a
+second, now and then for the worse. At the end: no key was approved more often than its windows and
+releases allow, every shard has taken over new rules, nobody waits or is connected any more, and the
 server's memory stayed flat. SLUICEGATE names the binary.
 """
 
@@ -35,8 +35,8 @@ WINDOW_S = 0.25  # the shortest that any rule asks for
 KEYS = 300
 RELOADS_PER_S = 4
 
-# What the policy file says by turns of keys that end so. Limits and windows go up and down; the
-# book allows the most that a key may ever have.
+# Keys that end so have either entry in alternating versions of the configuration file. Limits and
+# windows go up and down; the book allows the most that a key may ever have.
 EVEN = r"soak\d*[02468]$"
 ONE_OR_THREE = r"soak\d*[13]$"
 RULES = [

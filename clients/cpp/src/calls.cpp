@@ -82,6 +82,9 @@ void Calls::take_verdicts(const Verdicts& verdicts, Finished& finished) {
 }
 
 void Calls::take_granted(const Granted& granted, Finished& finished) {
+  if (granted.verdicts.size() != granted.entries.size()) {
+    throw ProtocolError("the server granted an Acquire without verdicts");
+  }
   for (size_t i = 0; i < granted.entries.size(); ++i) {
     decide(take_out_of_queue(granted.entries[i]), granted.verdicts[i], finished);
   }

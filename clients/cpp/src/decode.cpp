@@ -14,7 +14,7 @@ Details details(schema::Details::Reader from, size_t count) {
           detail_column<uint64_t>(from.getWindowMs(), count),
           detail_column<uint32_t>(from.getRemaining(), count),
           detail_column<uint64_t>(from.getResetMs(), count),
-          detail_column<uint64_t>(from.getRetryMs(), count),
+          detail_column<uint64_t>(from.getRetryAfterMs(), count),
           detail_column<uint64_t>(from.getRequestId(), count)};
 }
 
@@ -45,9 +45,17 @@ Verdicts verdicts(uint64_t id, schema::Verdicts::Reader from) {
 
 Granted granted(uint64_t id, schema::Granted::Reader from) {
   const std::span<const uint32_t> entries = column<uint32_t>(from.getEntries());
-  return {id, entries, code_column<Verdict>(from.getVerdicts(), entries.size()),
-          details(from.getDetails(), entries.size()),
-          detail_column<uint64_t>(from.getReservations(), entries.size())};
+  const size_t count = entries.size();
+  Granted to{
+      .id = id, .entries = entries, .verdicts = {}, .details = {}, .codes = {}, .reservations = {}};
+  if (from.hasCodes()) {
+    to.codes = code_column<QuotaCode>(from.getCodes(), count);
+    to.reservations = detail_column<uint64_t>(from.getReservations(), count);
+  } else {
+    to.verdicts = code_column<Verdict>(from.getVerdicts(), count);
+    to.details = details(from.getDetails(), count);
+  }
+  return to;
 }
 
 Interned interned(uint64_t id, schema::Interned::Reader from) {

@@ -92,7 +92,7 @@ QuotaAnswers quota_answers(uint64_t id, schema::QuotaAnswers::Reader from) {
   return {.id = id,
           .codes = code_column<QuotaCode>(from.getCodes(), count),
           .reservations = detail_column<uint64_t>(from.getReservations(), count),
-          .retry_ms = detail_column<int64_t>(from.getRetryMs(), count),
+          .retry_after_ms = detail_column<int64_t>(from.getRetryAfterMs(), count),
           .limits = limit_states(from.getLimits()),
           .limits_left_out = from.getLimits().getLeftOut()};
 }

@@ -8,24 +8,6 @@ namespace {
 
 using Kind = QuotaCall::Kind;
 
-// The server reports the outcome of a wait as a verdict.
-QuotaCode code_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::approved:
-      return QuotaCode::ok;
-    case Verdict::wait_limit:
-      return QuotaCode::wait_limit;
-    case Verdict::withdrawn:
-      return QuotaCode::withdrawn;
-    case Verdict::never_fits:
-      return QuotaCode::exceeds_limit;
-    case Verdict::draining:
-      return QuotaCode::draining;
-    default:
-      throw ProtocolError("the server ended a wait with a verdict that cannot end one");
-  }
-}
-
 }  // namespace
 
 // A call that ends a reservation may overtake calls that only charge: neither affects the other.
@@ -188,7 +170,7 @@ void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
     const auto first = limit;
     while (limit != answers.limits.end() && limit->entry == place) ++limit;
     if (outcome != nullptr) {
-      outcome->retry_ms = answers.retry_ms.empty() ? 0 : answers.retry_ms[place];
+      outcome->retry_after_ms = answers.retry_after_ms.empty() ? 0 : answers.retry_after_ms[place];
       outcome->limits.assign(first, limit);
       for (LimitState& each : outcome->limits) each.entry = 0;
     }
@@ -198,10 +180,13 @@ void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
 }
 
 void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
+  if (granted.codes.size() != granted.entries.size()) {
+    throw ProtocolError("the server granted a Reserve without codes");
+  }
   for (size_t i = 0; i < granted.entries.size(); ++i) {
     const uint64_t reservation = granted.reservations.empty() ? 0 : granted.reservations[i];
     const size_t entry = take_out_of_queue(granted.entries[i]);
-    decide(entry, code_of(granted.verdicts[i]), reservation, finished);
+    decide(entry, granted.codes[i], reservation, finished);
   }
 }
 

@@ -20,13 +20,13 @@ def make_handler(client: sluicegate.Client) -> type[http.server.BaseHTTPRequestH
         def do_GET(self) -> None:
             query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
             user = query.get("user", [self.client_address[0]])[0]
-            asked = client.acquire_many([f"endpoint:{user}"], max_requests=5,
-                                        details=sluicegate.Details.RETRY_MS)
-            if asked.all_approved:
+            verdicts = client.acquire_many([f"endpoint:{user}"], max_requests=5,
+                                           details=sluicegate.Details.RETRY_AFTER_MS)
+            if verdicts.all_approved:
                 self.answer(200, f"hello {user}\n")
             else:
-                retry_s = -(-asked.retry_ms[0] // 1000)  # rounded up
-                self.answer(429, f"{asked[0].name.lower()}\n", {"Retry-After": str(retry_s)})
+                retry_s = -(-verdicts.retry_after_ms[0] // 1000)  # rounded up
+                self.answer(429, f"{verdicts[0].name.lower()}\n", {"Retry-After": str(retry_s)})
 
         def answer(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
             self.send_response(status)

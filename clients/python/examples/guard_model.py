@@ -63,7 +63,7 @@ def main() -> None:
     arguments = parser.parse_args()
     used: list[int] = []
     with sluicegate.Client(arguments.server) as client:
-        client.set_quota(MODEL, [sluicegate.Limit("tokens", "tokens", arguments.tokens,
+        client.put_quota(MODEL, [sluicegate.Limit("tokens", "tokens", arguments.tokens,
                                                   arguments.period_ms)])
         workers = [threading.Thread(target=work, args=(client, arguments.calls, used))
                    for _ in range(arguments.workers)]

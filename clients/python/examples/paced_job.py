@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A batch job that paces itself: it asks for many items at once and sleeps until more may be done.
+"""A batch job that paces itself: many permits a call, and a pause until a retry may help.
 
 Each item has a tenant, and every tenant has a limit. The job keeps denied items for later; the
 server reports when a retry may help, so the job sleeps exactly that long. If a run fails after it
@@ -11,18 +11,18 @@ took permits, it releases them.
 import argparse
 import time
 
-import sluicegate
+from sluicegate import Client, Details
 
 
 def work(item: int) -> None:
     """What the job is about."""
 
 
-def do_what_is_allowed(client: sluicegate.Client, items: list[int], tenants: int,
+def do_what_is_allowed(client: Client, items: list[int], tenants: int,
                        limit: int) -> tuple[list[int], float]:
     """Returns the items that are left, and for how many seconds to sleep."""
     keys = [f"job:{item % tenants}" for item in items]
-    verdicts = client.acquire_many(keys, max_requests=limit, details=sluicegate.Details.RETRY_MS)
+    verdicts = client.acquire_many(keys, max_requests=limit, details=Details.RETRY_AFTER_MS)
     approved = [item for item, verdict in zip(items, verdicts) if verdict]
     for number, item in enumerate(approved):
         try:
@@ -31,7 +31,7 @@ def do_what_is_allowed(client: sluicegate.Client, items: list[int], tenants: int
             client.release_many([f"job:{left % tenants}" for left in approved[number:]])
             raise
     left = [item for item, verdict in zip(items, verdicts) if not verdict]
-    waits = [retry for retry, verdict in zip(verdicts.retry_ms, verdicts) if not verdict]
+    waits = [retry for retry, verdict in zip(verdicts.retry_after_ms, verdicts) if not verdict]
     return left, min(waits, default=0) / 1000
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=300, help="items per tenant and window")
     arguments = parser.parse_args()
     items = list(range(arguments.items))
-    with sluicegate.Client(arguments.server) as client:
+    with Client(arguments.server) as client:
         while items:
             before = len(items)
             items, pause = do_what_is_allowed(client, items, arguments.tenants, arguments.limit)

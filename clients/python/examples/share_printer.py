@@ -43,7 +43,7 @@ async def visit(client: sluicegate.AsyncClient, number: int, room: Room, started
 async def share(server: str) -> None:
     started, room = time.monotonic(), Room()
     async with sluicegate.AsyncClient(server) as client:
-        await client.set_quota(PRINTERS, [sluicegate.Limit("slots", "concurrency", SLOTS)])
+        await client.put_quota(PRINTERS, [sluicegate.Limit("slots", "concurrency", SLOTS)])
         await client.lease(PRINTERS, owner="a laptop that died", lifetime=LIFETIME)
         await asyncio.gather(*(visit(client, number, room, started) for number in range(10)))
         usage = await client.usage(PRINTERS)

@@ -257,7 +257,7 @@ bool EpollIo::accept_one(uint32_t index, EventSink& sink) noexcept {
   }
   const int32_t failure = -errno;
   if (failure == -EAGAIN) return false;
-  if (accept_failure_passes(failure)) return true;
+  if (is_transient_accept_failure(failure)) return true;
   spare_.refuse_one(listener.fd.get());
   listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
   sink.push({.kind = EventKind::accept_failed, .listener = index, .result = failure});

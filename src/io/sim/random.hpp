@@ -1,11 +1,13 @@
 // Seeded randomness for simulations: the same seed gives the same run, on every machine.
 // Lives:  one per run, passed by reference to everything that draws.
-// Source: Vigna, "splitmix64"; the bound by multiplication is Lemire's, without its rejection.
+// Source: SplitMix64 (base/splitmix.hpp); the bound by multiplication is Lemire's, without its
+//         rejection.
 #pragma once
 
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "base/splitmix.hpp"
 
 namespace sluice::io {
 
@@ -18,12 +20,7 @@ class Random {
   // The same as a new one.
   void reseed(uint64_t seed) noexcept { state_ = seed; }
 
-  uint64_t next() noexcept {
-    uint64_t word = state_ += 0x9E37'79B9'7F4A'7C15;
-    word = (word ^ (word >> 30)) * 0xBF58'476D'1CE4'E5B9;
-    word = (word ^ (word >> 27)) * 0x94D0'49BB'1331'11EB;
-    return word ^ (word >> 31);
-  }
+  uint64_t next() noexcept { return base::splitmix64(state_ += base::splitmix64_step); }
 
   // 0 to bound - 1.
   uint64_t below(uint64_t bound) noexcept {

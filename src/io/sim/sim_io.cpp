@@ -165,7 +165,7 @@ SocketId SimIo::open_slot(uint32_t link) noexcept {
   const uint32_t index = free_slots_.back();
   free_slots_.pop_back();
   Slot& slot = slots_[index];
-  const uint32_t generation = (slot.generation + 1) & 0xFF'FFFF;
+  const uint32_t generation = (slot.generation + 1) & generation_mask;
   slot = {.generation = generation, .link = link, .open = true};
   ++sockets_open_;
   return id_of(index, slot);

@@ -32,7 +32,7 @@ Ring::Ring(uint32_t submissions, uint32_t completions) {
   if (result < 0) throw std::system_error(-result, std::generic_category(), "io_uring_setup");
   if ((ring_.features & IORING_FEAT_EXT_ARG) == 0 || (ring_.features & IORING_FEAT_NODROP) == 0) {
     io_uring_queue_exit(&ring_);
-    throw std::system_error(EINVAL, std::generic_category(), "io_uring_setup: features");
+    throw std::system_error(EINVAL, std::generic_category(), "io_uring_setup (features)");
   }
   io_uring_register_ring_fd(&ring_);  // a little faster where it works
 }

@@ -41,7 +41,7 @@ UringIo::UringIo(Options options)
       sockets_(options.sockets_max),
       changed_(sockets_.slots()),
       starved_(sockets_.slots()),
-      sated_(sockets_.slots()),
+      starved_after_bytes_(sockets_.slots()),
       now_(read_clock()) {
   parked_.reserve(size_t{2} * ring_.completions_max());
   for (size_t index = 0; index < listeners_.size(); ++index) {
@@ -151,7 +151,7 @@ size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
     open_parked(sink);
     for (uint32_t index = 0; index < listeners_.size(); ++index) work_listener(index, sink);
     const bool busy = !sink.empty() || !sockets_.all_reported() || !changed_.empty() ||
-                      !starved_.empty() || !sated_.empty() || !wake_armed_;
+                      !starved_.empty() || !starved_after_bytes_.empty() || !wake_armed_;
     ring_.enter(busy ? 0 : until_retry(left_ns));
     reap(sink);
     sockets_.report(sink);
@@ -194,7 +194,7 @@ void UringIo::act(uint32_t index, ReceiveAction action) noexcept {
       }
       break;
     case ReceiveAction::wait_for_buffers:
-      slot.fed ? sated_.push(index) : starved_.push(index);
+      slot.got_bytes ? starved_after_bytes_.push(index) : starved_.push(index);
       return;
   }
   changed_.push(index);
@@ -216,8 +216,8 @@ void UringIo::stop_for_good(uint32_t index) noexcept {
 // armed.
 void UringIo::rearm_starved() noexcept {
   for (uint32_t left = buffers_.free(); left > 0; --left) {
-    if (starved_.empty() && sated_.empty()) return;
-    const uint32_t index = starved_.empty() ? sated_.pop() : starved_.pop();
+    if (starved_.empty() && starved_after_bytes_.empty()) return;
+    const uint32_t index = starved_.empty() ? starved_after_bytes_.pop() : starved_.pop();
     act(index, sockets_[index].arming.buffers_returned());
     changed_.push(index);
   }
@@ -271,7 +271,7 @@ bool UringIo::submit_receive(uint32_t index) noexcept {
   io_uring_prep_recv_multishot(sqe, slot.fd, nullptr, 0, 0);
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = BufferRing::group;
-  slot.fed = false;
+  slot.got_bytes = false;
   slot.receive_due = false;
   return true;
 }
@@ -364,7 +364,7 @@ void UringIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
     if (fd == -1 && errno == EAGAIN) break;
     const int32_t result = fd >= 0 ? fd : -errno;
     accept_result(result, index, sink);
-    if (result < 0 && !accept_failure_passes(result)) break;
+    if (result < 0 && !is_transient_accept_failure(result)) break;
   }
   if (sink.full()) return;
   // The connections for which there is no slot are refused by closing the listener.
@@ -455,7 +455,7 @@ void UringIo::accept_result(int32_t result, uint32_t index, EventSink& sink) noe
   if (result >= 0) {
     if (sockets_.full() || parked_first_ < parked_.size()) return park(result, index);
     open_socket(result, index, sink);
-  } else if (!accept_failure_passes(result)) {
+  } else if (!is_transient_accept_failure(result)) {
     spare_.refuse_one(listener.fd.get());
     listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
     sink.push({.kind = EventKind::accept_failed, .listener = index, .result = result});
@@ -496,7 +496,7 @@ void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSin
   std::span<std::byte> bytes;
   if ((cqe.flags & IORING_CQE_F_BUFFER) != 0) bytes = buffers_.take(cqe);
   if (!bytes.empty() && !slot.closing) {
-    slot.fed = true;
+    slot.got_bytes = true;
     sink.push({.kind = EventKind::received, .socket = sockets_.id_of(index), .bytes = bytes});
   }
   if (!more) {

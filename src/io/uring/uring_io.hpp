@@ -54,7 +54,7 @@ class UringIo final : public Io {
     bool receive_due = false;  // to be submitted
     bool cancel_due = false;
     bool send_due = false;
-    bool fed = false;             // the receive in flight got bytes
+    bool got_bytes = false;       // the receive in flight got bytes
     bool cancelling = false;      // a cancel of the receive has not been answered
     bool cancelling_all = false;  // close() or release() has begun to cancel
     bool watching = false;        // for the peer's hang-up
@@ -127,7 +127,7 @@ class UringIo final : public Io {
   SlotQueue<Slot, &Slot::changed> changed_;
   // Receives that found no buffer: without having got bytes before, and after some.
   SlotQueue<Slot, &Slot::starved> starved_;
-  SlotQueue<Slot, &Slot::starved> sated_;
+  SlotQueue<Slot, &Slot::starved> starved_after_bytes_;
   std::vector<Parked> parked_;
   size_t parked_first_ = 0;
   uint64_t in_flight_ = 0;  // operations of sockets, listeners and the wake signal

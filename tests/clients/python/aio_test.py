@@ -50,7 +50,7 @@ def test_calls_gather_while_two_frames_are_outstanding(run):
     async def main(address):
         async with AsyncClient(address) as client:
             calls = [asyncio.ensure_future(client.acquire("a"))]
-            await until(lambda: client.welcome and client._dispatcher.connection.batches_out)
+            await until(lambda: client.welcome and client._dispatcher.connection.gathered_out)
             calls.append(asyncio.ensure_future(client.acquire("b")))
             await wait_in_executor(two_out)
             for n in range(7):
@@ -107,7 +107,7 @@ def test_every_kind_of_call(run):
 
 def test_many_callers_of_acquire_many(run):
     async def main(address):
-        async with AsyncClient(address, frame_entries=10) as client:
+        async with AsyncClient(address, frame_entries_max=10) as client:
             many = await asyncio.gather(*[
                 client.acquire_many([f"{n}.{k}" for k in range(95)]) for n in range(20)])
             assert all(len(v) == 95 and v.all_approved for v in many)
@@ -162,7 +162,7 @@ def test_withdraws_an_abandoned_wait(run, late, ending, many):
             given_up.set()
             await until(lambda: not client._dispatcher.pending)
             await client.ping()
-            assert not client._dispatcher.places
+            assert not client._dispatcher.waiting_entries
     in_queue, given_up = threading.Event(), threading.Event()
     with FakeServer(script) as server:
         run(main(server.address))
@@ -184,7 +184,7 @@ def test_a_hanging_server(run):
         async with AsyncClient(address, timeout=0.1, on_failure="closed",
                                connect_timeout=0.1) as client:
             assert await client.acquire("a") is Verdict.DENIED_BY_POLICY
-            assert (await client.acquire_many(["a", "b"])).connection_lost
+            assert (await client.acquire_many(["a", "b"])).decided_by_policy
         over.set()
     over = threading.Event()
     with FakeServer(script) as server:
@@ -348,10 +348,10 @@ def test_a_full_client_raises_or_waits(run):
         peer.approve_all()
 
     async def main(address, when_full):
-        async with AsyncClient(address, max_pending=1, when_full=when_full) as client:
+        async with AsyncClient(address, pending_max=1, when_full=when_full) as client:
             first = asyncio.ensure_future(client.acquire("a"))
             await until(lambda: client._dispatcher.pending)
-            if when_full == "error":
+            if when_full == "refuse":
                 with pytest.raises(sluicegate.Overloaded):
                     await client.acquire("b")
                 go.set()
@@ -363,7 +363,7 @@ def test_a_full_client_raises_or_waits(run):
                 go.set()
                 await asyncio.gather(*others)
             assert await first
-    for when_full in ("error", "wait"):
+    for when_full in ("refuse", "block"):
         go = threading.Event()
         with FakeServer(script) as server:
             run(main(server.address, when_full))
@@ -376,13 +376,13 @@ def test_failure_policy_decides_when_there_is_no_room_in_time(run):
         over.wait(TIMEOUT_S)
 
     async def main(address):
-        async with AsyncClient(address, max_pending=1, on_failure="closed") as client:
+        async with AsyncClient(address, pending_max=1, on_failure="closed") as client:
             await client.ping()
             with pytest.raises(sluicegate.TimedOut):
                 await client.ping(timeout=0.01)
             for _ in range(3):
                 assert await client.acquire("a", timeout=0.01) is Verdict.DENIED_BY_POLICY
-            assert (await client.acquire_many(["a"], timeout=0.01)).connection_lost
+            assert (await client.acquire_many(["a"], timeout=0.01)).decided_by_policy
             with pytest.raises(sluicegate.TimedOut, match="no room"):
                 await client.acquire("a", wait=True, timeout=0.01)
             with pytest.raises(sluicegate.TimedOut, match="no room"):

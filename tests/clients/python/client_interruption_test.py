@@ -39,7 +39,7 @@ def lines_of(name):
 
 
 @pytest.mark.parametrize("name, line", [
-    *lines_of("_ask_alone"), *lines_of("_send_alone"), *lines_of("_take_lone"),
+    *lines_of("_acquire_directly"), *lines_of("_send_directly"), *lines_of("_take_direct_answer"),
     *lines_of("_receive"), *lines_of("_take"), *lines_of("_submit"), *lines_of("_send")])
 def test_an_interrupted_call_does_not_end_other_calls(name, line):
     """At every line of sending and receiving: the next call gets its answer."""
@@ -91,4 +91,4 @@ def test_withdraws_an_interrupted_wait(many, monkeypatch):
             with pytest.raises(Interruption):
                 client.acquire_many(["w"], wait=True) if many else client.acquire("w", wait=True)
         client.ping()
-        assert not client._dispatcher.places and not client._dispatcher.pending
+        assert not client._dispatcher.waiting_entries and not client._dispatcher.pending

@@ -29,14 +29,14 @@ def test_failure_policy_decides_after_a_loss(policy, wanted):
         peer.verdicts(peer.read("acquire"), b"\2")
         peer.read("acquire")
     with FakeServer(lose, half) as server:
-        with Client(server.address, on_failure=policy, frame_entries=2, window=1,
+        with Client(server.address, on_failure=policy, frame_entries_max=2, window=1,
                     backoff=(0, 0)) as client:
             verdict = client.acquire("a")
-            assert verdict is wanted and verdict.connection_lost
+            assert verdict is wanted and verdict.decided_by_policy
             assert bool(verdict) == (policy == "open")
             verdicts = client.acquire_many(list("abcdef"))
             assert list(verdicts) == [Verdict.DENIED] * 2 + [wanted] * 4
-            assert verdicts.connection_lost
+            assert verdicts.decided_by_policy
 
 
 def test_a_loss_raises_with_the_partial_verdicts():
@@ -45,7 +45,7 @@ def test_a_loss_raises_with_the_partial_verdicts():
         peer.verdicts(peer.read("acquire"))
         peer.read("acquire")
     with FakeServer(lose, half) as server:
-        with Client(server.address, frame_entries=2, window=1, backoff=(0, 0)) as client:
+        with Client(server.address, frame_entries_max=2, window=1, backoff=(0, 0)) as client:
             with pytest.raises(sluicegate.ConnectionLost, match="closed the connection"):
                 client.acquire("a")
             with pytest.raises(sluicegate.ConnectionLost) as caught:
@@ -121,6 +121,23 @@ def test_requeue_sends_calls_again_on_the_next_connection():
             verdicts = client.acquire_many(["a", "b", "c"], wait=True)
             assert [int(v) for v in verdicts] == [1, 1, 2]
     assert server.returned[-1] == [b"c"]
+
+
+def test_requeue_ends_a_timed_out_wait_whose_withdrawal_is_lost():
+    def lose_withdrawal(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"), b"\3")
+        peer.read("withdraw")
+
+    def reconnected(peer):
+        peer.welcome()
+        peer.pong()
+    with FakeServer(lose_withdrawal, reconnected) as server:
+        with Client(server.address, requeue=True, backoff=(0, 0)) as client:
+            with pytest.raises(sluicegate.TimedOut):
+                client.acquire("a", wait=True, timeout=0.05)
+            client.ping()
+            assert client._dispatcher.waiting_entries == {} and client._dispatcher.pending == 0
 
 
 def test_draining_is_a_loss_and_the_client_reconnects():
@@ -214,4 +231,4 @@ def test_an_unknown_verdict_is_a_refusal():
     with FakeServer(script) as server, Client(server.address) as client:
         for _ in range(3):
             verdict = client.acquire("a")
-            assert not verdict and verdict is Verdict.UNKNOWN and not verdict.connection_lost
+            assert not verdict and verdict is Verdict.UNKNOWN and not verdict.decided_by_policy

@@ -61,7 +61,7 @@ def test_matches_answers_in_another_order():
             peer.verdicts(frame, bytes([2 if b"3" in frame.keys else 1]))
         go.set()
         return [len(frame.keys) for frame in received]
-    with FakeServer(script) as server, Client(server.address, frame_entries=3) as client:
+    with FakeServer(script) as server, Client(server.address, frame_entries_max=3) as client:
         verdicts = client.acquire_many([str(n) for n in range(12)])
         assert [bool(v) for v in verdicts] == [True] * 3 + [False] * 3 + [True] * 6
         assert verdicts.approved == [bool(v) for v in verdicts]

@@ -46,7 +46,7 @@ def test_a_hanging_server_under_a_policy():
         with Client(server.address, on_failure="open", timeout=0.05) as client:
             client.ping(timeout=TIMEOUT_S)
             assert client.acquire("a") is Verdict.APPROVED_BY_POLICY
-            assert client.acquire_many(["a", "b"]).connection_lost
+            assert client.acquire_many(["a", "b"]).decided_by_policy
             with pytest.raises(sluicegate.TimedOut):  # no policy for calls that wait
                 client.acquire("a", wait=True, timeout=0.05)
         over.set()
@@ -76,7 +76,8 @@ def test_a_waiting_call_does_not_block_other_calls():
         peer.granted(waits, [0])
     with FakeServer(script) as server, Client(server.address) as client:
         waiting = in_thread(client.acquire, "w", wait=True, wait_limit=2.4991)
-        eventually(lambda: any(b._queued for b, _ in list(client._dispatcher.places.values())),
+        waiting_entries = client._dispatcher.waiting_entries
+        eventually(lambda: any(request._queued for request, _ in list(waiting_entries.values())),
                    "it is queued")
         for n in range(3):
             assert client.acquire(f"k{n}")
@@ -112,7 +113,7 @@ def test_withdraws_a_timed_out_wait(late, many):
                 else:
                     client.acquire("w", 3, wait=True, timeout=IN_QUEUE_BEFORE_S)
             client.ping()
-            assert not client._dispatcher.places and not client._dispatcher.pending
+            assert not client._dispatcher.waiting_entries and not client._dispatcher.pending
     assert server.returned == [([b"w"], [3]) if late == "approved" else None]
 
 
@@ -126,14 +127,14 @@ def test_a_full_client_raises_or_waits():
         go.wait(TIMEOUT_S)
         peer.verdicts(held)
         peer.approve_all()
-    for when_full in ("error", "wait"):
+    for when_full in ("refuse", "block"):
         go = threading.Event()
         with FakeServer(script) as server:
-            with Client(server.address, max_pending=1, when_full=when_full) as client:
+            with Client(server.address, pending_max=1, when_full=when_full) as client:
                 client.ping()
                 first = in_thread(client.acquire, "a")
                 eventually(lambda c=client: c._dispatcher.pending == 1, "one is pending")
-                if when_full == "error":
+                if when_full == "refuse":
                     with pytest.raises(sluicegate.Overloaded, match="1 calls are pending"):
                         client.acquire("b")
                     go.set()
@@ -146,7 +147,7 @@ def test_a_full_client_raises_or_waits():
                 assert first()
 
 
-@pytest.mark.parametrize("when_full", ["error", "wait"])
+@pytest.mark.parametrize("when_full", ["refuse", "block"])
 def test_a_client_full_of_time_outs_recovers_when_the_server_does(when_full):
     """No caller with an outstanding call waits any more: the caller that waits for room reads."""
     def script(peer):
@@ -160,17 +161,17 @@ def test_a_client_full_of_time_outs_recovers_when_the_server_does(when_full):
         return len(peer.approve_all())
     go, answered = threading.Event(), threading.Event()
     with FakeServer(script) as server:
-        with Client(server.address, max_pending=2, when_full=when_full) as client:
+        with Client(server.address, pending_max=2, when_full=when_full) as client:
             assert client.acquire("first")
             for _ in range(2):
                 with pytest.raises(sluicegate.TimedOut):
                     client.acquire("a", timeout=0.05)
-            with pytest.raises(sluicegate.Overloaded if when_full == "error"
+            with pytest.raises(sluicegate.Overloaded if when_full == "refuse"
                                else sluicegate.TimedOut):
                 client.acquire("b", timeout=0.01)
             go.set()
             assert answered.wait(TIMEOUT_S)
-            if when_full == "error":
+            if when_full == "refuse":
                 assert select.select([client._socket], [], [], TIMEOUT_S)[0]
                 eventually(lambda: approved_or_overloaded(client), "the answers have come")
             else:
@@ -192,7 +193,7 @@ def test_failure_policy_decides_when_there_is_no_room_in_time():
         over.wait(TIMEOUT_S)
     over = threading.Event()
     with FakeServer(script) as server:
-        with Client(server.address, max_pending=1, on_failure="open") as client:
+        with Client(server.address, pending_max=1, on_failure="open") as client:
             client.ping()
             with pytest.raises(sluicegate.TimedOut):
                 client.ping(timeout=0.01)
@@ -219,7 +220,7 @@ def test_a_client_full_of_time_outs_reconnects():
         peer.approve_all()
     over = threading.Event()
     with FakeServer(hang, serve) as server:
-        with Client(server.address, max_pending=1, backoff=(0, 0)) as client:
+        with Client(server.address, pending_max=1, backoff=(0, 0)) as client:
             assert client.acquire("first")
             with pytest.raises(sluicegate.TimedOut):
                 client.acquire("a", timeout=0.05)
@@ -238,7 +239,7 @@ def test_calls_that_timed_out_before_they_were_sent_take_no_room():
         return len(peer.approve_all())
     over = threading.Event()
     with FakeServer(script) as server:
-        with Client(server.address, max_pending=4) as client:
+        with Client(server.address, pending_max=4) as client:
             assert client.acquire("first")
             for _ in range(5):
                 with pytest.raises(sluicegate.TimedOut, match="no answer"):

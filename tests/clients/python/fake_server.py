@@ -96,6 +96,10 @@ class Peer:
         self.send(server_frame(id=received.id, granted={"entries": entries, "verdicts": raw,
                                                      **columns}))
 
+    def reserve_granted(self, received, entries, codes=b"\1", **columns):
+        self.send(server_frame(id=received.id, granted={"entries": entries, "codes": codes,
+                                                        **columns}))
+
     def quota_answers(self, received, codes=b"\1", count=None, **columns):
         """`count`: if it differs from the number of reservations or subjects in the request."""
         if count is None:

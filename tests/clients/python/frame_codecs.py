@@ -40,8 +40,8 @@ def keys_of(body):
     return keys
 
 
-def extras_of(body):
-    return _frames.Extras(
+def columns_of(body):
+    return _frames.AcquireColumns(
         body["details"], body["flags"], body["waitLimitMs"],
         *(_frames.numbers(body.get(name), name)
           for name in ("costs", "maxRequests", "maxRequestsInQueue")),
@@ -58,9 +58,10 @@ def encode(message):
         return _frames.encode_hello(frame_id, body.get("clientName", ""), shard - 1 if shard else
                                     None, body.get("token", ""), body["version"])
     if kind == "acquire":
-        return _frames.encode_acquire(frame_id, _frames.encode_keys(keys_of(body)), extras_of(body))
+        return _frames.encode_acquire(frame_id, _frames.encode_keys(keys_of(body)),
+                                      columns_of(body))
     if kind == "acquireByHandle":
-        return _frames.encode_acquire_by_handle(frame_id, handles_of(body), extras_of(body))
+        return _frames.encode_acquire_by_handle(frame_id, handles_of(body), columns_of(body))
     if kind == "release":
         return _frames.encode_release(frame_id, _frames.encode_keys(keys_of(body)),
                                       _frames.numbers(body.get("costs"), "costs"))

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_peer import GOLDEN, SCHEMA
 
-from sluicegate import _frames, _quota_frames
+from sluicegate import _frames, _message, _quota_frames
 from sluicegate.errors import ErrorCode
 from sluicegate.verdict import DETAIL_COLUMNS, Verdict
 
@@ -57,7 +57,8 @@ def values_of(answer):
                 "details": details(answer.details)}
     if isinstance(answer, _frames.GrantedAnswer):
         return {"entries": list(answer.entries), "verdicts": list(answer.verdicts),
-                "details": details(answer.details), "reservations": list(answer.reservations)}
+                "details": details(answer.details), "codes": list(answer.codes),
+                "reservations": list(answer.reservations)}
     if isinstance(answer, _frames.InternedAnswer):
         return {"handles": list(answer.handles), "verdicts": list(answer.verdicts)}
     if isinstance(answer, _frames.InspectedAnswer):
@@ -67,8 +68,8 @@ def values_of(answer):
                          "keySizes": [len(key) for key in answer.keys]}
     if isinstance(answer, _frames.QuotaAnswers):
         return {"count": answer.length, "codes": list(answer.codes),
-                "reservations": list(answer.reservations), "retryMs": list(answer.retry_ms),
-                "limits": states(answer.limits)}
+                "reservations": list(answer.reservations),
+                "retryAfterMs": list(answer.retry_after_ms), "limits": states(answer.limits)}
     if isinstance(answer, _frames.UsageReply):
         return {"cursor": answer.cursor, **names(answer), "sources": list(answer.sources),
                 "openReservations": list(answer.open_reservations),
@@ -200,7 +201,7 @@ def test_acquire_equals_the_frame_of_pycapnp(keys, frame_id, data):
         columns["entryFlags"] = [data.draw(st.integers(0, 1)) for _ in keys]
     body = {"details": data.draw(st.integers(0, 63)), "flags": data.draw(st.integers(0, 1)),
             "waitLimitMs": data.draw(st.integers(0, 3_600_000))}
-    ours = _frames.encode_acquire(frame_id, _frames.encode_keys(keys), _frames.Extras(
+    ours = _frames.encode_acquire(frame_id, _frames.encode_keys(keys), _frames.AcquireColumns(
         body["details"], body["flags"], body["waitLimitMs"],
         *(_frames.numbers(columns.get(name), name)
           for name in ("costs", "maxRequests", "maxRequestsInQueue")),
@@ -322,19 +323,19 @@ READ = {
                 ("instanceId", 48, 8), ("features", 56, 8), ("serverVersion", 0)],
     "Verdicts": [("count", 0, 4), ("verdicts", 0), ("details", 1)],
     "Granted": [("entries", 0), ("verdicts", 1), ("details", 2),
-                ("reservations", 3)],
+                ("reservations", 3), ("codes", 4)],
     "Interned": [("handles", 0), ("verdicts", 1)],
     "Inspected": [("cursor", 0, 8), ("keys", 0), ("keySizes", 1), ("windowMs", 2),
                   ("maxRequests", 3), ("maxRequestsInQueue", 4), ("approved", 5), ("denied", 6),
                   ("waiting", 7), ("resetMs", 8)],
     "Error": [("code", 0, 2), ("text", 0)],
     "GoAway": [("reason", 0)],
-    "Details": [("limit", 0), ("windowMs", 1), ("remaining", 2), ("resetMs", 3), ("retryMs", 4),
-                ("requestId", 5)],
+    "Details": [("limit", 0), ("windowMs", 1), ("remaining", 2), ("resetMs", 3),
+                ("retryAfterMs", 4), ("requestId", 5)],
     "Acquire": [("details", 0, 1), ("flags", 1, 1), ("waitLimitMs", 4, 4), ("keys", 0),
                 ("keySizes", 1), ("costs", 2), ("maxRequests", 3), ("maxRequestsInQueue", 4),
                 ("entryFlags", 5)],
-    "QuotaAnswers": [("count", 0, 4), ("codes", 0), ("reservations", 1), ("retryMs", 2),
+    "QuotaAnswers": [("count", 0, 4), ("codes", 0), ("reservations", 1), ("retryAfterMs", 2),
                      ("limits", 3)],
     "LimitStates": [("leftOut", 0, 4), ("entries", 0), ("subjects", 1), ("names", 2),
                     ("nameSizes", 3), ("metrics", 4), ("kinds", 5), ("ceilings", 6),
@@ -369,13 +370,13 @@ def test_verdicts_and_error_codes_equal_the_schemas():
 
 def test_constants_equal_the_schemas():
     assert SCHEMA.protocolVersion == _frames.PROTOCOL_VERSION
-    assert SCHEMA.keep == _frames.KEEP
+    assert SCHEMA.keep == _message.UNSET_32
     assert SCHEMA.entryMayWait == SCHEMA.frameMayWait == _frames.FLAG_MAY_WAIT
     bits = {"limit": SCHEMA.detailLimit, "window_ms": SCHEMA.detailWindow,
             "remaining": SCHEMA.detailRemaining, "reset_ms": SCHEMA.detailReset,
-            "retry_ms": SCHEMA.detailRetry, "request_id": SCHEMA.detailRequestId}
+            "retry_after_ms": SCHEMA.detailRetryAfter, "request_id": SCHEMA.detailRequestId}
     assert {name: bit for name, bit, _ in DETAIL_COLUMNS} == bits
-    assert SCHEMA.unset == _quota_frames.UNSET and SCHEMA.keep == _quota_frames.KEEP
+    assert SCHEMA.unset == _message.UNSET_64
     for flag in ("mayWait", "connectionBound", "wantsLimits", "wantsViolated", "keepRequests"):
         constant = re.sub("([A-Z])", r"_\1", flag).upper()
         assert getattr(SCHEMA, f"quota{flag[0].upper()}{flag[1:]}") == getattr(

@@ -77,7 +77,7 @@ import sluicegate
 
 def ask(client: sluicegate.Client) -> list[bool]:
     verdict: sluicegate.Verdict = client.acquire("a", wait=True, wait_limit=1.5, timeout=None)
-    if not verdict and verdict.connection_lost:
+    if not verdict and verdict.decided_by_policy:
         return []
     handles: sluicegate.Handles = client.intern(["a", b"b"])
     client.acquire_many_handles(memoryview(handles)[1:])
@@ -87,7 +87,7 @@ def ask(client: sluicegate.Client) -> list[bool]:
 
 
 def guarded(client: sluicegate.Client) -> int:
-    client.set_quota("m", [sluicegate.Limit("tpm", "tokens", 30_000, 60_000),
+    client.put_quota("m", [sluicegate.Limit("tpm", "tokens", 30_000, 60_000),
                            {"name": "c", "metric": "concurrency", "amount": 4}])
     try:
         with client.reserve(["{a}", "{a}m"], input_tokens=5, lifetime=60.0) as reservation:

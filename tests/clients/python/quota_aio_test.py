@@ -107,7 +107,7 @@ def test_withdraws_the_wait_of_a_cancelled_task(run):
         received = peer.read("reserve")
         peer.quota_answers(received, QUEUED)
         withdraw = peer.read("withdraw")
-        peer.granted(received, [0], b"\x0b")
+        peer.reserve_granted(received, [0], b"\x11")
         peer.done(withdraw)
         peer.read()
         return withdraw.body["entries"]
@@ -157,7 +157,7 @@ def test_withdraws_a_wait_that_timed_out(run):
         received = peer.read("reserve")
         peer.quota_answers(received, QUEUED)
         withdraw = peer.read("withdraw")
-        peer.granted(received, [0], b"\1", reservations=[83])
+        peer.reserve_granted(received, [0], b"\1", reservations=[83])
         peer.done(withdraw)
         return peer.read("cancel").body["reservations"]
 
@@ -176,7 +176,7 @@ def test_withdraws_a_wait_that_timed_out(run):
 def test_many_usage_and_quotas(run):
     def script(peer):
         peer.welcome()
-        peer.quota_answers(peer.read("reserve"), b"\1\7", reservations=[5, 0], retryMs=[0, 9])
+        peer.quota_answers(peer.read("reserve"), b"\1\7", reservations=[5, 0], retryAfterMs=[0, 9])
         peer.quota_answers(peer.read("settle"))
         for cursor in (0, 7):
             peer.send(server_frame(id=peer.read("usage").id,
@@ -184,7 +184,7 @@ def test_many_usage_and_quotas(run):
         peer.send(server_frame(id=peer.read("usage").id, usageReply=usage_reply(["b"])))
         for kind in ("quota", "quota", "reset", "reset"):
             peer.quota_answers(peer.read(kind), count=1)
-        peer.quota_answers(peer.read("check"), TPM, retryMs=[1_500])
+        peer.quota_answers(peer.read("check"), TPM, retryAfterMs=[1_500])
         peer.read()
 
     async def main(address):
@@ -194,8 +194,8 @@ def test_many_usage_and_quotas(run):
             assert (await client.settle_many(results.reservations[:1])).all_admitted
             assert [usage.subject async for usage in client.subjects()] == ["a", "a"]
             assert (await client.stats("b")).max_tpm == 0
-            await client.set_quota("a", [])
-            assert await client.delete_quota("a")
+            await client.put_quota("a", [])
+            assert await client.remove_quota("a")
             await client.reset("a")
             await client.reset_all()
             decision = await client.decide("a", 5)
@@ -219,10 +219,10 @@ def test_the_failure_policy_decides(run):
     async def main(address):
         async with AsyncClient(address, on_failure="open") as client:
             async with client.reserve("m") as reservation:
-                assert reservation.connection_lost
+                assert reservation.decided_by_policy
             with pytest.raises(sluicegate.Unreachable):
                 await client.record("m")
-        async with AsyncClient(address, on_failure="closed", timeout=0.2, max_pending=1) as client:
+        async with AsyncClient(address, on_failure="closed", timeout=0.2, pending_max=1) as client:
             with pytest.raises(sluicegate.QuotaDenied) as raised:
                 await client.reserve("m")
             assert raised.value.code is QuotaCode.DENIED_BY_POLICY

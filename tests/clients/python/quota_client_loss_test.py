@@ -32,7 +32,7 @@ def test_does_not_send_a_settle_a_third_time():
 
 def test_sends_settle_many_once_more_after_a_loss():
     with FakeServer(lose("settle", True), serve_quotas) as server, \
-            Client(server.address, frame_entries=2) as client:
+            Client(server.address, frame_entries_max=2) as client:
         client.ping()
         assert client.settle_many([1, 2, 3]).all_admitted
     frames = server.returned[1]
@@ -58,12 +58,12 @@ def test_requeue_repeats_reserves_but_no_records():
 def test_the_failure_policy_decides_only_reserve_and_check():
     with Client(unused_address(), on_failure="open") as client:
         with client.reserve("m", input_tokens=1) as reservation:
-            assert reservation.connection_lost and reservation.id == 0
+            assert reservation.decided_by_policy and reservation.id == 0
             reservation.extend(5)
             reservation.settle(1, 1)  # no server has it
-        assert client.can_send("m", 5) and client.check("m").code.connection_lost
+        assert client.can_send("m", 5) and client.check("m").code.decided_by_policy
         results = client.reserve_many(["a", "b"])
-        assert results.connection_lost and results.all_admitted
+        assert results.decided_by_policy and results.all_admitted
         assert list(results.reservations) == [0, 0]
         with pytest.raises(sluicegate.Unreachable):
             client.record("m")
@@ -73,7 +73,7 @@ def test_the_failure_policy_decides_only_reserve_and_check():
         with pytest.raises(QuotaDenied) as raised:
             client.reserve("m")
         code = raised.value.code
-        assert code is QuotaCode.DENIED_BY_POLICY and code.connection_lost
+        assert code is QuotaCode.DENIED_BY_POLICY and code.decided_by_policy
         assert not client.can_send("m", 5)
 
 
@@ -83,7 +83,7 @@ def test_a_draining_server_has_decided_nothing():
         peer.quota_answers(peer.read("reserve"), b"\x12")
         received = peer.read("reserve")
         peer.quota_answers(received, QUEUED)
-        peer.granted(received, [0], b"\x0c")
+        peer.reserve_granted(received, [0], b"\x12")
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         for wait in (False, True):
@@ -97,7 +97,7 @@ def test_a_draining_server_has_decided_nothing():
     lambda peer, received: peer.quota_answers(received, count=2),
     lambda peer, received: peer.quota_answers(received, QUEUED),  # it may not wait
     lambda peer, received: peer.done(received),
-    lambda peer, received: peer.granted(received, [0])])
+    lambda peer, received: peer.reserve_granted(received, [0])])
 def test_an_invalid_answer_ends_the_connection(answer):
     def script(peer):
         peer.welcome()

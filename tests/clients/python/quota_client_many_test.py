@@ -17,7 +17,7 @@ from sluicegate import Client, QuotaCode
 
 
 def test_reserve_many_and_settle_many_are_cut_into_frames():
-    with FakeServer(serve_quotas) as server, Client(server.address, frame_entries=2) as client:
+    with FakeServer(serve_quotas) as server, Client(server.address, frame_entries_max=2) as client:
         results = client.reserve_many(["a", ["{t}b", "{t}c"], "d"], input_tokens=[1, 2, 3],
                                       max_output_tokens=9, ids=["x", None, None], lifetime=1)
         assert results.all_admitted and results.admitted == [True] * 3
@@ -60,7 +60,7 @@ def test_calls_abandoned_before_they_were_sent_leave_room():
         return received
     given_up = threading.Event()
     with FakeServer(script) as server, \
-            Client(server.address, max_pending=4, when_full="error") as client:
+            Client(server.address, pending_max=4, when_full="refuse") as client:
         client.ping()
         for _ in range(4):
             with pytest.raises(sluicegate.TimedOut):
@@ -76,7 +76,7 @@ def test_calls_abandoned_before_they_were_sent_leave_room():
 
 def test_keeps_to_the_servers_calls_per_frame():
     with FakeServer(serve_quotas) as server, \
-            Client(server.address, frame_entries=8_000) as client:
+            Client(server.address, frame_entries_max=8_000) as client:
         assert client.settle_many(range(1, 5_001)).all_admitted
     assert [len(frame.body["reservations"]) for frame in server.returned[0]] == [2_048, 2_048, 904]
 
@@ -85,13 +85,14 @@ def test_some_of_many_are_denied_and_others_wait():
     def script(peer):
         peer.welcome()
         received = peer.read("reserve")
-        peer.quota_answers(received, b"\1\4\7", reservations=[5, 0, 0], retryMs=[0, 0, 1_500])
-        peer.granted(received, [1], b"\1", reservations=[6])
+        peer.quota_answers(received, b"\1\4\7", reservations=[5, 0, 0], retryAfterMs=[0, 0, 1_500])
+        peer.reserve_granted(received, [1], b"\1", reservations=[6])
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         results = client.reserve_many(["a", "b", "c"], wait=True)
         assert list(results) == [QuotaCode.OK, QuotaCode.OK, QuotaCode.TPM_EXCEEDED]
-        assert list(results.reservations) == [5, 6, 0] and list(results.retry_ms) == [0, 0, 1_500]
+        assert list(results.reservations) == [5, 6, 0]
+        assert list(results.retry_after_ms) == [0, 0, 1_500]
 
 
 def test_cancels_reservations_of_a_timed_out_reserve_many():
@@ -103,7 +104,7 @@ def test_cancels_reservations_of_a_timed_out_reserve_many():
         frames = [peer.read(), peer.read()]
         for frame in frames:
             if frame.kind == "withdraw":
-                peer.granted(received, [1], b"\x0b")
+                peer.reserve_granted(received, [1], b"\x11")
                 peer.done(frame)
         return {frame.kind: frame.body for frame in frames}
     with FakeServer(script) as server, Client(server.address) as client:
@@ -120,7 +121,7 @@ def test_reports_the_reservations_made_before_a_loss():
         peer.quota_answers(peer.read("reserve"), reservations=[5])
         peer.read("reserve")
     with FakeServer(script) as server, \
-            Client(server.address, frame_entries=1, window=1) as client:
+            Client(server.address, frame_entries_max=1, window=1) as client:
         with pytest.raises(sluicegate.ConnectionLost) as raised:
             client.reserve_many(["a", "b"])
         assert list(raised.value.partial) == [QuotaCode.OK, QuotaCode.NONE]

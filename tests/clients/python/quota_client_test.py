@@ -16,7 +16,7 @@ from threads import in_thread
 
 import sluicegate
 from sluicegate import Client, QuotaCode, QuotaDenied
-from sluicegate._quota_frames import KEEP, UNSET
+from sluicegate._message import UNSET_32, UNSET_64
 
 
 def test_settles_a_reservation_with_the_used_amounts():
@@ -97,8 +97,8 @@ def test_a_denial_names_the_limits_and_when_to_retry():
         states = {name: value * 2 if isinstance(value, (list, bytes)) else value
                   for name, value in TPM_STATE.items()}
         states |= {"violated": [0, 1], "names": b"rpmtpm", "subjects": [0, 1]}
-        peer.quota_answers(peer.read("reserve"), TPM, retryMs=[41_250], limits=states)
-        peer.quota_answers(peer.read("reserve"), EXCEEDS, retryMs=[-1])
+        peer.quota_answers(peer.read("reserve"), TPM, retryAfterMs=[41_250], limits=states)
+        peer.quota_answers(peer.read("reserve"), EXCEEDS, retryAfterMs=[-1])
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         with pytest.raises(QuotaDenied) as raised:
@@ -111,7 +111,7 @@ def test_a_denial_names_the_limits_and_when_to_retry():
                 limit.remaining, limit.period_ms, limit.reset_ms, limit.subject) == (
             "tpm", "tokens", "sliding", 30_000, 29_900, 900, 100, 60_000, 41_000, 1)
         assert str(error) == ("gpt-4o: tpm_exceeded: per-minute token limit reached; "
-                              "tpm: 29900 of 30000 used; again in 41.25 s")
+                              "tpm: 29900 of 30000 used; retry after 41.25 s")
         with pytest.raises(QuotaDenied) as raised:
             client.reserve("gpt-4o", input_tokens=90_000)
         assert raised.value.retry_after is None and not raised.value.retryable
@@ -154,7 +154,7 @@ def test_cancel_may_keep_the_requests_and_extend_sends_a_lifetime():
     lambda c: c.settle(1, 5, cached_input_tokens=6), lambda c: c.settle(-1),
     lambda c: c.settle("xyz"), lambda c: c.record("a", input_tokens=1, cached_input_tokens=2),
     lambda c: c.lease("a", renew=True), lambda c: c.reserve_many(["a"], ids=["x", "y"]),
-    lambda c: c.reserve_many(["a", "b"], costs=[1]), lambda c: c.set_quota("a", [{
+    lambda c: c.reserve_many(["a", "b"], costs=[1]), lambda c: c.put_quota("a", [{
         "name": "x", "metric": "tokens", "amount": -1, "period_ms": 1_000}])])
 def test_rejects_arguments_that_cannot_be_sent(call):
     with Client(unused_address()) as client, pytest.raises(ValueError):
@@ -183,7 +183,7 @@ def test_calls_of_many_threads_with_equal_terms_share_a_frame():
     with FakeServer(script) as server, Client(server.address) as client:
         calls = [in_thread(client.reserve, "first")]
         eventually(lambda: client.welcome
-                   and client._dispatcher.connection.quota_batches_out == 1, "one")
+                   and client._dispatcher.connection.gathered_quotas_out == 1, "one")
         calls.append(in_thread(client.reserve, "second"))
         assert out.wait(TIMEOUT_S)
         for number in range(8):
@@ -217,7 +217,7 @@ def test_settles_with_different_amounts_share_a_frame():
     with FakeServer(script) as server, Client(server.address) as client:
         calls = [in_thread(client.settle, 1)]
         eventually(lambda: client.welcome
-                   and client._dispatcher.connection.quota_batches_out == 1, "one")
+                   and client._dispatcher.connection.gathered_quotas_out == 1, "one")
         calls.append(in_thread(client.settle, 2))
         assert out.wait(TIMEOUT_S)
         for arguments in ((3, 10, 20), (4,), (5, None, 7)):
@@ -228,8 +228,9 @@ def test_settles_with_different_amounts_share_a_frame():
             join()
     body = server.returned[0]
     assert body["reservations"] == [3, 4, 5]
-    assert body["inputTokens"] == [10, UNSET, UNSET] and body["outputTokens"] == [20, UNSET, 7]
-    assert body.get("requests", []) == [] and KEEP == 0xFFFFFFFF
+    assert body["inputTokens"] == [10, UNSET_64, UNSET_64]
+    assert body["outputTokens"] == [20, UNSET_64, 7]
+    assert body.get("requests", []) == [] and UNSET_32 == 0xFFFFFFFF
 
 
 # ---- waiting -------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ def test_a_reservation_that_waits_is_granted_later():
         peer.welcome()
         received = peer.read("reserve")
         peer.quota_answers(received, QUEUED)
-        peer.granted(received, [0], b"\1", reservations=[77])
+        peer.reserve_granted(received, [0], b"\1", reservations=[77])
         peer.quota_answers(peer.read("settle"))
         peer.read()
         return received.body
@@ -252,15 +253,16 @@ def test_a_reservation_that_waits_is_granted_later():
         9, 2_500, [500], [0])
 
 
-@pytest.mark.parametrize("verdict, code, retry_after", [
-    (b"\x0a", QuotaCode.WAIT_LIMIT, 0), (b"\x0b", QuotaCode.WITHDRAWN, None),
-    (b"\x08", QuotaCode.EXCEEDS_LIMIT, None), (b"\xfd", QuotaCode.UNKNOWN, None)])
-def test_a_wait_may_end_in_vain(verdict, code, retry_after):
+@pytest.mark.parametrize("sent, code, retry_after", [
+    (b"\x10", QuotaCode.WAIT_LIMIT, 0), (b"\x11", QuotaCode.WITHDRAWN, None),
+    (b"\x17", QuotaCode.EXCEEDS_LIMIT, None), (b"\x18", QuotaCode.BLOCKED, None),
+    (b"\xfd", QuotaCode.UNKNOWN, None)])
+def test_a_wait_may_end_in_vain(sent, code, retry_after):
     def script(peer):
         peer.welcome()
         received = peer.read("reserve")
         peer.quota_answers(received, QUEUED)
-        peer.granted(received, [0], verdict)
+        peer.reserve_granted(received, [0], sent)
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         with pytest.raises(QuotaDenied) as raised:
@@ -276,7 +278,8 @@ def test_withdraws_a_timed_out_wait_and_cancels_its_late_grant():
         peer.quota_answers(received, QUEUED)
         withdraw = peer.read("withdraw")
         assert withdraw.body == {"target": received.id, "entries": [0]}
-        peer.granted(received, [0], b"\1", reservations=[78])  # sent before the withdrawal arrived
+        # Sent before the withdrawal arrived.
+        peer.reserve_granted(received, [0], b"\1", reservations=[78])
         peer.done(withdraw)
         return peer.read("cancel").body["reservations"]
     with FakeServer(script) as server, Client(server.address) as client:

@@ -87,14 +87,14 @@ def test_quotas_are_put_and_deleted_and_usage_is_reset():
         peer.read()
         return put.body, [(bytes(r.body.get("subject", b"")), r.body["all"]) for r in resets]
     with FakeServer(script) as server, Client(server.address) as client:
-        client.set_quota("gpt-4o", [
+        client.put_quota("gpt-4o", [
             Limit("tpm", "tokens", 30_000, 60_000), Limit("slots", "concurrency", 4),
             {"name": "month", "metric": "tokens", "amount": "block", "kind": "calendar",
              "period": "month", "time_zone": "America/Los_Angeles", "count_cached": True}],
             expired="refund", overtakers=3)
         with pytest.raises(sluicegate.InvalidQuota):
-            client.set_quota("gpt-4o", Quota())
-        assert client.delete_quota("gpt-4o") and not client.delete_quota("gpt-4o")
+            client.put_quota("gpt-4o", Quota())
+        assert client.remove_quota("gpt-4o") and not client.remove_quota("gpt-4o")
         client.reset("gpt-4o")
         client.reset_all()
     put, resets = server.returned[0]
@@ -114,11 +114,11 @@ def test_decide_returns_codes_reasons_and_stats():
     def script(peer):
         peer.welcome()
         received = peer.read("check")
-        peer.quota_answers(received, TPM, retryMs=[41_000], limits=TPM_STATE)
+        peer.quota_answers(received, TPM, retryAfterMs=[41_000], limits=TPM_STATE)
         peer.quota_answers(peer.read("check"), b"\3")
         record = peer.read("record")
         peer.quota_answers(record)
-        peer.quota_answers(peer.read("record"), b"\x19", retryMs=[-1])
+        peer.quota_answers(peer.read("record"), b"\x19", retryAfterMs=[-1])
         peer.read()
         return received.body, record.body
     with FakeServer(script) as server, Client(server.address) as client:

@@ -15,7 +15,7 @@ from native_peer import SCHEMA
 from sluicegate import _frames, _message, _quota_frames
 
 IDS = st.integers(0, 2**64 - 1)
-AMOUNTS = st.one_of(st.integers(0, 2**63 - 1), st.just(_quota_frames.UNSET))
+AMOUNTS = st.one_of(st.integers(0, 2**63 - 1), st.just(_message.UNSET_64))
 REQUESTS = st.integers(0, 2**32 - 1)
 ENTRIES = st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=8), min_size=1,
                    max_size=20)
@@ -155,14 +155,14 @@ def check_states(read, states, names):
 def test_quota_answers_of_pycapnp_are_read(count, agree, data):
     size = (1 if agree else count) if count else 0
     body = {"count": count, "codes": data.draw(st.binary(min_size=size, max_size=size)),
-            **drawn(data, count, reservations=IDS, retryMs=st.integers(-1, 2**63 - 1))}
+            **drawn(data, count, reservations=IDS, retryAfterMs=st.integers(-1, 2**63 - 1))}
     states, names = drawn_states(data, count)
     if data.draw(st.booleans()):
         body["limits"] = states
     answer = _frames.decode(server_frame(id=5, quotaAnswers=body))
     assert answer[:3] == (5, count, body["codes"])
     assert list(answer.reservations) == body.get("reservations", [])
-    assert list(answer.retry_ms) == body.get("retryMs", [])
+    assert list(answer.retry_after_ms) == body.get("retryAfterMs", [])
     if "limits" in body:
         check_states(answer.limits, states, names)
     else:
@@ -194,13 +194,13 @@ def test_usage_of_pycapnp_is_read(rows, cursor, data):
 ONE_STATE = {"entries": [0], "subjects": [0], "names": b"tpm", "nameSizes": [3], "metrics": [3],
              "kinds": [2], "ceilings": [0], "violated": [1], "amounts": [1], "used": [1],
              "reserved": [0], "remaining": [0], "periodMs": [1], "resetMs": [1]}
-ANSWER = {"count": 1, "codes": b"\7", "reservations": [0], "retryMs": [5], "limits": ONE_STATE}
+ANSWER = {"count": 1, "codes": b"\7", "reservations": [0], "retryAfterMs": [5], "limits": ONE_STATE}
 USAGE = {"names": b"a", "nameSizes": [1], "sources": [1], "openReservations": [0], "waiting": [0],
          "quotas": [{}]}
 
 
 @pytest.mark.parametrize("fault", [
-    {"codes": b"\1\1"}, {"codes": b""}, {"reservations": [1, 2]}, {"retryMs": [1, 2]},
+    {"codes": b"\1\1"}, {"codes": b""}, {"reservations": [1, 2]}, {"retryAfterMs": [1, 2]},
     {"limits": ONE_STATE | {"entries": [1]}}, {"limits": ONE_STATE | {"nameSizes": [4]}},
     {"limits": ONE_STATE | {"used": [1, 2]}}, {"limits": ONE_STATE | {"violated": []}}])
 def test_answers_with_inconsistent_columns_are_malformed(fault):

@@ -48,7 +48,7 @@ def used(client, subject):
 
 
 def test_a_reservation_is_charged_and_settled(client, subject):
-    client.set_quota(subject, [TOKENS, SLOTS])
+    client.put_quota(subject, [TOKENS, SLOTS])
     with client.reserve(subject, input_tokens=300, max_output_tokens=200, limits=True) as held:
         assert held.code is QuotaCode.OK and held.id
         assert {limit.name: limit.used for limit in held.limits} == {"tokens": 500, "slots": 1}
@@ -64,7 +64,7 @@ def test_a_reservation_is_charged_and_settled(client, subject):
 
 
 def test_a_block_without_settle_refunds(client, subject):
-    client.set_quota(subject, [TOKENS])
+    client.put_quota(subject, [TOKENS])
     with client.reserve(subject, input_tokens=300):
         pass
     assert used(client, subject) == (0, 0)
@@ -75,8 +75,8 @@ def test_a_block_without_settle_refunds(client, subject):
 
 def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     tag = f"{{{subject}}}"
-    client.set_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])
-    client.set_quota(tag + "model", [TOKENS])
+    client.put_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])
+    client.put_quota(tag + "model", [TOKENS])
     client.record(tag + "model", input_tokens=900)
     with pytest.raises(QuotaDenied) as raised:
         client.reserve([tag, tag + "model"], input_tokens=200)
@@ -95,14 +95,14 @@ def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
 
 
 def test_a_repeat_with_the_same_id_gets_the_first_reservation(client, subject):
-    client.set_quota(subject, [TOKENS])
+    client.put_quota(subject, [TOKENS])
     first = client.reserve(subject, input_tokens=300, id="mine")
     assert client.reserve(subject, input_tokens=300, id="mine").id == first.id
     assert used(client, subject) == (300, 300)
 
 
 def test_a_settle_serves_the_queue(client, subject):
-    client.set_quota(subject, [TOKENS])
+    client.put_quota(subject, [TOKENS])
     first = client.reserve(subject, input_tokens=900)
     second = in_thread(client.wait_for_capacity, subject, 400)
     eventually(lambda: client.usage(subject).waiting == 1, "it is queued")
@@ -112,7 +112,7 @@ def test_a_settle_serves_the_queue(client, subject):
 
 
 def test_withdraws_an_abandoned_wait(client, subject):
-    client.set_quota(subject, [SLOTS])
+    client.put_quota(subject, [SLOTS])
     leases = [client.lease(subject) for _ in range(2)]
     with pytest.raises(sluicegate.TimedOut):
         client.lease(subject, wait=True, timeout=0.05)
@@ -126,7 +126,7 @@ def test_withdraws_an_abandoned_wait(client, subject):
 
 
 def test_leases_are_slots(client, subject):
-    client.set_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_MS)])
+    client.put_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_MS)])
     with client.lease(subject), client.lease(subject, owner="me"):
         with pytest.raises(QuotaDenied) as raised:
             client.lease(subject)
@@ -135,7 +135,7 @@ def test_leases_are_slots(client, subject):
 
 
 def test_renewal_keeps_a_lease_and_without_it_the_lifetime_ends_it(client, subject):
-    client.set_quota(subject, [SLOTS])
+    client.put_quota(subject, [SLOTS])
     with client.lease(subject, lifetime=1, renew=True) as renewed:
         client.lease(subject, lifetime=1)
         assert used(client, subject)[0] == 2
@@ -146,7 +146,7 @@ def test_renewal_keeps_a_lease_and_without_it_the_lifetime_ends_it(client, subje
 
 
 def test_a_connection_bound_reservation_ends_with_its_connection(server, client, subject):
-    client.set_quota(subject, [SLOTS])
+    client.put_quota(subject, [SLOTS])
     with Client(address_of(server)) as other:
         connection_bound, free = other.lease(subject, connection_bound=True), other.lease(subject)
         assert used(client, subject)[0] == 2
@@ -158,7 +158,7 @@ def test_a_connection_bound_reservation_ends_with_its_connection(server, client,
 
 
 def test_a_reservation_outlives_a_lost_connection(client, subject):
-    client.set_quota(subject, [TOKENS])
+    client.put_quota(subject, [TOKENS])
     held = client.reserve(subject, input_tokens=300)
     client._socket.shutdown(socket.SHUT_RDWR)
     held.settle(200, 0)
@@ -175,7 +175,7 @@ with client.lease(sys.argv[2], lifetime=0.5), client.lease(sys.argv[2], connecti
 
 
 def test_slots_of_a_killed_process_are_freed(server, client, subject):
-    client.set_quota(subject, [SLOTS])
+    client.put_quota(subject, [SLOTS])
     source = os.path.dirname(os.path.dirname(sluicegate.__file__))
     done = subprocess.run([sys.executable, "-c", KILLED, address_of(server), subject],
                           env=os.environ | {"PYTHONPATH": source}, capture_output=True, text=True,
@@ -185,7 +185,7 @@ def test_slots_of_a_killed_process_are_freed(server, client, subject):
 
 
 def test_processes_that_are_killed_at_any_moment_leak_nothing(server, client, subject):
-    client.set_quota(subject, [SLOTS, TOKENS])
+    client.put_quota(subject, [SLOTS, TOKENS])
 
     def work():
         with Client(address_of(server)) as own:
@@ -215,7 +215,7 @@ def test_processes_that_are_killed_at_any_moment_leak_nothing(server, client, su
 
 def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subject):
     """In the middle of a frame too, by a close or by a reset."""
-    client.set_quota(subject, [SLOTS])
+    client.put_quota(subject, [SLOTS])
     names = _quota_frames.encode_subjects([[subject.encode()]] * 3)
     flags = _quota_frames.CONNECTION_BOUND | _quota_frames.MAY_WAIT
     stream = _frames.encode_hello(1) + b"".join(
@@ -237,7 +237,7 @@ def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subjec
 def test_check_changes_nothing_and_record_charges_without_a_decision(client, subject):
     assert client.check(subject).code is QuotaCode.UNKNOWN_MODEL
     assert client.usage(subject).source == "none" and client.get_quota(subject) is None
-    client.set_quota(subject, [Limit("rpm", "requests", 2, 60_000),
+    client.put_quota(subject, [Limit("rpm", "requests", 2, 60_000),
                                Limit("tpm", "tokens", 1_000, 60_000)])
     assert client.can_send(subject, 1_000) and not client.can_send(subject, 1_001)
     client.record_usage(subject, 600, 500)
@@ -252,7 +252,7 @@ def test_check_changes_nothing_and_record_charges_without_a_decision(client, sub
 
 
 def test_cached_tokens_are_charged_where_the_limit_counts_them(client, subject):
-    client.set_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_MS, count_cached=True)])
+    client.put_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_MS, count_cached=True)])
     client.reserve(subject, input_tokens=500).settle(400, 100, cached_input_tokens=300)
     client.record(subject, input_tokens=50, cached_input_tokens=50)
     assert [limit.used for limit in client.usage(subject).limits] == [200, 550]
@@ -266,25 +266,25 @@ def test_get_quota_returns_quotas_of_every_kind(client, subject):
         Limit("rolling", "input_tokens", "unlimited", kind="rolling_day"),
         Limit("month", "tokens", "block", kind="calendar", period="month",
               time_zone="America/Los_Angeles", count_cached=True)), "refund", 3)
-    client.set_quota(subject, quota)
+    client.put_quota(subject, quota)
     assert client.get_quota(subject) == quota
-    assert client.delete_quota(subject) and not client.delete_quota(subject)
+    assert client.remove_quota(subject) and not client.remove_quota(subject)
     assert client.get_quota(subject) is None
 
 
 def test_a_rejected_quota_changes_nothing(client, subject):
-    client.set_quota(subject, [TOKENS])
+    client.put_quota(subject, [TOKENS])
     for wrong in ([TOKENS, TOKENS], [Limit("m", "cost", 1, kind="calendar", period="day",
                                            time_zone="Atlantis/Center")]):
         with pytest.raises(sluicegate.InvalidQuota):
-            client.set_quota(subject, wrong)
+            client.put_quota(subject, wrong)
     assert client.get_quota(subject) == Quota((TOKENS,))
 
 
 def test_pages_contain_every_subject(client, subject):
     names = {f"{subject}.{n}" for n in range(600)}
     for name in names:
-        client.set_quota(name, [TOKENS])
+        client.put_quota(name, [TOKENS])
     subjects = [usage.subject for usage in client.subjects()]
     assert names <= set(subjects)
     usages = client.usage(sorted(names))
@@ -293,7 +293,7 @@ def test_pages_contain_every_subject(client, subject):
 
 
 def test_entries_of_many_are_decided_independently(client, subject):
-    client.set_quota(subject, [Limit("tokens", "tokens", 5_000, HOUR_MS)])
+    client.put_quota(subject, [Limit("tokens", "tokens", 5_000, HOUR_MS)])
     results = client.reserve_many([subject] * 6_000, input_tokens=1)
     assert results.count() == 5_000 and results.count(QuotaCode.TOKENS_EXCEEDED) == 1_000
     ids = [number for number in results.reservations if number]
@@ -307,7 +307,7 @@ def test_entries_of_many_are_decided_independently(client, subject):
 
 
 def test_threads_never_hold_more_than_the_limit(client, subject):
-    client.set_quota(subject, [SLOTS])
+    client.put_quota(subject, [SLOTS])
     lock, holding, most = threading.Lock(), [0], [0]
 
     def work():
@@ -326,7 +326,7 @@ def test_threads_never_hold_more_than_the_limit(client, subject):
 
 def test_tasks_that_are_cancelled_anywhere_leak_nothing(server, client, subject):
     """At every point of the exchange, one loop iteration later each time."""
-    client.set_quota(subject, [SLOTS, TOKENS])
+    client.put_quota(subject, [SLOTS, TOKENS])
 
     async def work(client):
         async with client.reserve(subject, input_tokens=10, wait=True, lifetime=3600) as held:
@@ -376,7 +376,7 @@ def answers(client):
 
 
 def test_reset_all_clears_all_usage(client, subject):
-    client.set_quota(subject, [TOKENS])
+    client.put_quota(subject, [TOKENS])
     client.record(subject, input_tokens=600)
     held = client.reserve(subject, input_tokens=300)
     client.reset_all()

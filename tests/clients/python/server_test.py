@@ -49,7 +49,7 @@ def test_many_calls(client, key):
     verdicts = client.acquire_many(keys * 2, details=Details.ALL)
     assert verdicts.count() == len(keys) == verdicts.count(Verdict.DENIED)
     assert set(verdicts.limit) == {2} and set(verdicts.remaining) == {0}
-    assert all(retry > 0 for retry in verdicts.retry_ms[len(keys):])
+    assert all(retry > 0 for retry in verdicts.retry_after_ms[len(keys):])
     assert len(set(verdicts.request_id)) == len(verdicts)
     with pytest.raises(ValueError, match="details=Details.LIMIT"):
         client.acquire_many(keys[:1]).limit
@@ -63,7 +63,7 @@ def test_many_calls(client, key):
 def test_frames_as_large_as_they_may_be(client, key):
     long = [f"{key}{n}".ljust(1_000, "x") for n in range(3_000)]
     assert client.acquire_many(long, details=Details.ALL).all_approved
-    with Client(client.address, frame_entries=1_000_000, window=64) as large:
+    with Client(client.address, frame_entries_max=1_000_000, window=64) as large:
         assert large.acquire_many([f"{key}y{n}" for n in range(50_000)]).all_approved
 
 
@@ -220,7 +220,7 @@ def test_killed_under_threads():
         for thread in threads:
             thread.join(2 * TIMEOUT_S)
             assert not thread.is_alive(), "a call did not end"
-        assert not client._dispatcher.pending and not client._dispatcher.places
+        assert not client._dispatcher.pending and not client._dispatcher.waiting_entries
     server.kill()
     ledger.check()
     assert ledger.ended["documented error"] >= KILLS
@@ -249,7 +249,7 @@ def test_killed_under_tasks(loop):
             server = await asyncio.get_running_loop().run_in_executor(
                 None, kill_again_and_again, port, ledger)
             await asyncio.wait_for(asyncio.gather(*tasks), 2 * TIMEOUT_S)
-            assert not client._dispatcher.pending and not client._dispatcher.places
+            assert not client._dispatcher.pending and not client._dispatcher.waiting_entries
             return server
     with asyncio.Runner(loop_factory=loop) as runner:
         server = runner.run(main())
@@ -267,7 +267,7 @@ def test_killed_under_a_policy_no_acquire_raises(policy):
             ledger.begin()
             verdicts = client.acquire_many(["a", "b", "c"])
             seen.update(verdicts)
-            ledger.end("answer" if not verdicts.connection_lost else "documented error")
+            ledger.end("answer" if not verdicts.decided_by_policy else "documented error")
     with Client(f"127.0.0.1:{port}", on_failure=policy, backoff=(0.01, 0.05)) as client:
         threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
         for thread in threads:

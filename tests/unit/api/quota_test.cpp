@@ -56,14 +56,6 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
   EXPECT_EQ(code_name(static_cast<QuotaCode>(quota_codes_count)), "none");
 }
 
-TEST(QuotaCode, has_a_verdict_if_a_wait_can_end_with_it) {
-  for (const WaitEnd& end : wait_ends) {
-    EXPECT_EQ(verdict_of(end.code), end.verdict);
-    EXPECT_EQ(end.verdict == Verdict::approved, admits(end.code));
-  }
-  EXPECT_DEATH(verdict_of(QuotaCode::queued), "");
-}
-
 TEST(QuotaCode, uses_the_sentences_of_the_reference) {
   EXPECT_EQ(code_reason(QuotaCode::ok), "within quota");
   EXPECT_EQ(code_reason(QuotaCode::unknown_model), "model has no configured quota");

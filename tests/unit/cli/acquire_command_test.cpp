@@ -48,12 +48,12 @@ TEST(AcquireCommand, denied_is_exit_code_1) {
       auto details = to.initDetails();
       details.initLimit(1).set(0, 100);
       details.initRemaining(1).set(0, 3);
-      details.initRetryMs(1).set(0, 250);
+      details.initRetryAfterMs(1).set(0, 250);
     }));
   })};
   const Outcome outcome = acquire(server, "");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.output.find("denied  3 of 100 left"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("denied  3 of 100 remaining"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("retry in 250 ms"), std::string::npos) << outcome.output;
 }
 

@@ -34,6 +34,7 @@ TEST(QuotaDryRun, prints_the_present_and_the_future_quota) {
   EXPECT_EQ(json["dry_run"], true);
   EXPECT_EQ(json["subject"], "gpt");
   EXPECT_EQ(json["quota"]["limits"][0]["amount"], 5);
+  EXPECT_FALSE(json["quota"].contains("overtakers")) << "defaults are left out, as in REST";
   EXPECT_EQ(json["present"]["limits"][0]["used"], 900);
 }
 
@@ -45,9 +46,9 @@ TEST(QuotaDryRun, prints_that_there_is_no_quota) {
 
 TEST(QuotaDryRun, prints_the_effect_of_a_removal_and_of_a_reset) {
   const std::string remove = dry_run_text({.change = QuotaChange::remove, .present = present()});
-  EXPECT_NE(remove.find("then:\n  what the configuration file says\n"), std::string::npos);
+  EXPECT_NE(remove.find("then:\n  the configuration file's quota\n"), std::string::npos);
   const std::string reset = dry_run_text({.change = QuotaChange::reset, .present = present()});
-  EXPECT_NE(reset.find("then:\n  nothing used but what open"), std::string::npos);
+  EXPECT_NE(reset.find("then:\n  usage is 0, except for open"), std::string::npos);
 }
 
 }  // namespace

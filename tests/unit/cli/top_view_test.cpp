@@ -80,7 +80,7 @@ TEST(TopView, shows_that_the_server_is_gone) {
   const Line line = view.lines()[1];
   EXPECT_EQ(line.style, Line::Style::warning);
   EXPECT_EQ(line.text,
-            "NO ANSWER since 17 s, what is below is old: localhost:8080: Connection refused");
+            "NO ANSWER since 17 s, the figures below are old: localhost:8080: Connection refused");
 }
 
 TEST(TopView, fits_any_screen) {

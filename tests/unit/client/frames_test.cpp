@@ -204,7 +204,7 @@ TEST(Decode, reads_details_from_an_answer_in_many_segments) {
         to.setCount(2);
         const std::array<uint8_t, 2> column{1, 2};
         to.setVerdicts(kj::arrayPtr(column.data(), column.size()));
-        auto retry = to.initDetails().initRetryMs(2);
+        auto retry = to.initDetails().initRetryAfterMs(2);
         retry.set(1, 250);
       },
       8);
@@ -213,8 +213,8 @@ TEST(Decode, reads_details_from_an_answer_in_many_segments) {
   ASSERT_EQ(frame_words(frame), frame.size());
   const auto answer = std::get<Verdicts>(decode(frame));
   EXPECT_EQ(answer.verdicts[1], Verdict::denied);
-  ASSERT_EQ(answer.details.retry_ms.size(), 2u);
-  EXPECT_EQ(answer.details.retry_ms[1], 250u);
+  ASSERT_EQ(answer.details.retry_after_ms.size(), 2u);
+  EXPECT_EQ(answer.details.retry_after_ms[1], 250u);
   EXPECT_TRUE(answer.details.limit.empty());
 }
 

@@ -51,7 +51,7 @@ void expect_details(const Details& details, const Json& parent) {
   EXPECT_EQ(numbers(details.window_ms), numbers(json, "windowMs"));
   EXPECT_EQ(numbers(details.remaining), numbers(json, "remaining"));
   EXPECT_EQ(numbers(details.reset_ms), numbers(json, "resetMs"));
-  EXPECT_EQ(numbers(details.retry_ms), numbers(json, "retryMs"));
+  EXPECT_EQ(numbers(details.retry_after_ms), numbers(json, "retryAfterMs"));
   EXPECT_EQ(numbers(details.request_id), numbers(json, "requestId"));
 }
 
@@ -183,7 +183,7 @@ void expect_limits(const std::vector<LimitState>& states, const Json& json) {
   expect_column("resetMs", [](const LimitState& state) { return state.reset_ms; });
 }
 
-// `retryMs` may be negative.
+// `retryAfterMs` may be negative.
 std::vector<int64_t> signed_numbers(const Json& parent, const char* column) {
   std::vector<int64_t> values;
   if (!parent.contains(column)) return values;
@@ -207,8 +207,8 @@ void expect(const QuotaAnswers& answers, const Json& message) {
   if (codes.size() == 1) codes.assign(count, codes[0]);
   EXPECT_EQ(numbers(answers.codes), codes);
   EXPECT_EQ(numbers(answers.reservations), numbers(json, "reservations"));
-  EXPECT_EQ((std::vector<int64_t>{answers.retry_ms.begin(), answers.retry_ms.end()}),
-            signed_numbers(json, "retryMs"));
+  EXPECT_EQ((std::vector<int64_t>{answers.retry_after_ms.begin(), answers.retry_after_ms.end()}),
+            signed_numbers(json, "retryAfterMs"));
   expect_limits(answers.limits, limits_of(json));
   EXPECT_EQ(answers.limits_left_out, number_or_zero(limits_of(json), "leftOut"));
 }

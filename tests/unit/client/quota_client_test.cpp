@@ -137,7 +137,7 @@ TEST(QuotaClient, denial_is_a_value_with_its_cause) {
       to.setCount(1);
       const kj::byte code = 7;
       to.setCodes(kj::arrayPtr(&code, 1));
-      to.setRetryMs({12'345});
+      to.setRetryAfterMs({12'345});
       auto limits = to.initLimits();
       limits.setEntries({0U});
       limits.setSubjects({uint8_t{1}});
@@ -164,7 +164,7 @@ TEST(QuotaClient, denial_is_a_value_with_its_cause) {
   EXPECT_EQ(outcome.code, QuotaCode::tpm_exceeded);
   EXPECT_EQ(reason(outcome.code), "per-minute token limit reached");
   EXPECT_TRUE(may_retry(outcome.code));
-  EXPECT_EQ(outcome.retry_ms, 12'345);
+  EXPECT_EQ(outcome.retry_after_ms, 12'345);
   ASSERT_EQ(outcome.limits.size(), 1u);
   EXPECT_EQ(outcome.limits[0].name, "tpm");
   EXPECT_EQ(outcome.limits[0].subject, 1);

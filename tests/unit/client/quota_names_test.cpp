@@ -42,7 +42,7 @@ TEST(QuotaNames, metrics_kinds_and_sources_are_those_of_the_server) {
   }
   for (const auto source :
        {server::QuotaSource::none, server::QuotaSource::run_time, server::QuotaSource::file,
-        server::QuotaSource::profile, server::QuotaSource::standard}) {
+        server::QuotaSource::profile, server::QuotaSource::file_default}) {
     EXPECT_EQ(client::name(static_cast<client::QuotaSource>(source)), server::source_name(source));
   }
   EXPECT_EQ(client::name(static_cast<client::Metric>(server::metrics_count)), "unknown");

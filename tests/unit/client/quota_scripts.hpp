@@ -98,7 +98,7 @@ inline ReceivedFrame read_quota(Peer& peer) {
 
 inline std::string answers(uint64_t id, size_t count, const std::vector<QuotaCode>& codes,
                            const std::vector<uint64_t>& reservations = {},
-                           const std::vector<int64_t>& retry_ms = {}) {
+                           const std::vector<int64_t>& retry_after_ms = {}) {
   return test::answer(id, [&](auto frame) {
     auto to = frame.initQuotaAnswers();
     to.setCount(static_cast<uint32_t>(count));
@@ -107,7 +107,8 @@ inline std::string answers(uint64_t id, size_t count, const std::vector<QuotaCod
     if (!reservations.empty()) {
       to.setReservations(kj::arrayPtr(reservations.data(), reservations.size()));
     }
-    if (!retry_ms.empty()) to.setRetryMs(kj::arrayPtr(retry_ms.data(), retry_ms.size()));
+    if (!retry_after_ms.empty())
+      to.setRetryAfterMs(kj::arrayPtr(retry_after_ms.data(), retry_after_ms.size()));
   });
 }
 
@@ -119,12 +120,12 @@ inline std::string ok(const ReceivedFrame& received) {
   return answers(received.id, received.entries(), {QuotaCode::ok}, given);
 }
 
-inline std::string granted(uint64_t id, Verdict verdict, uint64_t given) {
+inline std::string granted(uint64_t id, QuotaCode code, uint64_t given) {
   return test::answer(id, [&](auto frame) {
     auto to = frame.initGranted();
     to.setEntries({0U});
-    const auto byte = static_cast<kj::byte>(verdict);
-    to.setVerdicts(kj::arrayPtr(&byte, 1));
+    const auto byte = static_cast<kj::byte>(code);
+    to.setCodes(kj::arrayPtr(&byte, 1));
     if (given != 0) to.setReservations({given});
   });
 }

@@ -15,6 +15,7 @@
 namespace sluice::config {
 namespace {
 
+using base::IoBackend;
 using Words = std::vector<std::string>;
 
 struct Reading {
@@ -58,7 +59,7 @@ struct NumberFlag {
   const char* name;
   const char* short_name;  // null: none
   const char* variable;
-  int64_t standard;
+  int64_t by_default;
   int64_t min;
   int64_t max;
   std::function<int64_t(const Config&)> value;
@@ -71,8 +72,8 @@ void PrintTo(const NumberFlag& flag, std::ostream* out) {
 class NumberFlags : public ::testing::TestWithParam<NumberFlag> {};
 
 TEST_P(NumberFlags, has_its_default) {
-  EXPECT_EQ(GetParam().value(Config{}), GetParam().standard);
-  EXPECT_EQ(GetParam().value(read({}).config), GetParam().standard);
+  EXPECT_EQ(GetParam().value(Config{}), GetParam().by_default);
+  EXPECT_EQ(GetParam().value(read({}).config), GetParam().by_default);
 }
 
 TEST_P(NumberFlags, takes_its_bounds) {
@@ -127,7 +128,7 @@ TEST_P(NumberFlags, takes_an_empty_variable_for_unset) {
   const Variable variable(GetParam().variable, "");
   const Reading reading = read({});
   EXPECT_EQ(reading.error, "");
-  EXPECT_EQ(GetParam().value(reading.config), GetParam().standard);
+  EXPECT_EQ(GetParam().value(reading.config), GetParam().by_default);
 }
 
 TEST_P(NumberFlags, wins_over_its_variable) {
@@ -333,7 +334,7 @@ TEST(Flags, refuse_one_port_for_both_protocols) {
   EXPECT_EQ(read({"--port=0", "--native-port=0"}).error, "");
 }
 
-TEST(Flags, name_the_policy_file) {
+TEST(Flags, name_the_configuration_file) {
   EXPECT_EQ(read({}).config.config_file, "");
   EXPECT_EQ(read({"-c", "a b.json"}).config.config_file, "a b.json");
   EXPECT_EQ(read({"--config-file=x"}).config.config_file, "x");
@@ -363,11 +364,11 @@ TEST(Flags, accept_flags_of_gocc_that_we_do_not_support) {
 }
 
 TEST(Flags, of_the_log) {
-  const Config standard = read({}).config;
-  EXPECT_EQ(standard.log_format, log::Format::json);
-  EXPECT_EQ(standard.log_level, log::Level::info);
-  EXPECT_TRUE(standard.log_includes_source && standard.log_5xx);
-  EXPECT_FALSE(standard.log_2xx || standard.log_4xx);
+  const Config by_default = read({}).config;
+  EXPECT_EQ(by_default.log_format, log::Format::json);
+  EXPECT_EQ(by_default.log_level, log::Level::info);
+  EXPECT_TRUE(by_default.log_includes_source && by_default.log_5xx);
+  EXPECT_FALSE(by_default.log_2xx || by_default.log_4xx);
   EXPECT_EQ(read({"-l", "text"}).config.log_format, log::Format::text);
   EXPECT_EQ(read({"--log-format=system-default"}).config.log_format, log::Format::system_default);
   EXPECT_EQ(read({"--log-level", "WARN"}).config.log_level, log::Level::warning);

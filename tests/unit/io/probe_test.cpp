@@ -21,6 +21,8 @@
 namespace sluice::io::test {
 namespace {
 
+using base::IoBackend;
+
 // From now on `call` fails with `error`; false when the machine does not let us.
 bool forbid(uint32_t call, uint32_t error) {
   std::array<sock_filter, 4> program{{
@@ -61,21 +63,21 @@ bool contains(const std::string& text, std::string_view part) {
 
 TEST(Probe, takes_uring_where_it_works) {
   const std::string why_not = probe_uring();
-  const Choice choice = choose_backend(Backend::auto_);
-  EXPECT_EQ(choice.backend == Backend::uring, why_not.empty()) << why_not;
+  const Choice choice = choose_backend(IoBackend::automatic);
+  EXPECT_EQ(choice.backend == IoBackend::uring, why_not.empty()) << why_not;
   EXPECT_EQ(choice.warning.empty(), why_not.empty());
 }
 
 TEST(Probe, takes_epoll_when_asked) {
-  EXPECT_EQ(choose_backend(Backend::epoll).backend, Backend::epoll);
-  EXPECT_EQ(choose_backend(Backend::epoll).warning, "");
-  EXPECT_EQ(make_io(Backend::epoll, {.sockets_max = 1})->name(), "epoll");
+  EXPECT_EQ(choose_backend(IoBackend::epoll).backend, IoBackend::epoll);
+  EXPECT_EQ(choose_backend(IoBackend::epoll).warning, "");
+  EXPECT_EQ(make_io(IoBackend::epoll, {.sockets_max = 1})->name(), "epoll");
 }
 
 TEST(Probe, auto_falls_back_under_a_seccomp_profile_and_names_the_cure) {
   const std::string answer = in_jail(__NR_io_uring_setup, EPERM, [] {
-    const Choice choice = choose_backend(Backend::auto_);
-    return (choice.backend == Backend::epoll ? "epoll: " : "uring: ") + choice.warning;
+    const Choice choice = choose_backend(IoBackend::automatic);
+    return (choice.backend == IoBackend::epoll ? "epoll: " : "uring: ") + choice.warning;
   });
   if (answer == "no seccomp") GTEST_SKIP() << answer;
   EXPECT_TRUE(answer.starts_with("epoll: ")) << answer;
@@ -87,9 +89,9 @@ TEST(Probe, auto_falls_back_under_a_seccomp_profile_and_names_the_cure) {
 
 TEST(Probe, uring_is_refused_with_the_same_text) {
   const std::string answer = in_jail(__NR_io_uring_setup, EPERM, []() -> std::string {
-    const std::string warning = choose_backend(Backend::auto_).warning;
+    const std::string warning = choose_backend(IoBackend::automatic).warning;
     try {
-      choose_backend(Backend::uring);
+      choose_backend(IoBackend::uring);
     } catch (const std::runtime_error& error) {
       return warning.starts_with(error.what()) && *error.what() != 0 ? "same" : error.what();
     }

@@ -1,4 +1,4 @@
-// Goal: the prepared frames hold every question once, with ids in order. Method: they are read
+// Goal: the prepared frames hold every entry once, with ids in order. Method: they are read
 // back with the Cap'n Proto library.
 #include "load/frame_set.hpp"
 
@@ -50,7 +50,7 @@ TEST(FrameSet, holds_every_key_and_numbers_its_frames) {
 TEST(FrameSet, holds_the_handle_of_every_question) {
   const Options options{.batch = 64, .keys = 1'000, .handles = true};
   const Stream stream = stream_of(options);
-  HandleTable handles{stream.questions(), options.keys};
+  HandleTable handles{stream.planned(), options.keys};
   std::vector<uint32_t> given;
   for (const uint32_t key : handles.keys()) given.push_back(key + 7);
   handles.add(given);
@@ -61,10 +61,10 @@ TEST(FrameSet, holds_the_handle_of_every_question) {
     EXPECT_EQ(read.frame.getId(), i + 1);
     const auto acquire = read.frame.getAcquireByHandle();
     EXPECT_FALSE(acquire.hasCosts() || acquire.hasMaxRequests() || acquire.hasEntryFlags());
-    const auto questions = stream.frame(i);
-    ASSERT_EQ(acquire.getHandles().size(), questions.size());
-    for (unsigned entry = 0; entry < questions.size(); ++entry) {
-      EXPECT_EQ(acquire.getHandles()[entry], questions[entry].key + 7);
+    const auto planned = stream.frame(i);
+    ASSERT_EQ(acquire.getHandles().size(), planned.size());
+    for (unsigned entry = 0; entry < planned.size(); ++entry) {
+      EXPECT_EQ(acquire.getHandles()[entry], planned[entry].key + 7);
     }
   }
 }
@@ -97,7 +97,7 @@ TEST(FrameSet, no_frame_exceeds_the_announced_limit) {
   for (const bool handles : {false, true}) {
     const Options options{.batch = 77, .keys = 77, .denied_share = 0.5, .handles = handles};
     const Stream stream = stream_of(options);
-    HandleTable table{stream.questions(), options.keys};
+    HandleTable table{stream.planned(), options.keys};
     table.add(std::vector<uint32_t>(77));
     const FrameSet frames{options, stream, handles ? &table : nullptr};
     EXPECT_EQ(frames.bytes_of(0, 1).size(), frame_bytes_max(options));

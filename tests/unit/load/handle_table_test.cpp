@@ -7,15 +7,15 @@ namespace sluice::load {
 namespace {
 
 TEST(HandleTable, has_each_key_of_its_questions_once) {
-  const std::vector<Question> questions{{.key = 9}, {.key = 3}, {.key = 9}, {.key = 5}};
-  HandleTable table{questions, 10};
+  const std::vector<PlannedEntry> planned{{.key = 9}, {.key = 3}, {.key = 9}, {.key = 5}};
+  HandleTable table{planned, 10};
   EXPECT_EQ((std::vector<uint32_t>{table.keys().begin(), table.keys().end()}),
             (std::vector<uint32_t>{3, 5, 9}));
   const std::vector<uint32_t> first{103}, rest{105, 109};
   table.add(first);
   table.add(rest);
-  for (size_t i = 0; i < questions.size(); ++i) {
-    EXPECT_EQ(table.of_question(i), questions[i].key + 100);
+  for (size_t i = 0; i < planned.size(); ++i) {
+    EXPECT_EQ(table.of_question(i), planned[i].key + 100);
   }
 }
 

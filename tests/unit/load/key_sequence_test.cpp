@@ -12,9 +12,9 @@
 namespace sluice::load {
 namespace {
 
-uint64_t count_distinct(std::span<const Question> questions, uint32_t keys_count) {
+uint64_t count_distinct(std::span<const PlannedEntry> planned, uint32_t keys_count) {
   std::vector<bool> seen(keys_count);
-  for (const Question question : questions) seen[question.key] = true;
+  for (const PlannedEntry entry : planned) seen[entry.key] = true;
   return static_cast<uint64_t>(std::ranges::count(seen, true));
 }
 
@@ -25,43 +25,43 @@ std::string key_name(uint32_t key, size_t bytes) {
 }
 
 TEST(KeySequence, uniform_sends_every_key_once_before_one_comes_again) {
-  const auto questions = key_sequence({.keys = 1'000}, 2'500);
-  ASSERT_EQ(questions.size(), 3'000u);
-  for (size_t begin = 0; begin + 1'000 <= questions.size(); begin += 137) {
-    const auto round = std::span{questions}.subspan(begin, 1'000);
+  const auto planned = key_sequence({.keys = 1'000}, 2'500);
+  ASSERT_EQ(planned.size(), 3'000u);
+  for (size_t begin = 0; begin + 1'000 <= planned.size(); begin += 137) {
+    const auto round = std::span{planned}.subspan(begin, 1'000);
     EXPECT_EQ(count_distinct(round, 1'000), 1'000u) << "from " << begin;
   }
 }
 
 TEST(KeySequence, uniform_is_in_random_order) {
-  const auto questions = key_sequence({.keys = 1'000}, 1);
+  const auto planned = key_sequence({.keys = 1'000}, 1);
   size_t neighbours = 0;
-  for (size_t i = 1; i < questions.size(); ++i) {
-    neighbours += questions[i].key == questions[i - 1].key + 1 ? 1 : 0;
+  for (size_t i = 1; i < planned.size(); ++i) {
+    neighbours += planned[i].key == planned[i - 1].key + 1 ? 1 : 0;
   }
   EXPECT_LT(neighbours, 20u);
 }
 
 TEST(KeySequence, zipf_prefers_few_keys) {
-  const auto questions = key_sequence({.keys = 1'000, .distribution = Distribution::zipf}, 1);
+  const auto planned = key_sequence({.keys = 1'000, .distribution = Distribution::zipf}, 1);
   std::vector<size_t> counts(1'000);
-  for (const Question question : questions) ++counts[question.key];
+  for (const PlannedEntry entry : planned) ++counts[entry.key];
   std::sort(counts.rbegin(), counts.rend());
-  const auto of_all = static_cast<double>(counts[0]) / static_cast<double>(questions.size());
+  const auto of_all = static_cast<double>(counts[0]) / static_cast<double>(planned.size());
   EXPECT_NEAR(of_all, 0.131, 0.01);  // 1 / sum of k^-0.99 up to 1,000
   EXPECT_NEAR(static_cast<double>(counts[0]) / static_cast<double>(counts[9]), 9.8, 1.0);
 }
 
 TEST(KeySequence, one_asks_for_a_single_key) {
-  const auto questions = key_sequence({.distribution = Distribution::one}, 500);
-  ASSERT_EQ(questions.size(), 500u);
-  EXPECT_EQ(count_distinct(questions, 1), 1u);
+  const auto planned = key_sequence({.distribution = Distribution::one}, 500);
+  ASSERT_EQ(planned.size(), 500u);
+  EXPECT_EQ(count_distinct(planned, 1), 1u);
 }
 
 TEST(KeySequence, denied_share_is_met_exactly) {
   for (const double share : {0.01, 0.333, 0.5, 1.0}) {
-    const auto questions = key_sequence({.keys = 10'000, .denied_share = share}, 1);
-    const auto denied = std::ranges::count_if(questions, &Question::denied);
+    const auto planned = key_sequence({.keys = 10'000, .denied_share = share}, 1);
+    const auto denied = std::ranges::count_if(planned, &PlannedEntry::denied);
     EXPECT_NEAR(static_cast<double>(denied), share * 10'000, 1) << share;
   }
 }
@@ -70,14 +70,14 @@ TEST(KeySequence, with_many_keys_a_key_is_denied_always_or_never) {
   for (const Distribution distribution : {Distribution::uniform, Distribution::zipf}) {
     const Options options{.keys = 1'000, .distribution = distribution, .denied_share = 0.3};
     ASSERT_TRUE(denied_by_key(options));
-    const auto questions = key_sequence(options, 5'000);
+    const auto planned = key_sequence(options, 5'000);
     std::vector<int> denied(options.keys, -1);
-    for (const Question question : questions) {
-      if (denied[question.key] < 0) denied[question.key] = question.denied ? 1 : 0;
-      ASSERT_EQ(denied[question.key], question.denied ? 1 : 0);
+    for (const PlannedEntry entry : planned) {
+      if (denied[entry.key] < 0) denied[entry.key] = entry.denied ? 1 : 0;
+      ASSERT_EQ(denied[entry.key], entry.denied ? 1 : 0);
     }
-    const auto met = static_cast<double>(std::ranges::count_if(questions, &Question::denied));
-    EXPECT_NEAR(met / static_cast<double>(questions.size()), 0.3, 0.001);
+    const auto met = static_cast<double>(std::ranges::count_if(planned, &PlannedEntry::denied));
+    EXPECT_NEAR(met / static_cast<double>(planned.size()), 0.3, 0.001);
   }
 }
 
@@ -87,8 +87,8 @@ TEST(KeySequence, few_keys_are_denied_by_cost) {
   EXPECT_FALSE(denied_by_cost({.keys = 101, .denied_share = 0.3}));
   EXPECT_FALSE(denied_by_cost({.keys = 100}));
   EXPECT_FALSE(denied_by_key({.keys = 1'000}));
-  const auto questions = key_sequence({.keys = 3, .denied_share = 0.5}, 999);
-  EXPECT_NEAR(static_cast<double>(std::ranges::count_if(questions, &Question::denied)), 500, 1);
+  const auto planned = key_sequence({.keys = 3, .denied_share = 0.5}, 999);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count_if(planned, &PlannedEntry::denied)), 500, 1);
 }
 
 // Ten bytes a key, four shards.
@@ -104,9 +104,9 @@ TEST(RoutedSequences, hold_every_key_once_and_with_its_owner) {
   std::multiset<uint32_t> keys;
   for (uint32_t shard = 0; shard < parts.size(); ++shard) {
     EXPECT_GT(parts[shard].size(), 150u) << "the hash spreads evenly";
-    for (const Question question : parts[shard]) {
-      EXPECT_EQ(owner(question.key), shard);
-      keys.insert(question.key);
+    for (const PlannedEntry entry : parts[shard]) {
+      EXPECT_EQ(owner(entry.key), shard);
+      keys.insert(entry.key);
     }
   }
   ASSERT_EQ(keys.size(), 1'000u);
@@ -135,20 +135,20 @@ TEST(RoutedSequences, are_empty_for_a_shard_without_keys) {
 TEST(RoutedSequences, ask_what_one_sequence_asks) {
   const Options options{.keys = 1'000, .key_bytes = 10, .distribution = Distribution::zipf};
   std::vector<std::vector<uint32_t>> expected(routing.shards);
-  for (const Question question : key_sequence(options, 1)) {
-    expected[owner(question.key)].push_back(question.key);
+  for (const PlannedEntry entry : key_sequence(options, 1)) {
+    expected[owner(entry.key)].push_back(entry.key);
   }
   const auto parts = routed_sequences(options, 1, routing);
   for (uint32_t shard = 0; shard < routing.shards; ++shard) {
     ASSERT_EQ(parts[shard].size(), expected[shard].size());
-    EXPECT_TRUE(std::ranges::equal(parts[shard], expected[shard], {}, &Question::key));
+    EXPECT_TRUE(std::ranges::equal(parts[shard], expected[shard], {}, &PlannedEntry::key));
   }
 }
 
 TEST(RoutedSequences, meet_the_denied_share_in_every_part) {
   const Options options{.keys = 10'000, .key_bytes = 10, .denied_share = 0.25};
   for (const auto& part : routed_sequences(options, 1, routing)) {
-    const auto denied = static_cast<double>(std::ranges::count_if(part, &Question::denied));
+    const auto denied = static_cast<double>(std::ranges::count_if(part, &PlannedEntry::denied));
     EXPECT_NEAR(denied, 0.25 * static_cast<double>(part.size()), 1);
   }
 }

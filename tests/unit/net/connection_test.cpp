@@ -55,9 +55,9 @@ TEST_F(ConnectionTest, starts_and_stops_reading_once) {
 
 TEST_F(ConnectionTest, counts_promises_as_output) {
   EXPECT_TRUE(connection_.output_under_low());
-  connection_.promise(limits::output_high_bytes + 1);
+  connection_.reserve_output(limits::output_high_bytes + 1);
   EXPECT_TRUE(connection_.output_over_high());
-  connection_.keep_promise(limits::output_high_bytes + 1);
+  connection_.release_output(limits::output_high_bytes + 1);
   EXPECT_FALSE(connection_.output_over_high());
 }
 
@@ -94,11 +94,11 @@ TEST_F(ConnectionTest, closes_once) {
 TEST_F(ConnectionTest, frees_memory_only_when_idle) {
   write(std::string(100'000, 'x'));
   connection_.trim();
-  EXPECT_EQ(connection_.output().waiting(), 100'000U);
+  EXPECT_EQ(connection_.output().unsent_bytes(), 100'000U);
   connection_.flush(0);
   connection_.on_sent(100'000);
   connection_.trim();
-  EXPECT_EQ(connection_.output().touched(), 0U);
+  EXPECT_EQ(connection_.output().peak_bytes(), 0U);
   write("still usable");
   connection_.flush(0);
   EXPECT_EQ(io_.sent.back(), "still usable");

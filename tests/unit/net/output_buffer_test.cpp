@@ -31,7 +31,7 @@ TEST_F(OutputBufferTest, takes_everything_written_at_once) {
   write("cd");
   EXPECT_EQ(written_text(buffer_.take_for_sending()), "abcd");
   EXPECT_TRUE(buffer_.in_flight());
-  EXPECT_EQ(buffer_.waiting(), 0U);
+  EXPECT_EQ(buffer_.unsent_bytes(), 0U);
 }
 
 TEST_F(OutputBufferTest, leaves_bytes_in_flight_untouched) {
@@ -70,9 +70,9 @@ TEST_F(OutputBufferTest, remembers_how_much_memory_it_touched) {
   write("12345678");
   buffer_.take_for_sending();
   buffer_.sent();
-  EXPECT_EQ(buffer_.touched(), 8U);
-  buffer_.forget_touched();
-  EXPECT_EQ(buffer_.touched(), 0U);
+  EXPECT_EQ(buffer_.peak_bytes(), 8U);
+  buffer_.reset_peak();
+  EXPECT_EQ(buffer_.peak_bytes(), 0U);
 }
 
 }  // namespace

@@ -54,13 +54,13 @@ TEST(QuotaBook, allows_every_subject_without_rules) {
 TEST(QuotaBook, prefers_name_to_pattern_to_profile_to_the_default) {
   QuotaRules rules{.rules = {pattern("^a", 1), of_profile("abc", 2), named("abc", 3),
                              of_profile("ab", 4), of_profile("b", 5)},
-                   .unknown = UnknownSubjects::standard,
-                   .standard = quota_of(6)};
+                   .unknown = UnknownSubjects::use_quota,
+                   .unknown_quota = quota_of(6)};
   QuotaBook book{rules};
   EXPECT_EQ(find(book, "abc"), (Found{3, QuotaSource::file}));
   EXPECT_EQ(find(book, "ab"), (Found{1, QuotaSource::file}));
   EXPECT_EQ(find(book, "b"), (Found{5, QuotaSource::profile}));
-  EXPECT_EQ(find(book, "c"), (Found{6, QuotaSource::standard}));
+  EXPECT_EQ(find(book, "c"), (Found{6, QuotaSource::file_default}));
   EXPECT_EQ(book.rule_of("abc"), 2);
   EXPECT_EQ(book.rule_of("c"), -1);
 }
@@ -89,8 +89,8 @@ TEST(QuotaBook, compares_whole_names_by_their_bytes) {
 TEST(QuotaBook, names_subjects_also_where_another_rule_precedes) {
   QuotaBook book{
       {.rules = {pattern("^a", 1), of_profile("abc", 2), named("def", 3), of_profile("def", 4)},
-       .unknown = UnknownSubjects::standard,
-       .standard = quota_of(5)}};
+       .unknown = UnknownSubjects::use_quota,
+       .unknown_quota = quota_of(5)}};
   EXPECT_TRUE(book.names("abc"));
   EXPECT_TRUE(book.names("def"));
   for (const char* other : {"a", "ab", "^a", "d", "x", ""})
@@ -99,8 +99,8 @@ TEST(QuotaBook, names_subjects_also_where_another_rule_precedes) {
 
 TEST(QuotaBook, gives_every_quota_its_own_place) {
   QuotaBook book{{.rules = {pattern("^a", 1), of_profile("abc", 2), named("def", 3)},
-                  .unknown = UnknownSubjects::standard,
-                  .standard = quota_of(5)}};
+                  .unknown = UnknownSubjects::use_quota,
+                  .unknown_quota = quota_of(5)}};
   EXPECT_EQ(book.places_end(), 4U);
   EXPECT_EQ(book.quota_of("abc").place, 0U);
   EXPECT_EQ(book.quota_of("def").place, 2U);
@@ -108,7 +108,7 @@ TEST(QuotaBook, gives_every_quota_its_own_place) {
 }
 
 TEST(QuotaBook, has_no_quota_for_denied_unknown_subjects) {
-  QuotaBook book{{.unknown = UnknownSubjects::deny, .standard = quota_of(1)}};
+  QuotaBook book{{.unknown = UnknownSubjects::deny, .unknown_quota = quota_of(1)}};
   EXPECT_EQ(find(book, "m"), Found{});
 }
 

@@ -66,7 +66,7 @@ TEST(QuotaFile, reads_every_field) {
   EXPECT_EQ(quotas, (QuotaRules{.rules = {{.subject = "gpt-4o", .quota = first},
                                           {.subject = "^team-", .is_regex = true, .quota = {}}},
                                 .unknown = UnknownSubjects::deny,
-                                .standard = {},
+                                .unknown_quota = {},
                                 .lifetime_ms = 5'000,
                                 .output_tokens = 400}));
   EXPECT_EQ(quotas.rules[0].source, QuotaSource::file);
@@ -86,8 +86,8 @@ TEST(QuotaFile, uses_defaults_for_absent_fields) {
 
 TEST(QuotaFile, reads_a_quota_for_unknown_subjects) {
   const QuotaRules quotas = quotas_of(R"("unknown_subjects": {)" + std::string{limits_text} + "}");
-  EXPECT_EQ(quotas.unknown, UnknownSubjects::standard);
-  EXPECT_EQ(quotas.standard, quota_of_5());
+  EXPECT_EQ(quotas.unknown, UnknownSubjects::use_quota);
+  EXPECT_EQ(quotas.unknown_quota, quota_of_5());
   EXPECT_EQ(complaints_about(R"("unknown_subjects": "block")"),
             Complaints{"quotas.unknown_subjects: must be allow, deny, or a quota as an object with "
                        "\"limits\", not \"block\""});
@@ -204,9 +204,11 @@ TEST(QuotaFile, reports_complaints_about_profiles) {
   const Texts texts{{"text", "{"},
                     {"list", "[]"},
                     {"fields", R"({"dates": 1, "date": 2026})"},
+                    {"absent", R"({"date": null})"},
                     {"regex", R"({"date": "d", "subjects": [
                       {"subject": "a", "subject_is_regex": true, "limits": []}]})"}};
-  EXPECT_EQ(complaints_about(R"("profiles": [5, "", "none", "list", "fields", "regex"])", texts),
+  EXPECT_EQ(complaints_about(R"("profiles": [5, "", "none", "list", "fields", "absent", "regex"])",
+                             texts),
             (Complaints{
                 "quotas.profiles[0]: must be a profile's name or path, not 5",
                 "quotas.profiles[1]: must be a profile's name or path, not \"\"",
@@ -214,10 +216,12 @@ TEST(QuotaFile, reports_complaints_about_profiles) {
                 R"(quotas.profiles[3] ("list"): must hold an object with "subjects", not an array)",
                 R"(quotas.profiles[4] ("fields"), "dates": no such field; there are date, about )"
                 "and subjects",
-                R"(quotas.profiles[4] ("fields"), date: is missing: give the date of its figures, )"
-                R"(as "2026-02")",
+                R"(quotas.profiles[4] ("fields"), date: must be a string, as "2026-02", not 2026)",
                 R"(quotas.profiles[4] ("fields"), subjects: is missing)",
-                R"(quotas.profiles[5] ("regex"), subjects[0] ("a"), "subject_is_regex": no such )"
+                R"(quotas.profiles[5] ("absent"), date: is missing: give the date of its figures, )"
+                R"(as "2026-02")",
+                R"(quotas.profiles[5] ("absent"), subjects: is missing)",
+                R"(quotas.profiles[6] ("regex"), subjects[0] ("a"), "subject_is_regex": no such )"
                 "field; there are subject, limits, expired and overtakers"}));
   const Complaints syntax = complaints_about(R"("profiles": ["text"])", texts);
   ASSERT_EQ(syntax.size(), 1U);

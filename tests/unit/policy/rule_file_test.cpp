@@ -1,5 +1,5 @@
-// Goal: a valid policy file becomes its rules; of an invalid one all faults are reported, by entry
-//       and field.
+// Goal: a valid configuration file becomes its rules; of an invalid one all faults are reported, by
+//       entry and field.
 // Method: texts by example, the spelling of gocc's files among them.
 #include "policy/rule_file.hpp"
 

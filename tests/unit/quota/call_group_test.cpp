@@ -29,10 +29,10 @@ class TwoStores {
         quota_of({limit_of("s", Metric::tokens, 300, api::LimitKind::sliding, 1'000),
                   limit_of("f", Metric::requests, 20, api::LimitKind::fixed, 500), slots(4)});
     for (StoreDriver* const driver : {&alone_, &together_}) {
-      driver->store.adopt(
-          books_.emplace_back(policy::QuotaRules{
-              .rules = {{.subject = "^\\{", .is_regex = true, .quota = quota}}, .standard = {}}),
-          driver->now());
+      driver->store.adopt(books_.emplace_back(policy::QuotaRules{
+                              .rules = {{.subject = "^\\{", .is_regex = true, .quota = quota}},
+                              .unknown_quota = {}}),
+                          driver->now());
     }
   }
 

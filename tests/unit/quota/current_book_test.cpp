@@ -12,7 +12,7 @@ namespace {
 policy::QuotaRules rules_with(uint64_t tokens) {
   return {.rules = {{.subject = "m", .quota = quota_of({tpm(tokens)})},
                     {.subject = "^x", .is_regex = true, .quota = quota_of({rpm(tokens)})}},
-          .standard = {}};
+          .unknown_quota = {}};
 }
 
 TEST(CurrentBook, knows_no_subject_until_a_book_is_adopted) {
@@ -58,14 +58,14 @@ TEST(CurrentBook, releases_the_classes_of_earlier_books) {
   current.adopt(second);
   EXPECT_TRUE(current.has_earlier_classes());
   EXPECT_EQ(current.classes().count(), 1U);
-  current.free_some();
+  current.free_earlier_slice();
   EXPECT_FALSE(current.has_earlier_classes());
   EXPECT_EQ(current.classes().count(), 0U);
 }
 
 TEST(CurrentBook, reports_whether_unknown_subjects_are_denied) {
   CurrentBook current;
-  policy::QuotaBook book({.unknown = policy::UnknownSubjects::deny, .standard = {}});
+  policy::QuotaBook book({.unknown = policy::UnknownSubjects::deny, .unknown_quota = {}});
   current.adopt(book);
   EXPECT_TRUE(current.denies_unknown());
 }

@@ -260,7 +260,7 @@ TEST(Adopting, a_name_that_found_no_room_has_its_quota_when_it_is_asked_for_late
   EXPECT_EQ(adopting.driver.row("n0").source, QuotaSource::file);
 }
 
-TEST(Adopting, names_take_room_that_comes_free_when_none_is_looked_for_any_more) {
+TEST(Adopting, names_use_room_freed_after_the_search_ended) {
   Adopting adopting(4);
   policy::QuotaBook any(
       {.rules = {{.subject = ".", .is_regex = true, .quota = quota_of({tpm(10)})}}});

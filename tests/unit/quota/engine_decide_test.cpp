@@ -193,9 +193,9 @@ TEST(Denial, reports_when_to_retry_for_all_its_limits) {
   driver.advance_ms(10'000);
   driver.record({"{t}a"}, {.requests = 1});
   const QuotaAnswer answer = driver.reserve({"{t}a", "{t}b"}, asking_tokens(10));
-  EXPECT_EQ(answer.retry_ms, 80'000);
-  driver.advance_ns(answer.retry_ms * base::ns_per_ms - 1);
-  EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, asking_tokens(10)).retry_ms, 1);
+  EXPECT_EQ(answer.retry_after_ms, 80'000);
+  driver.advance_ns(answer.retry_after_ms * base::ns_per_ms - 1);
+  EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, asking_tokens(10)).retry_after_ms, 1);
   driver.advance_ns(1);
   EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, asking_tokens(10)).code, QuotaCode::ok);
 }
@@ -208,9 +208,9 @@ TEST(Denial, of_gradual_kinds_reports_the_exact_moment) {
     driver.record({"m"}, {.input_tokens = 40});
     driver.advance_ms(5'000);
     driver.record({"m"}, {.input_tokens = 80});
-    const int64_t retry_ms = driver.reserve({"m"}, asking_tokens(60)).retry_ms;
-    ASSERT_GT(retry_ms, 0);
-    driver.advance_ms(retry_ms - 1);
+    const int64_t retry_after_ms = driver.reserve({"m"}, asking_tokens(60)).retry_after_ms;
+    ASSERT_GT(retry_after_ms, 0);
+    driver.advance_ms(retry_after_ms - 1);
     EXPECT_FALSE(api::admits(driver.check({"m"}, asking_tokens(60)).code));
     driver.advance_ms(1);
     EXPECT_TRUE(api::admits(driver.check({"m"}, asking_tokens(60)).code));
@@ -227,7 +227,7 @@ TEST(Reserve, reports_an_amount_above_the_limit_as_such) {
   call.flags = wants_violated;
   const QuotaAnswer answer = driver.reserve({"m"}, call);
   EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
-  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  EXPECT_EQ(answer.retry_after_ms, api::retry_never);
   EXPECT_EQ(driver.violated(), (Names{"m.tpm", "m.rpm"}));
 }
 
@@ -236,7 +236,7 @@ TEST(Reserve, block_denies_everything_even_zero) {
   driver.put("m", {with(tpm(0), Ceiling::block)});
   const QuotaAnswer answer = driver.reserve({"m"}, asking({.requests = 0}));
   EXPECT_EQ(answer.code, QuotaCode::blocked);
-  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  EXPECT_EQ(answer.retry_after_ms, api::retry_never);
   driver.put("m", {with(slots(0), Ceiling::block), tpm(10)});
   EXPECT_EQ(driver.reserve({"m"}, asking_tokens(11)).code, QuotaCode::blocked);
 }
@@ -300,7 +300,7 @@ TEST(UnknownSubjects, are_denied_if_the_file_denies_them) {
   driver.put("{t}a", {tpm(10)});
   const QuotaAnswer answer = driver.reserve({"{t}a", "{t}x"}, asking_tokens(1));
   EXPECT_EQ(answer.code, QuotaCode::unknown_subject);
-  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  EXPECT_EQ(answer.retry_after_ms, api::retry_never);
   EXPECT_EQ(driver.used("{t}a", "tpm"), 0U);
   EXPECT_EQ(driver.check({"x"}, asking_tokens(1)).code, QuotaCode::unknown_subject);
   EXPECT_EQ(driver.record({"x"}, {}).code, QuotaCode::unknown_subject);
@@ -308,13 +308,14 @@ TEST(UnknownSubjects, are_denied_if_the_file_denies_them) {
 
 TEST(UnknownSubjects, have_the_default_quota_if_the_file_has_one) {
   StoreDriver driver;
-  policy::QuotaBook book(
-      {.rules = {}, .unknown = policy::UnknownSubjects::standard, .standard = quota_of({rpm(1)})});
+  policy::QuotaBook book({.rules = {},
+                          .unknown = policy::UnknownSubjects::use_quota,
+                          .unknown_quota = quota_of({rpm(1)})});
   driver.store.adopt(book, driver.now());
   EXPECT_EQ(driver.reserve({"x"}, asking_tokens(1)).code, QuotaCode::ok);
   EXPECT_EQ(driver.reserve({"x"}, asking_tokens(1)).code, QuotaCode::rpm_exceeded);
   EXPECT_EQ(driver.reserve({"y"}, asking_tokens(1)).code, QuotaCode::ok);
-  EXPECT_EQ(driver.row("x").source, api::QuotaSource::standard);
+  EXPECT_EQ(driver.row("x").source, api::QuotaSource::file_default);
 }
 
 // --------------------------------------------------------------------------------- bad subjects
@@ -348,7 +349,7 @@ TEST(Subjects, of_one_call_are_held_together_by_one_tag) {
   EXPECT_EQ(driver.reserve({"{t}a", "t"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"t", "{t}"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, asking_tokens(1)).code, QuotaCode::unknown_model);
-  EXPECT_EQ(driver.check({"a", "b"}, asking_tokens(1)).retry_ms, api::retry_never);
+  EXPECT_EQ(driver.check({"a", "b"}, asking_tokens(1)).retry_after_ms, api::retry_never);
 }
 
 // -------------------------------------------------------------------------------- the client's id
@@ -412,7 +413,7 @@ TEST(ClientId, is_free_again_when_its_reservation_is_forgotten) {
 }
 
 // A check is answered as the reserve would be.
-TEST(ClientId, is_looked_at_by_a_check_too) {
+TEST(ClientId, is_checked_by_check_too) {
   StoreDriver driver;
   driver.put("m", {slots(1)});
   const uint64_t held = driver.reserve({"m"}, with_id(asking({}), "id")).reservation;
@@ -424,7 +425,7 @@ TEST(ClientId, is_looked_at_by_a_check_too) {
   EXPECT_EQ(driver.check({"m"}, asking({})).code, QuotaCode::ok);
   const api::QuotaAnswer other = driver.check({"m"}, with_id(asking({.requests = 2}), "id"));
   EXPECT_EQ(other.code, QuotaCode::id_in_use);
-  EXPECT_GT(other.retry_ms, 0);
+  EXPECT_GT(other.retry_after_ms, 0);
 }
 
 TEST(ClientId, of_another_request_is_in_use) {

@@ -16,7 +16,6 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 using api::Ticket;
-using api::Verdict;
 using Tickets = std::vector<Ticket>;
 using Outcomes = std::vector<StoreDriver::Outcome>;
 
@@ -63,7 +62,7 @@ TEST_F(QuotaQueue, a_newcomer_stands_behind_the_waiters) {
   EXPECT_EQ(wait(2, 1).code, QuotaCode::queued);
   const QuotaAnswer answer = driver_.reserve({"m"}, asking_tokens(1));
   EXPECT_EQ(answer.code, QuotaCode::queue_ahead);
-  EXPECT_EQ(answer.retry_ms, 1'000);  // a guess, for the time is unknown; but not at once
+  EXPECT_EQ(answer.retry_after_ms, 1'000);  // a guess, for the time is unknown; but not at once
   EXPECT_EQ(driver_.check({"m"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
 }
 
@@ -160,7 +159,7 @@ TEST_F(QuotaQueue, moves_when_its_head_withdraws) {
   EXPECT_FALSE(driver_.store.withdraw(head, 2, driver_.now()));
   EXPECT_FALSE(driver_.store.withdraw(head, 1, driver_.now(), 3));
   EXPECT_TRUE(driver_.store.withdraw(head, 1, driver_.now()));
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::withdrawn}, {2, Verdict::approved}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::withdrawn}, {2, QuotaCode::ok}}));
   EXPECT_FALSE(driver_.store.withdraw(head, 1, driver_.now()));
 }
 
@@ -169,7 +168,7 @@ TEST_F(QuotaQueue, moves_when_its_head_is_abandoned) {
   wait(2, 50);
   driver_.settle(holder_, 50);
   EXPECT_TRUE(driver_.store.abandon(head, 1, driver_.now()));
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::approved}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::ok}}));
 }
 
 TEST_F(QuotaQueue, one_that_leaves_the_middle_or_the_end_keeps_the_others) {
@@ -191,7 +190,7 @@ TEST_F(QuotaQueue, one_that_leaves_the_middle_or_the_end_keeps_the_others) {
 TEST_F(QuotaQueue, refuses_a_call_that_can_never_be_served) {
   const QuotaAnswer answer = wait(1, 101);
   EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
-  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  EXPECT_EQ(answer.retry_after_ms, api::retry_never);
   EXPECT_EQ(driver_.store.waiters_count(), 0U);
 }
 
@@ -199,9 +198,9 @@ TEST_F(QuotaQueue, ends_a_wait_that_never_fits_any_more) {
   wait(1, 60);
   wait(2, 50);
   driver_.put("m", {tpm(55)});
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::never_fits}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::exceeds_limit}}));
   driver_.put("m", {with(tpm(0), api::Ceiling::block)});
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::never_fits}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::blocked}}));
 }
 
 TEST_F(QuotaQueue, ends_a_wait_when_its_subject_is_denied_from_now_on) {
@@ -209,7 +208,7 @@ TEST_F(QuotaQueue, ends_a_wait_when_its_subject_is_denied_from_now_on) {
   policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});
   driver_.store.adopt(denying, driver_.now());
   driver_.op(QuotaOp::remove, {}, {"m"});
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::never_fits}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::unknown_subject}}));
 }
 
 TEST_F(QuotaQueue, no_waiter_waits_longer_than_its_limit) {
@@ -218,9 +217,9 @@ TEST_F(QuotaQueue, no_waiter_waits_longer_than_its_limit) {
   driver_.advance_ms(999);
   EXPECT_EQ(driver_.outcomes(), Outcomes{});
   driver_.advance_ms(1);
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::wait_limit}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::wait_limit}}));
   driver_.advance_ms(1'000);
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::wait_limit}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::wait_limit}}));
   EXPECT_EQ(driver_.used("m", "tpm"), 100U);
 }
 
@@ -232,12 +231,12 @@ TEST_F(QuotaQueue, a_wait_in_vain_is_answered_as_a_check_would_be) {
   driver_.lent = nullptr;
   wait(2, 10);
   driver_.advance_ms(1'000);
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::wait_limit}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::wait_limit}}));
   QuotaCall asked = asking_tokens(60);
   asked.flags = api::quota_flag::wants_limits;
   const QuotaAnswer checked = driver_.check({"m"}, asked);
   EXPECT_EQ(lent.answer.code, QuotaCode::wait_limit);
-  EXPECT_EQ(lent.answer.retry_ms, checked.retry_ms);
+  EXPECT_EQ(lent.answer.retry_after_ms, checked.retry_after_ms);
   ASSERT_EQ(lent.limits.size(), checked.limits_count);
   const api::LimitReport& report = driver_.batch.limits[checked.first_limit];
   EXPECT_EQ(lent.limits[0].used, report.used);
@@ -254,8 +253,8 @@ TEST_F(QuotaQueue, a_call_that_would_fit_behind_others_may_retry_soon) {
   driver_.lent = nullptr;
   driver_.settle(holder_, 20);
   driver_.advance_ms(1'000);
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::wait_limit}}));
-  EXPECT_EQ(lent.answer.retry_ms, limits::unknown_retry_ms);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::wait_limit}}));
+  EXPECT_EQ(lent.answer.retry_after_ms, limits::unknown_retry_after_ms);
   ASSERT_EQ(lent.limits.size(), 1U);
   EXPECT_FALSE(lent.limits[0].violated);
 }
@@ -275,7 +274,7 @@ TEST_F(QuotaQueue, a_grant_is_answered_with_its_limits) {
 TEST_F(QuotaQueue, capacity_that_comes_with_the_wait_limit_comes_in_time) {
   EXPECT_EQ(wait(1, 60, 60'000).code, QuotaCode::queued);
   driver_.advance_ms(60'000);
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::approved}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::ok}}));
 }
 
 TEST_F(QuotaQueue, capacity_comes_in_time_for_one_that_was_not_the_head_at_first) {
@@ -285,14 +284,14 @@ TEST_F(QuotaQueue, capacity_comes_in_time_for_one_that_was_not_the_head_at_first
   driver_.advance_ms(500);
   driver_.store.abandon(head, 1, driver_.now());
   driver_.advance_ms(58'800);
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, Verdict::approved}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::ok}}));
 }
 
 TEST_F(QuotaQueue, a_wait_that_certainly_is_too_short_is_refused_at_once) {
   driver_.settle(holder_, 100);
   const QuotaAnswer answer = wait(1, 1, 59'999);
   EXPECT_EQ(answer.code, QuotaCode::deadline_unmeetable);
-  EXPECT_EQ(answer.retry_ms, 60'000);
+  EXPECT_EQ(answer.retry_after_ms, 60'000);
   EXPECT_EQ(wait(2, 1, 60'000).code, QuotaCode::queued);
 }
 
@@ -310,7 +309,7 @@ TEST_F(QuotaQueue, is_full_in_this_store_or_at_the_origin) {
   EXPECT_EQ(small.reserve({"m"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
   const QuotaAnswer answer = small.reserve({"m"}, waiting(asking_tokens(1), 3));
   EXPECT_EQ(answer.code, QuotaCode::waiters_full);
-  EXPECT_GT(answer.retry_ms, 0);
+  EXPECT_GT(answer.retry_after_ms, 0);
   QuotaCall call = waiting(asking_tokens(1), 1);
   call.flags |= api::quota_flag::waiters_full;
   EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::waiters_full);
@@ -320,7 +319,7 @@ TEST_F(QuotaQueue, is_closed_when_the_server_drains) {
   wait(1, 60);
   wait(2, 10);
   driver_.store.drain(driver_.now());
-  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, Verdict::draining}, {2, Verdict::draining}}));
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{1, QuotaCode::draining}, {2, QuotaCode::draining}}));
   QuotaCall call = waiting(asking_tokens(1), 3);
   call.flags |= api::quota_flag::draining;
   EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::draining);
@@ -486,7 +485,7 @@ TEST_F(QuotaQueue, of_several_subjects_is_served_when_it_heads_them_all) {
 }
 
 // Whatever the order in which subjects are named, some waiter is always served.
-TEST_F(QuotaQueue, of_subjects_in_any_order_never_stands_still) {
+TEST_F(QuotaQueue, never_deadlocks_across_subjects) {
   const Names names{"{t}a", "{t}b", "{t}c"};
   for (const std::string& name : names) driver_.put(name, {slots(1)});
   const std::vector<Names> orders{{"{t}a", "{t}b"}, {"{t}b", "{t}a"}, {"{t}c", "{t}b", "{t}a"},
@@ -501,7 +500,7 @@ TEST_F(QuotaQueue, of_subjects_in_any_order_never_stands_still) {
     driver_.cancel(held.back());
     held.pop_back();
     for (const api::Grant& grant : driver_.store.grants()) {
-      held.push_back(grant.permit.reservation);
+      held.push_back(grant.refund_claim.reservation);
       ++served;
     }
     driver_.store.keep_grants(0);

@@ -28,8 +28,8 @@ policy::QuotaRules file_rules() {
                      .is_regex = false,
                      .quota = quota_of({tpm(40)}),
                      .source = QuotaSource::profile}},
-          .unknown = policy::UnknownSubjects::standard,
-          .standard = quota_of({tpm(50)})};
+          .unknown = policy::UnknownSubjects::use_quota,
+          .unknown_quota = quota_of({tpm(50)})};
 }
 
 // -------------------------------------------------------------------------------- where it is from
@@ -45,7 +45,7 @@ TEST(Subject, has_the_quota_that_comes_first) {
   EXPECT_EQ(reported("exact"), std::pair(QuotaSource::file, uint64_t{20}));
   EXPECT_EQ(reported("extra"), std::pair(QuotaSource::file, uint64_t{30}));
   EXPECT_EQ(reported("gpt"), std::pair(QuotaSource::profile, uint64_t{40}));
-  EXPECT_EQ(reported("other"), std::pair(QuotaSource::standard, uint64_t{50}));
+  EXPECT_EQ(reported("other"), std::pair(QuotaSource::file_default, uint64_t{50}));
   driver.put("exact", {tpm(10)});
   EXPECT_EQ(reported("exact"), std::pair(QuotaSource::run_time, uint64_t{10}));
   EXPECT_EQ(remove(driver, "exact").code, QuotaCode::ok);
@@ -208,8 +208,8 @@ TEST(NewQuota, of_the_file_holds_for_every_subject_of_a_full_store) {
   constexpr int subjects = 1'500;
   StoreDriver full({.subjects_max = subjects, .reservations_max = 10, .waiters_max = 10});
   const auto all_of = [](int limits) {
-    return policy::QuotaRules{.unknown = policy::UnknownSubjects::standard,
-                              .standard = many_of(LimitKind::sliding, limits)};
+    return policy::QuotaRules{.unknown = policy::UnknownSubjects::use_quota,
+                              .unknown_quota = many_of(LimitKind::sliding, limits)};
   };
   policy::QuotaBook eight(all_of(8));
   policy::QuotaBook twelve(all_of(12));
@@ -295,7 +295,7 @@ TEST(IdleSubject, is_forgotten_when_nothing_of_it_is_used) {
   EXPECT_EQ(driver.store.subjects_count(), 4U);
   const QuotaAnswer full = driver.record({"s4"}, {.input_tokens = 10});
   EXPECT_EQ(full.code, QuotaCode::subjects_full);
-  EXPECT_EQ(full.retry_ms, 1'000);
+  EXPECT_EQ(full.retry_after_ms, 1'000);
   driver.advance_ms(59'999);
   EXPECT_EQ(driver.reserve({"s4"}, asking_tokens(10)).code, QuotaCode::subjects_full);
   driver.advance_ms(1);
@@ -332,6 +332,7 @@ TEST(IdleSubject, that_was_put_or_is_in_the_file_stays) {
   EXPECT_EQ(driver.store.subjects_count(), 2U);
   remove(driver, "p");
   EXPECT_EQ(driver.store.subjects_count(), 1U);
+  EXPECT_EQ(driver.store.statistics().subjects_forgotten, 1U);
 }
 
 // The first subject of a call is idle until the call is decided: the second does not take its

@@ -17,7 +17,6 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 using api::Ticket;
-using api::Verdict;
 using Tickets = std::vector<Ticket>;
 
 constexpr uint32_t many = 2'000;
@@ -48,14 +47,14 @@ class Steps : public testing::Test {
     ASSERT_EQ(driver_.store.waiters_count(), many);
   }
   // Some are served by now, and the rest step by step, in order.
-  void expect_all_in_steps(Verdict verdict) {
+  void expect_all_in_steps(QuotaCode code) {
     Tickets reported;
     while (reported.size() < many) {
       const std::vector<StoreDriver::Outcome> outcomes = driver_.outcomes();
       ASSERT_GT(outcomes.size(), 0U);
       ASSERT_LE(outcomes.size(), step_work);
       for (const StoreDriver::Outcome& outcome : outcomes) {
-        ASSERT_EQ(outcome.verdict, verdict);
+        ASSERT_EQ(outcome.code, code);
         reported.push_back(outcome.ticket);
       }
       if (reported.size() < many) {
@@ -80,20 +79,20 @@ class Steps : public testing::Test {
 TEST_F(Steps, a_quota_that_allows_all_serves_them_in_order) {
   make_queue(quota_of({tpm(many)}));
   driver_.put("m", {with(tpm(0), api::Ceiling::unlimited)});
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::unlimited);
 }
 
 TEST_F(Steps, a_reset_serves_them_in_order) {
   make_queue(quota_of({tpm(many)}));
   driver_.reset("m");
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
 }
 
 TEST_F(Steps, a_reset_of_all_serves_them_in_order) {
   make_queue(quota_of({tpm(many)}));
   driver_.ask({.op = QuotaOp::reset_all});
   driver_.advance_ns(0);
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
 }
 
 TEST_F(Steps, a_refund_serves_them_in_order) {
@@ -101,19 +100,19 @@ TEST_F(Steps, a_refund_serves_them_in_order) {
   const uint64_t all = driver_.reserve({"m"}, asking_tokens(many)).reservation;
   ask("m", waiting(asking_tokens(1), 0));
   driver_.cancel(all);
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
 }
 
 TEST_F(Steps, time_serves_them_in_order) {
   make_queue(quota_of({tpm(many)}));
   driver_.advance_ms(60'000);
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
 }
 
 TEST_F(Steps, capacity_that_comes_with_the_wait_limits_serves_them_in_order) {
   make_queue(quota_of({tpm(many)}), 60'000);
   driver_.advance_ms(60'000);
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
 }
 
 // Also the last of the waiters that fit, with the least time to wait.
@@ -124,7 +123,7 @@ TEST_F(Steps, waiters_that_fit_are_served_though_their_limits_pass_before_their_
     ask("m", waiting(asking_tokens(1), 0, 70'000 - ticket), 1, ticket);
   }
   driver_.advance_ms(80'000);
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
 }
 
 TEST_F(Steps, wait_limits_end_in_order) {
@@ -134,26 +133,26 @@ TEST_F(Steps, wait_limits_end_in_order) {
   driver_.reserve({"m"}, holding);
   ask("m", waiting(asking_tokens(1), 0, 50'000));
   driver_.advance_ms(50'000);
-  expect_all_in_steps(Verdict::wait_limit);
+  expect_all_in_steps(QuotaCode::wait_limit);
 }
 
 TEST_F(Steps, waits_that_never_fit_any_more_end_in_order) {
   make_queue(quota_of({tpm(many)}));
   driver_.put("m", {with(tpm(0), api::Ceiling::block)});
-  expect_all_in_steps(Verdict::never_fits);
+  expect_all_in_steps(QuotaCode::blocked);
 }
 
 TEST_F(Steps, a_drain_ends_all_waits) {
   make_queue(quota_of({tpm(many)}));
   driver_.store.drain(driver_.now());
-  expect_all_in_steps(Verdict::draining);
+  expect_all_in_steps(QuotaCode::draining);
 }
 
 TEST_F(Steps, no_waiter_is_served_while_the_server_drains) {
   make_queue(quota_of({tpm(many)}));
   driver_.store.drain(driver_.now());
   driver_.reset("m");
-  expect_all_in_steps(Verdict::draining);
+  expect_all_in_steps(QuotaCode::draining);
 }
 
 TEST_F(Steps, a_newcomer_does_not_overtake_waiters_that_fit) {
@@ -234,7 +233,7 @@ TEST_F(Steps, a_newcomer_that_may_overtake_waits_only_until_due_timers_of_others
   driver_.ns += 11 * base::ns_per_ms;
   const api::QuotaAnswer denied = driver_.reserve({"m"}, asking_tokens(1));
   EXPECT_EQ(denied.code, QuotaCode::queue_ahead);
-  EXPECT_EQ(denied.retry_ms, 1);
+  EXPECT_EQ(denied.retry_after_ms, 1);
   EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
   driver_.advance_ns(0);
   EXPECT_EQ(driver_.served(), Tickets{2});
@@ -305,7 +304,7 @@ TEST_F(Steps, a_wait_limit_that_passes_while_the_server_drains_changes_no_outcom
   make_queue(quota_of({tpm(many)}), 60'000);
   driver_.store.drain(driver_.now());
   driver_.ns += 70'000 * base::ns_per_ms;
-  expect_all_in_steps(Verdict::draining);
+  expect_all_in_steps(QuotaCode::draining);
 }
 
 // A queue that is still to be served becomes empty, and its subject is removed, before that.
@@ -417,7 +416,7 @@ TEST_F(ConnectionBoundSteps, freed_slots_serve_waiters_in_steps) {
   ASSERT_EQ(driver_.store.waiters_count(), many);
   end_binding(7);
   driver_.advance_ns(0);  // they are served with another share of work
-  expect_all_in_steps(Verdict::approved);
+  expect_all_in_steps(QuotaCode::ok);
   EXPECT_EQ(open(), many);
 }
 

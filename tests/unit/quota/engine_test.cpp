@@ -29,8 +29,8 @@ class Traffic {
     driver_.put("{t}b", {limit_of("s", Metric::tokens, 9'000, LimitKind::sliding),
                          limit_of("g", Metric::cost, 9'000, LimitKind::gcra)});
     policy::QuotaRules rules;
-    rules.unknown = policy::UnknownSubjects::standard;
-    rules.standard = quota_of({rpm(3)});
+    rules.unknown = policy::UnknownSubjects::use_quota;
+    rules.unknown_quota = quota_of({rpm(3)});
     book_ = std::make_unique<policy::QuotaBook>(rules);
     driver_.store.adopt(*book_, driver_.now());
     for (int name = 0; name < 40; ++name) names_.push_back(numbered("new", name));
@@ -47,7 +47,7 @@ class Traffic {
     }
     driver_.advance_ms(number % 7 * 20);
     for (const api::Grant& grant : driver_.store.grants()) {
-      if (grant.permit.reservation != 0) keep(grant.permit.reservation);
+      if (grant.refund_claim.reservation != 0) keep(grant.refund_claim.reservation);
     }
     granted_ += driver_.store.grants().size();
     driver_.store.keep_grants(0);

@@ -15,7 +15,7 @@ class IdBookTest : public testing::Test {
  protected:
   // An ended id that is remembered until then.
   uint64_t ended_until(int64_t forgotten_ms) {
-    const uint64_t id = book_.give(0, 0);
+    const uint64_t id = book_.assign(0, 0);
     book_.record_of(id) = {.id = id, .forgotten_ms = forgotten_ms};
     book_.end(id);
     return id;
@@ -25,17 +25,17 @@ class IdBookTest : public testing::Test {
 };
 
 TEST_F(IdBookTest, leads_from_an_id_to_its_reservation) {
-  const uint64_t id = book_.give(7, 0);
+  const uint64_t id = book_.assign(7, 0);
   ASSERT_NE(book_.find(id, 0), nullptr);
   EXPECT_EQ(book_.find(id, 0)->reservation, 7U);
   EXPECT_EQ(id >> 56, 3U);  // the shard
 }
 
 TEST_F(IdBookTest, knows_no_id_that_it_did_not_give) {
-  const uint64_t id = book_.give(7, 0);
+  const uint64_t id = book_.assign(7, 0);
   EXPECT_EQ(book_.find(id ^ 1, 0), nullptr);                    // another nonce
   EXPECT_EQ(book_.find(id ^ (uint64_t{1} << 32), 0), nullptr);  // another place
-  EXPECT_NE(IdBook(2, 3, 43).give(7, 0), id);                   // another start
+  EXPECT_NE(IdBook(2, 3, 43).assign(7, 0), id);                 // another start
 }
 
 TEST_F(IdBookTest, remembers_the_end_until_its_time_is_over) {
@@ -47,7 +47,7 @@ TEST_F(IdBookTest, remembers_the_end_until_its_time_is_over) {
 
 TEST_F(IdBookTest, uses_a_record_again_after_its_time) {
   const uint64_t first = ended_until(100);
-  const uint64_t next = book_.give(1, 100);
+  const uint64_t next = book_.assign(1, 100);
   EXPECT_EQ(first >> 32, next >> 32);  // the same place
   EXPECT_NE(first, next);
   EXPECT_EQ(book_.find(first, 100), nullptr);
@@ -56,7 +56,7 @@ TEST_F(IdBookTest, uses_a_record_again_after_its_time) {
 TEST_F(IdBookTest, forgets_the_one_that_ended_first_when_all_records_are_used) {
   std::vector<uint64_t> ids;
   for (int id = 0; id < 5; ++id) ids.push_back(ended_until(1'000));
-  book_.give(1, 0);
+  book_.assign(1, 0);
   EXPECT_EQ(book_.find(ids[0], 0), nullptr);
   for (int id = 1; id < 5; ++id) EXPECT_NE(book_.find(ids[id], 0), nullptr);
 }

@@ -13,7 +13,7 @@ namespace sluice::quota {
 namespace {
 
 // As many words as a quota can have.
-const QuotaClass* largest(QuotaClasses& classes) {
+const CompiledQuota* largest(CompiledQuotas& classes) {
   std::vector<api::Limit> limits;
   for (size_t limit = 0; limit < limits::quota_limits_max; ++limit) {
     limits.push_back(limit_of(numbered("day", static_cast<int>(limit)), api::Metric::tokens, 5,
@@ -23,8 +23,8 @@ const QuotaClass* largest(QuotaClasses& classes) {
 }
 
 TEST(MeterMemory, has_room_for_every_subject_and_one_more) {
-  QuotaClasses classes;
-  const QuotaClass* const quota = largest(classes);
+  CompiledQuotas classes;
+  const CompiledQuota* const quota = largest(classes);
   MeterMemory memory(3);
   std::vector<limiter::Words> taken;
   for (uint64_t mark = 0; mark < 4; ++mark) {
@@ -43,7 +43,7 @@ TEST(MeterMemory, has_room_for_every_subject_and_one_more) {
 }
 
 TEST(MeterMemory, a_quota_without_meters_has_no_words) {
-  QuotaClasses classes;
+  CompiledQuotas classes;
   MeterMemory memory(1);
   const limiter::Words words = memory.take(*classes.hold(quota_of({slots(3)})));
   EXPECT_EQ(words.heads, nullptr);
@@ -51,8 +51,8 @@ TEST(MeterMemory, a_quota_without_meters_has_no_words) {
 }
 
 TEST(MeterMemory, scratch_words_of_two_places_lie_apart) {
-  QuotaClasses classes;
-  const QuotaClass* const quota = largest(classes);
+  CompiledQuotas classes;
+  const CompiledQuota* const quota = largest(classes);
   MeterMemory memory(1);
   for (uint8_t place = 0; place + 1 < static_cast<int>(limits::call_subjects_max); ++place) {
     const limiter::Words words = memory.scratch(place);

@@ -45,8 +45,8 @@ class QueueServerTest : public testing::Test {
     std::vector<std::pair<Ticket, QuotaCode>> all;
     for (const api::Grant& grant : server_.grants()) {
       all.emplace_back(grant.ticket, grant.code);
-      EXPECT_EQ(grant.verdict, api::verdict_of(grant.code));
-      EXPECT_EQ(grant.permit.reservation != 0, api::admits(grant.code));
+      EXPECT_EQ(grant.verdict == api::Verdict::approved, api::admits(grant.code));
+      EXPECT_EQ(grant.refund_claim.reservation != 0, api::admits(grant.code));
     }
     server_.keep_grants(0);
     return all;
@@ -187,7 +187,7 @@ TEST_F(QueueServerTest, answers_a_grant_with_its_limits) {
   const api::Grant& grant = server_.grants()[0];
   EXPECT_EQ(lent_.answer.code, QuotaCode::ok);
   EXPECT_EQ(lent_.answer.state, api::ReservationState::open);
-  EXPECT_EQ(lent_.answer.reservation, grant.permit.reservation);
+  EXPECT_EQ(lent_.answer.reservation, grant.refund_claim.reservation);
   EXPECT_EQ(lent_.answer.lifetime_ms, 1'000U);
   ASSERT_EQ(lent_.limits.size(), 1U);
   EXPECT_EQ(lent_.answer.limits_count, 1U);
@@ -201,7 +201,7 @@ TEST_F(QueueServerTest, answers_a_wait_that_can_never_fit_with_the_limits_that_i
   driver_.queues[joined_].answer = &lent_;
   server_.serve(subject_);
   EXPECT_EQ(lent_.answer.code, QuotaCode::exceeds_limit);
-  EXPECT_EQ(lent_.answer.retry_ms, api::retry_never);
+  EXPECT_EQ(lent_.answer.retry_after_ms, api::retry_never);
   ASSERT_EQ(lent_.limits.size(), 1U);
   EXPECT_TRUE(lent_.limits[0].violated);
 }
@@ -216,7 +216,7 @@ TEST_F(QueueServerTest, answers_a_late_waiter_as_it_stands_when_it_has_left) {
   step();
   EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::wait_limit}, {2, QuotaCode::ok}}));
   EXPECT_EQ(lent_.answer.code, QuotaCode::wait_limit);
-  EXPECT_EQ(lent_.answer.retry_ms, 60'000) << "when the minute is over";
+  EXPECT_EQ(lent_.answer.retry_after_ms, 60'000) << "when the minute is over";
   ASSERT_EQ(lent_.limits.size(), 1U);
   EXPECT_TRUE(lent_.limits[0].violated);
   EXPECT_EQ(lent_.limits[0].used, 100U);
@@ -228,7 +228,7 @@ TEST_F(QueueServerTest, answers_a_waiter_that_is_drained_without_limits) {
   server_.begin_drain();
   step();
   EXPECT_EQ(lent_.answer.code, QuotaCode::draining);
-  EXPECT_EQ(lent_.answer.retry_ms, limits::unknown_retry_ms);
+  EXPECT_EQ(lent_.answer.retry_after_ms, limits::unknown_retry_after_ms);
   EXPECT_TRUE(lent_.limits.empty());
 }
 

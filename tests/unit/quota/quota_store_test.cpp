@@ -22,7 +22,7 @@ TEST(QuotaStore, without_places_for_subjects_answers_subjects_full) {
   for (int name = 0; name < 3; ++name) driver.put(numbered("s", name), {rpm(5)});
   const QuotaAnswer put = driver.ask({.op = QuotaOp::put}, {"s3"}, quota_of({rpm(5)}));
   EXPECT_EQ(put.code, QuotaCode::subjects_full);
-  EXPECT_EQ(put.retry_ms, 1'000);
+  EXPECT_EQ(put.retry_after_ms, 1'000);
   EXPECT_EQ(driver.store.subjects_count(), 3U);
   EXPECT_EQ(driver.ask({.op = QuotaOp::put}, {"s2"}, quota_of({rpm(6)})).code, QuotaCode::ok);
 }

@@ -72,8 +72,8 @@ class Reference : public testing::Test {
   }
   // The reference's time, or at most a sub-window later.
   static void expect_retry(const QuotaAnswer& answer, int64_t reference_ms) {
-    EXPECT_GE(answer.retry_ms, reference_ms);
-    EXPECT_LE(answer.retry_ms, reference_ms + sub_window_ms);
+    EXPECT_GE(answer.retry_after_ms, reference_ms);
+    EXPECT_LE(answer.retry_after_ms, reference_ms + sub_window_ms);
   }
 
   StoreDriver driver_;
@@ -163,7 +163,7 @@ TEST_F(Reference, retry_of_a_day_is_an_hour_after_23) {
   driver_.advance_ms(23 * 3'600'000LL);
   const QuotaAnswer answer = decide("m", 1);
   EXPECT_EQ(answer.code, QuotaCode::rpd_exceeded);
-  EXPECT_EQ(answer.retry_ms, 3'600'000);
+  EXPECT_EQ(answer.retry_after_ms, 3'600'000);
   EXPECT_EQ(stats("m").rpd, 2U);
 }
 
@@ -196,8 +196,8 @@ TEST_F(Reference, waiting_for_retry_is_enough) {
   record_usage("m", 60, 0);
   driver_.advance_ms(1'234);
   record_usage("m", 40, 0);
-  const int64_t retry_ms = decide("m", 50).retry_ms;
-  driver_.advance_ms(retry_ms);
+  const int64_t retry_after_ms = decide("m", 50).retry_after_ms;
+  driver_.advance_ms(retry_after_ms);
   EXPECT_TRUE(can_send("m", 50));
 }
 
@@ -333,7 +333,7 @@ TEST_F(NotFollowed, what_never_fits_is_told_apart) {
   set_quota("m", {0, 100, 0});
   const QuotaAnswer answer = decide("m", 101);
   EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
-  EXPECT_EQ(answer.retry_ms, api::retry_never);
+  EXPECT_EQ(answer.retry_after_ms, api::retry_never);
   EXPECT_FALSE(api::may_retry(answer.code));
 }
 
@@ -351,13 +351,13 @@ TEST_F(NotFollowed, retry_is_of_all_limits) {
   set_quota("m", {1, 0, 1});
   record("m", 1);
   EXPECT_EQ(decide("m", 1).code, QuotaCode::rpd_exceeded);
-  EXPECT_EQ(decide("m", 1).retry_ms, 86'400'000);
+  EXPECT_EQ(decide("m", 1).retry_after_ms, 86'400'000);
   set_quota("m", {1, 10, 0});
   driver_.advance_ms(30'000);
   record_usage("m", 10, 0);
   const QuotaAnswer answer = decide("m", 1);
   EXPECT_EQ(answer.code, QuotaCode::rpm_exceeded);
-  driver_.advance_ms(answer.retry_ms);
+  driver_.advance_ms(answer.retry_after_ms);
   EXPECT_TRUE(can_send("m", 1));
 }
 
@@ -368,7 +368,7 @@ TEST_F(NotFollowed, retry_is_right_above_the_limit) {
   record("m", 1);
   const QuotaAnswer answer = decide("m", 1);
   expect_retry(answer, 60'000);
-  driver_.advance_ms(answer.retry_ms);
+  driver_.advance_ms(answer.retry_after_ms);
   EXPECT_TRUE(can_send("m", 1));
 }
 
@@ -416,7 +416,7 @@ TEST_F(NotFollowed, a_reset_begins_no_other_day) {
   driver_.advance_ms(10 * 3'600'000LL);
   driver_.reset("m");
   record("m", 5);
-  EXPECT_EQ(decide("m", 1).retry_ms, 14 * 3'600'000LL);
+  EXPECT_EQ(decide("m", 1).retry_after_ms, 14 * 3'600'000LL);
 }
 
 TEST_F(NotFollowed, waiters_hold_what_they_waited_for) {

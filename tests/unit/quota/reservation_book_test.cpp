@@ -25,7 +25,7 @@ class ReservationBookTest : public testing::Test {
   Request with_client_id() {
     Request request = TableDriver::request(subject_);
     request.id = {.low = 1, .high = 2};
-    request.id_request = 3;
+    request.request_hash = 3;
     return request;
   }
   bool knows_client_id() const {

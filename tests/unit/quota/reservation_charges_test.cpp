@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 #include "unit/quota/table_driver.hpp"
 
 namespace sluice::quota {
@@ -33,7 +33,7 @@ class ReservationCharges : public testing::TestWithParam<api::LimitKind> {
   void refund_expired() {
     api::Quota quota = quota_of({limit_of("t", api::Metric::tokens, 100, GetParam())});
     quota.refund_expired = true;
-    const QuotaClass* const held = driver_.book.classes().hold(quota);
+    const CompiledQuota* const held = driver_.book.classes().hold(quota);
     driver_.subjects.change_quota(driver_.subjects[subject_], {held, api::QuotaSource::run_time});
     driver_.book.classes().drop_reference(held);
   }

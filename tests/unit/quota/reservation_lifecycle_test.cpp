@@ -391,7 +391,7 @@ TEST_F(Ending, a_lease_is_released_by_its_id) {
   driver_.reserve({"printer"}, call);
   const QuotaAnswer third = driver_.reserve({"printer"}, call);
   EXPECT_EQ(third.code, QuotaCode::concurrency_exceeded);
-  EXPECT_EQ(third.retry_ms, 1'000);  // the time is unknown
+  EXPECT_EQ(third.retry_after_ms, 1'000);  // the time is unknown
   driver_.cancel(first);
   EXPECT_EQ(driver_.reserve({"printer"}, call).code, QuotaCode::ok);
 }

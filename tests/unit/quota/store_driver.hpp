@@ -181,15 +181,15 @@ class StoreDriver {
 
   struct Outcome {
     api::Ticket ticket;
-    api::Verdict verdict;
+    api::QuotaCode code;
     bool operator==(const Outcome&) const = default;
   };
   // Outcomes of waiters since the last call, oldest first.
   std::vector<Outcome> outcomes() {
     std::vector<Outcome> reported;
     for (const api::Grant& grant : store.grants()) {
-      reported.push_back({grant.ticket, grant.verdict});
-      granted = grant.permit.reservation;
+      reported.push_back({grant.ticket, grant.code});
+      granted = grant.refund_claim.reservation;
     }
     store.keep_grants(0);
     store.check_invariants(now());
@@ -198,7 +198,7 @@ class StoreDriver {
   std::vector<api::Ticket> served() {
     std::vector<api::Ticket> tickets;
     for (const Outcome& outcome : outcomes()) {
-      if (outcome.verdict == api::Verdict::approved) tickets.push_back(outcome.ticket);
+      if (api::admits(outcome.code)) tickets.push_back(outcome.ticket);
     }
     return tickets;
   }

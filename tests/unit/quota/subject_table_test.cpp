@@ -38,10 +38,10 @@ TEST_F(SubjectTableTest, forgets_an_idle_one_to_make_room) {
   EXPECT_GT(driver_.statistics.subjects_forgotten, 0U);
 }
 
-TEST_F(SubjectTableTest, keeps_the_members_of_the_call) {
+TEST_F(SubjectTableTest, keeps_the_subjects_of_the_call) {
   fill();
   driver_.advance_ms(60'000);
-  Members kept;
+  LimitedSubjects kept;
   for (int name = 0; name < 8; ++name) {
     kept.push_back({.index = driver_.find(numbered("m", name))});
   }
@@ -61,12 +61,13 @@ TEST_F(SubjectTableTest, is_idle_only_when_nothing_refers_to_it) {
   subjects_.to_serve().take();
   EXPECT_TRUE(subjects_.forget_if_idle(index));
   EXPECT_EQ(driver_.find("m"), no_subject);
+  EXPECT_EQ(driver_.statistics.subjects_forgotten, 1U);
 }
 
 TEST_F(SubjectTableTest, another_quota_keeps_the_usage_of_a_limit_that_goes_on) {
   driver_.adopt({TableDriver::rule("m", {tpm(100)})});
   const SubjectIndex index =
-      subjects_.make(subjects_.hash("m"), "m", driver_.book.quota_of("m"), no_members);
+      subjects_.make(subjects_.hash("m"), "m", driver_.book.quota_of("m"), no_limited_subjects);
   driver_.use(index, 30);
   driver_.adopt({TableDriver::rule("m", {tpm(50)})});
   EXPECT_EQ(subjects_.current(index).quota->shapes[0].amount, 50U);
@@ -106,12 +107,12 @@ TEST_F(SubjectTableTest, a_queue_is_to_be_served_when_its_subject_changes) {
 }
 
 TEST_F(SubjectTableTest, an_absent_subject_looks_as_if_it_were_made) {
-  const QuotaClass* const quota = driver_.book.classes().hold(quota_of({tpm(100)}));
+  const CompiledQuota* const quota = driver_.book.classes().hold(quota_of({tpm(100)}));
   for (int time = 0; time < 2; ++time) {
-    Member member{.place = 3};
-    subjects_.add_absent(*quota, member);
-    limiter::Meter meter(quota->shapes[0], member.words);
-    EXPECT_EQ(member.index, no_subject);
+    LimitedSubject each{.place = 3};
+    subjects_.add_absent(*quota, each);
+    limiter::Meter meter(quota->shapes[0], each.words);
+    EXPECT_EQ(each.index, no_subject);
     EXPECT_EQ(meter.used(), 0U);
     meter.charge(100, true, driver_.clock.moment());
   }

@@ -1,5 +1,5 @@
 // The tables of a store without the engine above them, at a time of the test's choosing.
-// Lives:  members are built in the order in which they refer to each other.
+// Lives:  limited subjects are built in the order in which they refer to each other.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 #include "quota/reservation_book.hpp"
 #include "quota/subject_table.hpp"
-#include "quota/timer_owner.hpp"
+#include "quota/timer_tag.hpp"
 #include "quota/wait_queues.hpp"
 #include "unit/quota/store_driver.hpp"
 
@@ -32,12 +32,12 @@ class TableDriver {
 
   // A subject with this quota, as put at run time. no_subject: there is no room.
   SubjectIndex make(const std::string& name, std::vector<api::Limit> limits,
-                    const Members& kept = no_members) {
+                    const LimitedSubjects& kept = no_limited_subjects) {
     return make(name, quota_of(std::move(limits)), kept);
   }
   SubjectIndex make(const std::string& name, const api::Quota& quota,
-                    const Members& kept = no_members) {
-    const QuotaClass* const held = book.classes().hold(quota);
+                    const LimitedSubjects& kept = no_limited_subjects) {
+    const CompiledQuota* const held = book.classes().hold(quota);
     const SubjectIndex made =
         subjects.make(subjects.hash(name), name, {held, api::QuotaSource::run_time}, kept);
     book.classes().drop_reference(held);
@@ -60,7 +60,7 @@ class TableDriver {
   // Rules that name subjects, each with its limits, hold from now on.
   void adopt(std::vector<policy::QuotaRule> rules) {
     books_.push_back(std::make_unique<policy::QuotaBook>(
-        policy::QuotaRules{.rules = std::move(rules), .standard = {}}));
+        policy::QuotaRules{.rules = std::move(rules), .unknown_quota = {}}));
     book.adopt(*books_.back());
   }
   static policy::QuotaRule rule(std::string name, std::vector<api::Limit> limits) {
@@ -90,7 +90,7 @@ class TableDriver {
   Reservation* due() {
     wheel.advance(clock.ms());
     const base::Timer* const timer = wheel.pop_due();
-    return timer == nullptr ? nullptr : &reservations[TimerOwner::of(*timer).index];
+    return timer == nullptr ? nullptr : &reservations[TimerTag::of(*timer).index];
   }
 
   int64_t ns = base::ns_per_s;

@@ -37,9 +37,9 @@ class WaitQueuesTest : public testing::Test {
     return queue;
   }
   bool must_wait(SubjectIndex subject) {
-    Members members;
-    driver_.subjects.read_member(subject, members.emplace_back());
-    return queues_.must_wait(members);
+    LimitedSubjects limited;
+    driver_.subjects.read_limited_subject(subject, limited.emplace_back());
+    return queues_.must_wait(limited);
   }
   // The subjects that are to be served, in their order.
   std::vector<SubjectIndex> to_serve() {
@@ -98,15 +98,15 @@ TEST_F(WaitQueuesTest, a_newcomer_waits_behind_those_that_must_not_be_overtaken)
 TEST_F(WaitQueuesTest, as_many_overtake_as_the_quota_allows) {
   join({lenient_});
   const WaiterId second = join({lenient_});
-  Members members;
-  driver_.subjects.read_member(lenient_, members.emplace_back());
+  LimitedSubjects limited;
+  driver_.subjects.read_limited_subject(lenient_, limited.emplace_back());
   for (int passed = 0; passed < 2; ++passed) {
     EXPECT_TRUE(queues_.may_overtake(second));
-    EXPECT_TRUE(queues_.allow_overtaking(members));
-    queues_.count_overtaking(members);
+    EXPECT_TRUE(queues_.allow_overtaking(limited));
+    queues_.count_overtaking(limited);
   }
   EXPECT_FALSE(queues_.may_overtake(second));
-  EXPECT_FALSE(queues_.allow_overtaking(members));
+  EXPECT_FALSE(queues_.allow_overtaking(limited));
   EXPECT_TRUE(must_wait(lenient_));
 }
 
@@ -156,13 +156,13 @@ TEST_F(WaitQueuesTest, wake_and_wait_limit_are_timers_of_the_waiter) {
   driver_.wheel.advance(driver_.clock.ms());
   const base::Timer* const wake = driver_.wheel.pop_due();
   ASSERT_NE(wake, nullptr);
-  EXPECT_EQ(TimerOwner::of(*wake).kind, TimerOwner::wake);
+  EXPECT_EQ(TimerTag::of(*wake).kind, TimerTag::wake);
   driver_.advance_ms(300);
   driver_.wheel.advance(driver_.clock.ms());
   const base::Timer* const limit = driver_.wheel.pop_due();
   ASSERT_NE(limit, nullptr);
-  EXPECT_EQ(TimerOwner::of(*limit).kind, TimerOwner::wait_limit);
-  EXPECT_EQ(TimerOwner::of(*limit).index, index);
+  EXPECT_EQ(TimerTag::of(*limit).kind, TimerTag::wait_limit);
+  EXPECT_EQ(TimerTag::of(*limit).index, index);
 }
 
 TEST_F(WaitQueuesTest, a_waiter_is_woken_after_a_minute_at_the_latest) {

@@ -57,7 +57,7 @@ struct Side {
   uint64_t& take() {
     while (true) {
       if (uint64_t* thing = in.pop(in.tail())) return *thing;
-      doorbell.will_sleep();
+      doorbell.mark_asleep();
       if (in.empty()) sleeper.sleep();
       doorbell.mark_awake();
     }
@@ -91,10 +91,10 @@ TEST(Ring, lends_items_to_a_thread_that_sleeps_in_between) {
 TEST(Doorbell, one_ringer_wakes_a_sleeper) {
   Doorbell doorbell;
   EXPECT_FALSE(doorbell.ring());
-  doorbell.will_sleep();
+  doorbell.mark_asleep();
   EXPECT_TRUE(doorbell.ring());
   EXPECT_FALSE(doorbell.ring());
-  doorbell.will_sleep();
+  doorbell.mark_asleep();
   doorbell.mark_awake();
   EXPECT_FALSE(doorbell.ring());
 }

@@ -23,8 +23,7 @@ SplitBook::Index open(SplitBook& book, uint32_t count, uint64_t id = 0) {
 
 void settle_all(SplitBook& book, SplitBook::Index split, uint32_t count) {
   for (uint32_t place = 0; place < count; ++place) {
-    const bool complete =
-        book.settle(book.slot(split, place), Verdict::approved, {}, api::no_waiter);
+    const bool complete = book.settle(book.slot(split, place), Verdict::approved, {});
     EXPECT_EQ(complete, place + 1 == count);
   }
 }
@@ -36,9 +35,9 @@ TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
   book.put(book.slot(split, 0), entry(first));
   book.put(book.slot(split, 2), entry(last));
   first = last = "overwritten";  // like a receive buffer
-  EXPECT_FALSE(book.settle(book.slot(split, 2), Verdict::denied, {}, api::no_waiter));
-  book.put_decided(book.slot(split, 1), {.cost = 7}, Verdict::queued, {.limit = 5}, 9);
-  EXPECT_TRUE(book.settle(book.slot(split, 0), Verdict::approved, {}, api::no_waiter));
+  EXPECT_FALSE(book.settle(book.slot(split, 2), Verdict::denied, {}));
+  book.put_decided(book.slot(split, 1), {.cost = 7}, Verdict::queued, {.limit = 5});
+  EXPECT_TRUE(book.settle(book.slot(split, 0), Verdict::approved, {}));
   const SplitBook::Parts parts = book.parts(split);
   EXPECT_EQ(parts.entries[0].key(), "first");
   EXPECT_EQ(parts.entries[1].cost, 7U);
@@ -47,7 +46,6 @@ TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
   EXPECT_EQ(parts.verdicts[1], Verdict::queued);
   EXPECT_EQ(parts.verdicts[2], Verdict::denied);
   EXPECT_EQ(parts.details[1].limit, 5U);
-  EXPECT_EQ(parts.waiters[1], 9U);
 }
 
 // An entry for a handle that is not held has no text.

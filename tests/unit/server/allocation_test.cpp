@@ -55,7 +55,7 @@ class Peer {
 };
 
 struct Setting {
-  io::Backend backend;
+  base::IoBackend backend;
   uint32_t shards;
 };
 
@@ -63,7 +63,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
  protected:
   // The clients' connections are on the first shard.
   void SetUp() override {
-    if (GetParam().backend == io::Backend::uring) {
+    if (GetParam().backend == base::IoBackend::uring) {
       ASSERT_EQ(io::probe_uring(), "");
     }
     io::Options options;
@@ -309,15 +309,15 @@ TEST_P(AllocationTest, new_keys_are_made_without_allocating) {
     turn_until_answer(*native_);
   }
   EXPECT_EQ(keys_made(), 4'000U);
-  EXPECT_EQ(shards_[0].worker->exchange().other_shard_entries() > 0, GetParam().shards > 1);
+  EXPECT_EQ(shards_[0].worker->mailboxes().other_shard_entries() > 0, GetParam().shards > 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, AllocationTest,
-    ::testing::Values(Setting{io::Backend::uring, 1}, Setting{io::Backend::epoll, 1},
-                      Setting{io::Backend::uring, 2}, Setting{io::Backend::epoll, 2}),
+    ::testing::Values(Setting{base::IoBackend::uring, 1}, Setting{base::IoBackend::epoll, 1},
+                      Setting{base::IoBackend::uring, 2}, Setting{base::IoBackend::epoll, 2}),
     [](const auto& setting) {
-      const bool uring = setting.param.backend == io::Backend::uring;
+      const bool uring = setting.param.backend == base::IoBackend::uring;
       return std::string{uring ? "uring" : "epoll"} + "_" + std::to_string(setting.param.shards);
     });
 

@@ -37,10 +37,10 @@ class ConnectionPlacementTest : public ::testing::Test {
   const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{connections_max + spare_sockets, 64};
-  route::Exchange exchange_{worker_group_.mesh(), 0, {}};
+  route::Mailboxes mailboxes_{worker_group_.mesh(), 0, {}};
   WorkerStatistics statistics_;
-  ConnectionPlacement placement_{io_,       worker_group_, context_,       sessions_,
-                                 exchange_, statistics_,   connections_max};
+  ConnectionPlacement placement_{io_,        worker_group_, context_,       sessions_,
+                                 mailboxes_, statistics_,   connections_max};
   uint32_t sockets_ = 0;
 };
 
@@ -54,7 +54,7 @@ TEST_F(ConnectionPlacementTest, every_other_connection_goes_to_the_other_shard) 
   EXPECT_FALSE(placement_.idle());
   placement_.on_released({.kind = io::EventKind::released, .socket = second, .result = 9});
   EXPECT_TRUE(placement_.idle());
-  EXPECT_FALSE(exchange_.idle()) << "the handover is on its way";
+  EXPECT_FALSE(mailboxes_.idle()) << "the handover is on its way";
   EXPECT_EQ(statistics_.moved, 1U);
 }
 

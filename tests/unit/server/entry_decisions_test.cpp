@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "server/worker_group.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
 #include "tests/unit/session/keeping_backend.hpp"
 
@@ -27,9 +27,9 @@ const shard::Options one_permit{
 class Side {
  public:
   Side(WorkerGroup& worker_group, api::ShardId shard)
-      : exchange(worker_group.mesh(), shard, {}),
+      : mailboxes(worker_group.mesh(), shard, {}),
         quotas(asked, shard),
-        decisions(context, sessions, exchange, waiters, keys, worker_group.ids()) {}
+        decisions(context, sessions, mailboxes, waiters, keys, worker_group.ids()) {}
 
   // A request of an ended session: an entry for each key, which may wait.
   void ask(const std::vector<std::string>& names, uint8_t flags = 0) {
@@ -44,8 +44,8 @@ class Side {
     }
   }
   void turn() {
-    exchange.receive(*this);
-    exchange.flush();
+    mailboxes.receive(*this);
+    mailboxes.flush();
   }
   void on_message(api::ShardId origin, route::ShardMessage& message) {
     for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
@@ -59,15 +59,15 @@ class Side {
   uint32_t tickets() const { return context.waits.tickets_count(); }
 
   std::vector<Verdict> verdicts;  // on entries of other shards' connections
-  route::Exchange exchange;
-  shard::Shard keys{one_permit};
+  route::Mailboxes mailboxes;
+  shard::KeyShard keys{one_permit};
   FakeQuotas::Asked asked;
   FakeQuotas quotas;
   session::KeepingBackend backend;
   const session::Options options{.waiters_max = 10};
   session::Context context{backend, options};
   SessionTable sessions{1, 64};
-  WaiterDelivery waiters{context, sessions, exchange, keys, quotas, 10};
+  WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
   EntryDecisions decisions;
 };
 
@@ -75,7 +75,7 @@ class EntryDecisionsTest : public ::testing::Test {
  protected:
   std::string key_of(uint32_t shard) {
     std::string key;
-    while (key.empty() || here_.exchange.owner_of(key).shard != shard) {
+    while (key.empty() || here_.mailboxes.owner_of(key).shard != shard) {
       key = "key" + std::to_string(next_key_++);
     }
     return key;
@@ -94,7 +94,7 @@ TEST_F(EntryDecisionsTest, decides_own_entries_at_once_and_frees_their_tickets) 
   EXPECT_TRUE(here_.context.turn.empty());
   EXPECT_EQ(here_.keys.keys_count(), 2U);
   EXPECT_EQ(here_.tickets(), 0U);
-  EXPECT_TRUE(here_.exchange.idle());
+  EXPECT_TRUE(here_.mailboxes.idle());
 }
 
 TEST_F(EntryDecisionsTest, abandons_waiter_of_ended_session) {
@@ -110,14 +110,14 @@ TEST_F(EntryDecisionsTest, split_request_completes_with_its_last_answer) {
   const std::vector<std::string> keys{key_of(0), key_of(1)};
   here_.ask(keys);
   here_.decisions.execute();
-  EXPECT_EQ(here_.exchange.book().open_count(), 1U);
+  EXPECT_EQ(here_.mailboxes.book().open_count(), 1U);
   EXPECT_EQ(here_.tickets(), 2U);
   here_.turn();
   other_.turn();
   EXPECT_EQ(other_.verdicts, std::vector<Verdict>{Verdict::approved});
-  EXPECT_EQ(here_.exchange.book().open_count(), 1U);
+  EXPECT_EQ(here_.mailboxes.book().open_count(), 1U);
   here_.turn();
-  EXPECT_EQ(here_.exchange.book().open_count(), 0U);
+  EXPECT_EQ(here_.mailboxes.book().open_count(), 0U);
   EXPECT_EQ(here_.tickets(), 0U);
   EXPECT_TRUE(here_.context.room_made);
 }

@@ -34,7 +34,7 @@ class FakeQuotas final : public quota::QuotaDecider {
   bool abandon(api::WaiterId, api::Ticket, base::Now, api::ShardId) noexcept override {
     return false;
   }
-  bool refund(const api::Permit&, base::Now) noexcept override { return false; }
+  bool refund(const api::RefundClaim&, base::Now) noexcept override { return false; }
   void drain(base::Now) noexcept override { ++asked_.drained; }
   void run_due(base::Now) noexcept override {}
   int64_t next_due_ns() const noexcept override { return base::never_ns; }

@@ -22,7 +22,7 @@ class QuotaTasksTest : public ::testing::Test {
   }
   std::string subject_of(uint32_t shard) {
     std::string name;
-    for (int number = 0; name.empty() || first_.exchange.owner_of(name).shard != shard; ++number) {
+    for (int number = 0; name.empty() || first_.mailboxes.owner_of(name).shard != shard; ++number) {
       name = "model" + std::to_string(number);
     }
     return name;

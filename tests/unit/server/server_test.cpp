@@ -62,7 +62,7 @@ std::string receive(int fd, size_t enough = SIZE_MAX) {
   return text;
 }
 
-class ServerTest : public ::testing::TestWithParam<config::IoBackend> {
+class ServerTest : public ::testing::TestWithParam<base::IoBackend> {
  protected:
   config::Config config() const {
     config::Config config;
@@ -130,7 +130,7 @@ TEST_P(ServerTest, drains_waiters_with_an_answer) {
   EXPECT_EQ(receive(client.get()).substr(0, 12), "HTTP/1.1 503");
   client.reset();  // the server would wait two seconds for it
   EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
-  EXPECT_EQ(server.cut_off_count(), 0U);
+  EXPECT_EQ(server.force_closed_count(), 0U);
 }
 
 // Requests for keys of both shards over connections of both; some wait, some connections end early.
@@ -161,7 +161,7 @@ TEST_P(ServerTest, two_shards_serve_many_clients) {
   EXPECT_EQ(answers, 6 * 60 - 3);
   server.drain();
   EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
-  EXPECT_EQ(server.cut_off_count(), 0U);
+  EXPECT_EQ(server.force_closed_count(), 0U);
 }
 
 std::vector<std::string> keys_of_both_shards() {
@@ -288,7 +288,7 @@ TEST_P(ServerTest, two_shards_serve_batches_that_wait) {
   for (std::thread& client : clients) client.join();
   server.drain();
   EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
-  EXPECT_EQ(server.cut_off_count(), 0U);
+  EXPECT_EQ(server.force_closed_count(), 0U);
 }
 
 // Connections to both shards share one limit per key, by key and by handle; connections begin and
@@ -333,7 +333,7 @@ TEST_P(ServerTest, two_shards_serve_keys_by_number) {
   EXPECT_EQ(approved, 50 * keys.size());
   server.drain();
   EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
-  EXPECT_EQ(server.cut_off_count(), 0U);
+  EXPECT_EQ(server.force_closed_count(), 0U);
 }
 
 // While both shards get requests for keys that they have to match to the new rules.
@@ -390,9 +390,9 @@ TEST_P(ServerTest, reports_a_port_in_use) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ServerTest,
-                         ::testing::Values(config::IoBackend::uring, config::IoBackend::epoll),
+                         ::testing::Values(base::IoBackend::uring, base::IoBackend::epoll),
                          [](const auto& backend) {
-                           return backend.param == config::IoBackend::uring ? "uring" : "epoll";
+                           return backend.param == base::IoBackend::uring ? "uring" : "epoll";
                          });
 
 }  // namespace

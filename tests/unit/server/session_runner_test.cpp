@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/worker_group.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 #include "tests/support/fake_io.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
 #include "tests/unit/session/keeping_backend.hpp"
@@ -70,12 +70,12 @@ class SessionRunnerTest : public ::testing::Test {
   const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{sockets_max, 64};
-  route::Exchange exchange_{worker_group_.mesh(), 0, {}};
-  shard::Shard keys_{{.keys_max = 10, .handles_max = handles_max}};
+  route::Mailboxes mailboxes_{worker_group_.mesh(), 0, {}};
+  shard::KeyShard keys_{{.keys_max = 10, .handles_max = handles_max}};
   FakeQuotas::Asked asked_;
   FakeQuotas quotas_{asked_, 0};
-  WaiterDelivery waiters_{context_, sessions_, exchange_, keys_, quotas_, 0};
-  EntryDecisions decisions_{context_, sessions_, exchange_, waiters_, keys_, worker_group_.ids()};
+  WaiterDelivery waiters_{context_, sessions_, mailboxes_, keys_, quotas_, 0};
+  EntryDecisions decisions_{context_, sessions_, mailboxes_, waiters_, keys_, worker_group_.ids()};
   WorkerStatistics statistics_;
   SessionRunner runner_{context_, sessions_, decisions_, waiters_, keys_, statistics_};
   std::vector<char> bytes_ = std::vector<char>(16'384);
@@ -185,11 +185,11 @@ TEST_F(SessionRunnerTest, a_drain_sends_what_was_written) {
 TEST_F(SessionRunnerTest, cuts_each_connection_off_once) {
   open(0);
   open(2);
-  runner_.cut_off();
-  EXPECT_EQ(statistics_.cut_off, 2U);
+  runner_.force_close();
+  EXPECT_EQ(statistics_.force_closed, 2U);
   EXPECT_EQ(closed(), 2);
-  runner_.cut_off();
-  EXPECT_EQ(statistics_.cut_off, 2U);
+  runner_.force_close();
+  EXPECT_EQ(statistics_.force_closed, 2U);
 }
 
 }  // namespace

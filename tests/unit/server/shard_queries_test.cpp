@@ -23,7 +23,7 @@ class ShardQueriesTest : public ::testing::Test {
   }
   std::string key_of(uint32_t shard) const {
     std::string key;
-    for (int number = 0; key.empty() || first_.exchange.owner_of(key).shard != shard; ++number) {
+    for (int number = 0; key.empty() || first_.mailboxes.owner_of(key).shard != shard; ++number) {
       key = "key" + std::to_string(number);
     }
     return key;
@@ -83,7 +83,7 @@ TEST_F(ShardQueriesTest, asks_the_shard_that_owns_the_key_and_waits_for_it) {
 TEST_F(ShardQueriesTest, answers_queries_about_own_keys_at_once) {
   first_.queries.inspect(first_.ended_session, 7, key_of(0));
   EXPECT_FALSE(first_.awaits(7));
-  EXPECT_TRUE(first_.exchange.idle());
+  EXPECT_TRUE(first_.mailboxes.idle());
 }
 
 TEST_F(ShardQueriesTest, statistics_query_goes_from_shard_to_shard) {

@@ -7,7 +7,7 @@
 #include "base/overloaded.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/shard_queries.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 #include "tests/support/fake_io.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
 #include "tests/unit/session/keeping_backend.hpp"
@@ -17,16 +17,16 @@ namespace sluice::server {
 class TaskSide final : private ShardStatisticsSource {
  public:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard)
-      : exchange(worker_group.mesh(), shard, {}),
+      : mailboxes(worker_group.mesh(), shard, {}),
         quotas(asked, shard),
-        queries(context, sessions, exchange, keys, *this, worker_group, slots),
-        tasks(io, context, sessions, exchange, waiters, quotas, slots,
+        queries(context, sessions, mailboxes, keys, *this, worker_group, slots),
+        tasks(io, context, sessions, mailboxes, waiters, quotas, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
 
   // Receives, then sends what was posted before and meanwhile.
   void turn() {
-    exchange.receive(*this);
-    exchange.flush();
+    mailboxes.receive(*this);
+    mailboxes.flush();
   }
   void on_message(api::ShardId, route::ShardMessage& message) {
     for (const route::ShardTask& task : message.tasks) {
@@ -50,15 +50,15 @@ class TaskSide final : private ShardStatisticsSource {
   mutable int statistics_taken = 0;  // how often
   uint32_t keys_counted = 1;         // as the statistics report
   support::FakeIo io;
-  route::Exchange exchange;
+  route::Mailboxes mailboxes;
   FakeQuotas::Asked asked;
   FakeQuotas quotas;
-  shard::Shard keys{{.keys_max = 100}};
+  shard::KeyShard keys{{.keys_max = 100}};
   session::KeepingBackend backend;
   const session::Options options{.waiters_max = 10};
   session::Context context{backend, options};
   SessionTable sessions{1, 64};
-  WaiterDelivery waiters{context, sessions, exchange, keys, quotas, 10};
+  WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
   TaskSlots slots;
   ShardQueries queries;
   QuotaTasks tasks;
@@ -72,7 +72,7 @@ class TaskSide final : private ShardStatisticsSource {
  private:
   ShardStatistics shard_statistics() const noexcept override {
     ++statistics_taken;
-    return {.shard_id = exchange.shard(), .keys = keys_counted};
+    return {.shard_id = mailboxes.shard(), .keys = keys_counted};
   }
 };
 

@@ -30,8 +30,8 @@ class ScriptedDecider final : public api::Decider {
                api::ShardId origin) noexcept override {
     return keep("abandon", waiter, origin);
   }
-  bool refund(const api::Permit& permit, base::Now) noexcept override {
-    calls.push_back("refund " + std::to_string(permit.cost + permit.reservation));
+  bool refund(const api::RefundClaim& refund_claim, base::Now) noexcept override {
+    calls.push_back("refund " + std::to_string(refund_claim.cost + refund_claim.reservation));
     return true;
   }
   void drain(base::Now) noexcept override {}
@@ -64,14 +64,14 @@ using Calls = std::vector<std::string>;
 // One shard: the part of a worker that waiters pass through.
 class Side {
  public:
-  Side(route::Mesh& mesh, api::ShardId shard) : exchange(mesh, shard, {}) {}
+  Side(route::Mesh& mesh, api::ShardId shard) : mailboxes(mesh, shard, {}) {}
 
   // Receives, then sends what was posted before and meanwhile.
   void turn() {
-    exchange.receive(*this);
+    mailboxes.receive(*this);
     waiters.deliver_grants();
     waiters.send_grants();
-    exchange.flush();
+    mailboxes.flush();
   }
   void on_message(api::ShardId origin, route::ShardMessage& message) {
     for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
@@ -89,19 +89,20 @@ class Side {
   }
   uint32_t tickets() const { return context.waits.tickets_count(); }
 
-  route::Exchange exchange;
+  route::Mailboxes mailboxes;
   ScriptedDecider keys, quotas;
   session::KeepingBackend backend;
   const session::Options options{.waiters_max = 10};
   session::Context context{backend, options};
   SessionTable sessions{1, 64};
-  WaiterDelivery waiters{context, sessions, exchange, keys, quotas, 10};
+  WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
 };
 
 class WaiterDeliveryTest : public ::testing::Test {
  protected:
-  static api::Grant approved(const WaitingEntry& entry, api::Permit permit) {
-    return {.ticket = entry.ticket, .verdict = api::Verdict::approved, .permit = permit};
+  static api::Grant approved(const WaitingEntry& entry, api::RefundClaim refund_claim) {
+    return {
+        .ticket = entry.ticket, .verdict = api::Verdict::approved, .refund_claim = refund_claim};
   }
 
   route::Mesh mesh_{{.shards = 2, .messages = 1, .entries_max = 1}};
@@ -212,10 +213,10 @@ TEST_F(WaiterDeliveryTest, a_grant_waits_until_its_request_is_complete) {
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
-TEST_F(WaiterDeliveryTest, drop_leaves_no_ticket) {
-  here_.waiters.drop(api::no_ticket, false);
-  here_.waiters.drop(here_.context.waits.take(0, 0), false);
-  here_.waiters.drop(here_.queued_by(0).ticket, true);
+TEST_F(WaiterDeliveryTest, answer_to_ended_connection_leaves_no_ticket) {
+  here_.waiters.free_or_abandon(api::no_ticket, false);
+  here_.waiters.free_or_abandon(here_.context.waits.take(0, 0), false);
+  here_.waiters.free_or_abandon(here_.queued_by(0).ticket, true);
   EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
   EXPECT_EQ(here_.tickets(), 0U);
 }

@@ -41,11 +41,11 @@ class TwoWorkers : public ::testing::Test {
 
   // Runs the first worker until it has sent an entry to the second, which has not read it yet.
   void send_to_second() {
-    const uint64_t crossed = workers_[0]->exchange().other_shard_entries();
+    const uint64_t crossed = workers_[0]->mailboxes().other_shard_entries();
     client_->write("GET /rate/" + key_of_the_second() + " HTTP/1.1\r\nHost: x\r\n\r\n");
     for (int turn = 0; turn < 100; ++turn) {
       workers_[0]->turn(0);
-      if (workers_[0]->exchange().other_shard_entries() > crossed) return;
+      if (workers_[0]->mailboxes().other_shard_entries() > crossed) return;
     }
     FAIL() << "the request does not arrive";
   }
@@ -94,7 +94,7 @@ class TwoWorkers : public ::testing::Test {
     for (const auto& worker : workers_) worker->turn(0);
   }
   bool second_sleeps() { return workers_[1]->poll_timeout_ns() > 0; }
-  uint64_t wakes() const { return workers_[0]->exchange().wakes(); }
+  uint64_t wakes() const { return workers_[0]->mailboxes().wakes(); }
 
   // The network's clock stands still unless it is advanced: a poll takes no time.
   io::Random random_{1};

@@ -50,7 +50,7 @@ class HttpSessionTest : public ::testing::Test {
 
   // Sends a reserve that is queued.
   api::Ticket queue_reserve() {
-    post("reserve", R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+    post("reserve", R"({"subjects": ["gpt"], "wait_limit_ms": 500})");
     const api::Ticket ticket = asked().calls[0].ticket;
     answer(QuotaCode::queued);
     return ticket;
@@ -60,10 +60,8 @@ class HttpSessionTest : public ::testing::Test {
     WaitingEntry& entry = context_.waits[ticket];
     entry.follow(WaitEvent::granted);
     entry.answer->answer = {.code = code, .reservation = reservation};
-    session_.on_granted(entry, {.ticket = ticket,
-                                .verdict = api::verdict_of(code),
-                                .code = code,
-                                .permit = {.reservation = reservation}});
+    session_.on_granted(
+        entry, {.ticket = ticket, .code = code, .refund_claim = {.reservation = reservation}});
     end_turn();
   }
 

@@ -24,8 +24,8 @@ struct Asked {
 class KeepingBackend final : public Backend {
  public:
   void execute() noexcept override {}
-  bool admits(uint32_t, size_t) const noexcept override { return true; }
-  bool is_here(std::string_view) const noexcept override { return true; }
+  bool has_turn_room(uint32_t, size_t) const noexcept override { return true; }
+  bool owns_key(std::string_view) const noexcept override { return true; }
   bool awaits(const Session&, uint64_t id) const noexcept override {
     for (const Asked& asked : batches) {
       if (asked.id == id) return true;

@@ -77,10 +77,9 @@ class NativeQuotaFixture : public ::testing::Test {
 
   void grant(api::Ticket ticket, api::QuotaCode code, uint64_t reservation) {
     context_.waits[ticket].follow(WaitEvent::granted);
-    session_.on_granted(context_.waits[ticket], {.ticket = ticket,
-                                                 .verdict = api::verdict_of(code),
-                                                 .code = code,
-                                                 .permit = {.reservation = reservation}});
+    session_.on_granted(
+        context_.waits[ticket],
+        {.ticket = ticket, .code = code, .refund_claim = {.reservation = reservation}});
     end_turn();
   }
 
@@ -116,7 +115,7 @@ class NativeQuotaFixture : public ::testing::Test {
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                  .verdict = api::Verdict::approved,
                                                  .code = api::QuotaCode::ok,
-                                                 .permit = {.reservation = reservation}});
+                                                 .refund_claim = {.reservation = reservation}});
   }
 
   schema::ErrorCode error_code(size_t index) { return answered_frame(index).getError().getCode(); }

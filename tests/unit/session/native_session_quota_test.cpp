@@ -52,7 +52,7 @@ TEST_F(NativeSessionQuotaTest, answers_a_reserve_with_its_reservations) {
   send_reserve(7);
   EXPECT_TRUE(answers_.empty());
   asked().answers[0] = {.code = QuotaCode::ok, .reservation = 0x0300'0000'0000'0001};
-  asked().answers[1] = {.code = QuotaCode::tpm_exceeded, .retry_ms = 250};
+  asked().answers[1] = {.code = QuotaCode::tpm_exceeded, .retry_after_ms = 250};
   answer();
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answered_frame(0).getId(), 7u);
@@ -61,7 +61,7 @@ TEST_F(NativeSessionQuotaTest, answers_a_reserve_with_its_reservations) {
   EXPECT_EQ(answers.getCodes()[1], static_cast<uint8_t>(QuotaCode::tpm_exceeded));
   EXPECT_EQ(answers.getReservations()[0], 0x0300'0000'0000'0001u);
   EXPECT_EQ(answers.getReservations()[1], 0u);
-  EXPECT_EQ(answers.getRetryMs()[1], 250);
+  EXPECT_EQ(answers.getRetryAfterMs()[1], 250);
 }
 
 TEST_F(NativeSessionQuotaTest, turns_settle_cancel_and_extend_into_calls_and_answers) {
@@ -91,11 +91,12 @@ TEST_F(NativeSessionQuotaTest, turns_settle_cancel_and_extend_into_calls_and_ans
   EXPECT_EQ(asked(2).calls[0].lifetime_ms, 1'000u);
 
   // The store names the reservations; the reply need not, since it is in the order of the frame.
-  asked().answers[0] = {.code = QuotaCode::ok, .reservation = 5, .retry_ms = api::retry_never};
+  asked().answers[0] = {
+      .code = QuotaCode::ok, .reservation = 5, .retry_after_ms = api::retry_never};
   asked().answers[1] = {.code = QuotaCode::ok, .reservation = 6};
   answer();
   EXPECT_FALSE(answered_frame(0).getQuotaAnswers().hasReservations());
-  EXPECT_FALSE(answered_frame(0).getQuotaAnswers().hasRetryMs());
+  EXPECT_FALSE(answered_frame(0).getQuotaAnswers().hasRetryAfterMs());
   EXPECT_EQ(answered_frame(0).getQuotaAnswers().getCodes().size(), 1u);
   answer_with({QuotaCode::already_settled});
   EXPECT_EQ(answered_frame(1).getId(), 8u);
@@ -139,8 +140,9 @@ TEST_F(NativeSessionQuotaTest, reports_outcomes_of_waiting_entries) {
   ASSERT_EQ(answers_.size(), 3u);
   EXPECT_EQ(answered_frame(1).getId(), 7u);
   EXPECT_EQ(answered_frame(1).getGranted().getEntries()[0], 1u);
-  EXPECT_EQ(answered_frame(1).getGranted().getVerdicts()[0],
-            static_cast<uint8_t>(api::Verdict::wait_limit));
+  EXPECT_EQ(answered_frame(1).getGranted().getCodes()[0],
+            static_cast<uint8_t>(QuotaCode::wait_limit));
+  EXPECT_FALSE(answered_frame(1).getGranted().hasVerdicts());
   EXPECT_FALSE(answered_frame(1).getGranted().hasReservations());
   EXPECT_EQ(answered_frame(2).getGranted().getEntries()[0], 0u);
   EXPECT_EQ(answered_frame(2).getGranted().getReservations()[0], 77u);

@@ -38,10 +38,10 @@ class QuotaExchangeTest : public ::testing::Test {
   }
   // A reserve that waits, and then has this outcome.
   void resolve(QuotaCode code) {
-    begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+    begin_reserve(R"({"subjects": ["gpt"], "wait_limit_ms": 500})");
     exchange_->wait();
     EXPECT_EQ(exchange_->stage(), Stage::waiting);
-    exchange_->on_outcome({.verdict = api::verdict_of(code), .code = code});
+    exchange_->on_outcome({.code = code});
   }
 
   KeepingBackend backend_;

@@ -22,8 +22,8 @@ TEST(QuotaHead, keeps_texts_after_received_bytes_are_overwritten) {
                         .rate_style = text(5),
                         .headers = text(6),
                         .dry_run = wire::DryRun::yes,
-                        .unknown_field = text(7),
-                        .unclear_field = text(8)});
+                        .unknown_parameter = text(7),
+                        .invalid_parameter = text(8)});
   bytes.assign(bytes.size(), '?');
   const wire::RestQuota kept = head.view();
   EXPECT_EQ(kept.endpoint, wire::QuotaEndpoint::reservations);
@@ -32,7 +32,7 @@ TEST(QuotaHead, keeps_texts_after_received_bytes_are_overwritten) {
   std::string texts;
   for (const std::string_view kept_text :
        {kept.method, kept.subject, kept.reservation, kept.cursor, kept.limit, kept.rate_style,
-        kept.headers, kept.unknown_field, kept.unclear_field}) {
+        kept.headers, kept.unknown_parameter, kept.invalid_parameter}) {
     texts += kept_text;
   }
   EXPECT_EQ(texts, "abcdefghi");

@@ -53,7 +53,7 @@ TEST_F(RequestLogTest, keeps_nothing_when_nothing_is_logged) {
     log.keep(large, {});
   }
   log.answered(200, 0);
-  log.vanished();
+  log.abandoned();
   EXPECT_FALSE(log.warns());
 }
 
@@ -65,7 +65,7 @@ TEST_F(RequestLogTest, logs_requests_in_order) {
   log.answered(response("HTTP/1.1 429 Too Many Requests\r\n\r\n"));
   log.keep(head("/rate/c"), {});
   log.answered(response("HTTP/1.1 404 Not Found\r\n\r\nbody"));
-  log.vanished();
+  log.abandoned();
   const std::vector<Line> reported = lines();
   ASSERT_EQ(reported.size(), 5U);
   const std::vector<std::string> paths = {"/rate/a", "/rate/b", "/none"};
@@ -126,7 +126,7 @@ TEST_F(RequestLogTest, obeys_switches_and_level) {
     log.answered(status, 0);
   }
   log.keep(head("/rate/k"), {});
-  log.vanished();
+  log.abandoned();
   const std::vector<Line> reported = lines();
   ASSERT_EQ(reported.size(), 1U);
   EXPECT_EQ(reported[0]["level"], "ERROR");

@@ -32,7 +32,7 @@ class RestDecisionTest : public ::testing::Test {
 };
 
 TEST_F(RestDecisionTest, joins_the_turn) {
-  const api::Entry& entry = add(acquire(key_));
+  const api::Entry& entry = add(acquire(key_, api::flag::wants_details | api::flag::shows_id));
   EXPECT_EQ(entry.key(), "k");
   EXPECT_EQ(entry.flags, api::flag::wants_details | api::flag::shows_id);
   EXPECT_EQ(entry.ticket, api::no_ticket);
@@ -53,14 +53,14 @@ TEST_F(RestDecisionTest, takes_a_ticket_when_it_may_wait) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
   ASSERT_NE(entry.ticket, api::no_ticket);
   EXPECT_EQ(context_.waits[entry.ticket].session, 7u);
-  return_ticket(context_, entry.ticket, /*is_queued=*/false);
+  free_or_abandon(context_, entry.ticket, /*is_queued=*/false);
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_TRUE(backend_.abandoned.empty());
 }
 
 TEST_F(RestDecisionTest, abandons_entry_queued_after_client_left) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
-  return_ticket(context_, entry.ticket, /*is_queued=*/true);
+  free_or_abandon(context_, entry.ticket, /*is_queued=*/true);
   EXPECT_EQ(backend_.abandoned, std::vector{entry.ticket});
 }
 

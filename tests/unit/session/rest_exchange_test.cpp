@@ -19,7 +19,7 @@ using api::QuotaCode;
 using api::QuotaOp;
 using Texts = std::vector<std::string>;
 
-constexpr const char* too_many = "503 too many views of the keys at once: try again later";
+constexpr const char* too_many = "503 too many shard queries at once: try again later";
 
 class RestExchangeTest : public ::testing::Test {
  protected:
@@ -46,7 +46,7 @@ class RestExchangeTest : public ::testing::Test {
   }
   // Begins a reserve that is queued.
   api::Ticket queue_reserve() {
-    begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+    begin_reserve(R"({"subjects": ["gpt"], "wait_limit_ms": 500})");
     exchange_.ask();
     const api::Ticket ticket = transport_.batch->calls[0].ticket;
     reply(QuotaCode::queued);
@@ -60,10 +60,8 @@ class RestExchangeTest : public ::testing::Test {
     WaitingEntry& entry = context_.waits[ticket];
     entry.follow(WaitEvent::granted);
     entry.answer->answer = {.code = code, .reservation = reservation};
-    exchange_.on_granted(entry, {.ticket = ticket,
-                                 .verdict = api::verdict_of(code),
-                                 .code = code,
-                                 .permit = {.reservation = reservation}});
+    exchange_.on_granted(
+        entry, {.ticket = ticket, .code = code, .refund_claim = {.reservation = reservation}});
   }
 
   KeepingBackend backend_;
@@ -218,7 +216,7 @@ TEST_F(RestExchangeTest, answers_a_queued_reserve_that_is_denied_at_once) {
 }
 
 TEST_F(RestExchangeTest, lends_room_for_all_limits_as_long_as_it_may_wait) {
-  begin_reserve(R"({"subjects": ["{a}", "{a}b"], "max_wait_ms": 500})");
+  begin_reserve(R"({"subjects": ["{a}", "{a}b"], "wait_limit_ms": 500})");
   exchange_.ask();
   const api::WaitAnswer* const lent = transport_.batch->wait_answers.at(0);
   EXPECT_EQ(lent, context_.waits[transport_.batch->calls[0].ticket].answer.get());
@@ -247,7 +245,7 @@ TEST_F(RestExchangeTest, abandons_undelivered_grant) {
 }
 
 TEST_F(RestExchangeTest, cancels_reservation_granted_after_client_left) {
-  begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+  begin_reserve(R"({"subjects": ["gpt"], "wait_limit_ms": 500})");
   exchange_.ask();
   exchange_.drop();
   reply(QuotaCode::ok, 77);
@@ -257,7 +255,7 @@ TEST_F(RestExchangeTest, cancels_reservation_granted_after_client_left) {
 }
 
 TEST_F(RestExchangeTest, abandons_entry_queued_after_client_left) {
-  begin_reserve(R"({"subjects": ["gpt"], "max_wait_ms": 500})");
+  begin_reserve(R"({"subjects": ["gpt"], "wait_limit_ms": 500})");
   exchange_.ask();
   exchange_.drop();
   const api::Ticket ticket = transport_.batch->calls[0].ticket;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::shard {
 namespace {
@@ -75,7 +75,7 @@ TEST(KeyTraffic, lists_the_heaviest_first_and_no_more_than_asked_for) {
 
 class Questions {
  public:
-  explicit Questions(Shard& shard) : shard_(shard) {}
+  explicit Questions(KeyShard& shard) : shard_(shard) {}
 
   Verdict ask(std::string_view key, api::Entry entry = {}) {
     entry.key_data = key.data();
@@ -90,7 +90,7 @@ class Questions {
   const base::Now now{.monotonic_ns = start_ms * base::ns_per_ms, .wall_ns = 0};
 
  private:
-  Shard& shard_;
+  KeyShard& shard_;
 };
 
 Options small_shard() {
@@ -101,7 +101,7 @@ Options small_shard() {
 }
 
 TEST(KeyTraffic, a_shard_reports_its_decisions) {
-  Shard shard(small_shard());
+  KeyShard shard(small_shard());
   Questions questions(shard);
   for (int i = 0; i < 5; ++i) questions.ask("k");
   ASSERT_EQ(questions.ask("k", {.flags = api::flag::may_wait, .ticket = 1}), Verdict::queued);
@@ -115,7 +115,7 @@ TEST(KeyTraffic, a_shard_reports_its_decisions) {
 }
 
 TEST(KeyTraffic, a_key_asked_by_handle_is_the_same_key) {
-  Shard shard(small_shard());
+  KeyShard shard(small_shard());
   Questions questions(shard);
   questions.ask("k");
   const std::vector<api::Handle> handles(4, shard.intern("k"));
@@ -128,7 +128,7 @@ TEST(KeyTraffic, a_key_asked_by_handle_is_the_same_key) {
 }
 
 TEST(KeyTraffic, entries_that_acquire_no_permits_do_not_count) {
-  Shard shard(small_shard());
+  KeyShard shard(small_shard());
   Questions questions(shard);
   ASSERT_EQ(questions.ask(""), Verdict::invalid_key);
   questions.ask("k", {.op = api::Op::release});

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "api/entry.hpp"
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 namespace sluice::shard {
 
@@ -97,7 +97,7 @@ class ShardDriver {
     return shard.statistics().decisions[static_cast<size_t>(verdict)];
   }
 
-  Shard shard;
+  KeyShard shard;
   int64_t now_ns = 5'000 * base::ns_per_ms;
   api::Detail detail;
   api::WaiterId waiter = api::no_waiter;

@@ -45,7 +45,7 @@ void write_sample(JsonWriter<std::string>& json) {
   json.open_array();
   json.close_array();
   json.close_array();
-  json.any_name("a \"name\"");
+  json.escaped_name("a \"name\"");
   json.open_object();
   json.field("x", "y");
   json.close_object();

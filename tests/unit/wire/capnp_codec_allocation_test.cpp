@@ -53,10 +53,12 @@ TEST(CapnpCodecAllocation, encodes_without_allocation) {
   const api::Verdict verdicts[] = {api::Verdict::approved, api::Verdict::queued};
   const api::Detail details[2] = {};
   const uint32_t entries[] = {0, 1};
+  const api::QuotaCode codes[] = {api::QuotaCode::ok, api::QuotaCode::wait_limit};
+  const uint64_t reservations[] = {7, 0};
   const api::KeyState keys[] = {{.key = "a"}, {.key = "b"}};
   const api::QuotaAnswer answers[] = {
       {.code = api::QuotaCode::ok, .limits_count = 1, .reservation = 7},
-      {.code = api::QuotaCode::blocked, .retry_ms = api::retry_never}};
+      {.code = api::QuotaCode::blocked, .retry_after_ms = api::retry_never}};
   const api::LimitReport limits[1] = {};
   api::QuotaBatch usage;
   usage.answers = {{.rows_count = 1}};
@@ -67,7 +69,8 @@ TEST(CapnpCodecAllocation, encodes_without_allocation) {
   EXPECT_EQ(allocations_of([&] {
               bytes += encode_welcome(1, {.server_version = "0.1.0"}, out);
               bytes += encode_verdicts(1, verdicts, details, detail_bit::all, out);
-              bytes += encode_granted(1, entries, verdicts, details, detail_bit::all, {}, out);
+              bytes += encode_granted(1, entries, verdicts, details, detail_bit::all, out);
+              bytes += encode_granted(1, entries, codes, reservations, out);
               bytes += encode_quota_answers(1, answers, limits, {true, true, true}, out);
               bytes += encode_usage_reply(1, usage, out);
               bytes += encode_inspected(1, keys, 0, out);

@@ -46,14 +46,17 @@ std::string bytes_of(const json& numbers) {
   return bytes;
 }
 
+template <typename Code>
+std::vector<Code> codes_of(const json& body, const char* column, size_t count) {
+  std::vector<Code> codes;
+  if (!body.contains(column)) return codes;
+  for (const char byte : bytes_of(body[column])) codes.push_back(static_cast<Code>(byte));
+  if (codes.size() == 1) codes.resize(count, codes.front());
+  return codes;
+}
+
 std::vector<api::Verdict> verdicts_of(const json& body, size_t count) {
-  std::vector<api::Verdict> verdicts;
-  if (!body.contains("verdicts")) return verdicts;
-  for (const char byte : bytes_of(body["verdicts"])) {
-    verdicts.push_back(static_cast<api::Verdict>(byte));
-  }
-  if (verdicts.size() == 1) verdicts.resize(count, verdicts.front());
-  return verdicts;
+  return codes_of<api::Verdict>(body, "verdicts", count);
 }
 
 struct DetailColumns {
@@ -72,7 +75,8 @@ DetailColumns details_of(const json& body, size_t count) {
       if (name == "remaining") detail.remaining = number, columns.bits |= detail_bit::remaining;
       if (name == "windowMs") detail.window_ms = u64(number), columns.bits |= detail_bit::window;
       if (name == "resetMs") detail.reset_ms = u64(number), columns.bits |= detail_bit::reset;
-      if (name == "retryMs") detail.retry_ms = u64(number), columns.bits |= detail_bit::retry;
+      if (name == "retryAfterMs")
+        detail.retry_after_ms = u64(number), columns.bits |= detail_bit::retry;
       if (name == "requestId") {
         detail.request_id = u64(number), columns.bits |= detail_bit::request_id;
       }
@@ -164,11 +168,11 @@ std::vector<api::QuotaAnswer> quota_answers_of(const json& body) {
   std::vector<api::QuotaAnswer> answers(body["count"].get<size_t>());
   const auto codes = numbers_of(body, "codes");
   const auto reservations = numbers_of(body, "reservations");
-  const auto retries = numbers_of(body, "retryMs");
+  const auto retries = numbers_of(body, "retryAfterMs");
   for (size_t index = 0; index < answers.size(); ++index) {
     answers[index].code = static_cast<api::QuotaCode>(codes[codes.size() == 1 ? 0 : index]);
     if (!reservations.empty()) answers[index].reservation = reservations[index];
-    if (!retries.empty()) answers[index].retry_ms = static_cast<int64_t>(retries[index]);
+    if (!retries.empty()) answers[index].retry_after_ms = static_cast<int64_t>(retries[index]);
   }
   return answers;
 }
@@ -269,10 +273,14 @@ std::string encoded(const json& message) {
     const auto verdicts = verdicts_of(body, entries.size());
     const auto columns = details_of(body, entries.size());
     const size_t bound = granted_bytes_max(static_cast<uint32_t>(entries.size()), columns.bits);
-    const auto reservations = numbers_of(body, "reservations");
+    if (body.contains("codes")) {
+      const auto reservations = numbers_of(body, "reservations");
+      const auto codes = codes_of<api::QuotaCode>(body, "codes", entries.size());
+      return write(bound,
+                   [&](Out out) { return encode_granted(id, entries, codes, reservations, out); });
+    }
     return write(bound, [&](Out out) {
-      return encode_granted(id, entries, verdicts, columns.details, columns.bits, reservations,
-                            out);
+      return encode_granted(id, entries, verdicts, columns.details, columns.bits, out);
     });
   }
   if (kind == "interned") {
@@ -370,7 +378,7 @@ api::Detail arbitrary_detail() {
           .remaining = *rc::gen::arbitrary<uint32_t>(),
           .window_ms = *rc::gen::positive<int64_t>(),
           .reset_ms = *rc::gen::positive<int64_t>(),
-          .retry_ms = *rc::gen::positive<int64_t>(),
+          .retry_after_ms = *rc::gen::positive<int64_t>(),
           .request_id = *rc::gen::arbitrary<uint64_t>()};
 }
 
@@ -413,7 +421,7 @@ void check_details(schema::Details::Reader details, const Answered& answer) {
   check_column(details.getWindowMs(), answer, detail_bit::window, &api::Detail::window_ms);
   check_column(details.getRemaining(), answer, detail_bit::remaining, &api::Detail::remaining);
   check_column(details.getResetMs(), answer, detail_bit::reset, &api::Detail::reset_ms);
-  check_column(details.getRetryMs(), answer, detail_bit::retry, &api::Detail::retry_ms);
+  check_column(details.getRetryAfterMs(), answer, detail_bit::retry, &api::Detail::retry_after_ms);
   check_column(details.getRequestId(), answer, detail_bit::request_id, &api::Detail::request_id);
 }
 
@@ -441,7 +449,7 @@ TEST(CapnpCodecEncode, encodes_grants_within_their_bound) {
     const auto count = static_cast<uint32_t>(answer.verdicts.size());
     const Output output(granted_bytes_max(count, answer.bits));
     const size_t bytes = encode_granted(5, answer.entries, answer.verdicts, answer.details,
-                                        answer.bits, {}, output.span());
+                                        answer.bits, output.span());
     RC_ASSERT(bytes <= output.span().size());
 
     capnp::FlatArrayMessageReader message(words_of(output.span().first(bytes)));

@@ -98,7 +98,7 @@ AnsweredCalls arbitrary_answers() {
     api::QuotaAnswer& answer = answered.answers[left - 1];
     answer.code = static_cast<api::QuotaCode>(*rc::gen::inRange(1, codes_end));
     answer.reservation = *rc::gen::element<uint64_t>(0, 1, UINT64_MAX);
-    answer.retry_ms = *rc::gen::element<int64_t>(0, 250, api::retry_never);
+    answer.retry_after_ms = *rc::gen::element<int64_t>(0, 250, api::retry_never);
     answer.limits_left_out = *rc::gen::arbitrary<bool>();
     answer.first_limit = static_cast<uint32_t>(answered.limits.size());
     answer.limits_count = *rc::gen::inRange<uint32_t>(0, 4);
@@ -148,7 +148,8 @@ TEST(CapnpCodecQuotaEncode, encodes_answers_within_their_bound) {
     }
     check_numbers(answers.getReservations(), answered, columns.reservations,
                   &api::QuotaAnswer::reservation);
-    check_numbers(answers.getRetryMs(), answered, columns.retries, &api::QuotaAnswer::retry_ms);
+    check_numbers(answers.getRetryAfterMs(), answered, columns.retries,
+                  &api::QuotaAnswer::retry_after_ms);
     if (!columns.limits) {
       RC_ASSERT(!answers.hasLimits());
       return;

@@ -50,8 +50,8 @@ TEST(CapnpCodecQuota, has_the_schemas_numbers_of_ceilings_and_sources) {
             static_cast<int>(QuotaSource::run_time));
   EXPECT_EQ(static_cast<int>(schema::QuotaSource::FILE), static_cast<int>(QuotaSource::file));
   EXPECT_EQ(static_cast<int>(schema::QuotaSource::PROFILE), static_cast<int>(QuotaSource::profile));
-  EXPECT_EQ(static_cast<int>(schema::QuotaSource::STANDARD),
-            static_cast<int>(QuotaSource::standard));
+  EXPECT_EQ(static_cast<int>(schema::QuotaSource::FILE_DEFAULT),
+            static_cast<int>(QuotaSource::file_default));
 }
 
 }  // namespace

@@ -8,15 +8,16 @@
 
 #include "support/allocation_guard.hpp"
 #include "wire/http_codec.hpp"
+#include "wire/rest_answer.hpp"
 
 namespace sluice::wire {
 namespace {
 
 std::array<char, 8'192> key_buffer;
-std::array<std::byte, rest_reply_bytes_max> out;
+std::array<std::byte, decision_bytes_max(limits::key_bytes_max, true)> out;
 
 size_t answer(const HttpRequest& request) {
-  const ReplyHead head{.wall_ns = 1};
+  const ReplyContext head{.wall_ns = 1};
   const RestRequest routed = route_request(request, {}, key_buffer);
   if (const auto* reply = std::get_if<RestReply>(&routed)) return encode_reply(*reply, head, out);
   if (const auto* decision = std::get_if<RestDecision>(&routed)) {
@@ -29,7 +30,8 @@ size_t answer(const HttpRequest& request) {
   return encode_key_state({.key = "\xFF<"}, true, head, out) +
          encode_debug_head(stream, true, head, out) +
          encode_debug_key(stream, {.key = "\xFF<"}, out) + encode_debug_tail(stream, out) +
-         encode_text(200, "text/plain", "x", head, out) + encode_continue(out);
+         encode_content({.content_type = "text/plain", .body = "x"}, head, out) +
+         encode_continue(out);
 }
 
 // Cuts and answers all of `stream`, which arrives `piece_bytes` at a time; returns the number of

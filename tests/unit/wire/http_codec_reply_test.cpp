@@ -9,22 +9,23 @@
 #include "base/limits.hpp"
 #include "base/time.hpp"
 #include "wire/http_codec.hpp"
+#include "wire/rest_answer.hpp"
 
 namespace sluice::wire {
 namespace {
 
 // Sun, 06 Nov 1994 08:49:37 GMT.
 constexpr int64_t wall_ns = 784'111'777 * base::ns_per_s;
-constexpr ReplyHead plain{.wall_ns = wall_ns};
+constexpr ReplyContext plain{.wall_ns = wall_ns};
 
 std::string written(const std::function<size_t(std::span<std::byte>)>& encode,
-                    size_t room = rest_reply_bytes_max) {
+                    size_t room = decision_bytes_max(limits::key_bytes_max, true)) {
   std::vector<std::byte> out(room);
   const size_t bytes = encode(out);
   return {reinterpret_cast<const char*>(out.data()), bytes};
 }
 
-std::string reply(const RestReply& answer, const ReplyHead& head = plain) {
+std::string reply(const RestReply& answer, const ReplyContext& head = plain) {
   return written([&](auto out) { return encode_reply(answer, head, out); });
 }
 
@@ -32,11 +33,11 @@ constexpr api::Detail detail{.limit = 100,
                              .remaining = 99,
                              .window_ms = 1'000,
                              .reset_ms = 1,
-                             .retry_ms = 1'001,
+                             .retry_after_ms = 1'001,
                              .request_id = 42};
 
 std::string decision(api::Verdict verdict, bool json = false, std::string_view key = "k",
-                     const api::Detail& what = detail, const ReplyHead& head = plain) {
+                     const api::Detail& what = detail, const ReplyContext& head = plain) {
   return written([&](auto out) { return encode_decision(verdict, what, key, json, head, out); });
 }
 
@@ -111,7 +112,8 @@ TEST(HttpCodecReply, rounds_seconds_up) {
   };
   for (const Row& row : {Row{0, "0"}, Row{1, "1"}, Row{999, "1"}, Row{1'000, "1"}, Row{1'001, "2"},
                          Row{limits::window_ms_max, "31536000"}}) {
-    const api::Detail what{.limit = 1, .window_ms = row.ms, .reset_ms = row.ms, .retry_ms = row.ms};
+    const api::Detail what{
+        .limit = 1, .window_ms = row.ms, .reset_ms = row.ms, .retry_after_ms = row.ms};
     const std::string answer = decision(api::Verdict::denied, false, "k", what);
     const std::string seconds = row.seconds;
     EXPECT_NE(answer.find(";t=" + seconds + "\r\n"), std::string::npos) << row.ms;
@@ -207,7 +209,7 @@ TEST(HttpCodecReply, answers_health_and_release_without_body) {
 }
 
 TEST(HttpCodecReply, answers_head_without_body_and_length) {
-  const ReplyHead head{.head_only = true, .wall_ns = wall_ns};
+  const ReplyContext head{.head_only = true, .wall_ns = wall_ns};
   const std::string expected =
       "HTTP/1.1 405 Method Not Allowed\r\n"
       "Allow: OPTIONS, GET\r\n"
@@ -229,7 +231,7 @@ TEST(HttpCodecReply, shows_complaints_in_json_when_asked) {
 
 TEST(HttpCodecReply, writes_the_connection_header) {
   const auto connection = [](bool keep_alive, bool http_1_0) {
-    const ReplyHead head{.keep_alive = keep_alive, .http_1_0 = http_1_0, .wall_ns = wall_ns};
+    const ReplyContext head{.keep_alive = keep_alive, .http_1_0 = http_1_0, .wall_ns = wall_ns};
     const std::string answer = reply({.status = 200}, head);
     const std::string version = answer.substr(0, 9);
     const size_t at = answer.find("Connection: ");
@@ -321,7 +323,8 @@ TEST(HttpCodecReply, writes_more_headers_and_content) {
 
 TEST(HttpCodecReply, writes_any_text) {
   EXPECT_EQ(written([](auto out) {
-              return encode_text(200, "text/plain; version=0.0.4", "a 1\n", plain, out);
+              return encode_content({.content_type = "text/plain; version=0.0.4", .body = "a 1\n"},
+                                    plain, out);
             }),
             "HTTP/1.1 200 OK\r\n"
             "Content-Type: text/plain; version=0.0.4\r\n"

@@ -152,8 +152,10 @@ std::set<std::string> taken_fields(QuotaEndpoint endpoint) {
                                        R"({"no such field": 1})", QuotaOptions{});
   std::string detail = std::get<QuotaProblem>(read).detail;
   std::set<std::string> fields;
-  std::string list = detail.substr(detail.find("this takes ") + 11);
-  if (list == "no fields") return fields;
+  const std::string_view before = "there are ";
+  std::string list = detail.substr(detail.find(before) + before.size());
+  if (list == "none") return fields;
+  if (const size_t last = list.rfind(" and "); last != list.npos) list.replace(last, 5, ", ");
   for (size_t begin = 0; begin < list.size();) {
     const size_t end = std::min(list.find(", ", begin), list.size());
     fields.insert(list.substr(begin, end - begin));

@@ -11,7 +11,7 @@
 namespace sluice::wire {
 namespace {
 
-constexpr ReplyHead head{.keep_alive = false, .http_1_0 = true, .wall_ns = 1};
+constexpr ReplyContext head{.keep_alive = false, .http_1_0 = true, .wall_ns = 1};
 
 // The bytes of an answer, written into exactly answer_bytes_max().
 std::string written(const RestAnswer& answer) {
@@ -42,8 +42,10 @@ TEST(RestAnswer, encodes_content_with_headers) {
 
 TEST(RestAnswer, encodes_a_decision) {
   const std::string key(65'535, '\x01');  // six bytes each in JSON
-  const api::Detail detail{
-      .limit = UINT32_MAX, .window_ms = INT64_MAX, .reset_ms = INT64_MAX, .retry_ms = INT64_MAX};
+  const api::Detail detail{.limit = UINT32_MAX,
+                           .window_ms = INT64_MAX,
+                           .reset_ms = INT64_MAX,
+                           .retry_after_ms = INT64_MAX};
   const std::string text =
       written(DecisionAnswer{api::Verdict::wait_limit, detail, key, /*json=*/true});
   EXPECT_EQ(text.find("HTTP/1.0 429 "), 0u);

@@ -53,7 +53,7 @@ TEST(RestQuery, has_a_member_for_every_name_of_every_endpoint) {
     for (const std::string& name : names_of(endpoint)) {
       const Read one = read(name + "=x", endpoint.route);
       EXPECT_EQ(count_given(one.query), 1) << endpoint.route << " " << name;
-      EXPECT_EQ(one.query.unknown_field, "") << endpoint.route << " " << name;
+      EXPECT_EQ(one.query.unknown_parameter, "") << endpoint.route << " " << name;
     }
   }
 }
@@ -100,13 +100,13 @@ TEST(RestQuery, distinguishes_given_and_present) {
 TEST(RestQuery, keeps_the_first_of_repeated_parameters) {
   const Read one = read("cost=1&cost=2", "/rate/k");
   EXPECT_EQ(one.query.cost.value, "1");
-  EXPECT_EQ(one.query.unclear_field, "cost");
+  EXPECT_EQ(one.query.invalid_parameter, "cost");
 }
 
 TEST(RestQuery, notes_parameters_of_other_endpoints_under_v1) {
-  EXPECT_EQ(read("limit=1&cost=2", "/v1/subjects").query.unknown_field, "cost");
+  EXPECT_EQ(read("limit=1&cost=2", "/v1/subjects").query.unknown_parameter, "cost");
   EXPECT_FALSE(read("cost=2", "/v1/subjects").query.cost.was_given);
-  EXPECT_EQ(read("limit=1&cost=2", "/rate/k").query.unknown_field, "");
+  EXPECT_EQ(read("limit=1&cost=2", "/rate/k").query.unknown_parameter, "");
 }
 
 TEST(RestQuery, reads_a_query_of_an_unknown_path) {

@@ -83,14 +83,13 @@ TEST(RestQuotaReply, shows_a_reservation_with_its_limits) {
   const QuotaReply reply = exchange.reply();
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.content_type, "application/json");
-  EXPECT_EQ(
-      reply.body,
-      R"({"reservation":"00ab00000000000f","code":"ok","lifetime_ms":60000,)"
-      R"("subjects":[{"name":"m",)"
-      R"("limits":[{"name":"tpm","metric":"tokens","kind":"sliding","period_ms":60000,)"
-      R"("amount":1000,"limit":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
-      R"({"name":"slots","metric":"concurrency","amount":4,"limit":4,"used":1,"reserved":0,)"
-      R"("remaining":3,"reset_ms":0}]}]})");
+  EXPECT_EQ(reply.body,
+            R"({"reservation":"00ab00000000000f","code":"ok","expires_in_ms":60000,)"
+            R"("subjects":[{"name":"m",)"
+            R"("limits":[{"name":"tpm","metric":"tokens","kind":"sliding","period_ms":60000,)"
+            R"("amount":1000,"used":900,"reserved":300,"remaining":100,"reset_ms":1500},)"
+            R"({"name":"slots","metric":"concurrency","amount":4,"used":1,"reserved":0,)"
+            R"("remaining":3,"reset_ms":0}]}]})");
 }
 
 TEST(RestQuotaReply, shows_every_subject_in_the_order_of_the_request) {
@@ -115,15 +114,15 @@ TEST(RestQuotaReply, shows_unlimited_and_block_as_words) {
   limit.ceiling = api::Ceiling::block;
   exchange.add(limit);
   const Json limits = body_of(exchange.reply())["subjects"][0]["limits"];
-  EXPECT_EQ(limits[0]["limit"], "unlimited");
+  EXPECT_EQ(limits[0]["amount"], "unlimited");
   EXPECT_EQ(limits[0]["remaining"], nullptr);
-  EXPECT_EQ(limits[1]["limit"], "block");
+  EXPECT_EQ(limits[1]["amount"], "block");
   EXPECT_EQ(limits[1]["remaining"], 0);
 }
 
 TEST(RestQuotaReply, shows_the_violated_limits_of_a_denial) {
   Exchange exchange{QuotaOp::reserve, QuotaCode::tpm_exceeded};
-  exchange.answer().retry_ms = 1'001;
+  exchange.answer().retry_after_ms = 1'001;
   api::LimitReport tokens = limit_report("tpm", api::Metric::tokens, 1'000, 900);
   tokens.violated = true;
   exchange.add(tokens);
@@ -135,7 +134,7 @@ TEST(RestQuotaReply, shows_the_violated_limits_of_a_denial) {
             R"({"type":"urn:sluicegate:problem:tpm_exceeded",)"
             R"("title":"per-minute token limit reached","status":429,"code":"tpm_exceeded",)"
             R"("violated":[{"subject":"m","name":"tpm","metric":"tokens","amount":1000,)"
-            R"("limit":1000,"used":900,"reserved":0,"remaining":100,"reset_ms":1500}],)"
+            R"("used":900,"reserved":0,"remaining":100,"reset_ms":1500}],)"
             R"("retry_after_ms":1001,"retryable":true})");
   EXPECT_EQ(reply.headers,
             "RateLimit: \"tpm\";r=100;t=2, \"rpm\";r=10;t=2\r\n"
@@ -146,7 +145,7 @@ TEST(RestQuotaReply, is_not_retryable_when_no_wait_helps) {
   for (const QuotaCode code :
        {QuotaCode::exceeds_limit, QuotaCode::blocked, QuotaCode::unknown_subject}) {
     Exchange exchange{QuotaOp::reserve, code};
-    exchange.answer().retry_ms = api::retry_never;
+    exchange.answer().retry_after_ms = api::retry_never;
     const QuotaReply reply = exchange.reply();
     EXPECT_EQ(reply.status, 429);
     EXPECT_EQ(body_of(reply)["retryable"], false);
@@ -188,7 +187,7 @@ TEST(RestQuotaReply, has_a_status_for_every_code) {
 TEST(RestQuotaReply, shows_the_same_retry_time_in_body_and_head) {
   for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::record, QuotaOp::put}) {
     Exchange exchange{op, QuotaCode::subjects_full};
-    exchange.answer().retry_ms = 2'001;
+    exchange.answer().retry_after_ms = 2'001;
     EXPECT_EQ(body_of(exchange.reply())["retry_after_ms"], 2'001);
     EXPECT_EQ(exchange.reply().headers, "Retry-After: 3\r\n");
   }
@@ -345,7 +344,7 @@ TEST(RestQuotaReply, shows_holders) {
       reply.body,
       R"({"reservations":[{"reservation":"00000000000000ab","owner":"job 7",)"
       R"("subjects":["m"],"state":"open","code":"unlimited","requests":1,"input_tokens":2,)"
-      R"("output_tokens":3,"cost":4,"lifetime_ms":500,"held_ms":1500,"connection_bound":true}],)"
+      R"("output_tokens":3,"cost":4,"expires_in_ms":500,"held_ms":1500,"connection_bound":true}],)"
       R"("cursor":"00000000000000ff"})");
   exchange.answer().first_holder = 1;
   exchange.answer().next_cursor = 0;
@@ -392,10 +391,10 @@ TEST(RestQuotaReply, shows_the_outcome_of_a_waiter) {
       .limits = {limit_report("tpm", api::Metric::tokens, 10, 4)}};
   const Json granted = body_of(waited_reply(request, waited, 0));
   EXPECT_EQ(granted["reservation"], "0000000000000009");
-  EXPECT_EQ(granted["lifetime_ms"], 77);
+  EXPECT_EQ(granted["expires_in_ms"], 77);
   EXPECT_EQ(granted["subjects"][0]["limits"][0]["used"], 4);
 
-  waited.answer = {.code = QuotaCode::wait_limit, .limits_count = 1, .retry_ms = 5};
+  waited.answer = {.code = QuotaCode::wait_limit, .limits_count = 1, .retry_after_ms = 5};
   waited.limits[0].violated = true;
   const QuotaReply denied = waited_reply(request, waited, 0);
   EXPECT_EQ(denied.status, 429);

@@ -48,7 +48,7 @@ TEST(RestQuotaRequest, reads_every_field_of_a_reserve) {
   const QuotaRequest reserve = request(
       QuotaEndpoint::reserve,
       R"({"subjects": ["a", "b"], "requests": 2, "input_tokens": 900, "max_output_tokens": 500,
-          "cost": 7, "lifetime_ms": 60000, "max_wait_ms": 250, "id": "mine", "owner": "me"})");
+          "cost": 7, "lifetime_ms": 60000, "wait_limit_ms": 250, "id": "mine", "owner": "me"})");
   EXPECT_EQ(reserve.call.op, QuotaOp::reserve);
   EXPECT_EQ(reserve.subjects, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(reserve.call.amounts, (api::Amounts{2, 900, 500, 7}));
@@ -70,14 +70,14 @@ TEST(RestQuotaRequest, leaves_defaults_to_the_store) {
 }
 
 TEST(RestQuotaRequest, cuts_a_wait_to_the_servers_limit) {
-  const auto result = read(QuotaEndpoint::reserve, R"({"subjects": ["a"], "max_wait_ms": 9000})",
+  const auto result = read(QuotaEndpoint::reserve, R"({"subjects": ["a"], "wait_limit_ms": 9000})",
                            {.wait_ms_max = 1'000});
   EXPECT_EQ(std::get<QuotaRequest>(result).call.wait_ms_max, 1'000u);
 }
 
 TEST(RestQuotaRequest, does_not_let_a_check_wait) {
   const QuotaRequest check =
-      request(QuotaEndpoint::check, R"({"subjects": ["a"], "max_wait_ms": 9000})");
+      request(QuotaEndpoint::check, R"({"subjects": ["a"], "wait_limit_ms": 9000})");
   EXPECT_EQ(check.call.op, QuotaOp::check);
   EXPECT_EQ(check.call.flags, 0);
 }
@@ -132,7 +132,8 @@ TEST(RestQuotaRequest, refuses_endless_fields) {
     for (int i = 0; i < names_count; ++i) body += "\"x" + std::to_string(i) + "\": 1, ";
     return refusal(QuotaEndpoint::reserve, body + R"("subjects": ["a"]})");
   };
-  EXPECT_EQ(refuse(63).find("400 invalid_request: \"x0\": not known here"), 0u);
+  EXPECT_EQ(refuse(63).find("400 invalid_request: \"x0\": no such field; there are subjects, "),
+            0u);
   EXPECT_EQ(refuse(64), "400 invalid_request: the body: too many fields");
 }
 
@@ -141,8 +142,8 @@ TEST(RestQuotaRequest, names_the_field_and_the_cure) {
     return refusal(QuotaEndpoint::reserve, R"({"subjects": ["a"], )" + std::string(more) + "}");
   };
   EXPECT_EQ(refuse(R"("token": 1)"),
-            "400 invalid_request: \"token\": not known here; this takes subjects, requests, "
-            "input_tokens, max_output_tokens, cost, lifetime_ms, max_wait_ms, id, owner");
+            "400 invalid_request: \"token\": no such field; there are subjects, requests, "
+            "input_tokens, max_output_tokens, cost, lifetime_ms, wait_limit_ms, id and owner");
   EXPECT_EQ(refuse(R"("output_tokens": 1)").find("400 invalid_request: \"output_tokens\""), 0u);
   EXPECT_EQ(refuse(R"("requests": -1)"),
             "400 invalid_request: requests: must be a whole number from 0 to 9223372036854775807, "
@@ -151,7 +152,7 @@ TEST(RestQuotaRequest, names_the_field_and_the_cure) {
       refuse(R"("lifetime_ms": 9)"),
       "400 invalid_request: lifetime_ms: must be a whole number from 10 to 2592000000, not 9");
   EXPECT_EQ(refuse(R"("id": "")"),
-            "400 invalid_request: id: must be a text of 1 to 128 bytes, not \"\"");
+            "400 invalid_request: id: must be a string of 1 to 128 bytes, not \"\"");
   EXPECT_EQ(refuse(R"("requests": 1, "requests": 1)"),
             "400 invalid_request: the body: \"requests\" is given twice; give it once");
   for (const char* wrong : {"1.5", "1e3", "\"1\"", "null", "true", "[]", "{}",
@@ -201,11 +202,10 @@ TEST(RestQuotaRequest, requires_one_to_eight_different_subjects) {
   EXPECT_EQ(refuse(R"(["a", ""])"), "400 invalid_subject: subjects[1]: is empty");
   EXPECT_EQ(refuse("[\"" + std::string(65, 'x') + "\"]"),
             "400 invalid_subject: subjects[0]: is too long (--max-key-bytes)");
-  EXPECT_EQ(refuse(R"(["a", 1])"), "400 invalid_request: subjects[1]: must be a text, not 1");
+  EXPECT_EQ(refuse(R"(["a", 1])"), "400 invalid_request: subjects[1]: must be a string, not 1");
   EXPECT_EQ(refuse(R"("a")"),
-            "400 invalid_request: subjects: must be an array of texts, not \"a\"");
-  EXPECT_EQ(refusal(QuotaEndpoint::reserve, "{}"),
-            "400 invalid_request: subjects: missing; it is needed here");
+            "400 invalid_request: subjects: must be an array of strings, not \"a\"");
+  EXPECT_EQ(refusal(QuotaEndpoint::reserve, "{}"), "400 invalid_request: subjects: is missing");
 }
 
 TEST(RestQuotaRequest, refuses_texts_that_are_no_id) {
@@ -279,7 +279,9 @@ TEST(RestQuotaRequest, reads_a_quota_as_a_get_answers_it) {
 }
 
 TEST(RestQuotaRequest, refuses_long_subjects_in_paths) {
-  EXPECT_EQ(problem(put(std::string(65, 'x'), "{}")).find("400 invalid_subject"), 0u);
+  EXPECT_EQ(problem(put(std::string(65, 'x'), "{}")),
+            "400 invalid_subject: subject: is too long (--max-key-bytes)");
+  EXPECT_EQ(problem(put("", "{}")), "400 invalid_subject: subject: is empty");
 }
 
 TEST(RestQuotaRequest, reads_pages) {
@@ -366,7 +368,7 @@ TEST(RestQuotaRequest, reads_the_styles_of_headers) {
 TEST(RestQuotaRequest, requests_the_limits_of_decided_calls) {
   constexpr uint8_t both = api::quota_flag::wants_limits | api::quota_flag::wants_violated;
   const QuotaRequest reserve =
-      request(QuotaEndpoint::reserve, R"({"subjects": ["a", "b"], "max_wait_ms": 5})");
+      request(QuotaEndpoint::reserve, R"({"subjects": ["a", "b"], "wait_limit_ms": 5})");
   api::QuotaBatch batch;
   fill_batch(reserve, batch);
   EXPECT_EQ(batch.calls[0].flags, both | api::quota_flag::may_wait);
@@ -427,7 +429,7 @@ TEST(RestQuotaRequest, checks_a_dry_run_like_the_call) {
     EXPECT_NE(problem(dry), "none");
   }
   EXPECT_EQ(problem(read_dry(QuotaEndpoint::reset, "POST", "{}", DryRun::yes)),
-            "400 invalid_request: subject: missing; it is needed here");
+            "400 invalid_request: subject: is missing");
 }
 
 TEST(RestQuotaRequest, refuses_an_unclear_or_unsupported_dry_run) {
@@ -445,12 +447,12 @@ TEST(RestQuotaRequest, refuses_an_unclear_or_unsupported_dry_run) {
 TEST(RestQuotaRequest, refuses_unclear_and_unknown_parameters) {
   for (const auto& [endpoint, method, body, op] : administrative) {
     RestQuota asked{
-        .endpoint = endpoint, .method = method, .subject = "m", .unclear_field = "dry_run"};
+        .endpoint = endpoint, .method = method, .subject = "m", .invalid_parameter = "dry_run"};
     EXPECT_EQ(problem(read_quota_request(asked, body, default_options)),
               "400 invalid_request: the query: dry_run: given twice, or impossible to decode");
-    asked.unknown_field = "dry-run";
+    asked.unknown_parameter = "dry-run";
     EXPECT_EQ(problem(read_quota_request(asked, body, default_options)),
-              "400 invalid_request: the query: unknown field \"dry-run\"; known here: headers, "
+              "400 invalid_request: the query: no such parameter \"dry-run\"; there are headers, "
               "dry_run");
   }
 }

@@ -43,7 +43,7 @@ TEST(RestReader, distinguishes_reservation_and_subject) {
 
 TEST(RestReader, notes_the_first_unknown_parameter_under_v1) {
   const auto unknown = [](const std::string& query) {
-    return std::string(route("PUT", "/v1/subjects/m" + query)->quota()->unknown_field);
+    return std::string(route("PUT", "/v1/subjects/m" + query)->quota()->unknown_parameter);
   };
   EXPECT_EQ(unknown(""), "");
   EXPECT_EQ(unknown("?"), "");
@@ -58,13 +58,13 @@ TEST(RestReader, notes_the_first_unknown_parameter_under_v1) {
   EXPECT_EQ(unknown("?%FF=1"), "\xFF");
   EXPECT_EQ(route("GET", "/v1/reservations?subject=m&cursor=0&limit=1&headers=openai")
                 ->quota()
-                ->unknown_field,
+                ->unknown_parameter,
             "");
 }
 
 TEST(RestReader, notes_unclear_parameters_under_v1) {
   const auto unclear = [](const std::string& query) {
-    return std::string(route("GET", "/v1/reservations" + query)->quota()->unclear_field);
+    return std::string(route("GET", "/v1/reservations" + query)->quota()->invalid_parameter);
   };
   EXPECT_EQ(unclear("?subject=m&limit=1"), "");
   EXPECT_EQ(unclear("?subject=%zz"), "subject");
@@ -336,7 +336,7 @@ TEST(RestReader, reads_prefix_and_limit_of_debug) {
     const auto routed = route("GET", "/debug?limit=" + limit);
     const auto& reply = std::get<RestReply>(routed->request);
     EXPECT_EQ(reply.status, 400u);
-    EXPECT_FALSE(reply.of_rate);
+    EXPECT_FALSE(reply.is_rate_refusal);
     return std::string{reply.body};
   };
   for (const char* limit : {"x", "1.5", "2147483648"}) {
@@ -349,9 +349,9 @@ TEST(RestReader, reads_prefix_and_limit_of_debug) {
 
 TEST(RestReader, marks_refusals_of_rate_requests) {
   const auto refused = route("POST", "/rate/k?cost=0");
-  EXPECT_TRUE(std::get<RestReply>(refused->request).of_rate);
+  EXPECT_TRUE(std::get<RestReply>(refused->request).is_rate_refusal);
   const auto unknown = route("POST", "/no");
-  EXPECT_FALSE(std::get<RestReply>(unknown->request).of_rate);
+  EXPECT_FALSE(std::get<RestReply>(unknown->request).is_rate_refusal);
 }
 
 TEST(RestReader, shows_pretty_for_any_value) {

@@ -140,7 +140,7 @@ struct Details {
   std::span<const uint64_t> window_ms;
   std::span<const uint32_t> remaining;
   std::span<const uint64_t> reset_ms;
-  std::span<const uint64_t> retry_ms;
+  std::span<const uint64_t> retry_after_ms;
   std::span<const uint64_t> request_id;
 };
 
@@ -154,9 +154,10 @@ struct Verdicts {
 struct Granted {
   uint64_t id = 0;
   std::span<const uint32_t> entries;  // indexes in the Acquire or Reserve
-  VerdictColumn verdicts;
+  VerdictColumn verdicts;             // of an Acquire
   Details details;
-  std::span<const uint64_t> reservations;  // of a Reserve; empty: none
+  QuotaCodeColumn codes;                   // of a Reserve
+  std::span<const uint64_t> reservations;  // likewise; empty: none
 };
 
 struct Done {

@@ -105,7 +105,7 @@ enum class QuotaSource : uint8_t {
   run_time = 1,  // put_quota(); in force until it is removed
   file = 2,
   profile = 3,
-  standard = 4,  // the file's default for unknown subjects
+  file_default = 4,  // the file's default for unknown subjects
 };
 
 std::string_view name(Metric) noexcept;
@@ -226,7 +226,7 @@ struct QuotaOutcome {
   QuotaCode code = QuotaCode::none;
   Failure failure = Failure::none;  // none: the code is the server's
   uint64_t reservation = 0;         // 0: there is none
-  int64_t retry_ms = 0;             // how long to wait before a retry may help; -1: never helps
+  int64_t retry_after_ms = 0;       // how long to wait before a retry may help; -1: never helps
   std::vector<LimitState> limits;   // where requested
 
   bool admitted() const noexcept { return admits(code); }

@@ -100,9 +100,9 @@ using QuotaCodeColumn = CodeColumn<QuotaCode>;
 struct QuotaAnswers {
   uint64_t id = 0;
   QuotaCodeColumn codes;
-  std::span<const uint64_t> reservations;  // empty: none
-  std::span<const int64_t> retry_ms;       // empty: 0 each
-  std::vector<LimitState> limits;          // in the order of the entries
+  std::span<const uint64_t> reservations;   // empty: none
+  std::span<const int64_t> retry_after_ms;  // empty: 0 each
+  std::vector<LimitState> limits;           // in the order of the entries
   uint32_t limits_left_out = 0;
 };
 

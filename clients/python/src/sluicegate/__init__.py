@@ -1,4 +1,4 @@
-"""Client of Sluicegate, the rate-limit server: asks for permits one by one or by the thousand.
+"""Client of Sluicegate, the rate-limit server: acquires permits, single or in thousands.
 
     with sluicegate.Client("localhost:8081") as client:
         if client.acquire("user:17"):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from . import _frames
-from ._calls import NO_OPTIONS, Options
-from ._dispatcher import Dispatcher, Settings, entry_of, milliseconds, parse_address, whole
-from ._requests import Entry, Question
+from ._calls import NO_OPTIONS, BatchOptions
+from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, parse_address, whole
+from ._requests import AcquireOptions, ControlRequest
 from .errors import Denied
 from .verdict import Details
 
@@ -91,39 +91,41 @@ class Base:
         return None if wait_limit is None or own is None else wait_limit + own
 
     @staticmethod
-    def _entry(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
-               max_requests_in_queue: int | None) -> Entry | None:
+    def _acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
+                         max_requests_in_queue: int | None) -> AcquireOptions | None:
+        """None: the defaults."""
         if (cost == 1 and not wait and wait_limit is None and max_requests is None
                 and max_requests_in_queue is None):
             return None
-        return entry_of(cost, wait, wait_limit, max_requests, max_requests_in_queue)
+        return acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue)
 
     @staticmethod
-    def _options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
-                 max_requests: int | Sequence[int] | None,
-                 max_requests_in_queue: int | Sequence[int] | None, details: int) -> Options:
-        options = Options(costs, max_requests, max_requests_in_queue, bool(wait),
-                          milliseconds(wait_limit, "wait_limit"),
-                          whole("details", details, 0, int(Details.ALL)))
+    def _batch_options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
+                       max_requests: int | Sequence[int] | None,
+                       max_requests_in_queue: int | Sequence[int] | None,
+                       details: int) -> BatchOptions:
+        options = BatchOptions(costs, max_requests, max_requests_in_queue, bool(wait),
+                               milliseconds(wait_limit, "wait_limit"),
+                               whole("details", details, 0, int(Details.ALL)))
         return NO_OPTIONS if options == NO_OPTIONS else options
 
-    def _inspection(self, key: Key) -> Callable[[Any], Question]:
+    def _inspect_request(self, key: Key) -> Callable[[Any], ControlRequest]:
         wanted = key_bytes(key)
         if not wanted:
             raise ValueError("the key is empty: inspect_all() shows all keys")
-        return lambda sink: Question(
-            self._dispatcher, sink, lambda frame_id: _frames.encode_inspect(frame_id, wanted),
+        return lambda completion: ControlRequest(
+            self._dispatcher, completion, lambda frame_id: _frames.encode_inspect(frame_id, wanted),
             _frames.InspectedAnswer, first_state)
 
-    def _page(self, cursor: int) -> Callable[[Any], Question]:
-        return lambda sink: Question(
-            self._dispatcher, sink,
+    def _inspect_page_request(self, cursor: int) -> Callable[[Any], ControlRequest]:
+        return lambda completion: ControlRequest(
+            self._dispatcher, completion,
             lambda frame_id: _frames.encode_inspect(frame_id, cursor=cursor),
             _frames.InspectedAnswer, lambda answer: (states(answer), answer.cursor))
 
-    def _pinging(self, sink: Any) -> Question:
-        return Question(self._dispatcher, sink, _frames.encode_ping, _frames.PongAnswer,
-                        lambda answer: None)
+    def _ping_request(self, completion: Any) -> ControlRequest:
+        return ControlRequest(self._dispatcher, completion, _frames.encode_ping,
+                              _frames.PongAnswer, lambda answer: None)
 
     def limited(self, key: str | Callable[..., Key], **options: Any) -> Callable[
             [Function], Function]:

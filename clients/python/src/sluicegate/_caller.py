@@ -1,7 +1,8 @@
 """The stages of a blocking call: wait for room, send, wait for the answer or the time-out.
 
-Flow:   _run(): any call; _ask_alone(): a plain acquire while there is no other call, without a
-        queue; _run_question(), _run_many(), _ask_quota(): the calls of _quota_client.py.
+Flow:   _run(): any call; _acquire_directly(): an acquire with the default options while no other
+        call is pending, without a queue; _run_batch(), _run_control(), _run_quota_call(): what
+        client.py and _quota_client.py call.
 Units:  seconds.
 Errors: a call ends with a result, an error or its time-out, whatever the server does. Afterwards
         its queued entries are withdrawn, and grants that arrive late are released or cancelled.
@@ -15,34 +16,35 @@ from collections.abc import Callable
 from typing import Any
 
 from ._base import Key, Timeout
-from ._calls import Call
-from ._lead import IDLE_CHECK_S, Lead, Slot
+from ._calls import BatchCall
+from ._lead import IDLE_CHECK_S, LeaderFollowers, ThreadResult
 from ._link import TICK_S
-from ._quota_requests import Form, Outcome, QuotaEntry
-from ._requests import Lone, Question
+from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
+from ._requests import ControlRequest, DirectAcquire
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut
 
 WITHDRAW_S = 1.0  # how long a timed-out call waits until its withdrawal is confirmed
 
 
-class Caller(Lead):
+class Caller(LeaderFollowers):
     """Runs calls; `submit` queues a call, under the lock."""
 
-    def _run_question(self, make: Callable[[Slot], Question], timeout: Timeout) -> Any:
-        slot = Slot()
-        return self._run(slot, lambda: self._dispatcher.ask_question(make(slot)),
+    def _run_control(self, make: Callable[[ThreadResult], ControlRequest], timeout: Timeout) -> Any:
+        completion = ThreadResult()
+        return self._run(completion, lambda: self._dispatcher.submit_control(make(completion)),
                          self._seconds(timeout, False, None))
 
-    def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
-                   wait_limit: float | None) -> Any:
-        slot = Slot()
+    def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
+                        wait_limit: float | None) -> Any:
+        completion = ThreadResult()
         try:
-            return self._run(slot, lambda: self._dispatcher.ask_quota(form, entry, slot),
-                             self._seconds(timeout, form.may_wait, wait_limit),
-                             waits=form.may_wait, applies_policy=form.needs_admission)
+            return self._run(
+                completion, lambda: self._dispatcher.submit_quota_call(terms, entry, completion),
+                self._seconds(timeout, terms.may_wait, wait_limit), waits=terms.may_wait,
+                applies_policy=terms.needs_admission)
         except BaseException:
-            if isinstance(slot.result, Outcome):  # interrupted just when the answer arrived
-                self._cancel_unwanted(slot.result)
+            if isinstance(completion.result, Outcome):  # interrupted just when the answer arrived
+                self._cancel_unwanted(completion.result)
             raise
 
     def _cancel_unwanted(self, outcome: Outcome) -> None:
@@ -52,46 +54,48 @@ class Caller(Lead):
                 self._dispatcher.cancel_unwanted(outcome.reservation)
                 self._send_queued()
 
-    def _run_many(self, make: Callable[[Slot], Call], timeout: float | None) -> Any:
-        slot = Slot()
-        return self._run_call(slot, make(slot), timeout)
+    def _run_quota_batch(self, make: Callable[[ThreadResult], BatchCall],
+                         timeout: float | None) -> Any:
+        completion = ThreadResult()
+        return self._run_batch(completion, make(completion), timeout)
 
-    def _run_call(self, slot: Slot, call: Call, timeout: float | None) -> Any:
-        return self._run(slot, lambda: self._dispatcher.start(call), timeout, call=call,
+    def _run_batch(self, completion: ThreadResult, call: BatchCall, timeout: float | None) -> Any:
+        return self._run(completion, lambda: self._dispatcher.start(call), timeout, call=call,
                          waits=call.may_wait, applies_policy=call.applies_policy)
 
-    def _run(self, slot: Slot, submit: Callable[[], None], timeout: float | None, *,
-             call: Call | None = None, waits: bool = False, applies_policy: bool = False) -> Any:
+    def _run(self, completion: ThreadResult, submit: Callable[[], None], timeout: float | None, *,
+             call: BatchCall | None = None, waits: bool = False,
+             applies_policy: bool = False) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._submit(submit):
             try:
                 self._wait_for_room(deadline)
             except TimedOut:
-                verdict = self._verdict_in_place(call, waits, applies_policy)
-                if verdict is None:
+                result = self._policy_result(call, waits, applies_policy)
+                if result is None:
                     raise
-                slot.set_result(verdict)
-                return verdict
+                completion.set_result(result)
+                return result
         try:
-            self._finish(slot, deadline, timeout, call, waits, applies_policy)
+            self._finish(completion, deadline, timeout, call, waits, applies_policy)
         except BaseException:
             with self._lock:
-                if not slot.done():
-                    slot.set_exception(TimedOut("the call was interrupted"))
-                    self._leave_queue(slot, call)
+                if not completion.done():
+                    completion.set_exception(TimedOut("the call was interrupted"))
+                    self._leave_queue(completion, call)
             raise
-        if slot.error is not None:
-            raise slot.error
-        return slot.result
+        if completion.error is not None:
+            raise completion.error
+        return completion.result
 
     def _submit(self, submit: Callable[[], None]) -> bool:
         """False: there is no room."""
         try:
             with self._lock:
                 if not self._has_room():
-                    if self._settings.when_full == "error":
+                    if self._settings.when_full == "refuse":
                         raise Overloaded(f"{self._dispatcher.pending} calls are pending "
-                                         "(max_pending)")
+                                         "(pending_max)")
                     return False
                 if self._dispatcher.is_closed:
                     raise Closed("the client is closed")
@@ -105,35 +109,35 @@ class Caller(Lead):
             raise
         return True
 
-    def _finish(self, slot: Slot, deadline: float | None, timeout: float | None,
-                call: Call | None = None, waits: bool = False,
+    def _finish(self, completion: ThreadResult, deadline: float | None, timeout: float | None,
+                call: BatchCall | None = None, waits: bool = False,
                 applies_policy: bool = False) -> None:
-        if not self._drive(slot, deadline, slot.done):
-            self._time_out(slot, call, timeout, waits, applies_policy)
+        if not self._drive(completion, deadline, completion.done):
+            self._time_out(completion, call, timeout, waits, applies_policy)
 
-    # --- alone
+    # --- the fast path
 
-    def _ask_alone(self, key: Key, slot: Slot, timeout: float | None) -> bool:
-        """A plain acquire while there is no other call: one send, one receive, and no queue.
+    def _acquire_directly(self, key: Key, completion: ThreadResult, timeout: float | None) -> bool:
+        """One send, one receive and no queue; only while no other call is pending.
 
-        False: nothing was done, so the caller uses _run(). An answer that does not arrive at once
-        is awaited as in _run().
+        False: it did nothing, so the caller uses _run(). It waits for a late answer as _run() does.
         """
         start = time.monotonic()
         try:
-            if not self._send_alone(key, slot, timeout, start):
+            if not self._send_directly(key, completion, timeout, start):
                 return False
-            if not slot.done():
-                self._finish(slot, None if timeout is None else start + timeout, timeout,
+            if not completion.done():
+                self._finish(completion, None if timeout is None else start + timeout, timeout,
                              applies_policy=True)
         finally:
-            if self._leader is slot:  # interrupted; no other thread sets it
+            if self._leader is completion:  # interrupted; no other thread sets it
                 with self._lock:
                     self._hand_over()
         return True
 
-    def _send_alone(self, key: Key, slot: Slot, timeout: float | None, start: float) -> bool:
-        """Sends, and takes the answer if it arrives at once."""
+    def _send_directly(self, key: Key, completion: ThreadResult, timeout: float | None,
+                       start: float) -> bool:
+        """Sends, and takes the answer if it arrives at once. False: it did nothing."""
         dispatcher = self._dispatcher
         try:
             with self._lock:
@@ -143,10 +147,10 @@ class Caller(Lead):
                         or start - self._used > IDLE_CHECK_S
                         or timeout is not None and timeout < TICK_S):
                     return False
-                request = Lone(dispatcher, key, slot)
+                request = DirectAcquire(dispatcher, key, completion)
                 frame = connection.encode(request)
-                slot.thread = threading.get_ident()
-                self._leader = slot
+                completion.thread = threading.get_ident()
+                self._leader = completion
                 connection.send(request, frame)
                 dispatcher.pending += 1
                 self._send(frame)
@@ -156,18 +160,18 @@ class Caller(Lead):
                 data = b""  # nothing yet, or the end, which the next read reports again
             with self._lock:
                 if data and opened is self._socket:
-                    self._take_lone(data)
-                if slot.done():
+                    self._take_direct_answer(data)
+                if completion.done():
                     self._hand_over()
         except BaseException:
-            if self._leader is slot:  # otherwise nothing was sent
+            if self._leader is completion:  # otherwise nothing was sent
                 self._interrupted()
             raise
         return True
 
-    def _take_lone(self, data: bytes) -> None:
+    def _take_direct_answer(self, data: bytes) -> None:
         try:
-            if not self._dispatcher.receive_lone(data):
+            if not self._dispatcher.receive_single_verdict(data):
                 self._take(data, "")
                 return
         except ConnectionLost as error:
@@ -190,46 +194,48 @@ class Caller(Lead):
 
     def _wait_for_room(self, deadline: float | None) -> None:
         """Leads if no thread does: all callers with outstanding calls may have timed out."""
-        slot = Slot()
+        completion = ThreadResult()
         with self._lock:
-            self._room[slot] = None
+            self._room[completion] = None
         try:
-            if not self._drive(slot, deadline, self._has_room):
+            if not self._drive(completion, deadline, self._has_room):
                 raise TimedOut(f"no room among {self._dispatcher.pending} pending calls in time")
         finally:
             with self._lock:
-                self._room.pop(slot, None)
+                self._room.pop(completion, None)
 
-    def _time_out(self, slot: Slot, call: Call | None, timeout: float | None, waits: bool,
-                  applies_policy: bool) -> None:
+    def _time_out(self, completion: ThreadResult, call: BatchCall | None, timeout: float | None,
+                  waits: bool, applies_policy: bool) -> None:
         """Ends the call, withdraws its queued entries, and waits for the confirmation."""
         with self._lock:
-            if slot.done():
+            if completion.done():
                 return
-            verdict = self._verdict_in_place(call, waits, applies_policy)
-            if verdict is None:
-                slot.set_exception(TimedOut(f"no answer within {timeout} s"))
+            result = self._policy_result(call, waits, applies_policy)
+            if result is None:
+                completion.set_exception(TimedOut(f"no answer within {timeout} s"))
             else:
-                slot.set_result(verdict)
-            self._leave_queue(slot, call)
+                completion.set_result(result)
+            self._leave_queue(completion, call)
         if waits:
-            self._drive(slot, time.monotonic() + WITHDRAW_S,
-                        lambda: self._has_left_queue(slot, call))
+            self._drive(completion, time.monotonic() + WITHDRAW_S,
+                        lambda: self._has_left_queue(completion, call))
 
-    def _leave_queue(self, slot: Slot, call: Call | None) -> None:
-        """For a slot that is done without an answer of the server."""
+    def _leave_queue(self, completion: ThreadResult, call: BatchCall | None) -> None:
+        """For a completion that is done without an answer of the server."""
         if call is None:
-            self._dispatcher.abandon(slot)
+            self._dispatcher.abandon(completion)
         else:
             self._dispatcher.has_abandoned = True
             call.withdraw()
         self._send_queued()
         self._signal_room()
 
-    def _verdict_in_place(self, call: Call | None, waits: bool, applies_policy: bool) -> Any:
+    def _policy_result(self, call: BatchCall | None, waits: bool, applies_policy: bool) -> Any:
         """The failure policy's result for a time-out; None: it is an error."""
         verdict = None if waits or not applies_policy else self._dispatcher.policy_verdict
-        return verdict if verdict is None or call is None else call.decided_by_policy(verdict)
+        return verdict if verdict is None or call is None else call.policy_result(verdict)
 
-    def _has_left_queue(self, slot: Slot, call: Call | None) -> bool:
-        return slot not in self._dispatcher.places if call is None else call.is_settled
+    def _has_left_queue(self, completion: ThreadResult, call: BatchCall | None) -> bool:
+        if call is None:
+            return completion not in self._dispatcher.waiting_entries
+        return call.is_complete

@@ -1,7 +1,7 @@
 """The stages of an awaited call: wait for room, queue, wait for the answer or the time-out.
 
-Flow:   _run_call(): many entries; _run_question(), _run_many(), _ask_quota(): the calls of
-        _quota_aio.py. aio.py queues single acquires, which share the time-outs of their batches.
+Flow:   _run_batch(), _run_control(), _run_quota_call(): what aio.py and _quota_aio.py call. aio.py
+        itself queues single acquires; those gathered in one frame share a timer.
 Units:  seconds.
 Errors: a call ends with a result, an error or its time-out, whatever the server does. When its task
         is cancelled, its queued entries are withdrawn, and late grants released or cancelled.
@@ -16,15 +16,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ._base import Timeout
-from ._calls import Call
+from ._calls import BatchCall
 from ._dispatcher import Settings
 from ._link_aio import AsyncLink
-from ._quota_requests import Form, Outcome, QuotaEntry
-from ._requests import Batch, Question
+from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
+from ._requests import ControlRequest, GatheredAcquires
 from .errors import Closed, Overloaded, SluicegateError, TimedOut
 
-# Entries of several loop iterations gather in one batch while the window is full. They share a
-# time-out, so a batch gathers for no longer than this part of it.
+# Acquires of several loop iterations gather in one frame while two frames are outstanding. They
+# share a timer, so a frame accepts entries for no longer than this part of the time-out.
 GATHERING = 1 / 16
 
 
@@ -36,29 +36,29 @@ class AsyncCaller(AsyncLink):
         self._process = os.getpid()
         self._gathering_until = 0.0
         self._room: deque[asyncio.Future[None]] = deque()  # of the callers that wait for room
-        self._dispatcher.on_batch = self._time_batch
+        self._dispatcher.on_gathering = self._start_shared_timer
 
-    async def _run_question(self, make: Callable[[Any], Question], timeout: Timeout) -> Any:
+    async def _run_control(self, make: Callable[[Any], ControlRequest], timeout: Timeout) -> Any:
         seconds = self._seconds(timeout, False, None)
-        await self._admit(seconds)
+        await self._wait_for_room(seconds)
         assert self._loop is not None
         future = self._loop.create_future()
-        self._dispatcher.ask_question(make(future))
+        self._dispatcher.submit_control(make(future))
         return await self._answer(future, seconds, False, None)
 
-    async def _ask_quota(self, form: Form, entry: QuotaEntry, timeout: Timeout,
-                         wait_limit: float | None) -> Any:
-        seconds = self._seconds(timeout, form.may_wait, wait_limit)
-        applies_policy = form.needs_admission and not form.may_wait
+    async def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
+                              wait_limit: float | None) -> Any:
+        seconds = self._seconds(timeout, terms.may_wait, wait_limit)
+        applies_policy = terms.needs_admission and not terms.may_wait
         try:
-            await self._admit(seconds)
+            await self._wait_for_room(seconds)
         except TimedOut:
             if not applies_policy or self._dispatcher.policy_verdict is None:
                 raise
             return self._dispatcher.policy_verdict
         assert self._loop is not None
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._dispatcher.ask_quota(form, entry, future)
+        self._dispatcher.submit_quota_call(terms, entry, future)
         try:
             return await self._answer(future, seconds, applies_policy, None)
         except BaseException:
@@ -74,31 +74,28 @@ class AsyncCaller(AsyncLink):
             self._dispatcher.cancel_unwanted(future.result().reservation)  # not delivered
         self._flush_soon()
 
-    async def _run_many(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
-        return await self._run_call(make, timeout)
-
-    async def _run_call(self, make: Callable[[Any], Call], timeout: float | None) -> Any:
+    async def _run_batch(self, make: Callable[[Any], BatchCall], timeout: float | None) -> Any:
         self._stop_after_fork()
         future = asyncio.get_running_loop().create_future()
         call = make(future)
         applies_policy = call.applies_policy and not call.may_wait
         try:
-            await self._admit(timeout)
+            await self._wait_for_room(timeout)
         except TimedOut:
             verdict = self._dispatcher.policy_verdict
             if not applies_policy or verdict is None:
                 raise
-            return call.decided_by_policy(verdict)
+            return call.policy_result(verdict)
         self._dispatcher.start(call)
         try:
             return await self._answer(future, timeout, applies_policy, call)
         finally:
-            if not call.is_settled:  # timed out or cancelled
+            if not call.is_complete:  # timed out or cancelled
                 call.withdraw()
                 self._flush_soon()
 
     async def _answer(self, future: asyncio.Future[Any], timeout: float | None,
-                      applies_policy: bool, call: Call | None) -> Any:
+                      applies_policy: bool, call: BatchCall | None) -> Any:
         self._flush_soon()
         if timeout is None:
             return await future
@@ -112,15 +109,15 @@ class AsyncCaller(AsyncLink):
 
     # --- room
 
-    async def _admit(self, timeout: float | None) -> None:
+    async def _wait_for_room(self, timeout: float | None) -> None:
         """Waits for room among the pending calls; the loop is known from here on."""
         self._stop_after_fork()
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._belong_to(loop)
         while not self._has_room():
-            if self._settings.when_full == "error":
-                raise Overloaded(f"{self._dispatcher.pending} calls are pending (max_pending)")
+            if self._settings.when_full == "refuse":
+                raise Overloaded(f"{self._dispatcher.pending} calls are pending (pending_max)")
             waiter: asyncio.Future[None] = loop.create_future()
             self._room.append(waiter)
             try:
@@ -139,7 +136,7 @@ class AsyncCaller(AsyncLink):
     def _make_room(self) -> None:
         if not self._room or not self._has_room():
             return
-        free = self._settings.max_pending - self._dispatcher.pending
+        free = self._settings.pending_max - self._dispatcher.pending
         while self._room and (free > 0 or self._dispatcher.is_closed):
             waiter = self._room.popleft()
             if not waiter.done():
@@ -160,35 +157,35 @@ class AsyncCaller(AsyncLink):
     # --- time-outs
 
     def _time_out(self, future: asyncio.Future[Any], timeout: float, applies_policy: bool,
-                  call: Call | None = None) -> None:
+                  call: BatchCall | None = None) -> None:
         if future.done():
             return
         verdict = self._dispatcher.policy_verdict if applies_policy else None
         if verdict is None:
             future.set_exception(TimedOut(f"no answer within {timeout} s"))
         else:
-            future.set_result(verdict if call is None else call.decided_by_policy(verdict))
+            future.set_result(verdict if call is None else call.policy_result(verdict))
         self._dispatcher.has_abandoned = True
         self._make_room()
 
     def _withdraw_if_waiting(self, future: asyncio.Future[Any]) -> None:
-        """Withdraws a cancelled wait; one that ended normally has no place any more."""
-        if future in self._dispatcher.places:
+        """Withdraws a cancelled wait; one that ended normally is no waiting entry any more."""
+        if future in self._dispatcher.waiting_entries:
             self._dispatcher.abandon(future)
             self._flush_soon()
 
-    def _time_batch(self, batch: Batch) -> None:
-        """Starts one timer for all entries of a batch."""
+    def _start_shared_timer(self, gathered: GatheredAcquires) -> None:
+        """One timer for all entries with the default options."""
         timeout = self._settings.timeout
         if timeout is None or self._loop is None:
             return
         self._gathering_until = self._loop.time() + timeout * GATHERING
-        timer = self._loop.call_later(timeout * (1 + GATHERING), self._time_out_batch, batch,
+        timer = self._loop.call_later(timeout * (1 + GATHERING), self._time_out_gathered, gathered,
                                       timeout)
-        batch.on_answer = timer.cancel
+        gathered.on_answer = timer.cancel
 
     def _seal(self) -> None:
-        """Seals the batch by one timer for all batches: most are sent before it fires."""
+        """Ends the gathering when it is due. One timer for all frames: most are sent before."""
         self._sealing = None
         if self._dispatcher.is_gathering and self._settings.timeout is not None:
             assert self._loop is not None
@@ -197,9 +194,9 @@ class AsyncCaller(AsyncLink):
             else:
                 self._sealing = self._loop.call_at(self._gathering_until, self._seal)
 
-    def _time_out_batch(self, batch: Batch, timeout: float) -> None:
-        if self._dispatcher.is_open(batch):
-            self._dispatcher.seal()  # the loop was blocked: no entry may join it any more
-        for position, sink in enumerate(batch.sinks):
-            if position not in batch.extras:  # entries with options have their own timers
-                self._time_out(sink, timeout, True)
+    def _time_out_gathered(self, gathered: GatheredAcquires, timeout: float) -> None:
+        if self._dispatcher.is_open(gathered):
+            self._dispatcher.seal()  # the loop was blocked: it must accept no further entry
+        for position, completion in enumerate(gathered.completions):
+            if position not in gathered.options_by_position:  # those have their own timers
+                self._time_out(completion, timeout, True)

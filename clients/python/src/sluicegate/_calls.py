@@ -1,9 +1,10 @@
-"""Calls with many entries of one caller and one result: acquire_many() and the like.
+"""Batches: calls of one caller with many entries and one result, as acquire_many().
 
-Flow:   a Call is cut into Pieces, a frame each; up to `window` of them are outstanding at a time.
+Flow:   a BatchCall is cut into BatchFrames; up to `window` of them are outstanding at a time.
 Errors: the first error ends the call; its `partial` has the verdicts decided before.
-Lives:  not thread-safe: the clients lock. A call whose sink is done (timed out, cancelled) sends
-        no more frames, withdraws its queued entries, and releases permits granted to them later.
+Lives:  not thread-safe: the clients lock. A call whose completion is done (timed out, cancelled)
+        sends no more frames, withdraws its queued entries, and releases permits granted to them
+        later.
 """
 
 from __future__ import annotations
@@ -34,130 +35,132 @@ def pick(values: Any, positions: Positions) -> Any:
     return [values[n] for n in positions]
 
 
-class Call(abc.ABC):
-    """Many entries of one caller, with one result."""
+class BatchCall(abc.ABC):
+    """A batch of one caller, with one result."""
 
     applies_policy = False  # the failure policy decides in place of the server
-    may_ask_again = False  # with requeue=True
+    may_resend = False  # after a loss, with requeue=True
     may_wait = False
     frame_entries_max = 8_192  # in addition to the client's own bound, and Welcome's
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, count: int) -> None:
+    def __init__(self, dispatcher: Dispatcher, completion: Any, count: int) -> None:
         self.dispatcher = dispatcher
-        self.sink = sink
+        self.completion = completion
         self.count = count
-        self.pieces_out = 0  # outstanding, or about to be sent
-        self.is_queued = False  # for its next piece
+        self.frames_out = 0  # outstanding, or about to be sent
+        self.is_queued = False  # in the dispatcher, to send its next frame
         self._next = 0
-        self._waiting: set[Piece] = set()
-        self.is_settled = False
+        self._waiting: set[BatchFrame] = set()
+        self.is_complete = False
 
     @abc.abstractmethod
     def encode(self, frame_id: int, positions: Positions) -> bytes: ...
 
     @abc.abstractmethod
-    def take(self, piece: Piece, answer: _frames.Answer) -> None: ...
+    def take(self, frame: BatchFrame, answer: _frames.Answer) -> None: ...
 
     @abc.abstractmethod
     def result(self) -> Any: ...
 
-    def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
+    def take_granted(self, frame: BatchFrame, answer: _frames.GrantedAnswer) -> None:
         raise _frames.Malformed("Granted for a frame without waiting entries")
 
     def partial(self) -> Verdicts | QuotaResults | None:
+        """The verdicts decided so far."""
         return None
 
     @property
     def has_more(self) -> bool:
-        return not self.is_settled and self._next < self.count and not self.sink.done()
+        return not self.is_complete and self._next < self.count and not self.completion.done()
 
-    def next_piece(self, entries_max: int) -> Piece:
+    def next_frame(self, entries_max: int) -> BatchFrame:
         size = min(entries_max, self.frame_entries_max)
         start, self._next = self._next, min(self._next + size, self.count)
-        self.pieces_out += 1
-        return Piece(self, range(start, self._next))
+        self.frames_out += 1
+        return BatchFrame(self, range(start, self._next))
 
-    def piece_answered(self, piece: Piece, answer: _frames.Answer) -> bool:
-        self.take(piece, answer)
-        self.pieces_out -= 1
-        if piece.queued:
-            self._waiting.add(piece)
-            if self.sink.done():
-                self.dispatcher.withdraw(piece.frame_id, *piece.queued)
+    def frame_answered(self, frame: BatchFrame, answer: _frames.Answer) -> bool:
+        self.take(frame, answer)
+        self.frames_out -= 1
+        if frame.queued:
+            self._waiting.add(frame)
+            if self.completion.done():
+                self.dispatcher.withdraw(frame.frame_id, *frame.queued)
         self.go_on()
-        return not piece.queued
+        return not frame.queued
 
-    def piece_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> bool:
-        self.take_granted(piece, answer)
-        if not piece.queued:
-            self._waiting.discard(piece)
+    def frame_granted(self, frame: BatchFrame, answer: _frames.GrantedAnswer) -> bool:
+        self.take_granted(frame, answer)
+        if not frame.queued:
+            self._waiting.discard(frame)
         self.go_on()
-        return not piece.queued
+        return not frame.queued
 
-    def piece_lost(self, piece: Piece, error: ConnectionLost) -> None:
-        if piece in self._waiting:
-            self._waiting.discard(piece)
+    def frame_lost(self, frame: BatchFrame, error: ConnectionLost) -> None:
+        if frame in self._waiting:
+            self._waiting.discard(frame)
         else:
-            self.pieces_out -= 1
-        positions = [piece.positions[n] for n in sorted(piece.queued)] or piece.positions
+            self.frames_out -= 1
+        positions = [frame.positions[n] for n in sorted(frame.queued)] or frame.positions
         self.entries_lost(positions, error)
 
     def entries_lost(self, positions: Positions, error: ConnectionLost) -> None:
-        again = self.may_ask_again and self.dispatcher.options.requeue
-        if again and not self.is_settled and not self.sink.done():
-            self.pieces_out += 1
-            self.dispatcher.ask_again(Piece(self, positions))
+        may_resend = self.may_resend and self.dispatcher.settings.requeue
+        if may_resend and not self.is_complete and not self.completion.done():
+            self.frames_out += 1
+            self.dispatcher.resend(BatchFrame(self, positions))
         else:
             self.fail(error)
 
     def go_on(self) -> None:
         if self.has_more:
             self.dispatcher.resume(self)
-        elif not self.pieces_out and not self._waiting and not self.is_settled:
+        elif not self.frames_out and not self._waiting and not self.is_complete:
             self._end()
-            if not self.sink.done():
+            if not self.completion.done():
                 self._deliver(self.result)
 
     def _deliver(self, result: Callable[[], Any]) -> None:
         try:
-            self.sink.set_result(result())
+            self.completion.set_result(result())
         except SluicegateError as error:
-            self.sink.set_exception(error)
+            self.completion.set_exception(error)
 
     def _end(self) -> None:
-        self.is_settled = True
+        self.is_complete = True
         self.dispatcher.finished(1)
 
     def fail(self, error: Exception) -> None:
-        """Ends the call; answers to its outstanding pieces are ignored."""
-        if self.is_settled:
+        """Ends the call; answers to its outstanding frames are ignored."""
+        if self.is_complete:
             return
         self._end()
         self.withdraw()
-        if self.sink.done():
+        if self.completion.done():
             return
         if self.applies_policy and isinstance(error, ConnectionLost):
             verdict = self.dispatcher.policy_verdict
             if verdict is not None:
-                self.sink.set_result(self.decided_by_policy(verdict))
+                self.completion.set_result(self.policy_result(verdict))
                 return
         error = copy_of(error)
         if isinstance(error, SluicegateError):
             error.partial = self.partial()
-        self.sink.set_exception(error)
+        self.completion.set_exception(error)
 
-    def decided_by_policy(self, verdict: Verdict) -> Any:
+    def policy_result(self, verdict: Verdict) -> Any:
+        """The result with this verdict of the failure policy for all undecided entries."""
         raise NotImplementedError
 
     def withdraw(self) -> None:
-        for piece in self._waiting:
-            self.dispatcher.withdraw(piece.frame_id, *piece.queued)
+        for frame in self._waiting:
+            self.dispatcher.withdraw(frame.frame_id, *frame.queued)
 
 
-class Piece(Request):
-    """A frame of a call."""
+class BatchFrame(Request):
+    """A frame of a BatchCall."""
 
-    def __init__(self, call: Call, positions: Positions) -> None:
+    def __init__(self, call: BatchCall, positions: Positions) -> None:
         self.call = call
         self.positions = positions
         self.entries = len(positions)
@@ -170,25 +173,26 @@ class Piece(Request):
         half = len(self.positions) // 2
         if not half:
             return super().split()
-        self.call.pieces_out += 1
-        return [Piece(self.call, self.positions[:half]), Piece(self.call, self.positions[half:])]
+        self.call.frames_out += 1
+        return [BatchFrame(self.call, self.positions[:half]),
+                BatchFrame(self.call, self.positions[half:])]
 
     def answered(self, answer: _frames.Answer) -> bool:
-        return self.call.piece_answered(self, answer)
+        return self.call.frame_answered(self, answer)
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
-        return self.call.piece_granted(self, answer)
+        return self.call.frame_granted(self, answer)
 
     def failed(self, error: Exception) -> None:
-        self.call.pieces_out -= 1
+        self.call.frames_out -= 1
         self.call.fail(error)
 
     def lost(self, error: ConnectionLost) -> None:
-        self.call.piece_lost(self, error)
+        self.call.frame_lost(self, error)
 
 
-class Options(NamedTuple):
-    """Columns of an acquire for many keys; a number applies to all entries."""
+class BatchOptions(NamedTuple):
+    """The options of acquire_many(); a number applies to all entries."""
 
     costs: int | Sequence[int] | None = None
     max_requests: int | Sequence[int] | None = None
@@ -198,7 +202,7 @@ class Options(NamedTuple):
     details: int = 0
 
 
-NO_OPTIONS = Options()
+NO_OPTIONS = BatchOptions()
 
 
 def spread(values: int | Sequence[int] | None, count: int, what: str) -> Sequence[int] | None:
@@ -211,15 +215,15 @@ def spread(values: int | Sequence[int] | None, count: int, what: str) -> Sequenc
     return values
 
 
-class AcquireCall(Call):
+class AcquireCall(BatchCall):
     """acquire_many()."""
 
     applies_policy = True
-    may_ask_again = True
+    may_resend = True
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, keys: Sequence[str | bytes],
-                 options: Options = NO_OPTIONS, count: int | None = None) -> None:
-        super().__init__(dispatcher, sink, len(keys) if count is None else count)
+    def __init__(self, dispatcher: Dispatcher, completion: Any, keys: Sequence[str | bytes],
+                 options: BatchOptions = NO_OPTIONS, count: int | None = None) -> None:
+        super().__init__(dispatcher, completion, len(keys) if count is None else count)
         self.keys = keys
         self.options = options
         self.may_wait = options.may_wait
@@ -227,51 +231,51 @@ class AcquireCall(Call):
         self._limits = spread(options.max_requests, self.count, "max_requests")
         self._queues = spread(options.max_requests_in_queue, self.count, "max_requests_in_queue")
         self._raw: bytes | bytearray = b""
-        self._columns: dict[str, array[int]] = {
+        self._details: dict[str, array[int]] = {
             name: array(letter, bytes(self.count * (4 if letter == "I" else 8)))
             for name, bit, letter in DETAIL_COLUMNS if options.details & bit}
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         return _frames.encode_acquire(frame_id, _frames.encode_keys(pick(self.keys, positions)),
-                                      self.extras(positions))
+                                      self.columns(positions))
 
-    def extras(self, positions: Positions) -> _frames.Extras:
+    def columns(self, positions: Positions) -> _frames.AcquireColumns:
         if self.options is NO_OPTIONS:
-            return _frames.PLAIN
+            return _frames.NO_COLUMNS
 
         def column(values: Sequence[int] | None, name: str) -> _frames.Column | None:
             return None if values is None else _frames.numbers(pick(values, positions), name)
 
-        return _frames.Extras(
+        return _frames.AcquireColumns(
             int(self.options.details), _frames.FLAG_MAY_WAIT if self.may_wait else 0,
             self.options.wait_limit_ms, column(self._costs, "costs"),
             column(self._limits, "max_requests"),
             column(self._queues, "max_requests_in_queue"))
 
-    def take(self, piece: Piece, answer: _frames.Answer) -> None:
-        if type(answer) is not _frames.VerdictsAnswer or answer.length != len(piece.positions):
+    def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
+        if type(answer) is not _frames.VerdictsAnswer or answer.length != len(frame.positions):
             raise _frames.Malformed("not the answer to this Acquire")
         raw = verdict_bytes(answer.verdicts, answer.length)
-        if self.sink.done() or self.is_settled:
-            self._release_unwanted(piece.positions, raw)
-        self._store(piece.positions, raw)
+        if self.completion.done() or self.is_complete:
+            self._release_unwanted(frame.positions, raw)
+        self._store(frame.positions, raw)
         if answer.details:
-            self._store_details(piece.positions, answer.details)
+            self._store_details(frame.positions, answer.details)
         if QUEUED in raw:
             if not self.may_wait:
                 raise _frames.Malformed("an entry that must not wait was queued")
-            piece.queued.update(n for n, verdict in enumerate(raw) if verdict == QUEUED)
+            frame.queued.update(n for n, verdict in enumerate(raw) if verdict == QUEUED)
         if DRAINING in raw:
-            self._drained([p for p, verdict in zip(piece.positions, raw) if verdict == DRAINING])
+            self._drained([p for p, verdict in zip(frame.positions, raw) if verdict == DRAINING])
 
-    def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
+    def take_granted(self, frame: BatchFrame, answer: _frames.GrantedAnswer) -> None:
         entries = answer.entries.tolist()
         raw = verdict_bytes(answer.verdicts, len(entries))
-        if not piece.queued.issuperset(entries) or QUEUED in raw:
+        if not frame.queued.issuperset(entries) or QUEUED in raw:
             raise _frames.Malformed("an entry was granted that does not wait")
-        piece.queued.difference_update(entries)
-        positions = [piece.positions[entry] for entry in entries]
-        if self.sink.done() or self.is_settled:
+        frame.queued.difference_update(entries)
+        positions = [frame.positions[entry] for entry in entries]
+        if self.completion.done() or self.is_complete:
             self._release_unwanted(positions, raw)
         self._store(positions, raw)
         if answer.details:
@@ -284,7 +288,7 @@ class AcquireCall(Call):
 
     def _store(self, positions: Positions, raw: bytes) -> None:
         if len(raw) == self.count and isinstance(positions, range):
-            self._raw = raw  # one frame held all of it
+            self._raw = raw  # one frame had all entries
             return
         if not isinstance(self._raw, bytearray):
             self._raw = bytearray(self._raw or bytes(self.count))
@@ -295,7 +299,7 @@ class AcquireCall(Call):
                 self._raw[position] = verdict
 
     def _store_details(self, positions: Positions, details: _frames.Columns) -> None:
-        for name, column in self._columns.items():
+        for name, column in self._details.items():
             if name in details:
                 for position, value in zip(positions, details[name]):
                     column[position] = value
@@ -309,14 +313,14 @@ class AcquireCall(Call):
                     self.dispatcher.release_unwanted(self.keys[position], cost)
 
     def result(self) -> Verdicts:
-        return Verdicts(bytes(self._raw), self._columns)
+        return Verdicts(bytes(self._raw), self._details)
 
     def partial(self) -> Verdicts:
-        return Verdicts(bytes(self._raw or bytes(self.count)).translate(_UNDECIDED), self._columns)
+        return Verdicts(bytes(self._raw or bytes(self.count)).translate(_UNDECIDED), self._details)
 
-    def decided_by_policy(self, verdict: Verdict) -> Verdicts:
+    def policy_result(self, verdict: Verdict) -> Verdicts:
         raw = self.partial().raw.replace(b"\0", bytes([verdict]))
-        return Verdicts(raw, self._columns)
+        return Verdicts(raw, self._details)
 
 
 # Verdicts that are no decisions become 0.
@@ -324,16 +328,16 @@ _UNDECIDED = bytes(0 if byte in (QUEUED, DRAINING) else byte for byte in range(2
 
 
 class HandleCall(AcquireCall):
-    """acquire_many_handles(). Handles are valid on one connection: never sent on another one.
+    """acquire_many_handles(). Handles are never sent on another connection than their own.
 
     Entries do not wait: the client could not release a late permit by its handle.
     """
 
-    may_ask_again = False
+    may_resend = False
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, handles: bytes, generation: int,
-                 options: Options = NO_OPTIONS) -> None:
-        super().__init__(dispatcher, sink, (), options, len(handles) >> 2)
+    def __init__(self, dispatcher: Dispatcher, completion: Any, handles: bytes, generation: int,
+                 options: BatchOptions = NO_OPTIONS) -> None:
+        super().__init__(dispatcher, completion, (), options, len(handles) >> 2)
         self._handles = handles
         self._generation = generation
 
@@ -341,11 +345,11 @@ class HandleCall(AcquireCall):
         if self._generation != self.dispatcher.generation:
             raise stale()
         return _frames.encode_acquire_by_handle(
-            frame_id, slice_of(self._handles, positions), self.extras(positions))
+            frame_id, slice_of(self._handles, positions), self.columns(positions))
 
 
 def slice_of(handles: bytes, positions: Positions) -> bytes:
-    assert isinstance(positions, range)  # only entries sent a second time are out of order
+    assert isinstance(positions, range)  # only entries that are resent are out of order
     return handles[4 * positions.start:4 * positions.stop]
 
 
@@ -353,12 +357,12 @@ def stale() -> StaleHandles:
     return StaleHandles("these handles are of a lost connection: intern the keys again")
 
 
-class ReleaseCall(Call):
+class ReleaseCall(BatchCall):
     """release(), release_many()."""
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, keys: Sequence[str | bytes],
+    def __init__(self, dispatcher: Dispatcher, completion: Any, keys: Sequence[str | bytes],
                  costs: int | Sequence[int] | None) -> None:
-        super().__init__(dispatcher, sink, len(keys))
+        super().__init__(dispatcher, completion, len(keys))
         self._keys = keys
         self._costs = spread(costs, len(keys), "costs")
 
@@ -368,18 +372,19 @@ class ReleaseCall(Call):
         return _frames.encode_release(frame_id, _frames.encode_keys(pick(self._keys, positions)),
                                       costs)
 
-    def take(self, piece: Piece, answer: _frames.Answer) -> None:
+    def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
         expect(_frames.DoneAnswer, answer)
 
     def result(self) -> None:
         return None
 
 
-class InternCall(Call):
+class InternCall(BatchCall):
     """intern()."""
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, keys: Sequence[str | bytes]) -> None:
-        super().__init__(dispatcher, sink, len(keys))
+    def __init__(self, dispatcher: Dispatcher, completion: Any,
+                 keys: Sequence[str | bytes]) -> None:
+        super().__init__(dispatcher, completion, len(keys))
         self._keys = keys
         self._handles = array("I", bytes(4 * len(keys)))
         self._raw = bytearray(len(keys))
@@ -388,14 +393,14 @@ class InternCall(Call):
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         self._generation = self._generation or self.dispatcher.generation
         if self._generation != self.dispatcher.generation:
-            raise stale()  # the handles of the first part are invalid now
+            raise stale()  # the handles of earlier frames are invalid now
         return _frames.encode_intern(frame_id, _frames.encode_keys(pick(self._keys, positions)))
 
-    def take(self, piece: Piece, answer: _frames.Answer) -> None:
-        if (type(answer) is not _frames.InternedAnswer or not isinstance(piece.positions, range)
-                or len(answer.handles) != len(piece.positions)):
+    def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
+        if (type(answer) is not _frames.InternedAnswer or not isinstance(frame.positions, range)
+                or len(answer.handles) != len(frame.positions)):
             raise _frames.Malformed("not the answer to this Intern")
-        place = slice(piece.positions.start, piece.positions.stop)
+        place = slice(frame.positions.start, frame.positions.stop)
         self._handles[place] = answer.handles
         self._raw[place] = verdict_bytes(answer.verdicts, len(answer.handles))
 
@@ -413,7 +418,7 @@ class InternCall(Call):
 
 
 class Handles(array):  # type: ignore[type-arg]  # array('I')
-    """Handles of keys: an array('I') that remembers their connection."""
+    """Handles of keys: an array('I') with their connection as `origin`."""
 
     origin: tuple[object, int] | None
 
@@ -442,11 +447,12 @@ def origin_of(buffer: object) -> tuple[object, int] | None:
     return None
 
 
-class ForgetCall(Call):
+class ForgetCall(BatchCall):
     """forget()."""
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, handles: bytes, generation: int) -> None:
-        super().__init__(dispatcher, sink, len(handles) >> 2)
+    def __init__(self, dispatcher: Dispatcher, completion: Any, handles: bytes,
+                 generation: int) -> None:
+        super().__init__(dispatcher, completion, len(handles) >> 2)
         self._handles = handles
         self._generation = generation
 
@@ -455,7 +461,7 @@ class ForgetCall(Call):
             raise stale()
         return _frames.encode_forget(frame_id, slice_of(self._handles, positions))
 
-    def take(self, piece: Piece, answer: _frames.Answer) -> None:
+    def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
         expect(_frames.DoneAnswer, answer)
 
     def result(self) -> None:

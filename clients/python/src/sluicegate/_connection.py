@@ -29,8 +29,8 @@ class Connection:
         self.welcome: _frames.Welcome | None = None
         self.going_away: str | None = None  # the server's reason
         self.answers = 0
-        self.batches_out = 0
-        self.quota_batches_out = 0
+        self.gathered_out = 0  # outstanding GatheredAcquires
+        self.gathered_quotas_out = 0  # outstanding GatheredQuotaCalls
         self._splitter = _frames.Splitter()
         self._outstanding: dict[int, Request] = {}
         self._waiting: dict[int, Request] = {}
@@ -65,10 +65,10 @@ class Connection:
         self._next_id += 1
         self._outstanding[request.frame_id] = request
         self._bytes_out += request.size
-        if request.is_batch:
-            self.batches_out += 1
-        elif request.is_quota_batch:
-            self.quota_batches_out += 1
+        if request.is_gathered:
+            self.gathered_out += 1
+        elif request.is_gathered_quotas:
+            self.gathered_quotas_out += 1
 
     # --- receiving
 
@@ -76,8 +76,8 @@ class Connection:
         for frame in self._splitter.feed(data):
             self._take(_frames.decode(frame))
 
-    def receive_lone(self, data: bytes) -> bool:
-        """receive() for most answers to a lone acquire: one frame of 72 bytes. False for others."""
+    def receive_single_verdict(self, data: bytes) -> bool:
+        """receive() for the answer to one acquire, 72 bytes; False, without effect, for others."""
         if len(data) != 72 or data[4:8] != b"\x08\0\0\0" or self._splitter.is_within_a_frame:
             return False
         answer = _frames.decode(data)
@@ -118,10 +118,10 @@ class Connection:
         if request is None:
             raise _frames.Malformed(f"an answer to frame {frame_id}, which is not outstanding")
         self._bytes_out -= request.size
-        if request.is_batch:
-            self.batches_out -= 1
-        elif request.is_quota_batch:
-            self.quota_batches_out -= 1
+        if request.is_gathered:
+            self.gathered_out -= 1
+        elif request.is_gathered_quotas:
+            self.gathered_quotas_out -= 1
         return request
 
     def _take_welcome(self, answer: _frames.Answer) -> None:

@@ -1,12 +1,13 @@
 """Shared by both clients: the queue in front of the connection, and the handling of a loss. No I/O.
 
-Flow:   ask() and start() queue; output() makes the frames that may be sent; receive() completes
-        requests. connecting() -> bytes of Hello; disconnected() ends all outstanding requests.
-Shape:  single acquires gather in one batch while two batches are outstanding: no timer delays
-        them, and load makes frames larger. Calls send a frame each, round robin.
-Errors: by the failure policy (Settings.on_failure); a sink gets the error of a request that cannot
-        be sent.
-Lives:  not thread-safe: the clients lock. Bound: `max_pending` sinks.
+Flow:   submit_*() and start() queue; output() makes the frames that may be sent; receive()
+        completes requests. connecting() -> bytes of Hello; disconnected() ends all outstanding
+        requests.
+Shape:  single calls gather in the next frame while two frames of them are outstanding: no timer
+        delays them, and load makes frames larger. Batches send a frame each, round robin.
+Errors: by the failure policy (Settings.on_failure); a completion gets the error of a request that
+        cannot be sent.
+Lives:  not thread-safe: the clients lock. Bound: `pending_max` calls.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from . import _frames
-from ._calls import Call, ReleaseCall, origin_of, stale
+from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
+from ._message import UNSET_32
 from ._quota_frames import CALLS_MAX
-from ._quota_requests import Cancellation, Form, QuotaBatch, QuotaEntry
-from ._requests import Batch, Entry, NullSink, Request, Withdrawal, copy_of
+from ._quota_requests import Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms
+from ._requests import (AcquireOptions, GatheredAcquires, NullCompletion, Request, Withdrawal,
+                        copy_of)
 from .errors import (Closed, ConnectionLost, Draining, LimitExceeded, ProtocolError,
                      SluicegateError, StaleHandles, Unreachable)
 from .verdict import Verdict
 
 Result = TypeVar("Result")
-BATCHES_OUT_MAX = 2  # one is answered while the next is on its way
+GATHERED_OUT_MAX = 2  # frames of single calls: the server answers one while the next is on its way
 WITHDRAW_ENTRIES_MAX = 1024  # of one frame
 SHARD_MAX = 0xFFFFFFFE  # Hello has 32 bits, and 0 means none
-
 
 ADDRESS = re.compile(r"(\[(?P<ipv6>[^][/\s]+)\]|(?P<host>[^][/\s]+)):(?P<port>[0-9]{1,5})")
 
@@ -44,21 +46,21 @@ class Settings(NamedTuple):
     shard: int | None = None
     on_failure: Literal["error", "open", "closed"] = "error"
     requeue: bool = False
-    max_pending: int = 65_536
-    when_full: Literal["wait", "error"] = "wait"
+    pending_max: int = 65_536
+    when_full: Literal["block", "refuse"] = "block"
     window: int = 4
-    frame_entries: int = 1024
+    frame_entries_max: int = 1024
     timeout: float | None = 30.0
     connect_timeout: float = 5.0
     backoff: tuple[float, float] = (0.05, 5.0)
     spin: float = 0.0
 
     def checked(self) -> Settings:
-        for name, least in (("max_pending", 1), ("window", 1), ("frame_entries", 1)):
+        for name, least in (("pending_max", 1), ("window", 1), ("frame_entries_max", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
         for name, allowed in (("on_failure", ("error", "open", "closed")),
-                              ("when_full", ("wait", "error"))):
+                              ("when_full", ("block", "refuse"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, "
                                  f"not {getattr(self, name)!r}")
@@ -75,10 +77,10 @@ class Settings(NamedTuple):
 def parse_address(address: str) -> tuple[str, int]:
     """host:port, [ipv6]:port."""
     if not isinstance(address, str):
-        raise TypeError(f"an address is a str as localhost:8081, not {address!r:.80}")
+        raise TypeError(f"an address is a str, such as localhost:8081, not {address!r:.80}")
     found = ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found["port"]) < 65_536:
-        raise ValueError(f"{address!r:.80} is no address: write host:port, as localhost:8081")
+        raise ValueError(f"{address!r:.80} is no address: write host:port, such as localhost:8081")
     return found["ipv6"] or found["host"], int(found["port"])
 
 
@@ -92,16 +94,17 @@ def milliseconds(seconds: float | None, what: str) -> int:
     return math.ceil(seconds * 1000)
 
 
-def entry_of(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
-             max_requests_in_queue: int | None) -> Entry:
-    return Entry(whole("cost", cost, 1), bool(wait), milliseconds(wait_limit, "wait_limit"),
-                 _frames.KEEP if max_requests is None else whole("max_requests", max_requests, 1),
-                 _frames.KEEP if max_requests_in_queue is None
-                 else whole("max_requests_in_queue", max_requests_in_queue, 0))
+def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
+                    max_requests_in_queue: int | None) -> AcquireOptions:
+    return AcquireOptions(
+        whole("cost", cost, 1), bool(wait), milliseconds(wait_limit, "wait_limit"),
+        UNSET_32 if max_requests is None else whole("max_requests", max_requests, 1),
+        UNSET_32 if max_requests_in_queue is None
+        else whole("max_requests_in_queue", max_requests_in_queue, 0))
 
 
 def whole(name: str, value: int, least: int, most: int = _frames.NUMBER_MAX) -> int:
-    """Checks a number when the call is made: later it would spoil a frame with other entries."""
+    """Checks a number when the call is made: later it would fail a frame with other entries."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -132,24 +135,25 @@ class Backoff:
 
 class Dispatcher:
     def __init__(self, settings: Settings) -> None:
-        self.options = settings.checked()
+        self.settings = settings.checked()
         self.identity = object()
         self.connection: Connection | None = None
         self.generation = 0  # of connections
         self.backoff = Backoff(*settings.backoff)
         self.last_error: ConnectionLost | None = None
-        self.pending = 0  # sinks without a result yet
+        self.pending = 0  # calls without a result
         self.has_abandoned = False
         self.is_closed = False
-        # Of single entries that may wait.
-        self.places: dict[Any, tuple[Batch | QuotaBatch, int]] = {}
-        self.on_batch: Callable[[Batch], object] | None = None
-        self._open = Batch(self)  # gathers
-        self._batches: deque[Batch] = deque()  # full, or followed by another
-        self._quota_batches: deque[QuotaBatch] = deque()
-        self._open_quotas: dict[Form, QuotaBatch] = {}  # of the quota batches, those that gather
-        self._again: deque[Request] = deque()  # sent first
-        self._calls: deque[Call] = deque()  # may send their next piece
+        # Single calls that may wait: the request of each, and its position there.
+        self.waiting_entries: dict[Any, tuple[GatheredAcquires | GatheredQuotaCalls, int]] = {}
+        self.on_gathering: Callable[[GatheredAcquires], object] | None = None
+        self._open = GatheredAcquires(self)  # still accepts entries
+        self._gathered: deque[GatheredAcquires] = deque()  # accept no more entries
+        self._gathered_quotas: deque[GatheredQuotaCalls] = deque()
+        # Those of _gathered_quotas that still accept entries.
+        self._open_quotas: dict[QuotaTerms, GatheredQuotaCalls] = {}
+        self._sent_first: deque[Request] = deque()
+        self._calls: deque[BatchCall] = deque()  # those that may send their next frame
         self._withdrawals: dict[int, list[int]] = {}
         self._unwanted_permits: list[tuple[str | bytes, int]] = []  # to be released
         self._unwanted_reservations: list[int] = []  # to be cancelled
@@ -161,58 +165,58 @@ class Dispatcher:
 
     @property
     def is_full(self) -> bool:
-        return self.pending >= self.options.max_pending
+        return self.pending >= self.settings.pending_max
 
-    def ask(self, key: str | bytes, sink: Any, entry: Entry | None = None) -> None:
-        """A single acquire."""
+    def submit_acquire(self, key: str | bytes, completion: Any,
+                       options: AcquireOptions | None = None) -> None:
         self.pending += 1
-        batch = self._open
-        if len(batch.keys) >= self.options.frame_entries or not batch.takes(entry):
-            self._batches.append(batch)
-            batch = self._open = Batch(self)
-        if not batch.keys and self.on_batch is not None:
-            self.on_batch(batch)
-        batch.add(key, sink, entry)
+        gathered = self._open
+        if len(gathered.keys) >= self.settings.frame_entries_max or not gathered.takes(options):
+            self._gathered.append(gathered)
+            gathered = self._open = GatheredAcquires(self)
+        if not gathered.keys and self.on_gathering is not None:
+            self.on_gathering(gathered)
+        gathered.add(key, completion, options)
 
-    def ask_quota(self, form: Form, entry: QuotaEntry, sink: Any) -> None:
-        """A single call about quotas: calls of the same form gather in one frame."""
+    def submit_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, completion: Any) -> None:
+        """Calls with the same terms gather in one frame."""
         self.pending += 1
-        batch = self._open_quotas.get(form)
-        if batch is None or batch.entries >= min(self.options.frame_entries, CALLS_MAX):
-            batch = self._open_quotas[form] = QuotaBatch(self, form)
-            self._quota_batches.append(batch)
-        batch.add(entry, sink)
+        gathered = self._open_quotas.get(terms)
+        if gathered is None or gathered.entries >= min(self.settings.frame_entries_max, CALLS_MAX):
+            gathered = self._open_quotas[terms] = GatheredQuotaCalls(self, terms)
+            self._gathered_quotas.append(gathered)
+        gathered.add(entry, completion)
 
     def seal(self) -> None:
-        """Closes the open batch: later acquires gather in another one."""
+        """Ends the gathering: acquires submitted later gather in another request."""
         if self._open.keys:
-            self._batches.append(self._open)
-            self._open = Batch(self)
+            self._gathered.append(self._open)
+            self._open = GatheredAcquires(self)
 
-    def is_open(self, batch: Batch) -> bool:
-        return batch is self._open
+    def is_open(self, gathered: GatheredAcquires) -> bool:
+        return gathered is self._open
 
-    def start(self, call: Call) -> None:
+    def start(self, call: BatchCall) -> None:
         self.pending += 1
         call.go_on()
 
-    def ask_question(self, question: Request) -> None:
+    def submit_control(self, request: Request) -> None:
         self.pending += 1
-        self._again.append(question)
+        self._sent_first.append(request)
 
-    def resume(self, call: Call) -> None:
-        if call.pieces_out < self.options.window and not call.is_queued:
+    def resume(self, call: BatchCall) -> None:
+        if call.frames_out < self.settings.window and not call.is_queued:
             call.is_queued = True
             self._calls.append(call)
 
-    def ask_again(self, request: Request) -> None:
-        self._again.append(request)
+    def resend(self, request: Request) -> None:
+        self._sent_first.append(request)
 
     def generation_of(self, handles: object) -> int:
         """The generation of these handles; StaleHandles unless it is the current connection's."""
         origin = origin_of(handles)
         if origin is None:
-            # Valid only if all handles so far are of one connection: then they cannot be mixed up.
+            # Their connection is certain only if all handles so far are of one connection.
             origin = (self.identity, self._oldest_handles)
         if origin[0] is not self.identity:
             raise StaleHandles("these handles are of another client")
@@ -225,13 +229,13 @@ class Dispatcher:
 
     # --- abandoned calls
 
-    def abandon(self, sink: Any) -> None:
-        """The caller of a single call waits no more; its sink is done."""
+    def abandon(self, completion: Any) -> None:
+        """The caller of a single call waits no more; its completion is done."""
         self.has_abandoned = True
-        place = self.places.get(sink)
-        if place is not None:
-            batch, position = place
-            batch.withdraw(position)
+        found = self.waiting_entries.get(completion)
+        if found is not None:
+            gathered, position = found
+            gathered.withdraw(position)
 
     def drop_abandoned(self) -> None:
         """Drops abandoned calls that are not sent: a hanging server must not fill the client."""
@@ -239,11 +243,11 @@ class Dispatcher:
             return
         self.has_abandoned = False
         self.seal()
-        live = [batch.without_done() for batch in self._batches]
-        self._batches = deque(batch for batch in live if batch is not None)
+        live = [gathered.without_done() for gathered in self._gathered]
+        self._gathered = deque(gathered for gathered in live if gathered is not None)
         self._open_quotas.clear()
-        live_quotas = [batch.without_done() for batch in self._quota_batches]
-        self._quota_batches = deque(batch for batch in live_quotas if batch is not None)
+        live_quotas = [gathered.without_done() for gathered in self._gathered_quotas]
+        self._gathered_quotas = deque(gathered for gathered in live_quotas if gathered is not None)
         for _ in range(len(self._calls)):
             call = self._calls.popleft()
             call.is_queued = False
@@ -256,19 +260,19 @@ class Dispatcher:
         self._unwanted_permits.append((key, cost))
 
     def cancel_unwanted(self, reservation: int) -> None:
-        """Its caller never received it: it will be cancelled, which refunds its charge."""
+        """Its caller never received it; the cancellation refunds its charge."""
         self._unwanted_reservations.append(reservation)
 
     # --- completed calls
 
-    def finished(self, sinks: int) -> None:
-        self.pending -= sinks
+    def finished(self, calls: int) -> None:
+        self.pending -= calls
 
-    def settle_by_policy(self, sink: Any, error: ConnectionLost) -> None:
+    def complete_by_policy(self, completion: Any, error: ConnectionLost) -> None:
         if self.policy_verdict is None:
-            sink.set_exception(copy_of(error))
+            completion.set_exception(copy_of(error))
         else:
-            sink.set_result(self.policy_verdict)
+            completion.set_result(self.policy_verdict)
 
     # --- the connection
 
@@ -278,7 +282,7 @@ class Dispatcher:
     def connecting(self) -> bytes:
         """Called when a TCP connection is established; returns the bytes to send first."""
         self.connection = Connection()
-        return self.connection.opening(self.options.client_name, self.options.shard)
+        return self.connection.opening(self.settings.client_name, self.settings.shard)
 
     def receive(self, data: bytes) -> None:
         """Raises ConnectionLost when the connection is no longer usable."""
@@ -293,10 +297,10 @@ class Dispatcher:
         if connection.going_away is not None and connection.is_idle:
             raise Draining(f"the server is shutting down: {connection.going_away}")
 
-    def receive_lone(self, data: bytes) -> bool:
+    def receive_single_verdict(self, data: bytes) -> bool:
         """receive() for the most frequent answer; False, without effect, for any other."""
         assert self.connection is not None
-        return self._guarded(self.connection.receive_lone, data)
+        return self._guarded(self.connection.receive_single_verdict, data)
 
     @staticmethod
     def _guarded(receive: Callable[[bytes], Result], data: bytes) -> Result:
@@ -306,22 +310,22 @@ class Dispatcher:
             raise ProtocolError(f"the peer does not speak the protocol: {error}") from error
 
     def disconnected(self, error: ConnectionLost, now: float) -> None:
-        """Ends every outstanding request as lost; with requeue=True it is sent again."""
+        """Ends every outstanding request as lost; with requeue=True it is resent."""
         connection, self.connection = self.connection, None
         self.last_error = error
         if connection is None or not connection.answers:
             self.backoff.failed(now)
         self._withdrawals.clear()
         if connection is not None:
-            kept = list(self._again)
-            self._again.clear()
+            unsent = list(self._sent_first)
+            self._sent_first.clear()
             for request in connection.end():
-                request.lost(error)
-            self._again.extend(kept)
+                request.lost(error)  # perhaps puts it into _sent_first
+            self._sent_first.extend(unsent)
 
     def fail_queued(self, error: SluicegateError) -> None:
         """Fails all requests that were not sent; with requeue=True only if the client is closed."""
-        if not self.options.requeue or self.is_closed:
+        if not self.settings.requeue or self.is_closed:
             self._fail_queued(error, is_lost=isinstance(error, ConnectionLost))
 
     def fail_all(self, error: ConnectionLost) -> None:
@@ -329,15 +333,15 @@ class Dispatcher:
         self._withdrawals.clear()
         self._unwanted_permits.clear()
         self._unwanted_reservations.clear()
-        self._fail_queued(error, is_lost=not self.options.requeue)
-        self.places.clear()
+        self._fail_queued(error, is_lost=not self.settings.requeue)
+        self.waiting_entries.clear()
         self.pending = 0
 
     def _fail_queued(self, error: Any, is_lost: bool) -> None:
         self.seal()
-        requests: list[Request] = [*self._again, *self._batches, *self._quota_batches]
+        requests: list[Request] = [*self._sent_first, *self._gathered, *self._gathered_quotas]
         calls = list(self._calls)
-        for queue in (self._again, self._batches, self._quota_batches, self._calls):
+        for queue in (self._sent_first, self._gathered, self._gathered_quotas, self._calls):
             queue.clear()
         self._open_quotas.clear()
         for request in requests:
@@ -365,8 +369,8 @@ class Dispatcher:
 
     @property
     def wants_to_send(self) -> bool:
-        return bool(self._open.keys or self._batches or self._again or self._calls
-                    or self._quota_batches)
+        return bool(self._open.keys or self._gathered or self._sent_first or self._calls
+                    or self._gathered_quotas)
 
     @property
     def is_quiet(self) -> bool:
@@ -377,7 +381,7 @@ class Dispatcher:
 
     @property
     def is_gathering(self) -> bool:
-        """True when single acquires are in a batch that more may join."""
+        """True when unsent acquires are in a request that still accepts more."""
         return bool(self._open.keys)
 
     @property
@@ -399,7 +403,7 @@ class Dispatcher:
             if frame is None:
                 continue
             if not connection.fits(len(frame)):
-                self._again.appendleft(request)
+                self._sent_first.appendleft(request)
                 break
             connection.send(request, frame)
             frames.append(frame)
@@ -409,60 +413,60 @@ class Dispatcher:
     def _add_cleanup(self) -> None:
         for target, entries in self._withdrawals.items():
             for start in range(0, len(entries), WITHDRAW_ENTRIES_MAX):
-                self._again.append(Withdrawal(target, entries[start:start + WITHDRAW_ENTRIES_MAX]))
+                self._sent_first.append(
+                    Withdrawal(target, entries[start:start + WITHDRAW_ENTRIES_MAX]))
         self._withdrawals.clear()
         if self._unwanted_permits:
             keys, costs = zip(*self._unwanted_permits)
             self._unwanted_permits.clear()
-            self.start(ReleaseCall(self, NullSink(), keys, costs))
-
-        for start in range(0, len(self._unwanted_reservations), CALLS_MAX):
-            self._again.append(Cancellation(self._unwanted_reservations[start:start + CALLS_MAX]))
-        self._unwanted_reservations = []
+            self.start(ReleaseCall(self, NullCompletion(), keys, costs))
+        reservations, self._unwanted_reservations = self._unwanted_reservations, []
+        for start in range(0, len(reservations), CALLS_MAX):
+            self._sent_first.append(Cancellation(reservations[start:start + CALLS_MAX]))
 
     def _next_request(self, connection: Connection) -> Request | None:
-        if self._again:
-            return self._again.popleft()
-        while connection.batches_out < BATCHES_OUT_MAX and (self._batches or self._open.keys):
-            batch = self._next_batch()
-            if batch is not None:
-                return batch
-        while connection.quota_batches_out < BATCHES_OUT_MAX and self._quota_batches:
-            quotas = self._next_quota_batch()
+        if self._sent_first:
+            return self._sent_first.popleft()
+        while connection.gathered_out < GATHERED_OUT_MAX and (self._gathered or self._open.keys):
+            gathered = self._next_gathered()
+            if gathered is not None:
+                return gathered
+        while connection.gathered_quotas_out < GATHERED_OUT_MAX and self._gathered_quotas:
+            quotas = self._next_gathered_quotas()
             if quotas is not None:
                 return quotas
         while self._calls:
             call = self._calls.popleft()
             call.is_queued = False
             if call.has_more:
-                piece = call.next_piece(self.options.frame_entries)
+                frame = call.next_frame(self.settings.frame_entries_max)
                 call.go_on()
-                return piece
+                return frame
             call.go_on()
         return None
 
-    def _next_batch(self) -> Batch | None:
-        if not self._batches:
+    def _next_gathered(self) -> GatheredAcquires | None:
+        if not self._gathered:
             self.seal()
-        batch = self._batches.popleft()
-        return batch.without_done() if self.has_abandoned else batch
+        gathered = self._gathered.popleft()
+        return gathered.without_done() if self.has_abandoned else gathered
 
-    def _next_quota_batch(self) -> QuotaBatch | None:
-        batch = self._quota_batches.popleft()
-        if self._open_quotas.get(batch.form) is batch:
-            del self._open_quotas[batch.form]
-        return batch.without_done() if self.has_abandoned else batch
+    def _next_gathered_quotas(self) -> GatheredQuotaCalls | None:
+        gathered = self._gathered_quotas.popleft()
+        if self._open_quotas.get(gathered.terms) is gathered:
+            del self._open_quotas[gathered.terms]
+        return gathered.without_done() if self.has_abandoned else gathered
 
     def _encoded(self, connection: Connection, request: Request) -> bytes | None:
-        """None when it cannot be sent: then it was split, or its sinks got the error."""
+        """None when it cannot be sent: then it was split, or its completions got the error."""
         assert connection.welcome is not None
         try:
             if request.entries <= connection.welcome.frame_entries_max:
                 frame = connection.encode(request)
                 if len(frame) <= connection.welcome.frame_bytes_max:
                     return frame
-            self._again.extendleft(reversed(request.split()))
+            self._sent_first.extendleft(reversed(request.split()))
         except (TypeError, ValueError, struct.error, SluicegateError) as error:
-            for rest in request.unfit(error):
-                self._again.appendleft(rest)
+            for rest in request.drop_unencodable(error):
+                self._sent_first.appendleft(rest)
         return None

@@ -26,7 +26,6 @@ from ._quota_frames import QuotaAnswers as QuotaAnswers
 from ._quota_frames import UsageReply as UsageReply
 
 PROTOCOL_VERSION = 1
-KEEP = 0xFFFFFFFF  # in an override column: no override
 NO_HANDLE = 0xFFFFFFFF
 KEY_BYTES_MAX = 65_535  # as a key's size has 16 bits; a server announces less
 WAIT_LIMIT_MS_MAX = 3_600_000
@@ -53,7 +52,7 @@ class Keys(NamedTuple):
 
 
 def encode_keys(keys: Sequence[str | bytes]) -> Keys:
-    """Joins first: that brings all keys into the cache, so their lengths cost little then."""
+    """Joins the keys before it measures them: the join loads them into the processor's cache."""
     count = len(keys)
     try:
         text = "".join(keys)  # type: ignore[arg-type]  # bytes raise TypeError
@@ -62,7 +61,7 @@ def encode_keys(keys: Sequence[str | bytes]) -> Keys:
     except TypeError:
         pass
     except struct.error:
-        raise _unfit_key(keys) from None
+        raise _key_fault(keys) from None
     return _encode_mixed_keys(keys)
 
 
@@ -71,14 +70,15 @@ def _encode_mixed_keys(keys: Sequence[str | bytes]) -> Keys:
         parts = [key.encode() if isinstance(key, str) else bytes(memoryview(key)) for key in keys]
         sizes = packer(len(parts), "H").pack(*map(len, parts))
     except (UnicodeEncodeError, struct.error):
-        raise _unfit_key(keys) from None
+        raise _key_fault(keys) from None
     except TypeError:
         wrong = next(key for key in keys if not isinstance(key, (str, bytes, bytearray)))
         raise TypeError(f"a key is str or bytes, not {type(wrong).__name__}") from None
     return Keys(b"".join(parts), sizes, len(parts))
 
 
-def _unfit_key(keys: Sequence[str | bytes]) -> ValueError:
+def _key_fault(keys: Sequence[str | bytes]) -> ValueError:
+    """The error for the first of these keys that cannot be encoded."""
     for key in keys:
         try:
             size = len(key.encode() if isinstance(key, str) else key)
@@ -112,11 +112,11 @@ def encode_hello(frame_id: int, client_name: str = "", wanted_shard: int | None 
                  token: str = "", version: int = PROTOCOL_VERSION) -> bytes:
     shard = 0 if wanted_shard is None else wanted_shard + 1
     return build(frame_id, HELLO, struct.pack("<HHI", version, 0, shard),
-                  (text(client_name), text(token)))
+                 (text(client_name), text(token)))
 
 
-class Extras(NamedTuple):
-    """The optional columns and fields of an Acquire; most have the defaults."""
+class AcquireColumns(NamedTuple):
+    """The optional fields and columns of an Acquire; most frames have none."""
 
     details: int = 0
     flags: int = 0
@@ -127,40 +127,41 @@ class Extras(NamedTuple):
     entry_flags: Column | None = None
 
 
-PLAIN = Extras()
-# The most frequent frame: table, root, frame, body pointer, data, keys, keySizes, four null
-# pointers.
-_PLAIN_ACQUIRE = struct.Struct("<IIQQQQQIIIIQQQQ")
+NO_COLUMNS = AcquireColumns()
+# The most frequent frames have no optional columns, and are packed at once: segment table, root
+# pointer, frame, pointer to the body, data, pointers to the columns, four null pointers.
+_FAST_ACQUIRE = struct.Struct("<IIQQQQQIIIIQQQQ")
 _ROOT = 1 << 48 | 2 << 32
 _BODY_OF_ACQUIRE = 6 << 48 | 1 << 32
-_PLAIN_BY_HANDLE = struct.Struct("<IIQQQQQIIQQQQ")
+_FAST_BY_HANDLE = struct.Struct("<IIQQQQQIIQQQQ")
 _BODY_OF_BY_HANDLE = 5 << 48 | 1 << 32
 
 
-def encode_acquire(frame_id: int, keys: Keys, extras: Extras = PLAIN) -> bytes:
-    if extras is not PLAIN:
-        return build(frame_id, ACQUIRE, _acquire_data(extras),
-                      (*_key_columns(keys), *extras[3:]))
+def encode_acquire(frame_id: int, keys: Keys, columns: AcquireColumns = NO_COLUMNS) -> bytes:
+    if columns is not NO_COLUMNS:
+        return build(frame_id, ACQUIRE, _acquire_data(columns),
+                     (*_key_columns(keys), *columns[3:]))
     blob, sizes, count = keys
     blob_bytes, size_bytes = len(blob), len(sizes)
     blob_words, size_words = (blob_bytes + 7) >> 3, (size_bytes + 7) >> 3
-    head = _PLAIN_ACQUIRE.pack(
+    head = _FAST_ACQUIRE.pack(
         0, 11 + blob_words + size_words, _ROOT, frame_id, ACQUIRE, _BODY_OF_ACQUIRE, 0,
         5 << 2 | 1, blob_bytes << 3 | BYTES, (4 + blob_words) << 2 | 1, count << 3 | U16,
         0, 0, 0, 0)
     return b"".join((head, blob, PAD[-blob_bytes & 7], sizes, PAD[-size_bytes & 7]))
 
 
-def _acquire_data(extras: Extras) -> bytes:
-    return struct.pack("<BBHI", extras.details, extras.flags, 0, extras.wait_limit_ms)
+def _acquire_data(columns: AcquireColumns) -> bytes:
+    return struct.pack("<BBHI", columns.details, columns.flags, 0, columns.wait_limit_ms)
 
 
-def encode_acquire_by_handle(frame_id: int, handles: bytes, extras: Extras = PLAIN) -> bytes:
+def encode_acquire_by_handle(frame_id: int, handles: bytes,
+                             columns: AcquireColumns = NO_COLUMNS) -> bytes:
     count = len(handles) >> 2
-    if extras is not PLAIN:
-        return build(frame_id, ACQUIRE_BY_HANDLE, _acquire_data(extras),
-                      (Column(U32, count, handles), *extras[3:]))
-    head = _PLAIN_BY_HANDLE.pack(
+    if columns is not NO_COLUMNS:
+        return build(frame_id, ACQUIRE_BY_HANDLE, _acquire_data(columns),
+                     (Column(U32, count, handles), *columns[3:]))
+    head = _FAST_BY_HANDLE.pack(
         0, 10 + ((count + 1) >> 1), _ROOT, frame_id, ACQUIRE_BY_HANDLE, _BODY_OF_BY_HANDLE, 0,
         4 << 2 | 1, count << 3 | U32, 0, 0, 0, 0)
     return b"".join((head, handles, PAD[-len(handles) & 7]))
@@ -172,12 +173,12 @@ def encode_release(frame_id: int, keys: Keys, costs: Column | None = None) -> by
 
 def encode_withdraw(frame_id: int, target: int, entries: Sequence[int] = ()) -> bytes:
     return build(frame_id, WITHDRAW, U64_AT.pack(target),
-                  (numbers(entries, "entries", lowest=0),))
+                 (numbers(entries, "entries", lowest=0),))
 
 
 def encode_inspect(frame_id: int, key: bytes = b"", cursor: int = 0, limit: int = 0) -> bytes:
     return build(frame_id, INSPECT, struct.pack("<QII", cursor, limit, 0),
-                  (Column(BYTES, len(key), key) if key else None,))
+                 (Column(BYTES, len(key), key) if key else None,))
 
 
 def encode_intern(frame_id: int, keys: Keys) -> bytes:
@@ -228,9 +229,10 @@ class VerdictsAnswer(NamedTuple):
 class GrantedAnswer(NamedTuple):
     id: int
     entries: array[int]
-    verdicts: bytes
+    verdicts: bytes  # of an Acquire; else empty
     details: Columns | None
-    reservations: array[int]  # of a Reserve; else empty
+    codes: bytes  # of a Reserve; else empty
+    reservations: array[int]  # likewise
 
 
 class DoneAnswer(NamedTuple):
@@ -272,7 +274,7 @@ class GoAway(NamedTuple):
 
 
 class UnknownAnswer(NamedTuple):
-    """A kind that this client does not know."""
+    """An answer of a kind that this client does not know."""
 
     id: int
     kind: int
@@ -293,7 +295,7 @@ class Splitter:
         self._needed = 8  # bytes that the frame at the front has at least
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Whole frames, in order. Joins what it holds only once a frame can be complete."""
+        """Whole frames, in order. Joins the received parts only once a frame can be complete."""
         if self._held:
             self._parts.append(data)
             self._held += len(data)
@@ -346,7 +348,7 @@ def frame_bytes(data: bytes, start: int = 0) -> int:
 
 # A Verdicts frame without details, in standard layout: table, root, id, kind, pointer to the body,
 # count, pointer to the verdicts, pointer to the details.
-_PLAIN_VERDICTS = struct.Struct("<IIQQQQQIIQ")
+_FAST_VERDICTS = struct.Struct("<IIQQQQQIIQ")
 _BODY_OF_VERDICTS = 2 << 48 | 1 << 32
 _AFTER_POINTERS = 1 << 2 | 1
 
@@ -355,7 +357,7 @@ def decode(frame: bytes) -> Answer:
     """Decodes one ServerFrame. Fast path: recognises the most frequent one by its fixed words."""
     if len(frame) >= 72:
         (table, _, root, frame_id, kind, body, count, pointer, size,
-         details) = _PLAIN_VERDICTS.unpack_from(frame)
+         details) = _FAST_VERDICTS.unpack_from(frame)
         if (body == _BODY_OF_VERDICTS and kind == VERDICTS and root == _ROOT
                 and pointer == _AFTER_POINTERS and not details and not table and size & 7 == BYTES
                 and 64 + (size >> 3) <= len(frame)
@@ -398,11 +400,14 @@ def _read_verdicts(frame_id: int, body: Struct) -> VerdictsAnswer:
 
 
 def _read_granted(frame_id: int, body: Struct) -> GrantedAnswer:
-    entries, reservations = body.column(0, U32), body.column(3, U64)
-    if len(reservations) not in (0, len(entries)):
-        raise Malformed(f"{len(reservations)} reservations for {len(entries)} entries")
-    return GrantedAnswer(frame_id, entries, _checked(body.data(1), len(entries)),
-                         _read_details(body.child(2), len(entries)), reservations)
+    entries, reservations, codes = body.column(0, U32), body.column(3, U64), body.data(4)
+    count = len(entries)
+    if len(reservations) not in (0, count):
+        raise Malformed(f"{len(reservations)} reservations for {count} entries")
+    if codes:
+        return GrantedAnswer(frame_id, entries, b"", None, _checked(codes, count), reservations)
+    return GrantedAnswer(frame_id, entries, _checked(body.data(1), count),
+                         _read_details(body.child(2), count), b"", reservations)
 
 
 def _checked(verdicts: bytes, count: int) -> bytes:
@@ -417,7 +422,7 @@ def _read_details(body: Struct | None, count: int) -> Columns | None:
     columns: Columns = {}
     for index, (name, element) in enumerate((
             ("limit", U32), ("window_ms", U64), ("remaining", U32),
-            ("reset_ms", U64), ("retry_ms", U64), ("request_id", U64))):
+            ("reset_ms", U64), ("retry_after_ms", U64), ("request_id", U64))):
         column = body.column(index, element)
         if len(column):
             if len(column) != count:

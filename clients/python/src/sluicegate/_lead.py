@@ -1,8 +1,8 @@
 """Chooses the thread that reads the one connection: the leader, which wakes the other threads.
 
-Flow:   _drive(): a thread waits until its call is over. The first thread leads: it alone reads the
+Flow:   _drive(): a thread waits until its call ends. The first thread leads: it alone reads the
         socket. The others follow: each sleeps on its own lock until its answer has arrived, or it
-        becomes the leader. So a lone caller costs no thread switch.
+        becomes the leader. So a single caller costs no thread switch.
 Units:  seconds.
 Errors: an interruption, at whatever line, passes the lead to another thread. If it is unknown
         which bytes were sent or taken, the client drops the connection.
@@ -25,8 +25,8 @@ SLEEPS_AFTER_SPIN = 8  # so that spinning costs little with distant servers
 WITHDRAW_POLL_S = 0.01  # a follower that awaits its withdrawal is not woken by it, so it polls
 
 
-class Slot:
-    """Receives a thread's answer. Used under the client's lock only."""
+class ThreadResult:
+    """The Completion of a thread's call; wakes the thread. Used under the client's lock only."""
 
     __slots__ = ("_done", "error", "lock", "result", "thread")
 
@@ -57,18 +57,19 @@ class Slot:
             lock.release()
 
 
-class Lead(Link):
+class LeaderFollowers(Link):
     """Manages the threads that wait for their answers, or for room."""
 
     def _begin(self) -> None:
         super()._begin()
-        self._room: dict[Slot, None] = {}  # of the threads that wait for room
-        self._leader: Slot | None = None
-        self._followers: dict[Slot, None] = {}
+        self._room: dict[ThreadResult, None] = {}  # of the threads that wait for room
+        self._leader: ThreadResult | None = None
+        self._followers: dict[ThreadResult, None] = {}
         self._sleeps_left = 0  # receives that sleep at once, before the next one spins again
 
-    def _drive(self, slot: Slot, deadline: float | None, is_over: Callable[[], bool]) -> bool:
-        """Waits until `is_over`; False when the deadline has passed."""
+    def _drive(self, own: ThreadResult, deadline: float | None,
+               is_over: Callable[[], bool]) -> bool:
+        """Waits until `is_over`; False when the deadline has passed. `own` is this thread's."""
         try:
             while True:
                 with self._lock:
@@ -76,7 +77,7 @@ class Lead(Link):
                         return True
                     if deadline is not None and time.monotonic() >= deadline:
                         return False
-                    lock = self._follow(slot)
+                    lock = self._follow(own)
                     behind = self._socket if self._unsent else None
                 if lock is None:
                     self._lead(deadline, is_over)
@@ -85,35 +86,35 @@ class Lead(Link):
                 else:
                     left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
                     # No thread wakes one that waits for its withdrawal.
-                    lock.acquire(timeout=left if not slot.done() else min(left, WITHDRAW_POLL_S))
+                    lock.acquire(timeout=left if not own.done() else min(left, WITHDRAW_POLL_S))
         finally:
             with self._lock:
-                self._followers.pop(slot, None)
-                if self._leader is slot:
+                self._followers.pop(own, None)
+                if self._leader is own:
                     self._hand_over()
 
-    def _follow(self, slot: Slot) -> threading.Lock | None:
+    def _follow(self, own: ThreadResult) -> threading.Lock | None:
         """The lock that this thread waits for as a follower; None: it leads."""
-        slot.thread = threading.get_ident()
+        own.thread = threading.get_ident()
         leader = self._leader
-        if leader is None or leader is not slot and leader.thread == slot.thread:
-            self._leader = slot  # in the second case it was interrupted during _hand_over()
-        if self._leader is slot:
+        if leader is None or leader is not own and leader.thread == own.thread:
+            self._leader = own  # in the second case it was interrupted during _hand_over()
+        if self._leader is own:
             return None
-        if slot.lock is None:
-            slot.lock = threading.Lock()
-            slot.lock.acquire()
-            self._followers[slot] = None
-        return slot.lock
+        if own.lock is None:
+            own.lock = threading.Lock()
+            own.lock.acquire()
+            self._followers[own] = None
+        return own.lock
 
     def _hand_over(self) -> None:
         self._leader = None  # first: after an interruption here any thread may lead
         while self._followers:
-            slot = next(iter(self._followers))
-            del self._followers[slot]
-            if slot.lock is not None:
-                self._leader = slot
-                slot.wake()
+            follower = next(iter(self._followers))
+            del self._followers[follower]
+            if follower.lock is not None:
+                self._leader = follower
+                follower.wake()
                 return
 
     def _signal_room(self) -> None:
@@ -122,8 +123,8 @@ class Lead(Link):
             if dispatcher.is_full:
                 dispatcher.drop_abandoned()
             if not dispatcher.is_full or dispatcher.is_closed:
-                for slot in self._room:
-                    slot.wake()
+                for waiting in self._room:
+                    waiting.wake()
 
     def _interrupted(self) -> None:
         """Called when a signal handler raised while bytes were sent or taken.
@@ -136,9 +137,9 @@ class Lead(Link):
                 shut_down(self._socket)  # wakes the leader
             self._drop(error)
             self._dispatcher.fail_all(error)
-            for slot in self._followers:
-                if slot not in self._room and not slot.done():
-                    slot.set_exception(error)
+            for follower in self._followers:
+                if follower not in self._room and not follower.done():
+                    follower.set_exception(error)
             self._signal_room()
 
     # --- the leader

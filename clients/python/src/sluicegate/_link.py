@@ -28,7 +28,7 @@ TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
 
 
 class Link(Base):
-    """Frames on a socket; the subclass Lead reads."""
+    """Frames on a socket. The subclass LeaderFollowers chooses the thread that reads."""
 
     def _begin(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Cap'n Proto messages, without a library: the parts of frames of every kind.
+"""Cap'n Proto messages, without a library: the parts of all frames.
 
 Flow:   parts -> lay_out(), build() -> a frame; a frame -> Segments -> Struct -> numbers, columns.
 Shape:  every frame is built in one segment, structs before their columns, as Cap'n Proto's own
@@ -18,14 +18,14 @@ from functools import lru_cache
 from typing import NamedTuple, Union
 
 NUMBER_MAX = 1_000_000_000  # of costs, limits and queue lengths
+# In a column: this entry has no value, as if the column were absent.
+UNSET_32, UNSET_64 = 2**32 - 1, 2**64 - 1
 
 BYTES, U16, U32, U64, COMPOSITE = 2, 3, 4, 5, 7  # element sizes in a list pointer
 FRAME_HEAD = struct.Struct("<IIHHHHQQ")  # table, root pointer, id, kind
 U64_AT = struct.Struct("<Q")
 PAD = tuple(bytes(n) for n in range(8))
 NULL = bytes(8)
-
-
 TRAVERSED_BYTES_MAX = 64 << 20  # of one frame
 
 
@@ -93,7 +93,7 @@ def text(value: str) -> Column | None:
 
 def lay_out(data: bytes, parts: Sequence[Part]) -> bytes:
     """A struct: its data (whole words), its pointers, and its parts in the pointers' order."""
-    behind = len(parts)  # words from the pointer to the place of the next part
+    behind = len(parts)  # words from the pointer to the next part
     head, tail = [data], list[bytes]()
     for part in parts:
         behind -= 1
@@ -122,8 +122,11 @@ _WIDTHS = {BYTES: 1, U16: 2, U32: 4, U64: 8}
 
 
 class Segments:
-    """The segments of a frame. Checks every pointer against the end of its segment, and bounds the
-    work for many pointers to the same bytes by that for a large frame."""
+    """The segments of a frame.
+
+    Checks every pointer against the end of its segment. Bounds the bytes that all pointers lead to,
+    because many of them may point to the same bytes.
+    """
 
     def __init__(self, frame: bytes) -> None:
         self._left = TRAVERSED_BYTES_MAX
@@ -159,7 +162,7 @@ class Segments:
             return inner, pad_segment, pad + 8 + 8 * _signed_offset(inner)
         target_segment = inner >> 32
         if inner & 7 != 2 or target_segment >= len(self.bounds):
-            raise Malformed("a landing pad that is none")
+            raise Malformed("an invalid landing pad of a far pointer")
         target = self.bounds[target_segment][0] + 8 * (inner >> 3 & 0x1FFFFFFF)
         return self.word(pad_segment, pad + 8), target_segment, target
 
@@ -178,7 +181,7 @@ def _signed_offset(pointer: int) -> int:
 
 
 class Struct:
-    """A struct of a peer older or newer than this schema: what it lacks is zero."""
+    """A struct of a peer older or newer than this schema: fields that it lacks are zero."""
 
     def __init__(self, segments: Segments, segment: int, at: int, data_bytes: int,
                  pointers: int) -> None:
@@ -227,7 +230,7 @@ class Struct:
         count, data_words, pointers = tag >> 2 & 0x3FFFFFFF, tag >> 32 & 0xFFFF, tag >> 48
         step = data_words + pointers
         if tag & 3 or count * step > words or count and not step:
-            raise Malformed("a list of structs that is none, or longer than its words")
+            raise Malformed("an invalid list of structs, or one longer than its words")
         return [Struct(self._segments, segment, at + 8 + 8 * step * n, 8 * data_words, pointers)
                 for n in range(count)]
 

@@ -21,13 +21,13 @@ from ._base import DEFAULT, Timeout
 from ._caller_aio import AsyncCaller
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import QuotaBase
-from ._quota_requests import Form, Outcome, Wanted
-from ._quota_reservations import RENEWALS, Held, Leased
+from ._quota_requests import Outcome, QuotaTerms, ReserveEntry
+from ._quota_reservations import RENEWALS, LeaseState, ReservationState
 from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 
-class AsyncReservation(Held):
+class AsyncReservation(ReservationState):
     """A reservation: settle it with the used amounts, or cancel it.
 
     If the `async with` block ends without either, in whatever way, it cancels the reservation, and
@@ -80,7 +80,7 @@ Own = TypeVar("Own", bound=AsyncReservation)
 Kept = TypeVar("Kept", bound=AsyncReservation)
 
 
-class AsyncLease(AsyncReservation, Leased):
+class AsyncLease(AsyncReservation, LeaseState):
     """A slot of a subject's concurrency limit. The end of the `async with` block, release() and the
     end of its lifetime free it: a holder that dies keeps it no longer than that.
 
@@ -133,15 +133,15 @@ async def renewing(lease_of: weakref.ref[AsyncLease], lifetime: float) -> None:
 class Reserving(Generic[Kept]):
     """To be awaited, or entered: `await client.reserve(...)`, `async with client.reserve(...)`."""
 
-    def __init__(self, asking: Coroutine[Any, Any, Kept]) -> None:
-        self._asking = asking
+    def __init__(self, reserving: Coroutine[Any, Any, Kept]) -> None:
+        self._reserving = reserving
         self._kept: Kept | None = None
 
     def __await__(self) -> Generator[Any, None, Kept]:
-        return self._asking.__await__()
+        return self._reserving.__await__()
 
     async def __aenter__(self) -> Kept:
-        self._kept = await self._asking
+        self._kept = await self._reserving
         return self._kept
 
     async def __aexit__(self, *reason: object) -> None:
@@ -169,14 +169,14 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         `connection_bound=True`: it expires when this client's connection ends. `limits=True`: the
         result has the state of every limit.
         """
-        form, entry = arguments.reserve_call(
+        terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
             id, owner, connection_bound, limits)
-        return Reserving(self._reserving(form, entry, timeout, wait_limit))
+        return Reserving(self._reserving(terms, entry, timeout, wait_limit))
 
-    async def _reserving(self, form: Form, entry: Wanted, timeout: Timeout,
+    async def _reserving(self, terms: QuotaTerms, entry: ReserveEntry, timeout: Timeout,
                          wait_limit: float | None) -> AsyncReservation:
-        outcome = base.admitted(await self._ask_quota(form, entry, timeout, wait_limit),
+        outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         return AsyncReservation(self, outcome, entry.subjects)
 
@@ -185,22 +185,24 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                      cached_input_tokens: int = 0, cost: int | None = None,
                      requests: int | None = None, *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.settle(), by the id as a number or as 16 hexadecimal digits."""
-        await self._end(arguments.settle_call(reservation, input_tokens, output_tokens,
-                                              cached_input_tokens, cost, requests), timeout)
+        await self._change_reservation(arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests),
+            timeout)
 
     async def cancel(self, reservation: AsyncReservation | int | str, keep_requests: bool = False,
                      *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.cancel(), by the id as a number or as 16 hexadecimal digits."""
-        await self._end(arguments.cancel_call(reservation, keep_requests), timeout)
+        await self._change_reservation(arguments.cancel_call(reservation, keep_requests), timeout)
 
     async def extend(self, reservation: AsyncReservation | int | str, lifetime: float | None = None,
                      *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.extend(), by the id as a number or as 16 hexadecimal digits."""
-        await self._end(arguments.extend_call(reservation, lifetime), timeout)
+        await self._change_reservation(arguments.extend_call(reservation, lifetime), timeout)
 
-    async def _end(self, call: Call, timeout: Timeout) -> None:
-        form, entry = call
-        base.unless_ended(await self._ask_quota(form, entry, timeout, None), entry.reservation)
+    async def _change_reservation(self, call: Call, timeout: Timeout) -> None:
+        terms, entry = call
+        base.unless_ended(await self._run_quota_call(terms, entry, timeout, None),
+                          entry.reservation)
 
     def lease(self, subject: Subject, *, lifetime: float | None = None,
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
@@ -210,19 +212,19 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
         With `renew=True` a task extends it every third of its `lifetime`.
         """
-        form, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
-                                           connection_bound)
-        return Reserving(self._leasing(form, entry, timeout, wait_limit,
+        terms, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
+                                            connection_bound)
+        return Reserving(self._leasing(terms, entry, timeout, wait_limit,
                                        lifetime if renew else None))
 
-    async def _leasing(self, form: Form, entry: Wanted, timeout: Timeout, wait_limit: float | None,
-                       renewed_for: float | None) -> AsyncLease:
+    async def _leasing(self, terms: QuotaTerms, entry: ReserveEntry, timeout: Timeout,
+                       wait_limit: float | None, renewed_for: float | None) -> AsyncLease:
         since = time.monotonic()
-        outcome = base.admitted(await self._ask_quota(form, entry, timeout, wait_limit),
+        outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = AsyncLease(self, outcome, entry.subjects)
         if renewed_for is not None and lease.id:
-            lease._renew(renewed_for, time.monotonic() if form.may_wait else since)
+            lease._renew(renewed_for, time.monotonic() if terms.may_wait else since)
         return lease
 
     async def reserve_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,
@@ -259,7 +261,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def _many(self, calls: Calls, timeout: Timeout,
                     wait_limit: float | None = None) -> QuotaResults:
         seconds = self._seconds(timeout, calls[0].may_wait, wait_limit)
-        results: QuotaResults = await self._run_many(self._many_calls(calls), seconds)
+        results: QuotaResults = await self._run_batch(self._quota_batch(calls), seconds)
         return results
 
     # --- without a reservation
@@ -268,17 +270,17 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                     max_output_tokens: int | None = None, cost: int = 0,
                     timeout: Timeout = DEFAULT) -> Decision:
         """The outcome that reserve() would have now; changes and creates nothing."""
-        form, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
+        terms, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
                                            cost)
-        return base.decision_of(await self._ask_quota(form, entry, timeout, None))
+        return base.decision_of(await self._run_quota_call(terms, entry, timeout, None))
 
     async def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                      output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
                      timeout: Timeout = DEFAULT) -> None:
         """Charges usage without a decision."""
-        form, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
+        terms, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
                                             cached_input_tokens, cost)
-        base.admitted(await self._ask_quota(form, entry, timeout, None), entry.subjects)
+        base.admitted(await self._run_quota_call(terms, entry, timeout, None), entry.subjects)
 
     @overload
     async def usage(  # type: ignore[overload-overlap]  # a str is an iterable of str too
@@ -290,14 +292,14 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """The state of a subject, or of each of many; an unknown one has source "none"."""
         names, is_one = arguments.usage_names(subjects)
         usages = [usage for group in arguments.groups(names)
-                  for usage in await self._run_question(self._using(group), timeout)]
+                  for usage in await self._run_control(self._usage_request(group), timeout)]
         return usages[0] if is_one else usages
 
     async def subjects(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[Usage]:
         """All subjects, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
-            page, cursor = await self._run_question(self._paging(cursor), timeout)
+            page, cursor = await self._run_control(self._usage_page_request(cursor), timeout)
             for usage in page:
                 yield usage
             if not cursor:
@@ -305,35 +307,37 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     # --- quotas
 
-    async def set_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
+    async def put_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
                         overtakers: int | None = None, timeout: Timeout = DEFAULT) -> None:
-        """Sets a subject's quota, which overrides the configuration file's until it is deleted.
+        """Puts a subject's quota, which overrides the policy file's until remove_quota().
 
         `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. A limit of
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        code = await self._run_question(self._putting(name, limits, expired, overtakers), timeout)
+        code = await self._run_control(self._put_request(name, limits, expired, overtakers),
+                                       timeout)
         base.unless_changed(code, name)
 
     async def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
         """A subject's quota, with its source; None when it has none."""
         return (await self.usage(subject, timeout=timeout)).quota
 
-    async def delete_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
-        """Deletes the quota of set_quota(); the configuration file's applies again. False: none."""
+    async def remove_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
+        """Removes the quota of put_quota(): the policy file's applies again. False: had none."""
         name = arguments.subject_bytes(subject)
-        code = await self._run_question(self._removing(name), timeout)
-        return base.was_deleted(code, name)
+        code = await self._run_control(self._remove_request(name), timeout)
+        return base.was_removed(code, name)
 
     async def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Clears the usage of a subject; open reservations and their slots stay."""
         name = arguments.subject_bytes(subject)
-        base.unless_changed(await self._run_question(self._resetting(name), timeout), name)
+        base.unless_changed(await self._run_control(self._reset_request(name), timeout), name)
 
     async def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
         """reset() of every subject."""
-        base.unless_changed(await self._run_question(self._resetting(b"", True), timeout), b"all")
+        code = await self._run_control(self._reset_request(b"", True), timeout)
+        base.unless_changed(code, b"all")
 
     # --- by the reference's names
 

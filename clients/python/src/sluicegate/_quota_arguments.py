@@ -1,7 +1,7 @@
-"""Checks the arguments of the calls about quotas, and turns them into a Form and its entries.
+"""Checks the arguments of the calls about quotas: they become QuotaTerms and entries.
 
 Units:  seconds; tokens, requests, micro-units of cost.
-Errors: raises for arguments that cannot be sent, before anything is queued: later they would spoil
+Errors: raises for arguments that cannot be sent, before anything is queued: later they would fail
         a frame with entries of other callers.
 """
 
@@ -14,11 +14,12 @@ from typing import Any
 
 from ._calls import spread
 from ._dispatcher import milliseconds, whole
-from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, EXTEND, ID_BYTES_MAX,
-                            KEEP, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX, RECORD,
-                            REQUESTS_MAX, RESERVE, SETTLE, CONNECTION_BOUND, UNSET, USAGE_MAX,
-                            WANTS_LIMITS, WANTS_VIOLATED, QuotaText)
-from ._quota_requests import Form, Recorded, Settled, Wanted
+from ._message import UNSET_32, UNSET_64
+from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, CONNECTION_BOUND, EXTEND,
+                            ID_BYTES_MAX, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX,
+                            RECORD, REQUESTS_MAX, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS,
+                            WANTS_VIOLATED, QuotaText)
+from ._quota_requests import QuotaTerms, RecordEntry, ReserveEntry, SettleEntry
 from .errors import LimitExceeded
 from .quota import Limit, Quota, limits_of
 
@@ -26,8 +27,8 @@ Subject = str | bytes
 Subjects = Subject | Iterable[Subject]
 Limits = Quota | Iterable[Limit | Mapping[str, object]]
 Numbers = int | Sequence[int] | None
-Call = tuple[Form, Any]  # and its entry
-Calls = tuple[Form, Sequence[Any]]  # and their entries
+Call = tuple[QuotaTerms, Any]  # the terms, and the entry
+Calls = tuple[QuotaTerms, Sequence[Any]]  # the terms, and an entry per call
 
 ID_TEXT = re.compile("[0-9a-fA-F]{16}")
 USAGE_BYTES_MAX = 65_536  # of the names in one frame
@@ -92,10 +93,10 @@ def amount(what: str, value: int) -> int:
     return whole(what, value, 0, AMOUNT_MAX)
 
 
-def given_or(what: str, value: int | None, unset: int) -> int:
+def amount_or_default(what: str, value: int | None, default: int) -> int:
     if value is None:
-        return unset
-    return whole(what, value, 0, REQUESTS_MAX if unset == KEEP else AMOUNT_MAX)
+        return default
+    return whole(what, value, 0, REQUESTS_MAX if default == UNSET_32 else AMOUNT_MAX)
 
 
 def check_cached(input_tokens: int, cached: int) -> None:
@@ -131,7 +132,7 @@ def short_bytes(what: str, value: Subject | None) -> bytes:
 
 
 def reservation_id(reservation: Any) -> int:
-    """The id of a reservation, given as itself, as a number or as 16 hexadecimal digits."""
+    """The id of a Reservation; or the id itself, as a number or as 16 hexadecimal digits."""
     value = getattr(reservation, "id", reservation)
     if isinstance(value, str):
         if not ID_TEXT.fullmatch(value):
@@ -147,70 +148,74 @@ def shard_of(reservation: int) -> int:
 
 # ---- single calls --------------------------------------------------------------------------------
 
-def reserve_form(wait: bool, wait_limit: float | None, lifetime: float | None,
-                 owner: str | None, connection_bound: bool, more: int = WANTS_VIOLATED) -> Form:
+def reserve_terms(wait: bool, wait_limit: float | None, lifetime: float | None, owner: str | None,
+                  connection_bound: bool, more: int = WANTS_VIOLATED) -> QuotaTerms:
     flags, limit_ms = wait_flags(wait, wait_limit)
     name = short_bytes("owner", owner).decode()
     flags |= more | (CONNECTION_BOUND if connection_bound else 0)
-    return Form(RESERVE, flags, limit_ms, lifetime_ms(lifetime), name)
+    return QuotaTerms(RESERVE, flags, limit_ms, lifetime_ms(lifetime), name)
 
 
-def wanted(subjects: Subjects, requests: int, input_tokens: int, max_output_tokens: int | None,
-           cost: int, id: Subject | None = None) -> Wanted:
-    return Wanted(subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX),
-                  amount("input_tokens", input_tokens),
-                  given_or("max_output_tokens", max_output_tokens, UNSET), amount("cost", cost),
-                  short_bytes("id", id))
+def reserve_entry(subjects: Subjects, requests: int, input_tokens: int,
+                  max_output_tokens: int | None, cost: int,
+                  id: Subject | None = None) -> ReserveEntry:
+    return ReserveEntry(
+        subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX),
+        amount("input_tokens", input_tokens),
+        amount_or_default("max_output_tokens", max_output_tokens, UNSET_64), amount("cost", cost),
+        short_bytes("id", id))
 
 
 def reserve_call(subjects: Subjects, requests: int, input_tokens: int,
                  max_output_tokens: int | None, cost: int, lifetime: float | None, wait: bool,
                  wait_limit: float | None, id: Subject | None, owner: str | None,
                  connection_bound: bool, limits: bool) -> Call:
-    form = reserve_form(wait, wait_limit, lifetime, owner, connection_bound,
-                        WANTS_LIMITS if limits else WANTS_VIOLATED)
-    return form, wanted(subjects, requests, input_tokens, max_output_tokens, cost, id)
+    terms = reserve_terms(wait, wait_limit, lifetime, owner, connection_bound,
+                          WANTS_LIMITS if limits else WANTS_VIOLATED)
+    return terms, reserve_entry(subjects, requests, input_tokens, max_output_tokens, cost, id)
 
 
 def lease_call(subject: Subject, lifetime: float | None, owner: str | None, wait: bool,
                wait_limit: float | None, renew: bool, connection_bound: bool) -> Call:
-    """A slot only."""
+    """Reserves a slot of concurrency, and no request."""
     if renew and lifetime is None:
         raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
-    form = reserve_form(wait, wait_limit, lifetime, owner, connection_bound)
-    return form, wanted(subject, 0, 0, 0, 0)
+    terms = reserve_terms(wait, wait_limit, lifetime, owner, connection_bound)
+    return terms, reserve_entry(subject, 0, 0, 0, 0)
 
 
 def check_call(subjects: Subjects, requests: int, input_tokens: int,
                max_output_tokens: int | None, cost: int) -> Call:
-    return Form(CHECK, WANTS_LIMITS), wanted(subjects, requests, input_tokens, max_output_tokens,
-                                             cost)
+    return QuotaTerms(CHECK, WANTS_LIMITS), reserve_entry(subjects, requests, input_tokens,
+                                                          max_output_tokens, cost)
 
 
-def settled(reservation: Any, input_tokens: int | None, output_tokens: int | None,
-            cached_input_tokens: int, cost: int | None, requests: int | None) -> Settled:
-    used = given_or("input_tokens", input_tokens, UNSET)
+def settle_entry(reservation: Any, input_tokens: int | None, output_tokens: int | None,
+                 cached_input_tokens: int, cost: int | None, requests: int | None) -> SettleEntry:
+    used = amount_or_default("input_tokens", input_tokens, UNSET_64)
     cached = amount("cached_input_tokens", cached_input_tokens)
     check_cached(used, cached)
-    return Settled(reservation_id(reservation), given_or("requests", requests, KEEP), used, cached,
-                   given_or("output_tokens", output_tokens, UNSET), given_or("cost", cost, UNSET))
+    return SettleEntry(
+        reservation_id(reservation), amount_or_default("requests", requests, UNSET_32), used,
+        cached, amount_or_default("output_tokens", output_tokens, UNSET_64),
+        amount_or_default("cost", cost, UNSET_64))
 
 
 def settle_call(*arguments: Any) -> Call:
-    entry = settled(*arguments)
-    return Form(SETTLE, shard=shard_of(entry.reservation)), entry
+    entry = settle_entry(*arguments)
+    return QuotaTerms(SETTLE, shard=shard_of(entry.reservation)), entry
 
 
 def cancel_call(reservation: Any, keep_requests: bool) -> Call:
     number = reservation_id(reservation)
-    return (Form(CANCEL, KEEP_REQUESTS if keep_requests else 0, shard=shard_of(number)),
-            Settled(number))
+    return (QuotaTerms(CANCEL, KEEP_REQUESTS if keep_requests else 0, shard=shard_of(number)),
+            SettleEntry(number))
 
 
 def extend_call(reservation: Any, lifetime: float | None) -> Call:
     number = reservation_id(reservation)
-    return (Form(EXTEND, lifetime_ms=lifetime_ms(lifetime), shard=shard_of(number)),
-            Settled(number))
+    return (QuotaTerms(EXTEND, lifetime_ms=lifetime_ms(lifetime), shard=shard_of(number)),
+            SettleEntry(number))
 
 
 def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tokens: int,
@@ -218,12 +223,12 @@ def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tok
     used, cached = (amount("input_tokens", input_tokens),
                     amount("cached_input_tokens", cached_input_tokens))
     check_cached(used, cached)
-    return Form(RECORD), Recorded(
+    return QuotaTerms(RECORD), RecordEntry(
         subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX), used, cached,
         amount("output_tokens", output_tokens), amount("cost", cost))
 
 
-# ---- many calls of one caller --------------------------------------------------------------------
+# ---- batches -------------------------------------------------------------------------------------
 
 def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int]:
     numbers = spread(values, count, what)
@@ -233,9 +238,9 @@ def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int
     return [whole(what, value, 0, highest) for value in numbers]
 
 
-def wanted_many(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
-                max_output_tokens: Numbers, costs: Numbers,
-                ids: Sequence[Subject | None] | None) -> list[Wanted]:
+def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
+                    max_output_tokens: Numbers, costs: Numbers,
+                    ids: Sequence[Subject | None] | None) -> list[ReserveEntry]:
     """An entry for each of `subjects`, each of which is one name or a few."""
     if isinstance(subjects, (str, bytes)):
         raise TypeError(f"subjects is one subject, {subjects!r:.40}: pass a list of them")
@@ -244,22 +249,22 @@ def wanted_many(subjects: Iterable[Subjects], requests: Numbers, input_tokens: N
     own = [b""] * count if ids is None else [short_bytes("id", each) for each in ids]
     if len(own) != count:
         raise ValueError(f"{len(own)} ids for {count} entries: give one each")
-    return list(map(Wanted, names, column(requests, count, 1, "requests"),
+    return list(map(ReserveEntry, names, column(requests, count, 1, "requests"),
                     column(input_tokens, count, 0, "input_tokens"),
-                    column(max_output_tokens, count, UNSET, "max_output_tokens"),
+                    column(max_output_tokens, count, UNSET_64, "max_output_tokens"),
                     column(costs, count, 0, "costs"), own))
 
 
-def settled_many(reservations: Iterable[Any], requests: Numbers, input_tokens: Numbers,
-                 cached_input_tokens: Numbers, output_tokens: Numbers,
-                 costs: Numbers) -> list[Settled]:
+def settle_entries(reservations: Iterable[Any], requests: Numbers, input_tokens: Numbers,
+                   cached_input_tokens: Numbers, output_tokens: Numbers,
+                   costs: Numbers) -> list[SettleEntry]:
     numbers = [reservation_id(each) for each in reservations]
     count = len(numbers)
-    entries = list(map(Settled, numbers, column(requests, count, KEEP, "requests"),
-                       column(input_tokens, count, UNSET, "input_tokens"),
+    entries = list(map(SettleEntry, numbers, column(requests, count, UNSET_32, "requests"),
+                       column(input_tokens, count, UNSET_64, "input_tokens"),
                        column(cached_input_tokens, count, 0, "cached_input_tokens"),
-                       column(output_tokens, count, UNSET, "output_tokens"),
-                       column(costs, count, UNSET, "costs")))
+                       column(output_tokens, count, UNSET_64, "output_tokens"),
+                       column(costs, count, UNSET_64, "costs")))
     for entry in entries:
         check_cached(entry.input_tokens, entry.cached_input_tokens)
     return entries
@@ -269,23 +274,23 @@ def reserve_calls(subjects: Iterable[Subjects], requests: Numbers, input_tokens:
                   max_output_tokens: Numbers, costs: Numbers,
                   ids: Sequence[Subject | None] | None, lifetime: float | None, wait: bool,
                   wait_limit: float | None, owner: str | None, connection_bound: bool) -> Calls:
-    entries = wanted_many(subjects, requests, input_tokens, max_output_tokens, costs, ids)
-    return reserve_form(wait, wait_limit, lifetime, owner, connection_bound, 0), entries
+    entries = reserve_entries(subjects, requests, input_tokens, max_output_tokens, costs, ids)
+    return reserve_terms(wait, wait_limit, lifetime, owner, connection_bound, 0), entries
 
 
 def settle_calls(*arguments: Any) -> Calls:
-    return Form(SETTLE), settled_many(*arguments)
+    return QuotaTerms(SETTLE), settle_entries(*arguments)
 
 
 def cancel_calls(reservations: Iterable[Any], keep_requests: bool) -> Calls:
-    return (Form(CANCEL, KEEP_REQUESTS if keep_requests else 0),
-            [Settled(reservation_id(each)) for each in reservations])
+    return (QuotaTerms(CANCEL, KEEP_REQUESTS if keep_requests else 0),
+            [SettleEntry(reservation_id(each)) for each in reservations])
 
 
 # ---- quotas --------------------------------------------------------------------------------------
 
 def quota_text(limits: Limits, expired: str | None, overtakers: int | None) -> QuotaText:
-    """The quota that set_quota() sends."""
+    """The quota that put_quota() sends."""
     quota = limits if isinstance(limits, Quota) else Quota(limits_of(limits))
     return Quota(quota.limits, expired or quota.expired,  # type: ignore[arg-type]
                  quota.overtakers if overtakers is None else overtakers).as_text()

@@ -1,4 +1,4 @@
-"""Shared by both clients' quota calls: turns answers into results or errors, and makes questions.
+"""Shared by both clients' quota calls: makes the requests, and results or errors of the answers.
 
 Flow:   _quota_arguments.py -> a frame that many callers share (_quota_requests.py) -> here.
 Errors: QuotaDenied, UnknownReservation, ReservationEnded, InvalidQuota, QuotaError: errors.py.
@@ -15,8 +15,8 @@ from ._dispatcher import Dispatcher
 from ._quota_arguments import Calls, Limits, quota_text, subject_text
 from ._quota_frames import (QuotaAnswers, UsageReply, encode_put, encode_remove, encode_reset,
                             encode_usage)
-from ._quota_requests import ManyCall, Outcome, outcome_of, outcomes, states_of
-from ._requests import Question
+from ._quota_requests import Outcome, QuotaBatchCall, outcome_of, outcomes, states_of
+from ._requests import ControlRequest
 from .errors import InvalidQuota, QuotaDenied, QuotaError, ReservationEnded, UnknownReservation
 from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text, seconds_of,
                     stats_of, word)
@@ -36,7 +36,7 @@ def admitted(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
     """The outcome of a call that the server admitted; raises QuotaDenied if it did not."""
     outcome = outcome_of(answer)
     if not outcome.code.admits:
-        raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_ms),
+        raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_after_ms),
                           tuple(limit for limit in outcome.limits if limit.violated))
     return outcome
 
@@ -57,7 +57,7 @@ def decision_of(answer: Outcome | Verdict) -> Decision:
     outcome = outcome_of(answer)
     code = outcome.code
     return Decision(code.admits, code, code.reason,
-                    0.0 if code.admits else seconds_of(outcome.retry_ms),
+                    0.0 if code.admits else seconds_of(outcome.retry_after_ms),
                     stats_of(outcome.limits), outcome.limits)
 
 
@@ -72,8 +72,8 @@ def unless_changed(code: QuotaCode, subject: bytes) -> None:
         raise QuotaError(code, subject_text(subject))
 
 
-def was_deleted(code: QuotaCode, subject: bytes) -> bool:
-    """False: there was nothing to delete."""
+def was_removed(code: QuotaCode, subject: bytes) -> bool:
+    """False: there was nothing to remove."""
     if code is QuotaCode.NO_SUCH_QUOTA:
         return False
     unless_changed(code, subject)
@@ -94,43 +94,44 @@ def _single(answer: QuotaAnswers) -> QuotaCode:
     return outcomes(answer)[0].code
 
 
-# ---- questions -----------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 class QuotaBase(Base):
-    """Makes the requests; `sink` receives the result."""
+    """Each method returns a function that makes the request for a Completion."""
 
     _dispatcher: Dispatcher
 
-    def _many_calls(self, calls: Calls) -> Callable[[Any], ManyCall]:
-        form, entries = calls
-        return lambda sink: ManyCall(self._dispatcher, sink, form, entries)
+    def _quota_batch(self, calls: Calls) -> Callable[[Any], QuotaBatchCall]:
+        terms, entries = calls
+        return lambda completion: QuotaBatchCall(self._dispatcher, completion, terms, entries)
 
-    def _changing(self, encode: Callable[[int], bytes]) -> Callable[[Any], Question]:
-        return lambda sink: Question(self._dispatcher, sink, encode, QuotaAnswers, _single,
-                                     may_ask_again=False)
+    def _change_request(self, encode: Callable[[int], bytes]) -> Callable[[Any], ControlRequest]:
+        return lambda completion: ControlRequest(self._dispatcher, completion, encode,
+                                                 QuotaAnswers, _single, may_resend=False)
 
-    def _putting(self, subject: bytes, limits: Limits, expired: str | None,
-                 overtakers: int | None) -> Callable[[Any], Question]:
+    def _put_request(self, subject: bytes, limits: Limits, expired: str | None,
+                     overtakers: int | None) -> Callable[[Any], ControlRequest]:
         text = quota_text(limits, expired, overtakers)
-        return self._changing(lambda frame_id: encode_put(frame_id, subject, text))
+        return self._change_request(lambda frame_id: encode_put(frame_id, subject, text))
 
-    def _removing(self, subject: bytes) -> Callable[[Any], Question]:
-        return self._changing(lambda frame_id: encode_remove(frame_id, subject))
+    def _remove_request(self, subject: bytes) -> Callable[[Any], ControlRequest]:
+        return self._change_request(lambda frame_id: encode_remove(frame_id, subject))
 
-    def _resetting(self, subject: bytes, is_all: bool = False) -> Callable[[Any], Question]:
-        return self._changing(lambda frame_id: encode_reset(frame_id, subject, is_all))
+    def _reset_request(self, subject: bytes,
+                       is_all: bool = False) -> Callable[[Any], ControlRequest]:
+        return self._change_request(lambda frame_id: encode_reset(frame_id, subject, is_all))
 
-    def _using(self, subjects: Sequence[bytes]) -> Callable[[Any], Question]:
+    def _usage_request(self, subjects: Sequence[bytes]) -> Callable[[Any], ControlRequest]:
         def rows(reply: UsageReply) -> list[Usage]:
             found = dict(zip(reply.names, usages(reply)))
             if not found.keys() >= set(subjects):
                 raise _frames.Malformed("no usage of some requested subjects")
             return [found[subject] for subject in subjects]
-        return lambda sink: Question(
-            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, subjects),
+        return lambda completion: ControlRequest(
+            self._dispatcher, completion, lambda frame_id: encode_usage(frame_id, subjects),
             UsageReply, rows)
 
-    def _paging(self, cursor: int) -> Callable[[Any], Question]:
-        return lambda sink: Question(
-            self._dispatcher, sink, lambda frame_id: encode_usage(frame_id, cursor=cursor),
+    def _usage_page_request(self, cursor: int) -> Callable[[Any], ControlRequest]:
+        return lambda completion: ControlRequest(
+            self._dispatcher, completion, lambda frame_id: encode_usage(frame_id, cursor=cursor),
             UsageReply, lambda reply: (usages(reply), reply.cursor))

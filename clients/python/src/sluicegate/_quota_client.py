@@ -25,12 +25,12 @@ from ._caller import Caller
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import QuotaBase
 from ._quota_requests import Outcome
-from ._quota_reservations import RENEWALS, Held, Leased
+from ._quota_reservations import RENEWALS, LeaseState, ReservationState
 from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 
-class Reservation(Held):
+class Reservation(ReservationState):
     """A reservation: settle it with the used amounts, or cancel it.
 
     If the `with` block ends without either, in whatever way, it cancels the reservation, and the
@@ -81,7 +81,7 @@ class Reservation(Held):
 Own = TypeVar("Own", bound=Reservation)
 
 
-class Lease(Reservation, Leased):
+class Lease(Reservation, LeaseState):
     """A slot of a subject's concurrency limit. The end of the `with` block, release() and the end
     of its lifetime free it: a holder that dies keeps it no longer than that.
 
@@ -148,10 +148,11 @@ class QuotaCalls(Caller, QuotaBase):
         `connection_bound=True`: it expires when this client's connection ends. `limits=True`: the
         result has the state of every limit.
         """
-        form, entry = arguments.reserve_call(
+        terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
             id, owner, connection_bound, limits)
-        outcome = base.admitted(self._ask_quota(form, entry, timeout, wait_limit), entry.subjects)
+        outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
+                                entry.subjects)
         return Reservation(self, outcome, entry.subjects)
 
     def settle(self, reservation: Reservation | int | str, input_tokens: int | None = None,
@@ -159,22 +160,23 @@ class QuotaCalls(Caller, QuotaBase):
                cost: int | None = None, requests: int | None = None, *,
                timeout: Timeout = DEFAULT) -> None:
         """Reservation.settle(), by the id as a number or as 16 hexadecimal digits."""
-        self._end(arguments.settle_call(reservation, input_tokens, output_tokens,
-                                        cached_input_tokens, cost, requests), timeout)
+        self._change_reservation(arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests),
+            timeout)
 
     def cancel(self, reservation: Reservation | int | str, keep_requests: bool = False, *,
                timeout: Timeout = DEFAULT) -> None:
         """Reservation.cancel(), by the id as a number or as 16 hexadecimal digits."""
-        self._end(arguments.cancel_call(reservation, keep_requests), timeout)
+        self._change_reservation(arguments.cancel_call(reservation, keep_requests), timeout)
 
     def extend(self, reservation: Reservation | int | str, lifetime: float | None = None, *,
                timeout: Timeout = DEFAULT) -> None:
         """Reservation.extend(), by the id as a number or as 16 hexadecimal digits."""
-        self._end(arguments.extend_call(reservation, lifetime), timeout)
+        self._change_reservation(arguments.extend_call(reservation, lifetime), timeout)
 
-    def _end(self, call: Call, timeout: Timeout) -> None:
-        form, entry = call
-        base.unless_ended(self._ask_quota(form, entry, timeout, None), entry.reservation)
+    def _change_reservation(self, call: Call, timeout: Timeout) -> None:
+        terms, entry = call
+        base.unless_ended(self._run_quota_call(terms, entry, timeout, None), entry.reservation)
 
     def lease(self, subject: Subject, *, lifetime: float | None = None,
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
@@ -184,10 +186,11 @@ class QuotaCalls(Caller, QuotaBase):
 
         With `renew=True` a thread extends it every third of its `lifetime`.
         """
-        form, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
-                                           connection_bound)
+        terms, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
+                                            connection_bound)
         since = time.monotonic()
-        outcome = base.admitted(self._ask_quota(form, entry, timeout, wait_limit), entry.subjects)
+        outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
+                                entry.subjects)
         lease = Lease(self, outcome, entry.subjects)
         if renew and lifetime is not None and lease.id:
             lease._renew(lifetime, time.monotonic() if wait else since)
@@ -225,7 +228,7 @@ class QuotaCalls(Caller, QuotaBase):
     def _many(self, calls: Calls, timeout: Timeout,
               wait_limit: float | None = None) -> QuotaResults:
         seconds = self._seconds(timeout, calls[0].may_wait, wait_limit)
-        results: QuotaResults = self._run_many(self._many_calls(calls), seconds)
+        results: QuotaResults = self._run_quota_batch(self._quota_batch(calls), seconds)
         return results
 
     # --- without a reservation
@@ -234,17 +237,17 @@ class QuotaCalls(Caller, QuotaBase):
               max_output_tokens: int | None = None, cost: int = 0,
               timeout: Timeout = DEFAULT) -> Decision:
         """The outcome that reserve() would have now; changes and creates nothing."""
-        form, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
+        terms, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
                                            cost)
-        return base.decision_of(self._ask_quota(form, entry, timeout, None))
+        return base.decision_of(self._run_quota_call(terms, entry, timeout, None))
 
     def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
                timeout: Timeout = DEFAULT) -> None:
         """Charges usage without a decision."""
-        form, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
+        terms, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
                                             cached_input_tokens, cost)
-        base.admitted(self._ask_quota(form, entry, timeout, None), entry.subjects)
+        base.admitted(self._run_quota_call(terms, entry, timeout, None), entry.subjects)
 
     @overload
     def usage(  # type: ignore[overload-overlap]  # a str is an iterable of str too
@@ -255,49 +258,49 @@ class QuotaCalls(Caller, QuotaBase):
         """The state of a subject, or of each of many; an unknown one has source "none"."""
         names, is_one = arguments.usage_names(subjects)
         usages = [usage for group in arguments.groups(names)
-                  for usage in self._run_question(self._using(group), timeout)]
+                  for usage in self._run_control(self._usage_request(group), timeout)]
         return usages[0] if is_one else usages
 
     def subjects(self, *, timeout: Timeout = DEFAULT) -> Iterator[Usage]:
         """All subjects, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
-            page, cursor = self._run_question(self._paging(cursor), timeout)
+            page, cursor = self._run_control(self._usage_page_request(cursor), timeout)
             yield from page
             if not cursor:
                 return
 
     # --- quotas
 
-    def set_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
+    def put_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
                   overtakers: int | None = None, timeout: Timeout = DEFAULT) -> None:
-        """Sets a subject's quota, which overrides the configuration file's until it is deleted.
+        """Puts a subject's quota, which overrides the policy file's until remove_quota().
 
         `limits` are Limit values, dicts as in the JSON of the REST API, or a Quota. A limit of
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        code = self._run_question(self._putting(name, limits, expired, overtakers), timeout)
+        code = self._run_control(self._put_request(name, limits, expired, overtakers), timeout)
         base.unless_changed(code, name)
 
     def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
         """A subject's quota, with its source; None when it has none."""
         return self.usage(subject, timeout=timeout).quota
 
-    def delete_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
-        """Deletes the quota of set_quota(); the configuration file's applies again. False: none."""
+    def remove_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
+        """Removes the quota of put_quota(): the policy file's applies again. False: had none."""
         name = arguments.subject_bytes(subject)
-        code = self._run_question(self._removing(name), timeout)
-        return base.was_deleted(code, name)
+        code = self._run_control(self._remove_request(name), timeout)
+        return base.was_removed(code, name)
 
     def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Clears the usage of a subject; open reservations and their slots stay."""
         name = arguments.subject_bytes(subject)
-        base.unless_changed(self._run_question(self._resetting(name), timeout), name)
+        base.unless_changed(self._run_control(self._reset_request(name), timeout), name)
 
     def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
         """reset() of every subject."""
-        base.unless_changed(self._run_question(self._resetting(b"", True), timeout), b"all")
+        base.unless_changed(self._run_control(self._reset_request(b"", True), timeout), b"all")
 
     # --- by the reference's names
 

@@ -14,11 +14,9 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ._message import (BYTES, COMPOSITE, U16, U32, U64, U64_AT, Column, Malformed, Nested, Part,
+from ._message import (BYTES, COMPOSITE, U16, U32, U64, U64_AT, Column, Malformed, Nested,
                        Struct, build, lay_out, numbers, packer, text)
 
-UNSET = 2**64 - 1  # in a column of amounts: as if the column were absent; in `requests`: KEEP
-KEEP = 2**32 - 1
 AMOUNT_MAX = 2**63 - 1
 REQUESTS_MAX = 2**32 - 2
 CALL_SUBJECTS_MAX = 8
@@ -195,11 +193,11 @@ def _limits(limits: Sequence[LimitText]) -> Column | None:
     for index, limit in enumerate(limits):
         head.append(_LIMIT_DATA.pack(limit.metric, limit.kind, limit.ceiling, limit.unit,
                                      limit.amount, limit.period_ms, limit.count_cached))
-        for place, part in enumerate((text(limit.name), text(limit.time_zone)), 1):
+        for number, part in enumerate((text(limit.name), text(limit.time_zone)), 1):
             if part is None:
                 head.append(bytes(8))
                 continue
-            pointer_at = index * step + _LIMIT_WORDS + place  # the word behind the pointer
+            pointer_at = index * step + _LIMIT_WORDS + number  # the word behind the pointer
             head.append(U64_AT.pack(part.pointer | (behind - pointer_at) << 2))
             tail.append(part.data + bytes(-len(part.data) & 7))
             behind += len(tail[-1]) >> 3
@@ -235,7 +233,7 @@ class QuotaAnswers(NamedTuple):
     length: int  # entries answered
     codes: bytes
     reservations: array[int]
-    retry_ms: array[int]  # -1: never
+    retry_after_ms: array[int]  # -1: never
     limits: LimitStates | None
 
 
@@ -255,10 +253,10 @@ def read_quota_answers(frame_id: int, body: Struct) -> QuotaAnswers:
     if len(codes) != count and (len(codes) != 1 or not count):
         raise Malformed(f"{len(codes)} codes for {count} entries")
     reservations = body.column(1, U64)
-    retry_ms = array("q", body.column(2, U64).tobytes())
-    if len(reservations) not in (0, count) or len(retry_ms) not in (0, count):
+    retry_after_ms = array("q", body.column(2, U64).tobytes())
+    if len(reservations) not in (0, count) or len(retry_after_ms) not in (0, count):
         raise Malformed("columns whose lengths differ from the answer's")
-    return QuotaAnswers(frame_id, count, codes, reservations, retry_ms,
+    return QuotaAnswers(frame_id, count, codes, reservations, retry_after_ms,
                         _read_states(body.child(3), count))
 
 

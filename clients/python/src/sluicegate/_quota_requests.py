@@ -1,8 +1,9 @@
-"""Turns calls about quotas into frames, and the answers into outcomes for their sinks.
+"""Turns calls about quotas into frames, and the answers into outcomes for their completions.
 
-Flow:   QuotaBatch: single calls of many callers with the same Form, one frame; ManyCall: the calls
-        of one caller; Cancellation: of reservations that their callers never received.
-Errors: a sink gets an Outcome or an exception, once. If a sink is done already (timed out,
+Flow:   GatheredQuotaCalls: single calls of many callers with the same QuotaTerms, in one frame;
+        QuotaBatchCall: a batch of one caller; Cancellation: of reservations that their callers
+        never received.
+Errors: a completion gets an Outcome or an exception, once. If it is done already (timed out,
         cancelled), its reservation is cancelled, unless it has an id chosen by the client.
 Lives:  not thread-safe: the clients lock. After the loss of a connection, undecided calls of
         settle, cancel and extend are sent once more, because a repeat changes nothing; reserve and
@@ -16,31 +17,27 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _frames
-from ._calls import Call, Piece, Positions, pick
-from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, EXTEND, KEEP, MAY_WAIT, RECORD, RESERVE,
-                            SETTLE, UNSET, ReserveColumns, LimitStates, QuotaAnswers, Used, amounts,
+from ._calls import BatchCall, BatchFrame, Positions, pick
+from ._message import UNSET_32, UNSET_64
+from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, EXTEND, MAY_WAIT, RECORD, RESERVE, SETTLE,
+                            LimitStates, QuotaAnswers, ReserveColumns, Used, amounts,
                             encode_cancel, encode_extend, encode_record, encode_reserve,
                             encode_settle, encode_subjects, requests)
 from ._requests import Request, copy_of, expect
 from .errors import ConnectionLost, Draining, Unreachable
 from .quota import (CEILINGS, CODE_OF, KINDS, METRICS, LimitState, QuotaCode, QuotaResults,
                     codes_from_server, word)
-from .verdict import Verdict, from_server
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     from ._dispatcher import Dispatcher
 
 QUEUED, DRAINING = int(QuotaCode.QUEUED), int(QuotaCode.DRAINING)
-REPEATABLE = frozenset({SETTLE, CANCEL, EXTEND})  # the same again when repeated
-# The outcome of a wait, by its verdict in Granted.
-_OUTCOMES: dict[int, QuotaCode] = {
-    Verdict.APPROVED: QuotaCode.OK, Verdict.WAIT_LIMIT: QuotaCode.WAIT_LIMIT,
-    Verdict.WITHDRAWN: QuotaCode.WITHDRAWN, Verdict.NEVER_FITS: QuotaCode.EXCEEDS_LIMIT,
-    Verdict.DRAINING: QuotaCode.DRAINING}
+REPEATABLE = frozenset({SETTLE, CANCEL, EXTEND})  # a repeat changes nothing
 
 
-class Form(NamedTuple):
-    """The fields that all calls of one frame share."""
+class QuotaTerms(NamedTuple):
+    """What all calls of one frame have in common."""
 
     kind: int
     flags: int = 0
@@ -59,29 +56,29 @@ class Form(NamedTuple):
         return self.kind in (RESERVE, CHECK)
 
 
-class Wanted(NamedTuple):
+class ReserveEntry(NamedTuple):
     """An entry of reserve or check."""
 
     subjects: tuple[bytes, ...]
     requests: int = 1
     input_tokens: int = 0
-    max_output_tokens: int = UNSET
+    max_output_tokens: int = UNSET_64
     cost: int = 0
     id: bytes = b""
 
 
-class Settled(NamedTuple):
+class SettleEntry(NamedTuple):
     """An entry of settle, or of cancel and extend, which only have the reservation."""
 
     reservation: int
-    requests: int = KEEP
-    input_tokens: int = UNSET
+    requests: int = UNSET_32
+    input_tokens: int = UNSET_64
     cached_input_tokens: int = 0
-    output_tokens: int = UNSET
-    cost: int = UNSET
+    output_tokens: int = UNSET_64
+    cost: int = UNSET_64
 
 
-class Recorded(NamedTuple):
+class RecordEntry(NamedTuple):
     """An entry of record."""
 
     subjects: tuple[bytes, ...]
@@ -92,7 +89,7 @@ class Recorded(NamedTuple):
     cost: int = 0
 
 
-QuotaEntry = Union[Wanted, Settled, Recorded]
+QuotaEntry = Union[ReserveEntry, SettleEntry, RecordEntry]
 
 
 class Outcome(NamedTuple):
@@ -100,7 +97,7 @@ class Outcome(NamedTuple):
 
     code: QuotaCode
     reservation: int = 0
-    retry_ms: int = 0
+    retry_after_ms: int = 0
     limits: tuple[LimitState, ...] = ()
 
 
@@ -111,23 +108,23 @@ def outcome_of(answer: Outcome | Verdict) -> Outcome:
 
 # ---- frames --------------------------------------------------------------------------------------
 
-def encode(form: Form, frame_id: int, entries: Sequence[Any]) -> bytes:
-    if form.kind == CANCEL:
-        return encode_cancel(frame_id, [entry[0] for entry in entries], form.flags)
-    if form.kind == EXTEND:
-        return encode_extend(frame_id, [entry[0] for entry in entries], form.lifetime_ms,
-                             form.flags)
+def encode(terms: QuotaTerms, frame_id: int, entries: Sequence[Any]) -> bytes:
+    if terms.kind == CANCEL:
+        return encode_cancel(frame_id, [entry[0] for entry in entries], terms.flags)
+    if terms.kind == EXTEND:
+        return encode_extend(frame_id, [entry[0] for entry in entries], terms.lifetime_ms,
+                             terms.flags)
     first, *columns = zip(*entries)
-    if form.kind == SETTLE:
-        return encode_settle(frame_id, first, _used(columns, KEEP, UNSET), form.flags)
+    if terms.kind == SETTLE:
+        return encode_settle(frame_id, first, _used(columns, UNSET_32, UNSET_64), terms.flags)
     subjects = encode_subjects(first)
-    if form.kind == RECORD:
-        return encode_record(frame_id, subjects, _used(columns, 1, 0), form.flags)
-    *wanted, ids = columns
+    if terms.kind == RECORD:
+        return encode_record(frame_id, subjects, _used(columns, 1, 0), terms.flags)
+    counts, inputs, outputs, costs, ids = columns
     return encode_reserve(frame_id, subjects, ReserveColumns(
-        form.flags, form.wait_limit_ms, form.lifetime_ms, _requests(wanted[0], 1),
-        _amounts(wanted[1], 0, "input_tokens"), _amounts(wanted[2], UNSET, "max_output_tokens"),
-        _amounts(wanted[3], 0, "cost"), ids, form.owner), form.kind)
+        terms.flags, terms.wait_limit_ms, terms.lifetime_ms, _requests(counts, 1),
+        _amounts(inputs, 0, "input_tokens"), _amounts(outputs, UNSET_64, "max_output_tokens"),
+        _amounts(costs, 0, "cost"), ids, terms.owner), terms.kind)
 
 
 def _requests(values: Sequence[int], default: int) -> _frames.Column | None:
@@ -167,16 +164,15 @@ def outcomes(answer: QuotaAnswers) -> list[Outcome]:
     codes = codes_from_server(answer.codes, answer.length)
     zeros = [0] * answer.length
     limits = states_of(answer.limits)
-    return [Outcome(CODE_OF[code], reservation, retry_ms, tuple(limits.get(entry, ())))
-            for entry, (code, reservation, retry_ms) in enumerate(zip(
-                codes, answer.reservations or zeros, answer.retry_ms or zeros))]
+    return [Outcome(CODE_OF[code], reservation, retry_after_ms, tuple(limits.get(entry, ())))
+            for entry, (code, reservation, retry_after_ms) in enumerate(zip(
+                codes, answer.reservations or zeros, answer.retry_after_ms or zeros))]
 
 
 def granted(answer: _frames.GrantedAnswer) -> list[Outcome]:
-    verdicts = answer.verdicts
-    if len(verdicts) != len(answer.entries):
-        verdicts *= len(answer.entries)
-    codes = [_OUTCOMES.get(verdict, QuotaCode.UNKNOWN) for verdict in from_server(verdicts)]
+    if not answer.codes:
+        raise _frames.Malformed("Granted of a Reserve without codes")
+    codes = [CODE_OF[code] for code in codes_from_server(answer.codes, len(answer.entries))]
     reservations = answer.reservations or [0] * len(codes)
     # A call that waited may be retried at once, unless it can never be admitted.
     return [Outcome(code, reservation, 0 if code.admits or code.retryable else -1)
@@ -191,50 +187,53 @@ def expect_answers(answer: _frames.Answer, count: int) -> QuotaAnswers:
 
 # ---- single calls --------------------------------------------------------------------------------
 
-class QuotaBatch(Request):
-    """Single calls that go in one frame."""
+class GatheredQuotaCalls(Request):
+    """Single calls of many callers in one frame."""
 
-    is_quota_batch = True
+    is_gathered_quotas = True
 
-    def __init__(self, dispatcher: Dispatcher, form: Form) -> None:
+    def __init__(self, dispatcher: Dispatcher, terms: QuotaTerms) -> None:
         self._dispatcher = dispatcher
-        self.form = form
+        self.terms = terms
         self._entries: list[QuotaEntry] = []
-        self._sinks: list[Any] = []
+        self._completions: list[Any] = []
         self._queued: set[int] = set()
-        self._is_again = False
+        self._was_resent = False
 
     @property
     def entries(self) -> int:  # type: ignore[override]
         return len(self._entries)
 
-    def add(self, entry: QuotaEntry, sink: Any) -> None:
-        if self.form.may_wait:
-            self._dispatcher.places[sink] = (self, len(self._entries))
+    def add(self, entry: QuotaEntry, completion: Any) -> None:
+        if self.terms.may_wait:
+            self._dispatcher.waiting_entries[completion] = (self, len(self._entries))
         self._entries.append(entry)
-        self._sinks.append(sink)
+        self._completions.append(completion)
 
-    def _part(self, positions: Iterable[int]) -> QuotaBatch:
-        """A batch of some of the calls, which replaces them."""
-        part = QuotaBatch(self._dispatcher, self.form)
-        part._is_again = self._is_again
+    def _part(self, positions: Iterable[int]) -> GatheredQuotaCalls:
+        """A request for some of the calls, which replaces them."""
+        part = GatheredQuotaCalls(self._dispatcher, self.terms)
+        part._was_resent = self._was_resent
         for position in positions:
-            part.add(self._entries[position], self._sinks[position])
+            part.add(self._entries[position], self._completions[position])
         return part
 
-    def without_done(self) -> QuotaBatch | None:
-        """The batch without the calls whose sinks are done; settle, cancel and extend stay."""
-        if self.form.kind in REPEATABLE:
+    def without_done(self) -> GatheredQuotaCalls | None:
+        """The request without the calls whose completions are done; None if all are.
+
+        Keeps settle, cancel and extend, which need no caller.
+        """
+        if self.terms.kind in REPEATABLE:
             return self
-        live = self._live(range(len(self._sinks)))
-        return self if len(live) == len(self._sinks) else self._part(live) if live else None
+        live = self._live(range(len(self._completions)))
+        return self if len(live) == len(self._completions) else self._part(live) if live else None
 
     def _live(self, positions: Sequence[int]) -> list[int]:
-        """The calls that a caller waits for; removes the others."""
-        live = [n for n in positions if not self._sinks[n].done()]
+        """The positions of calls that a caller waits for; ends the others."""
+        live = [n for n in positions if not self._completions[n].done()]
         for position in positions:
-            if self._sinks[position].done():
-                self._dispatcher.places.pop(self._sinks[position], None)
+            if self._completions[position].done():
+                self._dispatcher.waiting_entries.pop(self._completions[position], None)
         self._dispatcher.finished(len(positions) - len(live))
         return live
 
@@ -245,18 +244,18 @@ class QuotaBatch(Request):
         return [self._part(range(half)), self._part(range(half, len(self._entries)))]
 
     def encode(self, frame_id: int) -> bytes:
-        return encode(self.form, frame_id, self._entries)
+        return encode(self.terms, frame_id, self._entries)
 
     def answered(self, answer: _frames.Answer) -> bool:
-        results = outcomes(expect_answers(answer, len(self._sinks)))
+        results = outcomes(expect_answers(answer, len(self._completions)))
         queued = {n for n, outcome in enumerate(results) if outcome.code == QUEUED}
-        if queued and not self.form.may_wait:
+        if queued and not self.terms.may_wait:
             raise _frames.Malformed("a call that must not wait was queued")
         self._queued = queued
         for position, outcome in enumerate(results):
             if position not in queued:
-                self._deliver(position, outcome)
-            elif self._sinks[position].done():
+                self._complete(position, outcome)
+            elif self._completions[position].done():
                 self._dispatcher.withdraw(self.frame_id, position)
         return not queued
 
@@ -270,61 +269,61 @@ class QuotaBatch(Request):
             raise _frames.Malformed("a call was granted that does not wait")
         for position, outcome in zip(answer.entries, granted(answer)):
             self._queued.discard(position)
-            self._deliver(position, outcome)
+            self._complete(position, outcome)
         return not self._queued
 
-    def _deliver(self, position: int, outcome: Outcome) -> None:
-        sink = self._sinks[position]
-        if outcome.code == DRAINING and self.form.needs_admission:
+    def _complete(self, position: int, outcome: Outcome) -> None:
+        completion = self._completions[position]
+        if outcome.code == DRAINING and self.terms.needs_admission:
             self._lost([position], Draining("the server is shutting down"))
             return
-        self._dispatcher.places.pop(sink, None)
-        if not sink.done():
-            sink.set_result(outcome)
+        self._dispatcher.waiting_entries.pop(completion, None)
+        if not completion.done():
+            completion.set_result(outcome)
         elif outcome.reservation and not _has_own_id(self._entries[position]):
             self._dispatcher.cancel_unwanted(outcome.reservation)
         self._dispatcher.finished(1)
 
     def failed(self, error: Exception) -> None:
-        for position in sorted(self._queued) or range(len(self._sinks)):
-            sink = self._sinks[position]
-            self._dispatcher.places.pop(sink, None)
-            if not sink.done():
-                sink.set_exception(copy_of(error))
+        for position in sorted(self._queued) or range(len(self._completions)):
+            completion = self._completions[position]
+            self._dispatcher.waiting_entries.pop(completion, None)
+            if not completion.done():
+                completion.set_exception(copy_of(error))
             self._dispatcher.finished(1)
 
     def lost(self, error: ConnectionLost) -> None:
-        self._lost(sorted(self._queued) or range(len(self._sinks)), error)
+        self._lost(sorted(self._queued) or range(len(self._completions)), error)
 
     def _lost(self, positions: Sequence[int], error: ConnectionLost) -> None:
-        if self._may_ask_again(error):
-            keeps_all = self.form.kind in REPEATABLE
+        if self._may_resend(error):
+            keeps_all = self.terms.kind in REPEATABLE
             live = list(positions) if keeps_all else self._live(positions)
             if live:
                 part = self._part(live)
-                part._is_again = True
-                self._dispatcher.ask_again(part)
+                part._was_resent = True
+                self._dispatcher.resend(part)
             return
         for position in positions:
-            sink = self._sinks[position]
-            self._dispatcher.places.pop(sink, None)
-            if sink.done():
+            completion = self._completions[position]
+            self._dispatcher.waiting_entries.pop(completion, None)
+            if completion.done():
                 pass
-            elif self.form.needs_admission:
-                self._dispatcher.settle_by_policy(sink, error)
+            elif self.terms.needs_admission:
+                self._dispatcher.complete_by_policy(completion, error)
             else:
-                sink.set_exception(copy_of(error))
+                completion.set_exception(copy_of(error))
             self._dispatcher.finished(1)
 
-    def _may_ask_again(self, error: ConnectionLost) -> bool:
-        if self._dispatcher.options.requeue:
-            return self.form.kind != RECORD
-        return (self.form.kind in REPEATABLE and not self._is_again
+    def _may_resend(self, error: ConnectionLost) -> bool:
+        if self._dispatcher.settings.requeue:
+            return self.terms.kind != RECORD
+        return (self.terms.kind in REPEATABLE and not self._was_resent
                 and not isinstance(error, Unreachable))
 
 
 def _has_own_id(entry: QuotaEntry) -> bool:
-    return type(entry) is Wanted and bool(entry.id)
+    return type(entry) is ReserveEntry and bool(entry.id)
 
 
 class Cancellation(Request):
@@ -348,91 +347,91 @@ class Cancellation(Request):
         """The reservations end with their lifetime."""
 
 
-# ---- many calls of one caller --------------------------------------------------------------------
+# ---- batches of one caller -----------------------------------------------------------------------
 
-class ManyCall(Call):
+class QuotaBatchCall(BatchCall):
     """reserve_many(), settle_many(), cancel_many()."""
 
     frame_entries_max = CALLS_MAX
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, form: Form,
+    def __init__(self, dispatcher: Dispatcher, completion: Any, terms: QuotaTerms,
                  entries: Sequence[QuotaEntry]) -> None:
-        super().__init__(dispatcher, sink, len(entries))
-        self.form = form
-        self.applies_policy = form.needs_admission
-        self.may_ask_again = form.kind != RECORD
-        self.may_wait = form.may_wait
+        super().__init__(dispatcher, completion, len(entries))
+        self.terms = terms
+        self.applies_policy = terms.needs_admission
+        self.may_resend = terms.kind != RECORD
+        self.may_wait = terms.may_wait
         self._entries = entries
         self._raw = bytearray(self.count)
         self._reservations = array("Q", bytes(8 * self.count))
-        self._retry_ms = array("q", bytes(8 * self.count))
-        self._is_decided_by_policy = False  # the sink has the reservations admitted before
-        self._lost_in = 0  # the connection after whose loss pieces were sent again
+        self._retry_after_ms = array("q", bytes(8 * self.count))
+        self._is_decided_by_policy = False  # the completion has the reservations admitted before
+        self._lost_in = 0  # the connection after whose loss frames were resent; 0: none
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
-        return encode(self.form, frame_id, pick(self._entries, positions))
+        return encode(self.terms, frame_id, pick(self._entries, positions))
 
-    def take(self, piece: Piece, answer: _frames.Answer) -> None:
-        results = outcomes(expect_answers(answer, len(piece.positions)))
+    def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
+        results = outcomes(expect_answers(answer, len(frame.positions)))
         if any(outcome.code == QUEUED for outcome in results) and not self.may_wait:
             raise _frames.Malformed("a call that must not wait was queued")
-        piece.queued.update(n for n, outcome in enumerate(results) if outcome.code == QUEUED)
-        self._take_outcomes(piece.positions, results)
+        frame.queued.update(n for n, outcome in enumerate(results) if outcome.code == QUEUED)
+        self._take_outcomes(frame.positions, results)
 
-    def take_granted(self, piece: Piece, answer: _frames.GrantedAnswer) -> None:
-        if not piece.queued.issuperset(answer.entries):
+    def take_granted(self, frame: BatchFrame, answer: _frames.GrantedAnswer) -> None:
+        if not frame.queued.issuperset(answer.entries):
             raise _frames.Malformed("a call was granted that does not wait")
-        piece.queued.difference_update(answer.entries)
-        self._take_outcomes([piece.positions[n] for n in answer.entries], granted(answer))
+        frame.queued.difference_update(answer.entries)
+        self._take_outcomes([frame.positions[n] for n in answer.entries], granted(answer))
 
     def _take_outcomes(self, positions: Positions, results: Sequence[Outcome]) -> None:
-        is_unwanted = self.sink.done() or self.is_settled
+        is_unwanted = self.completion.done() or self.is_complete
         drained = []
         for position, outcome in zip(positions, results):
-            if outcome.code == DRAINING and self.form.needs_admission:
+            if outcome.code == DRAINING and self.terms.needs_admission:
                 drained.append(position)
             elif is_unwanted:
-                self._release_unwanted(position, outcome.reservation)
+                self._cancel_unwanted(position, outcome.reservation)
             else:
                 self._raw[position] = outcome.code
                 self._reservations[position] = outcome.reservation
-                self._retry_ms[position] = outcome.retry_ms
+                self._retry_after_ms[position] = outcome.retry_after_ms
         if drained:
             self.entries_lost(drained, Draining("the server is shutting down"))
 
-    def _release_unwanted(self, position: int, reservation: int) -> None:
+    def _cancel_unwanted(self, position: int, reservation: int) -> None:
         if reservation and not _has_own_id(self._entries[position]):
             self.dispatcher.cancel_unwanted(reservation)
 
     def entries_lost(self, positions: Positions, error: ConnectionLost) -> None:
-        if self._may_repeat(error) and not self.is_settled and not self.sink.done():
+        if self._may_resend_once(error) and not self.is_complete and not self.completion.done():
             self._lost_in = self.dispatcher.generation
-            self.pieces_out += 1
-            self.dispatcher.ask_again(Piece(self, positions))
+            self.frames_out += 1
+            self.dispatcher.resend(BatchFrame(self, positions))
         else:
             super().entries_lost(positions, error)
 
-    def _may_repeat(self, error: ConnectionLost) -> bool:
-        return (self.form.kind in REPEATABLE and not isinstance(error, Unreachable)
+    def _may_resend_once(self, error: ConnectionLost) -> bool:
+        return (self.terms.kind in REPEATABLE and not isinstance(error, Unreachable)
                 and self._lost_in in (0, self.dispatcher.generation))
 
     def withdraw(self) -> None:
-        """When the caller has left: also cancels what was reserved for it so far."""
+        """Also cancels the reservations so far, if the caller will never receive them."""
         super().withdraw()
-        if self.form.kind == RESERVE and self.sink.done() and not self._is_decided_by_policy:
+        if self.terms.kind == RESERVE and self.completion.done() and not self._is_decided_by_policy:
             for position, reservation in enumerate(self._reservations):
-                self._release_unwanted(position, reservation)
+                self._cancel_unwanted(position, reservation)
                 self._reservations[position] = 0
 
     def result(self) -> QuotaResults:
-        return QuotaResults(bytes(self._raw), self._reservations, self._retry_ms)
+        return QuotaResults(bytes(self._raw), self._reservations, self._retry_after_ms)
 
     def partial(self) -> QuotaResults:
         raw = bytes(0 if code == QUEUED else code for code in self._raw)
-        return QuotaResults(raw, self._reservations[:], self._retry_ms[:])
+        return QuotaResults(raw, self._reservations[:], self._retry_after_ms[:])
 
-    def decided_by_policy(self, verdict: Verdict) -> QuotaResults:
+    def policy_result(self, verdict: Verdict) -> QuotaResults:
         self._is_decided_by_policy = True
         partial = self.partial()
         return QuotaResults(partial.raw.replace(b"\0", bytes([verdict])), partial.reservations,
-                            partial.retry_ms)
+                            partial.retry_after_ms)

@@ -1,7 +1,7 @@
-"""The state that both clients keep of a reservation, and of a lease that is renewed.
+"""The state of a reservation and of a lease, shared by both clients.
 
 Units:  seconds.
-Lives:  belong to the process that made them: in a forked child nothing happens when a block ends.
+Lives:  belongs to the process that made it: in a forked child nothing happens when a block ends.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ RENEWALS = 3  # in a lifetime: two may fail
 RETRIES = 10  # in a lifetime, after a renewal that failed
 
 
-class Held:
-    """The state that both clients keep of a reservation."""
+class ReservationState:
+    """A reservation, as far as the client knows its state."""
 
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
         self.id = outcome.reservation
         self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or ADMITTED_BY_POLICY
         self.subjects = tuple(map(subject_text, subjects))
         self.limits = outcome.limits  # of every subject, with limits=True
-        self.is_open = True  # as far as this client knows
+        self.is_open = True
         self._process = os.getpid()
 
     def __repr__(self) -> str:
@@ -34,16 +34,16 @@ class Held:
                 f"{'open' if self.is_open else 'ended'}>")
 
     @property
-    def connection_lost(self) -> bool:
-        """True when on_failure="open" admitted it and no server has it. Settling does nothing."""
-        return self.code.connection_lost
+    def decided_by_policy(self) -> bool:
+        """True when on_failure="open" admitted it: no server has it, and settling does nothing."""
+        return self.code.decided_by_policy
 
     @property
     def _ends_with_block(self) -> bool:
         return self.is_open and self._process == os.getpid()
 
 
-class Leased(Held):
+class LeaseState(ReservationState):
     """A lease is held until it is ended, or a renewal did not succeed in time."""
 
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:

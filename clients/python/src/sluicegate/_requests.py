@@ -1,9 +1,10 @@
-"""Turns calls into frames, and answers into results for their sinks.
+"""Turns calls into frames, and answers into results for their completions.
 
-Flow:   Batch: single acquires of many callers, one frame; Lone: the acquire of a single caller.
-        Question, Withdrawal: other frames. Frames of many entries of one caller are in _calls.py.
-Errors: a sink gets a result or an exception, once. A sink that is done already (timed out,
-        cancelled) is skipped: its queued entry is withdrawn, and a permit granted to it released.
+Flow:   GatheredAcquires: single acquires of many callers in one frame; DirectAcquire: an acquire
+        while there is no other call; ControlRequest, Withdrawal: other frames. Batches of one
+        caller are in _calls.py.
+Errors: a completion gets a result or an exception, once. One that is done already (timed out,
+        cancelled) gets nothing: its queued entry is withdrawn, and a permit granted to it released.
 Lives:  not thread-safe: the clients lock.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _frames
+from ._message import BYTES, UNSET_32
 from .errors import ConnectionLost, Draining, LimitExceeded
 from .verdict import BY_BYTE, Verdict, from_server
 
@@ -23,22 +25,22 @@ if TYPE_CHECKING:
 QUEUED, APPROVED, DRAINING = int(Verdict.QUEUED), int(Verdict.APPROVED), int(Verdict.DRAINING)
 
 
-class Sink(Protocol):
-    """Receives a result: a Slot of the blocking client, a Future of asyncio."""
+class Completion(Protocol):
+    """Receives a result: a ThreadResult of the blocking client, a Future of asyncio."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Any, /) -> None: ...
     def set_exception(self, error: BaseException, /) -> None: ...
 
 
-class Entry(NamedTuple):
-    """The options of a single acquire that differ from the defaults."""
+class AcquireOptions(NamedTuple):
+    """The options of a single acquire; None in their place: the defaults."""
 
     cost: int = 1
     may_wait: bool = False
     wait_limit_ms: int = 0
-    max_requests: int = _frames.KEEP
-    max_requests_in_queue: int = _frames.KEEP
+    max_requests: int = UNSET_32
+    max_requests_in_queue: int = UNSET_32
 
 
 class Request(abc.ABC):
@@ -47,8 +49,8 @@ class Request(abc.ABC):
     frame_id = 0
     size = 0  # bytes of the frame, while it is outstanding
     entries = 1
-    is_batch = False
-    is_quota_batch = False
+    is_gathered = False
+    is_gathered_quotas = False
 
     @abc.abstractmethod
     def encode(self, frame_id: int) -> bytes: ...
@@ -72,7 +74,7 @@ class Request(abc.ABC):
         """Two smaller requests in place of this one, whose frame is too large."""
         raise LimitExceeded("the server allows no frame that could hold this entry")
 
-    def unfit(self, error: Exception) -> list[Request]:
+    def drop_unencodable(self, error: Exception) -> list[Request]:
         """It cannot be encoded: fails the entries at fault, and returns requests for the others."""
         self.failed(error)
         return []
@@ -85,21 +87,26 @@ def expect(kind: type[Any], answer: _frames.Answer) -> None:
 
 def verdict_bytes(verdicts: bytes, count: int) -> bytes:
     """A byte per entry, also when the server sent one byte for all."""
+    if count and not verdicts:
+        raise _frames.Malformed("Granted of an Acquire without verdicts")
     return from_server(verdicts if len(verdicts) == count else verdicts * count)
 
 
 # ---- single acquires -----------------------------------------------------------------------------
 
-class Batch(Request):
-    """Single acquires in one frame; `extras` has the options of those that are not plain."""
+class GatheredAcquires(Request):
+    """Single acquires of many callers in one frame.
 
-    is_batch = True
+    `options_by_position` has those that differ from the defaults.
+    """
+
+    is_gathered = True
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self.keys: list[str | bytes] = []
-        self.sinks: list[Any] = []
-        self.extras: dict[int, Entry] = {}
+        self.completions: list[Any] = []
+        self.options_by_position: dict[int, AcquireOptions] = {}
         self.wait_limit_ms = 0
         self._queued: set[int] = set()
         self.on_answer: Callable[[], object] | None = None  # for example cancels a timer
@@ -108,37 +115,44 @@ class Batch(Request):
     def entries(self) -> int:  # type: ignore[override]
         return len(self.keys)
 
-    def takes(self, entry: Entry | None) -> bool:
-        """Whether the entry fits: a frame has one wait limit for all entries that may wait."""
-        return (entry is None or not entry.may_wait or entry.wait_limit_ms == self.wait_limit_ms
-                or not any(other.may_wait for other in self.extras.values()))
+    def takes(self, options: AcquireOptions | None) -> bool:
+        """Whether such an entry fits: a frame has one wait limit for all entries that may wait."""
+        return (options is None or not options.may_wait
+                or options.wait_limit_ms == self.wait_limit_ms
+                or not any(other.may_wait for other in self.options_by_position.values()))
 
-    def add(self, key: str | bytes, sink: Any, entry: Entry | None) -> None:
-        if entry is not None:
-            self.extras[len(self.keys)] = entry
-            if entry.may_wait:
-                self.wait_limit_ms = entry.wait_limit_ms
-                self._dispatcher.places[sink] = (self, len(self.keys))
+    def add(self, key: str | bytes, completion: Any, options: AcquireOptions | None) -> None:
+        if options is not None:
+            self.options_by_position[len(self.keys)] = options
+            if options.may_wait:
+                self.wait_limit_ms = options.wait_limit_ms
+                self._dispatcher.waiting_entries[completion] = (self, len(self.keys))
         self.keys.append(key)
-        self.sinks.append(sink)
+        self.completions.append(completion)
 
-    def part(self, positions: Iterable[int]) -> Batch:
-        """A batch of some of the entries, which replaces them."""
-        part = Batch(self._dispatcher)
+    def part(self, positions: Iterable[int]) -> GatheredAcquires:
+        """A request for some of the entries, which replaces them."""
+        part = GatheredAcquires(self._dispatcher)
         for position in positions:
-            part.add(self.keys[position], self.sinks[position], self.extras.get(position))
+            part.add(self.keys[position], self.completions[position],
+                     self.options_by_position.get(position))
         return part
 
-    def without_done(self) -> Batch | None:
-        """The batch without the entries whose sinks are done."""
-        live = [n for n, sink in enumerate(self.sinks) if not sink.done()]
-        if len(live) == len(self.sinks):
+    def without_done(self) -> GatheredAcquires | None:
+        """The request without the entries whose completions are done; None if all are."""
+        live = self._live(range(len(self.completions)))
+        if len(live) == len(self.completions):
             return self
-        for sink in self.sinks:
-            if sink.done():
-                self._dispatcher.places.pop(sink, None)
-        self._dispatcher.finished(len(self.sinks) - len(live))
         return self.part(live) if live else None
+
+    def _live(self, positions: Sequence[int]) -> list[int]:
+        """The positions of entries that a caller waits for; ends the others."""
+        live = [n for n in positions if not self.completions[n].done()]
+        for position in positions:
+            if self.completions[position].done():
+                self._dispatcher.waiting_entries.pop(self.completions[position], None)
+        self._dispatcher.finished(len(positions) - len(live))
+        return live
 
     def split(self) -> list[Request]:
         half = len(self.keys) // 2
@@ -149,52 +163,53 @@ class Batch(Request):
     def encode(self, frame_id: int) -> bytes:
         return _frames.encode_acquire(frame_id, _frames.encode_keys(self.keys), self._columns())
 
-    def _columns(self) -> _frames.Extras:
-        if not self.extras:
-            return _frames.PLAIN
-        plain, extras = Entry(), self.extras
-        entries = [extras.get(position, plain) for position in range(len(self.keys))]
+    def _columns(self) -> _frames.AcquireColumns:
+        if not self.options_by_position:
+            return _frames.NO_COLUMNS
+        defaults, others = AcquireOptions(), self.options_by_position
+        options = [others.get(position, defaults) for position in range(len(self.keys))]
 
         def column(values: list[int], default: int, name: str) -> _frames.Column | None:
             return _frames.numbers(values, name) if any(v != default for v in values) else None
 
-        return _frames.Extras(
-            0, 0, self.wait_limit_ms, column([entry.cost for entry in entries], 1, "cost"),
-            column([entry.max_requests for entry in entries], _frames.KEEP, "max_requests"),
-            column([entry.max_requests_in_queue for entry in entries], _frames.KEEP,
+        return _frames.AcquireColumns(
+            0, 0, self.wait_limit_ms, column([each.cost for each in options], 1, "cost"),
+            column([each.max_requests for each in options], UNSET_32, "max_requests"),
+            column([each.max_requests_in_queue for each in options], UNSET_32,
                    "max_requests_in_queue"),
-            _frames.Column(2, len(entries), bytes(entry.may_wait for entry in entries)))
+            _frames.Column(BYTES, len(options), bytes(each.may_wait for each in options)))
 
-    def unfit(self, error: Exception) -> list[Request]:
-        fit = []
+    def drop_unencodable(self, error: Exception) -> list[Request]:
+        encodable = []
         for position, key in enumerate(self.keys):
             try:
                 _frames.encode_keys([key])
-                fit.append(position)
+                encodable.append(position)
             except (TypeError, ValueError) as bad_key:
                 self._fail(position, bad_key)
-        if len(fit) < len(self.keys):
-            return [self.part(fit)] if fit else []
-        return super().unfit(error)
+        if len(encodable) < len(self.keys):
+            return [self.part(encodable)] if encodable else []
+        return super().drop_unencodable(error)
 
     def answered(self, answer: _frames.Answer) -> bool:
-        if type(answer) is not _frames.VerdictsAnswer or answer.length != len(self.sinks):
+        if type(answer) is not _frames.VerdictsAnswer or answer.length != len(self.completions):
             raise _frames.Malformed("not the answer to this Acquire")
-        if self.on_answer is not None and not self.extras:
+        if self.on_answer is not None and not self.options_by_position:
             self.on_answer()
         raw = answer.verdicts
-        if self.extras or DRAINING in raw or QUEUED in raw:
+        if self.options_by_position or DRAINING in raw or QUEUED in raw:
             return self._answered_each(verdict_bytes(raw, answer.length))
         if len(raw) == 1:
             verdict = BY_BYTE[from_server(raw)[0]]
-            for sink in self.sinks:
-                if not sink.done():
-                    sink.set_result(verdict)
+            for completion in self.completions:
+                if not completion.done():
+                    completion.set_result(verdict)
         else:
-            for sink, verdict in zip(self.sinks, map(BY_BYTE.__getitem__, from_server(raw))):
-                if not sink.done():
-                    sink.set_result(verdict)
-        self._dispatcher.finished(len(self.sinks))
+            verdicts = map(BY_BYTE.__getitem__, from_server(raw))
+            for completion, verdict in zip(self.completions, verdicts):
+                if not completion.done():
+                    completion.set_result(verdict)
+        self._dispatcher.finished(len(self.completions))
         return True
 
     def _answered_each(self, raw: bytes) -> bool:
@@ -205,14 +220,14 @@ class Batch(Request):
                 raise _frames.Malformed("an entry that must not wait was queued")
         for position, verdict in enumerate(raw):
             if verdict != QUEUED:
-                self._settle(position, verdict)
-            elif self.sinks[position].done():
+                self._complete(position, verdict)
+            elif self.completions[position].done():
                 self._dispatcher.withdraw(self.frame_id, position)
         return not self._queued
 
     def _may_wait(self, position: int) -> bool:
-        entry = self.extras.get(position)
-        return entry is not None and entry.may_wait
+        options = self.options_by_position.get(position)
+        return options is not None and options.may_wait
 
     def withdraw(self, position: int) -> None:
         """Withdraws a queued entry; answered() does so for one whose answer is still to come."""
@@ -225,48 +240,48 @@ class Batch(Request):
             if position not in self._queued or verdict == QUEUED:
                 raise _frames.Malformed("an entry was granted that does not wait")
             self._queued.remove(position)
-            self._settle(position, verdict)
+            self._complete(position, verdict)
         return not self._queued
 
-    def _settle(self, position: int, verdict: int) -> None:
-        sink = self.sinks[position]
+    def _complete(self, position: int, verdict: int) -> None:
+        completion = self.completions[position]
         if verdict == DRAINING:
             self._lost([position], Draining("the server is shutting down"))
             return
-        self._dispatcher.places.pop(sink, None)
-        if not sink.done():
-            sink.set_result(BY_BYTE[verdict])
+        self._dispatcher.waiting_entries.pop(completion, None)
+        if not completion.done():
+            completion.set_result(BY_BYTE[verdict])
         elif verdict == APPROVED and self._may_wait(position):
-            self._dispatcher.release_unwanted(self.keys[position], self.extras[position].cost)
+            self._dispatcher.release_unwanted(self.keys[position],
+                                              self.options_by_position[position].cost)
         self._dispatcher.finished(1)
 
     def failed(self, error: Exception) -> None:
-        for position in sorted(self._queued) or range(len(self.sinks)):
+        for position in sorted(self._queued) or range(len(self.completions)):
             self._fail(position, error)
 
     def _fail(self, position: int, error: Exception) -> None:
-        sink = self.sinks[position]
-        self._dispatcher.places.pop(sink, None)
-        if not sink.done():
-            sink.set_exception(copy_of(error))
+        completion = self.completions[position]
+        self._dispatcher.waiting_entries.pop(completion, None)
+        if not completion.done():
+            completion.set_exception(copy_of(error))
         self._dispatcher.finished(1)
 
     def lost(self, error: ConnectionLost) -> None:
-        self._lost(sorted(self._queued) or range(len(self.sinks)), error)
+        self._lost(sorted(self._queued) or range(len(self.completions)), error)
 
     def _lost(self, positions: Sequence[int], error: ConnectionLost) -> None:
         dispatcher = self._dispatcher
-        if dispatcher.options.requeue:
-            live = [n for n in positions if not self.sinks[n].done()]
-            self._dispatcher.finished(len(positions) - len(live))
+        if dispatcher.settings.requeue:
+            live = self._live(positions)
             if live:
-                dispatcher.ask_again(self.part(live))
+                dispatcher.resend(self.part(live))
             return
         for position in positions:
-            sink = self.sinks[position]
-            dispatcher.places.pop(sink, None)
-            if not sink.done():
-                dispatcher.settle_by_policy(sink, error)
+            completion = self.completions[position]
+            dispatcher.waiting_entries.pop(completion, None)
+            if not completion.done():
+                dispatcher.complete_by_policy(completion, error)
             self._dispatcher.finished(1)
 
 
@@ -280,13 +295,13 @@ def copy_of(error: Exception) -> Exception:
     return copy
 
 
-class Lone(Request):
-    """A plain acquire when there is no other call: the fast path."""
+class DirectAcquire(Request):
+    """An acquire with the default options while no other call is pending: the fast path."""
 
-    def __init__(self, dispatcher: Dispatcher, key: str | bytes, sink: Any) -> None:
+    def __init__(self, dispatcher: Dispatcher, key: str | bytes, completion: Any) -> None:
         self._dispatcher = dispatcher
         self._key = key
-        self._sink = sink
+        self._completion = completion
 
     def encode(self, frame_id: int) -> bytes:
         return _frames.encode_acquire(frame_id, _frames.encode_keys((self._key,)))
@@ -301,37 +316,36 @@ class Lone(Request):
             self.lost(Draining("the server is shutting down"))
         else:
             self._dispatcher.pending -= 1
-            if not self._sink.done():
-                self._sink.set_result(BY_BYTE[from_server(answer.verdicts)[0]])
+            if not self._completion.done():
+                self._completion.set_result(BY_BYTE[from_server(answer.verdicts)[0]])
         return True
 
     def failed(self, error: Exception) -> None:
         self._dispatcher.pending -= 1
-        if not self._sink.done():
-            self._sink.set_exception(copy_of(error))
+        if not self._completion.done():
+            self._completion.set_exception(copy_of(error))
 
     def lost(self, error: ConnectionLost) -> None:
         self._dispatcher.pending -= 1
-        if self._sink.done():
+        if self._completion.done():
             return
-        if self._dispatcher.options.requeue:
-            self._dispatcher.ask(self._key, self._sink)
+        if self._dispatcher.settings.requeue:
+            self._dispatcher.submit_acquire(self._key, self._completion)
         else:
-            self._dispatcher.settle_by_policy(self._sink, error)
+            self._dispatcher.complete_by_policy(self._completion, error)
 
 
-class Question(Request):
+class ControlRequest(Request):
     """A frame that the server answers by one frame: Inspect, Ping, Usage, QuotaChange, Reset."""
 
-    def __init__(self, dispatcher: Dispatcher, sink: Any, encode: Callable[[int], bytes],
-                 kind: type[Any], result: Callable[[Any], Any],
-                 may_ask_again: bool = True) -> None:
+    def __init__(self, dispatcher: Dispatcher, completion: Any, encode: Callable[[int], bytes],
+                 kind: type[Any], result: Callable[[Any], Any], may_resend: bool = True) -> None:
         self._dispatcher = dispatcher
-        self._sink = sink
+        self._completion = completion
         self._encode = encode
         self._kind = kind
         self._result = result
-        self._may_ask_again = may_ask_again
+        self._may_resend = may_resend
 
     def encode(self, frame_id: int) -> bytes:
         return self._encode(frame_id)
@@ -340,19 +354,19 @@ class Question(Request):
         expect(self._kind, answer)
         result = self._result(answer)
         self._dispatcher.finished(1)
-        if not self._sink.done():
-            self._sink.set_result(result)
+        if not self._completion.done():
+            self._completion.set_result(result)
         return True
 
     def failed(self, error: Exception) -> None:
         self._dispatcher.finished(1)
-        if not self._sink.done():
-            self._sink.set_exception(copy_of(error))
+        if not self._completion.done():
+            self._completion.set_exception(copy_of(error))
 
     def lost(self, error: ConnectionLost) -> None:
-        again = self._dispatcher.options.requeue and self._may_ask_again
-        if again and not self._sink.done():
-            self._dispatcher.ask_again(self)
+        may_resend = self._dispatcher.settings.requeue and self._may_resend
+        if may_resend and not self._completion.done():
+            self._dispatcher.resend(self)
         else:
             self.failed(error)
 
@@ -378,8 +392,8 @@ class Withdrawal(Request):
         """The entries left their queues with the connection."""
 
 
-class NullSink:
-    """The sink of requests that the client makes on its own."""
+class NullCompletion:
+    """Ignores the result: of requests that the client makes on its own."""
 
     def done(self) -> bool:
         return False

@@ -23,7 +23,7 @@ from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
 from ._quota_aio import AsyncQuotaCalls
-from ._requests import Entry
+from ._requests import AcquireOptions
 from .errors import TimedOut
 from .verdict import Verdict, Verdicts
 
@@ -33,12 +33,12 @@ class AsyncClient(AsyncQuotaCalls):
 
     def __init__(self, address: str, *, timeout: float | None = 30.0,
                  on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
-                 max_pending: int = 65_536, when_full: Literal["wait", "error"] = "wait",
-                 window: int = 4, frame_entries: int = 1024, connect_timeout: float = 5.0,
+                 pending_max: int = 65_536, when_full: Literal["block", "refuse"] = "block",
+                 window: int = 4, frame_entries_max: int = 1024, connect_timeout: float = 5.0,
                  backoff: tuple[float, float] = (0.05, 5.0), shard: int | None = None,
                  client_name: str = "sluicegate-python") -> None:
-        super().__init__(address, Settings(client_name, shard, on_failure, requeue, max_pending,
-                                           when_full, window, frame_entries, timeout,
+        super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
+                                           when_full, window, frame_entries_max, timeout,
                                            connect_timeout, backoff))
         _CLIENTS.add(self)
 
@@ -61,35 +61,35 @@ class AsyncClient(AsyncQuotaCalls):
                 wait_limit: float | None = None, max_requests: int | None = None,
                 max_requests_in_queue: int | None = None,
                 timeout: Timeout = DEFAULT) -> Awaitable[Verdict]:
-        """Asks for `cost` permits of one key. The Verdict is true when the server approved them.
+        """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
 
         The calls of one loop iteration are sent together at its end.
         """
         dispatcher = self._dispatcher
-        if (dispatcher.is_closed or dispatcher.pending >= self._settings.max_pending
+        if (dispatcher.is_closed or dispatcher.pending >= self._settings.pending_max
                 or self._loop is None or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
                                                max_requests_in_queue, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
                 and max_requests is None and max_requests_in_queue is None):
             future: asyncio.Future[Verdict] = self._loop.create_future()
-            dispatcher.ask(key, future)
+            dispatcher.submit_acquire(key, future)
             if not self._flush_is_due:
                 self._flush_is_due = True
                 self._loop.call_soon(self._flush)
             return future
-        return self._acquire_special(
-            key, self._entry(cost, wait, wait_limit, max_requests, max_requests_in_queue),
+        return self._acquire_with_options(
+            key, self._acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue),
             self._seconds(timeout, wait, wait_limit))
 
-    def _acquire_special(self, key: Key, entry: Entry | None,
-                         timeout: float | None) -> asyncio.Future[Verdict]:
-        """An acquire with options, or with its own time-out."""
+    def _acquire_with_options(self, key: Key, options: AcquireOptions | None,
+                              timeout: float | None) -> asyncio.Future[Verdict]:
+        """An acquire with other options than the defaults, or with its own time-out."""
         assert self._loop is not None
         future: asyncio.Future[Verdict] = self._loop.create_future()
-        self._dispatcher.ask(key, future, entry)
+        self._dispatcher.submit_acquire(key, future, options)
         self._flush_soon()
-        waits = entry is not None and entry.may_wait
+        waits = options is not None and options.may_wait
         if timeout is not None:
             timer = self._loop.call_later(timeout, self._time_out, future, timeout, not waits)
             future.add_done_callback(lambda _: timer.cancel())
@@ -102,7 +102,7 @@ class AsyncClient(AsyncQuotaCalls):
                                      max_requests_in_queue: int | None,
                                      timeout: Timeout) -> Verdict:
         try:
-            await self._admit(self._seconds(timeout, wait, wait_limit))
+            await self._wait_for_room(self._seconds(timeout, wait, wait_limit))
         except TimedOut:
             verdict = self._dispatcher.policy_verdict
             if wait or verdict is None:
@@ -117,20 +117,20 @@ class AsyncClient(AsyncQuotaCalls):
                            max_requests: int | Sequence[int] | None = None,
                            max_requests_in_queue: int | Sequence[int] | None = None,
                            details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """Asks for each key independently: some may be approved and others denied."""
+        """Acquires each key independently: some may be approved and others denied."""
         wanted = listed(keys)
-        options = self._options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
-                                details)
-        verdicts: Verdicts = await self._run_call(
-            lambda sink: AcquireCall(self._dispatcher, sink, wanted, options),
+        options = self._batch_options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
+                                      details)
+        verdicts: Verdicts = await self._run_batch(
+            lambda completion: AcquireCall(self._dispatcher, completion, wanted, options),
             self._seconds(timeout, wait, wait_limit))
         return verdicts
 
     async def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
         """Handles for keys: an array('I'). Raises NotInterned when a key gets none."""
         wanted = listed(keys)
-        handles: Handles = await self._run_call(
-            lambda sink: InternCall(self._dispatcher, sink, wanted),
+        handles: Handles = await self._run_batch(
+            lambda completion: InternCall(self._dispatcher, completion, wanted),
             self._seconds(timeout, False, None))
         return handles
 
@@ -144,10 +144,11 @@ class AsyncClient(AsyncQuotaCalls):
         Raises StaleHandles when they are not of the current connection.
         """
         data = _frames.handle_bytes(handles)
-        options = self._options(costs, False, None, max_requests, max_requests_in_queue, details)
+        options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
+                                      details)
         generation = self._dispatcher.generation_of(handles)
-        verdicts: Verdicts = await self._run_call(
-            lambda sink: HandleCall(self._dispatcher, sink, data, generation, options),
+        verdicts: Verdicts = await self._run_batch(
+            lambda completion: HandleCall(self._dispatcher, completion, data, generation, options),
             self._seconds(timeout, False, None))
         return verdicts
 
@@ -155,8 +156,9 @@ class AsyncClient(AsyncQuotaCalls):
         """Frees the handles. They must not be used again: other keys may get them."""
         data = _frames.handle_bytes(handles)
         generation = self._dispatcher.generation_of(handles)
-        await self._run_call(lambda sink: ForgetCall(self._dispatcher, sink, data, generation),
-                             self._seconds(timeout, False, None))
+        await self._run_batch(
+            lambda completion: ForgetCall(self._dispatcher, completion, data, generation),
+            self._seconds(timeout, False, None))
 
     async def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
@@ -165,26 +167,27 @@ class AsyncClient(AsyncQuotaCalls):
     async def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                            timeout: Timeout = DEFAULT) -> None:
         wanted = listed(keys)
-        await self._run_call(lambda sink: ReleaseCall(self._dispatcher, sink, wanted, costs),
-                             self._seconds(timeout, False, None))
+        await self._run_batch(
+            lambda completion: ReleaseCall(self._dispatcher, completion, wanted, costs),
+            self._seconds(timeout, False, None))
 
     async def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""
-        state: KeyState | None = await self._run_question(self._inspection(key), timeout)
+        state: KeyState | None = await self._run_control(self._inspect_request(key), timeout)
         return state
 
     async def inspect_all(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[KeyState]:
         """All keys, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
-            page, cursor = await self._run_question(self._page(cursor), timeout)
+            page, cursor = await self._run_control(self._inspect_page_request(cursor), timeout)
             for state in page:
                 yield state
             if not cursor:
                 return
 
     async def ping(self, *, timeout: Timeout = DEFAULT) -> None:
-        await self._run_question(self._pinging, timeout)
+        await self._run_control(self._ping_request, timeout)
 
     def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
                options: dict[str, Any]) -> Callable[..., Any]:

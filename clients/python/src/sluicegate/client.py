@@ -2,8 +2,8 @@
 
 Flow:   a call queues its request, sends as many frames as allowed, then waits (_caller.py). One
         waiting thread leads: it alone reads the socket, and hands the answers to the other threads
-        (_lead.py). When its own answer has arrived, the next thread leads. So a lone caller costs
-        no thread switch, and many callers share frames.
+        (_lead.py). When its own answer has arrived, the next thread leads. So a single caller
+        costs no thread switch, and many callers share frames.
 Units:  seconds.
 Errors: errors.py; a call ends with a result, an error or its time-out, whatever the server does.
 Lives:  connects at the first call, and again at the first call after a loss. In a forked child the
@@ -21,7 +21,7 @@ from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
-from ._lead import Slot
+from ._lead import ThreadResult
 from ._quota_client import QuotaCalls
 from .verdict import Verdict, Verdicts
 
@@ -31,12 +31,12 @@ class Client(QuotaCalls):
 
     def __init__(self, address: str, *, timeout: float | None = 30.0,
                  on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
-                 max_pending: int = 65_536, when_full: Literal["wait", "error"] = "wait",
-                 window: int = 4, frame_entries: int = 1024, connect_timeout: float = 5.0,
+                 pending_max: int = 65_536, when_full: Literal["block", "refuse"] = "block",
+                 window: int = 4, frame_entries_max: int = 1024, connect_timeout: float = 5.0,
                  backoff: tuple[float, float] = (0.05, 5.0), shard: int | None = None,
                  client_name: str = "sluicegate-python", spin: float = 100e-6) -> None:
-        super().__init__(address, Settings(client_name, shard, on_failure, requeue, max_pending,
-                                           when_full, window, frame_entries, timeout,
+        super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
+                                           when_full, window, frame_entries_max, timeout,
                                            connect_timeout, backoff, spin))
         self._begin()
         _CLIENTS.add(self)
@@ -59,16 +59,18 @@ class Client(QuotaCalls):
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
                 max_requests_in_queue: int | None = None, timeout: Timeout = DEFAULT) -> Verdict:
-        """Asks for `cost` permits of one key. The Verdict is true when the server approved them."""
-        entry = self._entry(cost, wait, wait_limit, max_requests, max_requests_in_queue)
-        slot = Slot()
+        """Acquires `cost` permits of one key. The Verdict is true when the server approved them."""
+        options = self._acquire_options(cost, wait, wait_limit, max_requests,
+                                        max_requests_in_queue)
+        completion = ThreadResult()
         seconds = self._seconds(timeout, wait, wait_limit)
-        if entry is not None or not self._ask_alone(key, slot, seconds):
-            self._run(slot, lambda: self._dispatcher.ask(key, slot, entry), seconds, waits=wait,
-                      applies_policy=True)
-        elif slot.error is not None:
-            raise slot.error
-        verdict: Verdict = slot.result
+        if options is not None or not self._acquire_directly(key, completion, seconds):
+            self._run(completion,
+                      lambda: self._dispatcher.submit_acquire(key, completion, options), seconds,
+                      waits=wait, applies_policy=True)
+        elif completion.error is not None:
+            raise completion.error
+        verdict: Verdict = completion.result
         return verdict
 
     def acquire_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
@@ -76,18 +78,19 @@ class Client(QuotaCalls):
                      max_requests: int | Sequence[int] | None = None,
                      max_requests_in_queue: int | Sequence[int] | None = None,
                      details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """Asks for each key independently: some may be approved and others denied."""
-        slot = Slot()
-        call = AcquireCall(self._dispatcher, slot, listed(keys), self._options(
+        """Acquires each key independently: some may be approved and others denied."""
+        completion = ThreadResult()
+        call = AcquireCall(self._dispatcher, completion, listed(keys), self._batch_options(
             costs, wait, wait_limit, max_requests, max_requests_in_queue, details))
-        verdicts: Verdicts = self._run_call(slot, call, self._seconds(timeout, wait, wait_limit))
+        verdicts: Verdicts = self._run_batch(completion, call,
+                                             self._seconds(timeout, wait, wait_limit))
         return verdicts
 
     def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
         """Handles for keys: an array('I'). Raises NotInterned when a key gets none."""
-        slot = Slot()
-        handles: Handles = self._run_call(
-            slot, InternCall(self._dispatcher, slot, listed(keys)),
+        completion = ThreadResult()
+        handles: Handles = self._run_batch(
+            completion, InternCall(self._dispatcher, completion, listed(keys)),
             self._seconds(timeout, False, None))
         return handles
 
@@ -99,23 +102,23 @@ class Client(QuotaCalls):
 
         Raises StaleHandles when they are not of the current connection.
         """
-        slot = Slot()
+        completion = ThreadResult()
         data = _frames.handle_bytes(handles)
         with self._lock:
             self._check_idle()
             generation = self._dispatcher.generation_of(handles)
-        call = HandleCall(self._dispatcher, slot, data, generation, self._options(
+        call = HandleCall(self._dispatcher, completion, data, generation, self._batch_options(
             costs, False, None, max_requests, max_requests_in_queue, details))
-        verdicts: Verdicts = self._run_call(slot, call, self._seconds(timeout, False, None))
+        verdicts: Verdicts = self._run_batch(completion, call, self._seconds(timeout, False, None))
         return verdicts
 
     def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
         """Frees the handles. They must not be used again: other keys may get them."""
-        slot = Slot()
+        completion = ThreadResult()
         with self._lock:
             generation = self._dispatcher.generation_of(handles)
-        self._run_call(slot, ForgetCall(self._dispatcher, slot, _frames.handle_bytes(handles),
-                                        generation), self._seconds(timeout, False, None))
+        call = ForgetCall(self._dispatcher, completion, _frames.handle_bytes(handles), generation)
+        self._run_batch(completion, call, self._seconds(timeout, False, None))
 
     def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
@@ -123,26 +126,26 @@ class Client(QuotaCalls):
 
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      timeout: Timeout = DEFAULT) -> None:
-        slot = Slot()
-        self._run_call(slot, ReleaseCall(self._dispatcher, slot, listed(keys), costs),
-                       self._seconds(timeout, False, None))
+        completion = ThreadResult()
+        self._run_batch(completion, ReleaseCall(self._dispatcher, completion, listed(keys), costs),
+                        self._seconds(timeout, False, None))
 
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""
-        state: KeyState | None = self._run_question(self._inspection(key), timeout)
+        state: KeyState | None = self._run_control(self._inspect_request(key), timeout)
         return state
 
     def inspect_all(self, *, timeout: Timeout = DEFAULT) -> Iterator[KeyState]:
         """All keys, a page at a time: `timeout` applies to each page."""
         cursor = 0
         while True:
-            page, cursor = self._run_question(self._page(cursor), timeout)
+            page, cursor = self._run_control(self._inspect_page_request(cursor), timeout)
             yield from page
             if not cursor:
                 return
 
     def ping(self, *, timeout: Timeout = DEFAULT) -> None:
-        self._run_question(self._pinging, timeout)
+        self._run_control(self._ping_request, timeout)
 
     def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
                options: dict[str, Any]) -> Callable[..., Any]:

@@ -62,7 +62,7 @@ class TimedOut(SluicegateError, TimeoutError):
 
 
 class Overloaded(SluicegateError):
-    """`max_pending` calls are pending already; nothing was sent."""
+    """`pending_max` calls are pending already; nothing was sent."""
 
 
 class Closed(SluicegateError):
@@ -74,7 +74,7 @@ class ProtocolError(ConnectionLost):
 
 
 class LimitExceeded(SluicegateError, ValueError):
-    """An argument can not be sent; nothing was sent."""
+    """An argument cannot be sent; nothing was sent."""
 
 
 class Refused(SluicegateError):
@@ -155,7 +155,7 @@ class QuotaDenied(QuotaError):
             parts.append(", ".join(f"{limit.name}: {limit.used} of {limit.amount} used"
                                    for limit in self.violated))
         if self.retryable and self.retry_after is not None:
-            parts.append(f"again in {self.retry_after:g} s")
+            parts.append(f"retry after {self.retry_after:g} s")
         return "; ".join(parts)
 
 

@@ -21,7 +21,7 @@ METRICS = ("requests", "input_tokens", "output_tokens", "tokens", "cost", "concu
 KINDS = ("concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar")
 CEILINGS = ("number", "unlimited", "block")
 UNITS = ("none", "hour", "day", "week", "month")
-SOURCES = ("none", "run_time", "file", "profile", "standard")
+SOURCES = ("none", "run_time", "file", "profile", "default")
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 PERIOD_MS_MAX = 365 * DAY_MS
 LIMIT_NAME_BYTES_MAX = 32
@@ -94,7 +94,7 @@ class QuotaCode(enum.IntEnum):
                 and self is not QuotaCode.WITHDRAWN or self is QuotaCode.DENIED_BY_POLICY)
 
     @property
-    def connection_lost(self) -> bool:
+    def decided_by_policy(self) -> bool:
         """True when the failure policy of the client decided, not a server."""
         return self in (QuotaCode.ADMITTED_BY_POLICY, QuotaCode.DENIED_BY_POLICY)
 
@@ -121,7 +121,7 @@ _REASONS = {
         "no capacity can come before the wait limit: allow a longer wait",
     QuotaCode.WAIT_LIMIT: "waited as long as allowed",
     QuotaCode.WITHDRAWN: "withdrawn from the queue by the client",
-    QuotaCode.DRAINING: "the server is shutting down: ask another one, or this one again",
+    QuotaCode.DRAINING: "the server is shutting down: use another server, or try again later",
     QuotaCode.WAITERS_FULL: "too many requests wait (--max-waiters)",
     QuotaCode.RESERVATIONS_FULL: "too many reservations are open (--max-reservations)",
     QuotaCode.SUBJECTS_FULL: "too many subjects are in use (--max-subjects)",
@@ -192,11 +192,12 @@ class Limit:
             raise ValueError(f"the name of a limit must have 1 to {LIMIT_NAME_BYTES_MAX} bytes, "
                              f"not {self.name!r:.80}")
         number_of(METRICS, self.metric, "metric")
-        slots = self.metric == "concurrency"
-        object.__setattr__(self, "kind", self.kind or ("concurrency" if slots else "sliding"))
+        is_concurrency = self.metric == "concurrency"
+        default = "concurrency" if is_concurrency else "sliding"
+        object.__setattr__(self, "kind", self.kind or default)
         number_of(KINDS, self.kind, "kind")
-        if slots != (self.kind == "concurrency"):
-            raise ValueError(f"a limit of {self.metric} can not be of kind {self.kind!r}")
+        if is_concurrency != (self.kind == "concurrency"):
+            raise ValueError(f"a limit of {self.metric} cannot be of kind {self.kind!r}")
         if self.kind == "calendar":
             object.__setattr__(self, "time_zone", self.time_zone or "UTC")
             if self.period not in UNITS[1:]:
@@ -357,12 +358,13 @@ class Usage(NamedTuple):
 class QuotaResults(Sequence[QuotaCode]):
     """Outcomes in the order of the entries. `raw` has a byte each; the rest is made on access."""
 
-    __slots__ = ("raw", "reservations", "retry_ms")
+    __slots__ = ("raw", "reservations", "retry_after_ms")
 
-    def __init__(self, raw: bytes, reservations: array[int], retry_ms: array[int]) -> None:
+    def __init__(self, raw: bytes, reservations: array[int], retry_after_ms: array[int]) -> None:
         self.raw = raw
         self.reservations = reservations  # ids, an array('Q'); 0 where none was admitted
-        self.retry_ms = retry_ms  # an array('q'): time after which a retry may help; -1: never
+        # An array('q'): the time after which a retry may help; -1: never.
+        self.retry_after_ms = retry_after_ms
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -373,7 +375,8 @@ class QuotaResults(Sequence[QuotaCode]):
     def __getitem__(self, index: slice) -> QuotaResults: ...
     def __getitem__(self, index: int | slice) -> QuotaCode | QuotaResults:
         if isinstance(index, slice):
-            return QuotaResults(self.raw[index], self.reservations[index], self.retry_ms[index])
+            return QuotaResults(self.raw[index], self.reservations[index],
+                                self.retry_after_ms[index])
         return QuotaCode(self.raw[index])
 
     def __iter__(self) -> Iterator[QuotaCode]:
@@ -399,14 +402,14 @@ class QuotaResults(Sequence[QuotaCode]):
         return self.raw.count(value) if isinstance(value, int) and 0 <= value < 256 else 0
 
     @property
-    def connection_lost(self) -> bool:
+    def decided_by_policy(self) -> bool:
         """True when the failure policy, not a server, decided at least one entry."""
         return bool({QuotaCode.ADMITTED_BY_POLICY, QuotaCode.DENIED_BY_POLICY} & set(self.raw))
 
 
-def seconds_of(retry_ms: int) -> float | None:
-    """Converts a retry_ms, which the server has rounded up; None: never."""
-    return None if retry_ms < 0 else retry_ms / 1000
+def seconds_of(retry_after_ms: int) -> float | None:
+    """Converts a retry_after_ms, which the server has rounded up; None: never."""
+    return None if retry_after_ms < 0 else retry_after_ms / 1000
 
 
 def estimate_tokens(text: str) -> int:

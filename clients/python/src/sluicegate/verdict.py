@@ -42,7 +42,7 @@ class Verdict(enum.IntEnum):
         return self in _APPROVING
 
     @property
-    def connection_lost(self) -> bool:
+    def decided_by_policy(self) -> bool:
         """True when the failure policy of the client decided, not a server."""
         return self in _BY_POLICY
 
@@ -69,7 +69,7 @@ class Details(enum.IntFlag):
     WINDOW_MS = 2
     REMAINING = 4
     RESET_MS = 8
-    RETRY_MS = 16
+    RETRY_AFTER_MS = 16
     REQUEST_ID = 32
     ALL = 63
 
@@ -77,7 +77,7 @@ class Details(enum.IntFlag):
 # Names, bits and array types, in the order of the wire.
 DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
     ("limit", 1, "I"), ("window_ms", 2, "Q"), ("remaining", 4, "I"),
-    ("reset_ms", 8, "Q"), ("retry_ms", 16, "Q"), ("request_id", 32, "Q"),
+    ("reset_ms", 8, "Q"), ("retry_after_ms", 16, "Q"), ("request_id", 32, "Q"),
 )
 
 
@@ -132,7 +132,7 @@ class Verdicts(Sequence[Verdict]):
         return self.raw.count(value) if isinstance(value, int) and 0 <= value < 256 else 0
 
     @property
-    def connection_lost(self) -> bool:
+    def decided_by_policy(self) -> bool:
         """True when the failure policy, not a server, decided at least one entry."""
         return any(verdict in self.raw for verdict in _BY_POLICY)
 
@@ -163,9 +163,9 @@ class Verdicts(Sequence[Verdict]):
         return self._column("reset_ms")
 
     @property
-    def retry_ms(self) -> array[int]:
+    def retry_after_ms(self) -> array[int]:
         """Time after which a retry may help; 0: at once, or never."""
-        return self._column("retry_ms")
+        return self._column("retry_after_ms")
 
     @property
     def request_id(self) -> array[int]:

@@ -15,14 +15,14 @@ from .suite import Contender
 
 ONE, TWO = "one shard", "two shards"
 WAKE = "one core wakes another"
-SCALING_CASE = "cores: two shards, keys by owner"
-LONE_CASE = "cores: a lone request"
-WAKE_CASE = "cores: a wake"
+SCALING_CASE = "shards: two shards, keys by owner"
+LONE_CASE = "shards: a lone request"
+WAKE_CASE = "shards: a wake"
 OTHER_SHARD_BATCHES = (1, 64, 1024)
 
 
 def other_shard_case(batch):
-    return f"cores: half for the other shard, batch {batch}"
+    return f"shards: half for the other shard, batch {batch}"
 
 
 def other_shard_price_ns(records, batch):
@@ -39,9 +39,9 @@ def wakes_share(records):
     return 2 * wake.median / lone_p50.median if wake and lone_p50 else None
 
 
-def cores_run(suite, *flags):
+def two_shards_run(suite, *flags):
     figures = loads.own_bench(suite, *suite.server_flags, *flags,
-                              cores=f"{suite.server_core},{suite.load_core}")
+                              cores=f"{suite.server_cpu},{suite.client_cpu}")
     if figures["allowed_percent"] < 100:
         raise Trouble("requests were denied that should not be: see `sluicegate bench` by hand")
     return figures | {"pinning": "shared cores"}
@@ -55,7 +55,7 @@ def wake_run(suite):
 
 
 def pair(suite, case, *flags):
-    return [Contender(case, who, partial(cores_run, suite, f"--shards={shards}", *flags))
+    return [Contender(case, who, partial(two_shards_run, suite, f"--shards={shards}", *flags))
             for who, shards in ((TWO, 2), (ONE, 1))]
 
 
@@ -67,15 +67,15 @@ def half_other_shard(suite, batch):
 
 def lone(suite):
     flags = ("--connections=1", "--batch=1", "--window=1", "--keys=1000",
-             f"--client-cpu={suite.load_core}", *([] if suite.io else ["--io=uring"]))
-    one = partial(cores_run, suite, *flags, "--shards=1")
-    two = partial(cores_run, suite, *flags, "--shards=2", "--misroute")
+             f"--client-cpu={suite.client_cpu}", *([] if suite.io else ["--io=uring"]))
+    one = partial(two_shards_run, suite, *flags, "--shards=1")
+    two = partial(two_shards_run, suite, *flags, "--shards=2", "--misroute")
     return [Contender(LONE_CASE, TWO, two), Contender(LONE_CASE, ONE, one),
             Contender(WAKE_CASE, WAKE, partial(wake_run, suite))]
 
 
-def cores(suite):
-    suite.interleave("cores", [
+def shards(suite):
+    suite.interleave("shards", [
         *pair(suite, SCALING_CASE, "--route", f"--keys={KEYS}"),
         *(one for batch in OTHER_SHARD_BATCHES for one in half_other_shard(suite, batch)),
         *lone(suite)])

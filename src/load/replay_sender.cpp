@@ -1,4 +1,4 @@
-#include "load/replay_lane.hpp"
+#include "load/replay_sender.hpp"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,18 +15,19 @@ constexpr size_t input_bytes_min = 256 * 1024;
 
 }  // namespace
 
-ReplayLane::ReplayLane(const sluicegate::Connection& connection, Replay& replay, uint32_t window)
+ReplaySender::ReplaySender(const sluicegate::Connection& connection, Replay& replay,
+                           uint32_t window)
     : replay_{replay},
       socket_{connection.native_handle()},
       window_{window},
       input_(input_bytes_min / sizeof(uint64_t)) {}
 
-// Edge-triggered: after each event the lane reads and writes until nothing is left.
-uint32_t ReplayLane::epoll_events() const noexcept {
+// Edge-triggered: after each event the sender reads and writes until nothing is left.
+uint32_t ReplaySender::epoll_events() const noexcept {
   return EPOLLIN | EPOLLOUT | EPOLLET;
 }
 
-uint32_t ReplayLane::ask(uint64_t from_ns) {
+uint32_t ReplaySender::ask(uint64_t from_ns) {
   held_back_ = false;
   Stream& stream = replay_.stream;
   if (in_flight_ == window_ || replay_.frames.count() == 0) return 0;
@@ -50,7 +51,7 @@ uint32_t ReplayLane::ask(uint64_t from_ns) {
   return static_cast<uint32_t>(stream.frame(frame).size());
 }
 
-bool ReplayLane::flush() {
+bool ReplaySender::flush() {
   while (!unsent_.empty()) {
     const ssize_t sent = send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     ++traffic_.system_calls;
@@ -66,7 +67,7 @@ bool ReplayLane::flush() {
   return true;
 }
 
-void ReplayLane::take_answers(Counters& counters) {
+void ReplaySender::take_answers(Counters& counters) {
   for (;;) {
     const size_t room = input_.size() * sizeof(uint64_t) - input_bytes_;
     auto* bytes = reinterpret_cast<std::byte*>(input_.data());
@@ -87,7 +88,7 @@ void ReplayLane::take_answers(Counters& counters) {
   }
 }
 
-void ReplayLane::count_answers(Counters& counters) {
+void ReplaySender::count_answers(Counters& counters) {
   const uint64_t at_ns = now_ns();
   const auto words = std::span{input_}.first(input_bytes_ / sizeof(uint64_t));
   size_t taken_words = 0;
@@ -101,8 +102,8 @@ void ReplayLane::count_answers(Counters& counters) {
   std::memmove(bytes, bytes + taken_bytes, input_bytes_);
 }
 
-void ReplayLane::finish_frame(const VerdictTally::Counted& answer, uint64_t at_ns,
-                              Counters& counters) {
+void ReplaySender::finish_frame(const VerdictTally::Counted& answer, uint64_t at_ns,
+                                Counters& counters) {
   const size_t frame = answer.id - 1;
   if (frame >= replay_.sent_from_ns.size() || replay_.sent_from_ns[frame] == 0) {
     throw sluicegate::ProtocolError("the server answered a frame that is not in flight");

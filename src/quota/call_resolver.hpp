@@ -1,6 +1,6 @@
 // Reads calls about subjects: which subjects a call names, and what it asks to reserve.
-// Flow:   a call of a batch and the hashes of its names -> gather() -> Members -> request_of() ->
-//         Request.
+// Flow:   a call of a batch and the hashes of its names -> find_subjects() -> LimitedSubjects
+//         -> request_of() -> Request.
 // Errors: a QuotaCode other than `ok` says why the call cannot be decided.
 // Lives:  one thread only; unknown_subject() is a view of the batch that was read last.
 #pragma once
@@ -12,7 +12,7 @@
 #include "api/quota.hpp"
 #include "base/assert.hpp"
 #include "quota/current_book.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/request.hpp"
 #include "quota/subject_table.hpp"
@@ -22,11 +22,11 @@ namespace sluice::quota {
 // What to do about a subject that has no state yet.
 enum class IfAbsent : uint8_t { make, only_find };
 
-class CallReader {
+class CallResolver {
  public:
   // `statistics.unknown_subjects` counts each name of a subject without a quota.
-  CallReader(const Options& options, CurrentBook& book, SubjectTable& subjects,
-             Statistics& statistics) noexcept
+  CallResolver(const Options& options, CurrentBook& book, SubjectTable& subjects,
+               Statistics& statistics) noexcept
       : name_bytes_max_(options.name_bytes_max),
         hash_seed_(options.seed),
         book_(book),
@@ -41,11 +41,12 @@ class CallReader {
 
   // Collects the subjects of the call that have a quota; skips unknown ones where the rules allow
   // them.
-  api::QuotaCode gather(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                        const SubjectHashes& hashes, IfAbsent if_absent, Members& members) noexcept;
+  api::QuotaCode find_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                               const SubjectHashes& hashes, IfAbsent if_absent,
+                               LimitedSubjects& limited) noexcept;
 
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
-                     const Members& members) const noexcept;
+                     const LimitedSubjects& limited) const noexcept;
 
   // The last subject of the batch that has no quota; empty: there is none.
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
@@ -58,11 +59,12 @@ class CallReader {
   }
   bool are_valid(std::span<const std::string_view> names) const noexcept;
   [[gnu::noinline]] bool add_absent(std::string_view name, const NameHash& hashed,
-                                    IfAbsent if_absent, Members& members) noexcept;
-  [[gnu::noinline]] api::QuotaCode count_unknown(std::string_view name) noexcept;
-  uint64_t default_output(const Members& members, const api::Amounts& amounts) const noexcept;
-  [[gnu::noinline]] void identify(Request& request, const api::QuotaBatch& batch,
-                                  const api::QuotaCall& call) const noexcept;
+                                    IfAbsent if_absent, LimitedSubjects& limited) noexcept;
+  [[gnu::noinline]] api::QuotaCode count_unknown_subject(std::string_view name) noexcept;
+  uint64_t default_output_tokens(const LimitedSubjects& limited,
+                                 const api::Amounts& amounts) const noexcept;
+  [[gnu::noinline]] void hash_client_id(Request& request, const api::QuotaBatch& batch,
+                                        const api::QuotaCall& call) const noexcept;
 
   const uint32_t name_bytes_max_;
   const uint64_t hash_seed_;

@@ -1,33 +1,34 @@
-// Arithmetic over every limit of every member of a call: whether amounts fit, and charging them.
+// Arithmetic over every limit of every limited subject of a call: whether amounts fit, and charging
+// them.
 // Units:  shares are what each limit counts of the amounts (limiter/meter_shape.hpp).
 // Errors: none; a charge without a check before it may exceed a limit.
-// Lives:  pure but for the members' words, which belong to their subjects.
+// Lives:  pure but for the limited subjects' words, which belong to their subjects.
 #pragma once
 
 #include "api/quota.hpp"
 #include "limiter/meter.hpp"
-#include "quota/members.hpp"
+#include "quota/limited_subjects.hpp"
 
 namespace sluice::quota {
 
 // Whether one limit has room. `meter` has been rolled.
 inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
-                       const Member& member, uint64_t share) noexcept {
+                       const LimitedSubject& each, uint64_t share) noexcept {
   if (shape.kind != api::LimitKind::concurrency) return meter.fits(share);
   if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
-  return member.open < shape.amount;
+  return each.open < shape.amount;
 }
 
 // Whether every limit has room.
-bool members_fit(const Members& members, const limiter::Shares& shares,
-                 const limiter::Moment& now) noexcept;
+bool subjects_fit(const LimitedSubjects& limited, const limiter::Shares& shares,
+                  const limiter::Moment& now) noexcept;
 
 // Charges every limit; the charges are open until their reservation ends.
-void charge(const Members& members, const limiter::Shares& shares,
+void charge(const LimitedSubjects& limited, const limiter::Shares& shares,
             const limiter::Moment& now) noexcept;
 
 // Charges every limit and returns true, or charges none.
-bool charge_if_fits(const Members& members, const limiter::Shares& shares,
+bool charge_if_fits(const LimitedSubjects& limited, const limiter::Shares& shares,
                     const limiter::Moment& now) noexcept;
 
 // Charges one limit for what was used already, whether it fits or not.
@@ -35,10 +36,10 @@ void charge_used(const limiter::MeterShape& shape, const limiter::Words& words, 
                  const limiter::Moment& now) noexcept;
 
 // Starts the meters of all limits with nothing used.
-void begin_meters(const QuotaClass& quota, const limiter::Words& words,
+void begin_meters(const CompiledQuota& quota, const limiter::Words& words,
                   const limiter::Moment& now) noexcept;
 
 // The code of a call that is admitted: `ok`, or that nothing limits it.
-api::QuotaCode admission_code(const Members& members) noexcept;
+api::QuotaCode admission_code(const LimitedSubjects& limited) noexcept;
 
 }  // namespace sluice::quota

@@ -1,7 +1,7 @@
 // Goal:   equal quotas share one class, which ends with its last reference; usage is kept when
 //         nothing but the amount changes.
 // Method: classes by example; limits that differ in one field each.
-#include "quota/quota_class.hpp"
+#include "quota/compiled_quota.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,11 +28,11 @@ Limit tokens(std::string name, uint64_t amount) {
           .time_zone = {}};
 }
 
-TEST(QuotaClasses, equal_quotas_share_a_class_until_its_last_reference_is_dropped) {
-  QuotaClasses classes;
-  const QuotaClass* const first = classes.hold(quota_of({tokens("tpm", 5)}));
+TEST(CompiledQuotas, equal_quotas_share_a_class_until_its_last_reference_is_dropped) {
+  CompiledQuotas classes;
+  const CompiledQuota* const first = classes.hold(quota_of({tokens("tpm", 5)}));
   EXPECT_EQ(classes.hold(quota_of({tokens("tpm", 5)})), first);
-  QuotaClasses::hold(first);
+  CompiledQuotas::hold(first);
   EXPECT_EQ(classes.count(), 1U);
   classes.drop_reference(first);
   classes.drop_reference(first);
@@ -41,8 +41,8 @@ TEST(QuotaClasses, equal_quotas_share_a_class_until_its_last_reference_is_droppe
   EXPECT_EQ(classes.count(), 0U);
 }
 
-TEST(QuotaClasses, quotas_that_differ_in_anything_have_classes_of_their_own) {
-  QuotaClasses classes;
+TEST(CompiledQuotas, quotas_that_differ_in_anything_have_classes_of_their_own) {
+  CompiledQuotas classes;
   const Quota quota = quota_of({tokens("tpm", 5)});
   Quota refunding = quota;
   refunding.refund_expired = true;
@@ -58,15 +58,15 @@ TEST(QuotaClasses, quotas_that_differ_in_anything_have_classes_of_their_own) {
   EXPECT_EQ(classes.count(), 6U);
 }
 
-TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_so_do_their_rings) {
-  QuotaClasses classes;
+TEST(CompiledQuotas, the_heads_of_all_limits_lie_together_and_so_do_their_rings) {
+  CompiledQuotas classes;
   Limit sliding = tokens("s", 5);
   sliding.kind = LimitKind::sliding;
   Limit bucket = tokens("g", 5);
   bucket.kind = LimitKind::gcra;
   const Limit slots{
       .name = "c", .metric = Metric::concurrency, .kind = LimitKind::concurrency, .time_zone = {}};
-  const QuotaClass& made = *classes.hold(quota_of({tokens("f", 5), sliding, slots, bucket}));
+  const CompiledQuota& made = *classes.hold(quota_of({tokens("f", 5), sliding, slots, bucket}));
   ASSERT_EQ(made.shapes.size(), 4U);
   uint32_t words = 0;
   for (const limiter::MeterShape& shape : made.shapes) {
@@ -82,8 +82,8 @@ TEST(QuotaClasses, the_heads_of_all_limits_lie_together_and_so_do_their_rings) {
   EXPECT_EQ(made.ring_words, words);
 }
 
-TEST(QuotaClasses, a_quota_limits_when_one_of_its_limits_does) {
-  QuotaClasses classes;
+TEST(CompiledQuotas, a_quota_limits_when_one_of_its_limits_does) {
+  CompiledQuotas classes;
   Limit unlimited = tokens("u", 0);
   unlimited.ceiling = api::Ceiling::unlimited;
   Limit blocked = tokens("b", 0);
@@ -94,22 +94,22 @@ TEST(QuotaClasses, a_quota_limits_when_one_of_its_limits_does) {
   EXPECT_TRUE(classes.hold(quota_of({blocked}))->limits_anything);
 }
 
-TEST(BookClasses, make_a_class_when_it_is_first_asked_for) {
-  QuotaClasses classes;
-  BookClasses of_book(classes);
+TEST(BookCompiledQuotas, make_a_class_when_it_is_first_asked_for) {
+  CompiledQuotas classes;
+  BookCompiledQuotas of_book(classes);
   of_book.begin(100'000);
   EXPECT_EQ(classes.count(), 0U);
-  const QuotaClass* const made = of_book.of(99'999, quota_of({tokens("tpm", 5)}));
+  const CompiledQuota* const made = of_book.of(99'999, quota_of({tokens("tpm", 5)}));
   EXPECT_EQ(of_book.of(99'999, quota_of({tokens("tpm", 5)})), made);
   EXPECT_EQ(of_book.of(7, quota_of({tokens("tpm", 5)})), made);
   EXPECT_EQ(classes.count(), 1U);
   EXPECT_EQ(made->references, 2U);
 }
 
-TEST(BookClasses, drop_earlier_ones_piece_by_piece) {
-  constexpr uint32_t places = 4 * BookClasses::piece_places;
-  QuotaClasses classes;
-  BookClasses of_book(classes);
+TEST(BookCompiledQuotas, drop_earlier_ones_piece_by_piece) {
+  constexpr uint32_t places = 4 * BookCompiledQuotas::piece_places;
+  CompiledQuotas classes;
+  BookCompiledQuotas of_book(classes);
   for (uint64_t book = 0; book < 3; ++book) {
     of_book.begin(places);
     for (uint32_t place = 0; place < places; ++place) {
@@ -119,23 +119,23 @@ TEST(BookClasses, drop_earlier_ones_piece_by_piece) {
   EXPECT_EQ(classes.count(), 3U * places);
   for (uint32_t left = 3 * places; left > places;) {
     ASSERT_TRUE(of_book.has_earlier());
-    of_book.free_some_of_old();
-    left -= BookClasses::piece_places;
+    of_book.free_earlier_slice();
+    left -= BookCompiledQuotas::piece_places;
     ASSERT_EQ(classes.count(), left);
   }
   EXPECT_FALSE(of_book.has_earlier());
-  of_book.free_some_of_old();
+  of_book.free_earlier_slice();
   EXPECT_EQ(classes.count(), places);
 }
 
-TEST(BookClasses, a_class_with_another_reference_outlives_its_book) {
-  QuotaClasses classes;
-  BookClasses of_book(classes);
+TEST(BookCompiledQuotas, a_class_with_another_reference_outlives_its_book) {
+  CompiledQuotas classes;
+  BookCompiledQuotas of_book(classes);
   of_book.begin(1);
-  const QuotaClass* const made = of_book.of(0, quota_of({tokens("tpm", 5)}));
-  QuotaClasses::hold(made);
+  const CompiledQuota* const made = of_book.of(0, quota_of({tokens("tpm", 5)}));
+  CompiledQuotas::hold(made);
   of_book.begin(1);
-  while (of_book.has_earlier()) of_book.free_some_of_old();
+  while (of_book.has_earlier()) of_book.free_earlier_slice();
   EXPECT_EQ(of_book.of(0, quota_of({tokens("tpm", 5)})), made);
 }
 
@@ -145,7 +145,7 @@ limiter::MeterShape shape_of(const Limit& limit) {
   return shape;
 }
 
-TEST(QuotaClasses, usage_goes_on_when_only_the_amount_or_the_word_for_it_changes) {
+TEST(CompiledQuotas, usage_goes_on_when_only_the_amount_or_the_word_for_it_changes) {
   const limiter::MeterShape before = shape_of(tokens("tpm", 5));
   EXPECT_TRUE(continues(before, shape_of(tokens("tpm", 0))));
   Limit limit = tokens("tpm", 5);
@@ -153,7 +153,7 @@ TEST(QuotaClasses, usage_goes_on_when_only_the_amount_or_the_word_for_it_changes
   EXPECT_TRUE(continues(before, shape_of(limit)));
 }
 
-TEST(QuotaClasses, usage_begins_anew_when_anything_else_changes) {
+TEST(CompiledQuotas, usage_begins_anew_when_anything_else_changes) {
   const limiter::MeterShape before = shape_of(tokens("tpm", 5));
   EXPECT_FALSE(continues(before, shape_of(tokens("tpn", 5))));
   Limit limit = tokens("tpm", 5);

@@ -1,9 +1,9 @@
 // Sends requests through the client library, as a caller does.
-// Flow:   question -> its key's name, or its handle -> Connection::send -> ... -> receive -> the
+// Flow:   entry -> its key's name, or its handle -> Connection::send -> ... -> receive -> the
 //         verdict of every entry in the place that its caller reads.
 // Shape:  each entry is produced on its own during the run. A frame in flight has a row of such
 //         places; its id selects the row.
-// Errors: see lane.hpp.
+// Errors: see sender.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 #include "load/handle_table.hpp"
 #include "load/key_text.hpp"
-#include "load/lane.hpp"
 #include "load/options.hpp"
+#include "load/sender.hpp"
 #include "load/stream.hpp"
 
 namespace sluice::load {
 
-class ClientLane final : public Lane {
+class ClientSender final : public Sender {
  public:
-  // Without `handles` the lane asks by key.
-  ClientLane(sluicegate::Connection& connection, Stream& stream, const HandleTable* handles,
-             const Options& options);
+  // Without `handles` the sender asks by key.
+  ClientSender(sluicegate::Connection& connection, Stream& stream, const HandleTable* handles,
+               const Options& options);
 
   uint32_t ask(uint64_t from_ns) override;
   bool held_back() const noexcept override { return false; }
@@ -42,9 +42,9 @@ class ClientLane final : public Lane {
     uint32_t entries = 0;
   };
 
-  uint64_t send_keys(std::span<const Question> questions);
-  uint64_t send_handles(size_t begin, std::span<const Question> questions);
-  std::span<const uint32_t> fill_costs(std::span<const Question> questions);
+  uint64_t send_keys(std::span<const PlannedEntry> planned);
+  uint64_t send_handles(size_t begin, std::span<const PlannedEntry> planned);
+  std::span<const uint32_t> fill_costs(std::span<const PlannedEntry> planned);
   Row& row_of(uint64_t id) noexcept { return rows_[id & (rows_.size() - 1)]; }
   std::span<sluicegate::Verdict> outcomes_of(const Row& row) noexcept;
   void take(const sluicegate::Answer& answer, Counters& counters);

@@ -1,27 +1,19 @@
 // One shard's keys: finds or makes the key of each entry, asks the limiter, answers or queues.
-// Flow:   the turn's entries, or handles -> Shard::decide -> verdicts (and details); outcomes of
-//         waiters come out as grants.
 // Shape:  key_table (what every key has, hot), key_extra (overrides and waiters, for the few that
 //         have them), waiter_queue (FIFO per key), timer wheel (window ends of keys with waiters,
 //         wait limits).
-// Units:  permits; milliseconds inside, `now` in nanoseconds.
-// Errors: none: every outcome is a Verdict. When full: table_full, waiters_full.
-// Lives:  one thread only; reads no clock, draws no random number.
+// Lives:  as KeyDecider.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
 #include "limiter/policy.hpp"
 #include "shard/key_decider.hpp"
+#include "shard/key_hash.hpp"
 
 namespace sluice::shard {
-
-// XXH3 secret, drawn at start: it never leaves the process.
-using HashSecret = std::array<std::byte, 192>;
 
 // Receives every key that expires, before it is forgotten; for the log.
 class ExpiryListener {
@@ -46,10 +38,10 @@ struct Options {
 
 class KeyStore;
 
-class Shard final : public KeyDecider {
+class KeyShard final : public KeyDecider {
  public:
-  explicit Shard(const Options& options);
-  ~Shard() override;
+  explicit KeyShard(const Options& options);
+  ~KeyShard() override;
 
   // As in KeyDecider and api::Decider.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
@@ -57,14 +49,14 @@ class Shard final : public KeyDecider {
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept override;
   api::Handle intern(std::string_view key) noexcept override;
-  void free_handle(api::Handle handle) noexcept override;
+  void drop_handle_reference(api::Handle handle) noexcept override;
   std::string_view key_of(api::Handle handle) const noexcept override;
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::ShardId origin = 0) noexcept override;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                api::ShardId origin = 0) noexcept override;
   // False when the window of the permits is over: a later one must not be credited.
-  bool refund(const api::Permit& permit, base::Now now) noexcept override;
+  bool refund(const api::RefundClaim& claim, base::Now now) noexcept override;
   void drain(base::Now now) noexcept override;
   std::unique_ptr<policy::RuleBook> adopt(std::unique_ptr<policy::RuleBook> rules,
                                           base::Now now) noexcept override;
@@ -73,7 +65,7 @@ class Shard final : public KeyDecider {
   void run_due(base::Now now) noexcept override;
   // base::never_ns when only the sweep is left.
   int64_t next_due_ns() const noexcept override;
-  bool sweep_late() const noexcept override;
+  bool is_sweep_behind() const noexcept override;
   std::span<api::Grant> grants() noexcept override;
   void keep_grants(size_t count) noexcept override;
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept override;

@@ -1,5 +1,6 @@
-// The members of a call: those of its subjects that have a quota, as the call finds them.
-// Flow:   a call's names, or a waiter's subjects -> Members -> member_meters, obstacle.
+// The limited subjects of a call: those of its subjects that have a quota, as the call finds them.
+// Flow:   a call's names, or a waiter's subjects -> LimitedSubjects ->
+//         limited_subject_meters, obstacle.
 // Lives:  while one call is decided, or one waiter is tried; the words belong to the subjects.
 #pragma once
 
@@ -9,22 +10,22 @@
 
 #include "base/limits.hpp"
 #include "limiter/meter_shape.hpp"
-#include "quota/quota_class.hpp"
+#include "quota/compiled_quota.hpp"
 #include "quota/subject.hpp"
 
 namespace sluice::quota {
 
-struct Member {
+struct LimitedSubject {
   uint8_t place = 0;                // among the call's subjects
   SubjectIndex index = no_subject;  // no_subject: no state yet, and a check makes none
-  const QuotaClass* quota = nullptr;
+  const CompiledQuota* quota = nullptr;
   limiter::Words words;
   uint32_t open = 0;  // reservations that hold one of its slots
 };
 
-using Members = boost::container::static_vector<Member, limits::call_subjects_max>;
+using LimitedSubjects = boost::container::static_vector<LimitedSubject, limits::call_subjects_max>;
 
-inline const Members no_members;
+inline const LimitedSubjects no_limited_subjects;
 
 // The hashes of the subjects that a call names, by their places in it.
 using SubjectHashes = std::array<NameHash, limits::call_subjects_max>;

@@ -2,7 +2,7 @@
 // order its connection sent them for its key, and the answers return to their places.
 // Method: shards in one thread that run in any order, over mailboxes of random, mostly tiny size; a
 //         counter per key instead of a shard; SEED=n repeats a run.
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ constexpr uint32_t entries_max = 40;  // of a request
 class TestShard {
  public:
   TestShard(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
-      : exchange_(mesh, static_cast<api::ShardId>(number), splits), number_(number), dice_(dice) {}
+      : mailboxes_(mesh, static_cast<api::ShardId>(number), splits), number_(number), dice_(dice) {}
 
   // One turn: some requests, their decision, messages from other shards, messages to them.
   void turn(bool asks) {
@@ -32,9 +32,9 @@ class TestShard {
     const uint64_t requests = asks ? dice_.below(4) : 0;
     for (uint64_t i = 0; i < requests; ++i) ask();
     decide_turn();
-    exchange_.receive(*this);
-    exchange_.flush();
-    exchange_.ring_doorbells([](uint32_t) {});
+    mailboxes_.receive(*this);
+    mailboxes_.flush();
+    mailboxes_.ring_doorbells([](uint32_t) {});
   }
 
   void on_message(api::ShardId origin, ShardMessage& message) {
@@ -48,23 +48,23 @@ class TestShard {
   void on_returned(api::ShardId, ShardMessage& message) {
     for (size_t index = 0; index < message.entries.size(); ++index) {
       const uint32_t slot = message.slots[index];
-      const SplitBook::Index split = exchange_.book().split_of(slot);
-      if (!exchange_.book().settle(slot, message.verdicts[index], message.details[index], 0)) {
+      const SplitBook::Index split = mailboxes_.book().split_of(slot);
+      if (!mailboxes_.book().settle(slot, message.verdicts[index], message.details[index])) {
         continue;
       }
-      const SplitBook::Parts parts = exchange_.book().parts(split);
+      const SplitBook::Parts parts = mailboxes_.book().parts(split);
       check(parts.request, parts.entries, parts.verdicts, parts.details);
-      exchange_.book().close(split);
+      mailboxes_.book().close(split);
       ++splits_count;
     }
   }
 
-  bool idle() const { return exchange_.idle() && asked_.empty(); }
+  bool idle() const { return mailboxes_.idle() && asked_.empty(); }
 
   uint64_t answered = 0;
   uint64_t splits_count = 0;
   uint64_t refused = 0;
-  const Exchange& exchange() const { return exchange_; }
+  const Mailboxes& mailboxes() const { return mailboxes_; }
 
  private:
   void ask() {
@@ -75,7 +75,7 @@ class TestShard {
       name = "key" + std::to_string(dice_.below(30));
       bytes += name.size();
     }
-    if (!turn_.has_room(count) || !exchange_.admits(turn_, count, bytes)) {
+    if (!turn_.has_room(count) || !mailboxes_.has_turn_room(turn_, count, bytes)) {
       ++refused;
       return;
     }
@@ -94,13 +94,13 @@ class TestShard {
   }
 
   void decide_turn() {
-    exchange_.split(turn_);
+    mailboxes_.split(turn_);
     for (size_t index = 0; index < turn_.entries().size(); ++index) {
       turn_.verdicts()[index] = decide(turn_.entries()[index], turn_.details()[index]);
     }
     for (const Request& request : std::as_const(turn_).requests()) {
       if (request.split != Request::whole) {
-        exchange_.keep_decided(request, turn_);
+        mailboxes_.keep_decided(request, turn_);
         continue;
       }
       const uint32_t first = request.first_entry;
@@ -118,7 +118,7 @@ class TestShard {
   // The owner's part: the answer repeats the number and the key.
   Verdict decide(const api::Entry& entry, api::Detail& detail) {
     if (entry.op == api::Op::other_shard) return Verdict::none;
-    EXPECT_EQ(exchange_.owner_of(entry.key()).shard, number_);
+    EXPECT_EQ(mailboxes_.owner_of(entry.key()).shard, number_);
     uint32_t& last = seen_[{entry.ticket, std::string(entry.key())}];
     EXPECT_LT(last, entry.cost) << "out of order";
     last = entry.cost;
@@ -142,7 +142,7 @@ class TestShard {
     ++answered;
   }
 
-  Exchange exchange_;
+  Mailboxes mailboxes_;
   const uint32_t number_;
   Dice& dice_;
   Turn turn_;
@@ -157,7 +157,7 @@ class TestShard {
   uint64_t next_id_ = 1;
 };
 
-TEST(Exchange, every_entry_is_decided_once_in_order_and_returned) {
+TEST(Mailboxes, every_entry_is_decided_once_in_order_and_returned) {
   uint64_t splits = 0, refused = 0, full = 0;
   for (const uint64_t seed : property_seeds(60)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
@@ -188,7 +188,7 @@ TEST(Exchange, every_entry_is_decided_once_in_order_and_returned) {
     for (const auto& shard : shards) {
       splits += shard->splits_count;
       refused += shard->refused;
-      full += shard->exchange().full_count();
+      full += shard->mailboxes().full_count();
       EXPECT_GT(shard->answered, 0U);
     }
   }

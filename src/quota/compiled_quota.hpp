@@ -1,9 +1,9 @@
 // A quota, compiled: shared by all subjects that have the same one.
-// Flow:   a quota of the book, or one that was put -> QuotaClasses -> a class, which stays while it
-//         has references.
-// Shape:  each class has a place of its own that does not move; equal quotas share one. Classes lie
-//         in many small tables, so that none takes long to grow.
-// Lives:  one thread only. Making a class allocates: when quotas change, and, while a book is being
+// Flow:   a quota of the book, or one that was put -> CompiledQuotas -> a CompiledQuota,
+//         which stays while it has references.
+// Shape:  each has a place of its own that does not move; equal quotas share one. They lie in many
+//         small tables, so that none takes long to grow.
+// Lives:  one thread only. Making one allocates: when quotas change, and, while a book is being
 //         adopted, for the first call that needs one of its quotas; never for a request after that.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace sluice::quota {
 
-struct QuotaClass {
+struct CompiledQuota {
   api::Quota quota;
   std::vector<limiter::MeterShape> shapes;  // of its limits, in their order
   uint32_t head_words = 0;                  // of one subject's usage: what every call reads ...
@@ -30,16 +30,16 @@ struct QuotaClass {
   mutable uint32_t references = 0;
 };
 
-class QuotaClasses {
+class CompiledQuotas {
  public:
-  // A class for this quota, with one reference more.
-  const QuotaClass* hold(const api::Quota& quota);
-  static void hold(const QuotaClass* of) noexcept { ++of->references; }
-  void drop_reference(const QuotaClass* of) noexcept;
+  // The one for this quota, with one reference more.
+  const CompiledQuota* hold(const api::Quota& quota);
+  static void hold(const CompiledQuota* of) noexcept { ++of->references; }
+  void drop_reference(const CompiledQuota* of) noexcept;
   size_t count() const noexcept;
 
  private:
-  using Table = std::unordered_multimap<size_t, std::unique_ptr<QuotaClass>>;
+  using Table = std::unordered_multimap<size_t, std::unique_ptr<CompiledQuota>>;
   static constexpr size_t tables_count = 256;
 
   Table& table_of(size_t hash) noexcept;
@@ -47,26 +47,26 @@ class QuotaClasses {
   std::array<Table, tables_count> tables_;
 };
 
-// The classes of a book's quotas, by their places in the book, each made when it is first needed.
+// The compiled quotas of a book, by their places in it, each made when it is first needed.
 // References to those of earlier books are dropped piece by piece.
-class BookClasses {
+class BookCompiledQuotas {
  public:
   static constexpr uint32_t piece_places = 256;
 
-  explicit BookClasses(QuotaClasses& classes) : classes_(classes) {}
+  explicit BookCompiledQuotas(CompiledQuotas& classes) : classes_(classes) {}
 
   // The places are those of another book from now on.
   void begin(uint32_t places);
-  const QuotaClass* of(uint32_t place, const api::Quota& quota);
+  const CompiledQuota* of(uint32_t place, const api::Quota& quota);
 
-  // Whether classes of earlier books have references; free_some_of_old() drops those of a piece.
+  // Whether compiled quotas of earlier books have references; free_earlier_slice() drops some.
   bool has_earlier() const noexcept { return !earlier_.empty(); }
-  void free_some_of_old() noexcept;
+  void free_earlier_slice() noexcept;
 
  private:
-  using Piece = std::array<const QuotaClass*, piece_places>;
+  using Piece = std::array<const CompiledQuota*, piece_places>;
 
-  QuotaClasses& classes_;
+  CompiledQuotas& classes_;
   std::vector<std::unique_ptr<Piece>> pieces_;   // null: none of its places was needed
   std::vector<std::unique_ptr<Piece>> earlier_;  // none is null; no more than were made
 };

@@ -1,10 +1,10 @@
-#include "route/exchange.hpp"
+#include "route/mailboxes.hpp"
 
 #include <algorithm>
 
 namespace sluice::route {
 
-Exchange::Exchange(Mesh& mesh, api::ShardId shard, const SplitOptions& options)
+Mailboxes::Mailboxes(Mesh& mesh, api::ShardId shard, const SplitOptions& options)
     : mesh_(mesh),
       shard_(shard),
       shards_count_(mesh.shards_count()),
@@ -19,14 +19,14 @@ Exchange::Exchange(Mesh& mesh, api::ShardId shard, const SplitOptions& options)
   }
 }
 
-void Exchange::split(Turn& turn) noexcept {
-  if (alone()) return;
+void Mailboxes::split(Turn& turn) noexcept {
+  if (is_only_shard()) return;
   for (Request& request : turn.requests()) {
     if (!request.by_handle) split(request, turn);
   }
 }
 
-void Exchange::split(Request& request, Turn& turn) noexcept {
+void Mailboxes::split(Request& request, Turn& turn) noexcept {
   const std::span entries = turn.entries().subspan(request.first_entry, request.entries_count);
   for (uint32_t place = 0; place < entries.size(); ++place) {
     api::Entry& entry = entries[place];
@@ -41,29 +41,29 @@ void Exchange::split(Request& request, Turn& turn) noexcept {
   }
 }
 
-void Exchange::keep_decided(const Request& request, Turn& turn) noexcept {
+void Mailboxes::keep_decided(const Request& request, Turn& turn) noexcept {
   for (uint32_t place = 0; place < request.entries_count; ++place) {
     const uint32_t index = request.first_entry + place;
     const api::Entry& entry = turn.entries()[index];
     if (entry.op == api::Op::other_shard) continue;
     book_.put_decided(book_.slot(request.split, place), entry, turn.verdicts()[index],
-                      turn.details()[index], turn.waiters()[index]);
+                      turn.details()[index]);
   }
 }
 
-void Exchange::flush() noexcept {
+void Mailboxes::flush() noexcept {
   for (const auto& shard : targets_) {
     if (shard) shard->flush();
   }
 }
 
-uint64_t Exchange::full_count() const noexcept {
+uint64_t Mailboxes::full_count() const noexcept {
   uint64_t count = 0;
   for (const auto& shard : targets_) count += shard ? shard->full_count() : 0;
   return count;
 }
 
-bool Exchange::has_messages() noexcept {
+bool Mailboxes::has_messages() noexcept {
   for (uint32_t other = 0; other < shards_count_; ++other) {
     if (other == shard_) continue;
     if (!mesh_.mailbox(other, shard_).requests.empty()) return true;
@@ -72,13 +72,13 @@ bool Exchange::has_messages() noexcept {
   return false;
 }
 
-bool Exchange::will_sleep() noexcept {
-  if (alone()) return true;
-  mesh_.doorbell(shard_).will_sleep();
+bool Mailboxes::prepare_sleep() noexcept {
+  if (is_only_shard()) return true;
+  mesh_.doorbell(shard_).mark_asleep();
   return !has_messages();
 }
 
-bool Exchange::idle() const noexcept {
+bool Mailboxes::idle() const noexcept {
   return book_.open_count() == 0 &&
          std::all_of(targets_.begin(), targets_.end(),
                      [](const auto& shard) { return !shard || shard->idle(); });

@@ -1,6 +1,6 @@
 // The behaviour of a shard for its caller: every verdict, detail and grant, one rule a test. Time
 // is set by hand, windows last 1,000 ms.
-#include "shard/shard.hpp"
+#include "shard/key_shard.hpp"
 
 #include <gtest/gtest.h>
 
@@ -78,13 +78,13 @@ TEST_F(ShardTest, reports_details) {
   EXPECT_EQ(driver.detail.remaining, 7U);
   EXPECT_EQ(driver.detail.window_ms, 1'000);
   EXPECT_EQ(driver.detail.reset_ms, 1'000);
-  EXPECT_EQ(driver.detail.retry_ms, 0);
+  EXPECT_EQ(driver.detail.retry_after_ms, 0);
   EXPECT_EQ(driver.detail.request_id, 77U);
   driver.now_ns += 1;
   EXPECT_EQ(driver.acquire("a", {.cost = 8}), Verdict::denied);
   EXPECT_EQ(driver.detail.remaining, 7U);
   EXPECT_EQ(driver.detail.reset_ms, 1'000);
-  EXPECT_EQ(driver.detail.retry_ms, 1'000);
+  EXPECT_EQ(driver.detail.retry_after_ms, 1'000);
 }
 
 TEST_F(ShardTest, writes_details_only_when_asked_for) {
@@ -105,7 +105,7 @@ TEST_F(ShardTest, refuses_empty_and_long_keys) {
 
 TEST_F(ShardTest, cost_above_the_limit_never_fits_and_makes_no_key) {
   EXPECT_EQ(driver.acquire("a", {.cost = 11}), Verdict::never_fits);
-  EXPECT_EQ(driver.detail.retry_ms, 0);
+  EXPECT_EQ(driver.detail.retry_after_ms, 0);
   EXPECT_EQ(driver.shard.keys_count(), 0U);
   EXPECT_EQ(driver.acquire("a", {.cost = 11, .max_requests = 11}), Verdict::approved);
 }
@@ -149,14 +149,14 @@ TEST_F(ShardTest, forbidden_overrides_change_nothing) {
 TEST_F(ShardTest, waiter_is_served_at_the_window_end) {
   exhaust("a");
   queue("a", 1);
-  EXPECT_EQ(driver.detail.retry_ms, 1'000);
+  EXPECT_EQ(driver.detail.retry_after_ms, 1'000);
   driver.advance_ms(999);
   EXPECT_EQ(driver.take_grants(), Grants{});
   driver.advance_ms(1);
   ASSERT_EQ(driver.shard.grants().size(), 1U);
   EXPECT_EQ(driver.shard.grants()[0].detail.remaining, 9U);
   EXPECT_EQ(driver.shard.grants()[0].detail.reset_ms, 1'000);
-  EXPECT_EQ(driver.shard.grants()[0].detail.retry_ms, 0);
+  EXPECT_EQ(driver.shard.grants()[0].detail.retry_after_ms, 0);
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
   EXPECT_EQ(driver.shard.waiters_count(), 0U);
 }
@@ -297,7 +297,7 @@ TEST_F(ShardTest, wait_limit_ends_a_wait) {
   EXPECT_EQ(driver.take_grants(), Grants{});
   driver.advance_ms(1);
   ASSERT_EQ(driver.shard.grants().size(), 1U);
-  EXPECT_EQ(driver.shard.grants()[0].detail.retry_ms, 700);
+  EXPECT_EQ(driver.shard.grants()[0].detail.retry_after_ms, 700);
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::wait_limit}}));
 }
 

@@ -1,6 +1,6 @@
 // One connection of the load: sends the frames of its stream and reads the answers.
-// Flow:   Loop decides when; ReplayLane sends frames encoded before, ClientLane sends through the
-//         client library.
+// Flow:   Loop decides when; ReplaySender sends frames encoded before, ClientSender
+//         sends through the client library.
 // Errors: sluicegate::Error when the server hangs up or sends an answer to no request.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace sluice::load {
 
-class Lane {
+class Sender {
  public:
-  Lane() = default;
-  virtual ~Lane() = default;
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  Sender() = default;
+  virtual ~Sender() = default;
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
 
   // Queues the stream's next frame; its latency counts from `from_ns`. Returns its entries, or 0
   // when there is no room.
   virtual uint32_t ask(uint64_t from_ns) = 0;
   // There was no room because the next frame of the stream is still unanswered, maybe on another
-  // connection: this lane gets no event when its answer comes.
+  // connection: this sender gets no event when its answer comes.
   virtual bool held_back() const noexcept = 0;
   // Sends the queued bytes; false when the socket takes no more now.
   virtual bool flush() = 0;

@@ -1,10 +1,10 @@
 // Goal: a call is charged to every limit of every subject, or to none.
 // Method: two subjects, the later of which refuses; once where all limits slide, once where not.
-#include "quota/member_meters.hpp"
+#include "quota/limited_subject_meters.hpp"
 
 #include <gtest/gtest.h>
 
-#include "unit/quota/members_driver.hpp"
+#include "unit/quota/limited_subjects_driver.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -23,11 +23,11 @@ Shares token_shares(uint64_t amount) {
   return Shares({.requests = 1, .input_tokens = amount});
 }
 
-TEST(MemberMeters, charge_every_limit_of_every_member) {
-  MembersDriver driver;
+TEST(LimitedSubjectMeters, charge_every_limit_of_every_subject) {
+  LimitedSubjectsDriver driver;
   driver.add({sliding(100), rpm(5)});
   driver.add({tpm(100)});
-  EXPECT_TRUE(charge_if_fits(driver.members, token_shares(40), driver.now));
+  EXPECT_TRUE(charge_if_fits(driver.limited, token_shares(40), driver.now));
   EXPECT_EQ(driver.used(0, 0), 40U);
   EXPECT_EQ(driver.used(0, 1), 1U);
   EXPECT_EQ(driver.used(1, 0), 40U);
@@ -35,58 +35,58 @@ TEST(MemberMeters, charge_every_limit_of_every_member) {
 }
 
 TEST(MemberMeters, a_refusal_charges_none_where_all_limits_slide) {
-  MembersDriver driver;
+  LimitedSubjectsDriver driver;
   driver.add({sliding(100), sliding(200)});
   driver.add({sliding(50)});
-  EXPECT_FALSE(charge_if_fits(driver.members, token_shares(60), driver.now));
-  for (const auto& [member, limit] : {std::pair{0, 0}, {0, 1}, {1, 0}}) {
-    EXPECT_EQ(driver.used(member, limit), 0U);
-    EXPECT_EQ(driver.open(member, limit), 0U);
+  EXPECT_FALSE(charge_if_fits(driver.limited, token_shares(60), driver.now));
+  for (const auto& [each, limit] : {std::pair{0, 0}, {0, 1}, {1, 0}}) {
+    EXPECT_EQ(driver.used(each, limit), 0U);
+    EXPECT_EQ(driver.open(each, limit), 0U);
   }
-  EXPECT_TRUE(charge_if_fits(driver.members, token_shares(50), driver.now));
+  EXPECT_TRUE(charge_if_fits(driver.limited, token_shares(50), driver.now));
 }
 
 TEST(MemberMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
-  MembersDriver driver;
+  LimitedSubjectsDriver driver;
   driver.add({tpm(100)});
   driver.add({sliding(50)});
-  EXPECT_FALSE(members_fit(driver.members, token_shares(60), driver.now));
-  EXPECT_FALSE(charge_if_fits(driver.members, token_shares(60), driver.now));
+  EXPECT_FALSE(subjects_fit(driver.limited, token_shares(60), driver.now));
+  EXPECT_FALSE(charge_if_fits(driver.limited, token_shares(60), driver.now));
   EXPECT_EQ(driver.used(0, 0), 0U);
 }
 
 TEST(MemberMeters, slots_are_counted_by_open_reservations) {
-  MembersDriver driver;
+  LimitedSubjectsDriver driver;
   driver.add({slots(2)}, 1);
-  EXPECT_TRUE(members_fit(driver.members, token_shares(1), driver.now));
-  driver.members[0].open = 2;
-  EXPECT_FALSE(members_fit(driver.members, token_shares(1), driver.now));
+  EXPECT_TRUE(subjects_fit(driver.limited, token_shares(1), driver.now));
+  driver.limited[0].open = 2;
+  EXPECT_FALSE(subjects_fit(driver.limited, token_shares(1), driver.now));
 }
 
 TEST(MemberMeters, slots_without_a_number_always_fit_or_never) {
-  MembersDriver driver;
+  LimitedSubjectsDriver driver;
   driver.add({with(slots(0), Ceiling::unlimited)}, 7);
-  EXPECT_TRUE(members_fit(driver.members, token_shares(1), driver.now));
+  EXPECT_TRUE(subjects_fit(driver.limited, token_shares(1), driver.now));
   driver.add({with(slots(5), Ceiling::block)});
-  EXPECT_FALSE(members_fit(driver.members, token_shares(1), driver.now));
+  EXPECT_FALSE(subjects_fit(driver.limited, token_shares(1), driver.now));
 }
 
 TEST(MemberMeters, past_usage_is_charged_beyond_the_limit_and_not_open) {
-  MembersDriver driver;
+  LimitedSubjectsDriver driver;
   driver.add({tpm(100)});
-  const Member& member = driver.members[0];
-  charge_used(member.quota->shapes[0], member.words, 150, driver.now);
+  const LimitedSubject& each = driver.limited[0];
+  charge_used(each.quota->shapes[0], each.words, 150, driver.now);
   EXPECT_EQ(driver.used(0, 0), 150U);
   EXPECT_EQ(driver.open(0, 0), 0U);
 }
 
 TEST(MemberMeters, admission_reports_whether_anything_limits) {
-  MembersDriver driver;
-  EXPECT_EQ(admission_code(driver.members), QuotaCode::unknown_model);
+  LimitedSubjectsDriver driver;
+  EXPECT_EQ(admission_code(driver.limited), QuotaCode::unknown_model);
   driver.add({with(tpm(0), Ceiling::unlimited)});
-  EXPECT_EQ(admission_code(driver.members), QuotaCode::unlimited);
+  EXPECT_EQ(admission_code(driver.limited), QuotaCode::unlimited);
   driver.add({tpm(1)});
-  EXPECT_EQ(admission_code(driver.members), QuotaCode::ok);
+  EXPECT_EQ(admission_code(driver.limited), QuotaCode::ok);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Sends frames that were encoded before the clock started, and counts the verdicts in place.
-// Shape:  the frames of a stream go out in order over any of its lanes that has room, so a key
+// Shape:  the frames of a stream go out in order over any of its senders that has room, so a key
 //         repeats only after all others of the stream were sent. An unanswered frame is never sent
-//         again: the lanes wait for its answer.
-// Errors: see lane.hpp.
+//         again: the senders wait for its answer.
+// Errors: see sender.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "load/frame_set.hpp"
-#include "load/lane.hpp"
+#include "load/sender.hpp"
 #include "load/stream.hpp"
 
 namespace sluice::load {
 
-// A stream's frames, and which of them are in flight; shared by the lanes of the stream.
+// A stream's frames, and which of them are in flight; shared by the senders of the stream.
 struct Replay {
   Replay(Stream& of_stream, FrameSet encoded)
       : stream{of_stream}, frames{std::move(encoded)}, sent_from_ns(frames.count(), 0) {}
@@ -25,10 +25,10 @@ struct Replay {
   std::vector<uint64_t> sent_from_ns;  // of each frame; 0: not in flight
 };
 
-class ReplayLane final : public Lane {
+class ReplaySender final : public Sender {
  public:
-  // `connection` has exchanged Hello and Welcome; the lane uses only its socket.
-  ReplayLane(const sluicegate::Connection& connection, Replay& replay, uint32_t window);
+  // `connection` has exchanged Hello and Welcome; the sender uses only its socket.
+  ReplaySender(const sluicegate::Connection& connection, Replay& replay, uint32_t window);
 
   uint32_t ask(uint64_t from_ns) override;
   bool held_back() const noexcept override { return held_back_; }
@@ -52,7 +52,7 @@ class ReplayLane final : public Lane {
   bool held_back_ = false;
   std::span<const std::byte> unsent_;  // frames next to each other in the set
   std::vector<uint64_t> input_;
-  size_t input_bytes_ = 0;  // the lane consumes whole frames, so these begin at the front
+  size_t input_bytes_ = 0;  // the sender consumes whole frames, so these begin at the front
   sluicegate::Traffic traffic_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace sluice::quota {
 
-struct TimerOwner {
+struct TimerTag {
   enum Kind : uint8_t {
     lifetime,    // of a reservation: it expires, or is forgotten
     wait_limit,  // of a waiter
@@ -20,7 +20,7 @@ struct TimerOwner {
   uint32_t index;  // of the reservation, or the waiter
 
   constexpr uint64_t bits() const noexcept { return (uint64_t{kind} << kind_shift) | index; }
-  static TimerOwner of(const base::Timer& timer) noexcept {
+  static TimerTag of(const base::Timer& timer) noexcept {
     return {.kind = static_cast<Kind>(timer.owner >> kind_shift),
             .index = static_cast<uint32_t>(timer.owner)};
   }

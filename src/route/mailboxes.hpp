@@ -7,7 +7,7 @@
 //         waiters go first; they have no order with entries that their connection did not wait
 //         for.
 // Errors: nothing is dropped. When the other shard takes no more, entries stay in the book until
-//         admits() returns false, which makes sessions read less; tickets bound the notices.
+//         has_turn_room() returns false, which makes sessions read less; tickets bound the notices.
 // Lives:  one thread only.
 #pragma once
 
@@ -25,23 +25,23 @@
 
 namespace sluice::route {
 
-class Exchange {
+class Mailboxes {
  public:
-  Exchange(Mesh& mesh, api::ShardId shard, const SplitOptions& options);
+  Mailboxes(Mesh& mesh, api::ShardId shard, const SplitOptions& options);
 
-  bool alone() const noexcept { return shards_count_ == 1; }
+  bool is_only_shard() const noexcept { return shards_count_ == 1; }
   api::ShardId shard() const noexcept { return shard_; }
   uint32_t shards_count() const noexcept { return shards_count_; }
   Owner here() const noexcept { return {.shard = shard_}; }
   Owner owner_of(std::string_view key) const noexcept {
-    if (alone()) return here();
+    if (is_only_shard()) return here();
     const uint64_t hash = proto::routing_hash(key, mesh_.routing_seed());
     return {.shard = static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_))};
   }
 
   // Whether the book has room for a request that joins the turn.
-  bool admits(const Turn& turn, uint32_t entries_count, size_t key_bytes) const noexcept {
-    return alone() ||
+  bool has_turn_room(const Turn& turn, uint32_t entries_count, size_t key_bytes) const noexcept {
+    return is_only_shard() ||
            book_.has_room(turn.entries_count() + entries_count, turn.key_bytes() + key_bytes);
   }
 
@@ -79,7 +79,7 @@ class Exchange {
   void ring_doorbells(Wake wake) noexcept;
 
   // To be called before a poll() that waits; false: there is something to do first.
-  bool will_sleep() noexcept;
+  bool prepare_sleep() noexcept;
   void mark_awake() noexcept { mesh_.doorbell(shard_).mark_awake(); }
 
   bool has_messages() noexcept;
@@ -114,7 +114,7 @@ class Exchange {
 };
 
 template <typename Handler>
-bool Exchange::receive(Handler& handler) noexcept {
+bool Mailboxes::receive(Handler& handler) noexcept {
   bool received = false;
   // The tails of the request rings are read first: the owner pushes a grant after the reply with
   // `queued`, so if the grant is seen here that reply is seen below, and handled before the grant.
@@ -145,7 +145,7 @@ bool Exchange::receive(Handler& handler) noexcept {
 }
 
 template <typename Wake>
-void Exchange::ring_doorbells(Wake wake) noexcept {
+void Mailboxes::ring_doorbells(Wake wake) noexcept {
   for (uint32_t other = 0; other < shards_count_; ++other) {
     if (other == shard_ || !targets_[other]->take_wake()) continue;
     if (!mesh_.doorbell(other).ring()) continue;

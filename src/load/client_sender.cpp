@@ -1,4 +1,4 @@
-#include "load/client_lane.hpp"
+#include "load/client_sender.hpp"
 
 #include <sys/epoll.h>
 
@@ -19,8 +19,8 @@ constexpr uint32_t rows_per_window = 4;
 
 }  // namespace
 
-ClientLane::ClientLane(sluicegate::Connection& connection, Stream& stream,
-                       const HandleTable* handles, const Options& options)
+ClientSender::ClientSender(sluicegate::Connection& connection, Stream& stream,
+                           const HandleTable* handles, const Options& options)
     : connection_{connection},
       stream_{stream},
       handles_{handles},
@@ -33,51 +33,50 @@ ClientLane::ClientLane(sluicegate::Connection& connection, Stream& stream,
       rows_(std::bit_ceil(size_t{rows_per_window} * options.window)),
       outcomes_(rows_.size() * options.batch) {}
 
-uint32_t ClientLane::epoll_events() const noexcept {
+uint32_t ClientSender::epoll_events() const noexcept {
   return EPOLLIN;
 }
 
-uint32_t ClientLane::ask(uint64_t from_ns) {
+uint32_t ClientSender::ask(uint64_t from_ns) {
   if (in_flight_ == window_ || stream_.frames_count() == 0) return 0;
   if (row_of(last_id_ + 1).id != 0) return 0;
   const size_t frame = stream_.next_frame();
-  const auto questions = stream_.frame(frame);
+  const auto planned = stream_.frame(frame);
   last_id_ =
-      handles_ == nullptr ? send_keys(questions) : send_handles(stream_.begin_of(frame), questions);
-  const auto entries = static_cast<uint32_t>(questions.size());
+      handles_ == nullptr ? send_keys(planned) : send_handles(stream_.begin_of(frame), planned);
+  const auto entries = static_cast<uint32_t>(planned.size());
   row_of(last_id_) = {.id = last_id_, .from_ns = from_ns, .entries = entries};
   ++in_flight_;
   stream_.note_asked();
   return entries;
 }
 
-uint64_t ClientLane::send_keys(std::span<const Question> questions) {
-  for (size_t i = 0; i < questions.size(); ++i) text_.write(i, questions[i].key);
+uint64_t ClientSender::send_keys(std::span<const PlannedEntry> planned) {
+  for (size_t i = 0; i < planned.size(); ++i) text_.write(i, planned[i].key);
   return connection_.send(
-      sluicegate::Acquire{.keys = text_.keys(questions.size()), .costs = fill_costs(questions)});
+      sluicegate::Acquire{.keys = text_.keys(planned.size()), .costs = fill_costs(planned)});
 }
 
-uint64_t ClientLane::send_handles(size_t begin, std::span<const Question> questions) {
-  for (size_t i = 0; i < questions.size(); ++i) {
+uint64_t ClientSender::send_handles(size_t begin, std::span<const PlannedEntry> planned) {
+  for (size_t i = 0; i < planned.size(); ++i) {
     handle_column_[i] = handles_->of_question(begin + i);
   }
-  return connection_.send(
-      sluicegate::AcquireByHandle{.handles = std::span{handle_column_}.first(questions.size()),
-                                  .costs = fill_costs(questions)});
+  return connection_.send(sluicegate::AcquireByHandle{
+      .handles = std::span{handle_column_}.first(planned.size()), .costs = fill_costs(planned)});
 }
 
-std::span<const uint32_t> ClientLane::fill_costs(std::span<const Question> questions) {
+std::span<const uint32_t> ClientSender::fill_costs(std::span<const PlannedEntry> planned) {
   if (!with_costs_) return {};
-  for (size_t i = 0; i < questions.size(); ++i) costs_[i] = cost_of(questions[i]);
-  return std::span{costs_}.first(questions.size());
+  for (size_t i = 0; i < planned.size(); ++i) costs_[i] = cost_of(planned[i]);
+  return std::span{costs_}.first(planned.size());
 }
 
-bool ClientLane::flush() {
+bool ClientSender::flush() {
   connection_.flush();
   return true;
 }
 
-void ClientLane::take_answers(Counters& counters) {
+void ClientSender::take_answers(Counters& counters) {
   while (in_flight_ > 0) {
     const auto answer = connection_.receive(std::chrono::milliseconds{0});
     if (!answer) return;
@@ -85,12 +84,12 @@ void ClientLane::take_answers(Counters& counters) {
   }
 }
 
-std::span<sluicegate::Verdict> ClientLane::outcomes_of(const Row& row) noexcept {
+std::span<sluicegate::Verdict> ClientSender::outcomes_of(const Row& row) noexcept {
   const auto index = static_cast<size_t>(&row - rows_.data());
   return std::span{outcomes_}.subspan(index * batch_, row.entries);
 }
 
-void ClientLane::take(const sluicegate::Answer& answer, Counters& counters) {
+void ClientSender::take(const sluicegate::Answer& answer, Counters& counters) {
   if (std::holds_alternative<sluicegate::GoAway>(answer)) {
     throw sluicegate::ConnectionLost("the server shuts down");
   }
@@ -116,7 +115,7 @@ void ClientLane::take(const sluicegate::Answer& answer, Counters& counters) {
   stream_.note_answered();
 }
 
-void ClientLane::deliver(const sluicegate::Verdicts& answer, Row& row, Counters& counters) {
+void ClientSender::deliver(const sluicegate::Verdicts& answer, Row& row, Counters& counters) {
   if (answer.verdicts.size() != row.entries) {
     throw sluicegate::ProtocolError("the server answered another number of entries");
   }

@@ -1,4 +1,4 @@
-#include "quota/call_reader.hpp"
+#include "quota/call_resolver.hpp"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -34,13 +34,13 @@ namespace {
 
 }  // namespace
 
-bool CallReader::has_valid_names(QuotaBatch& batch, size_t index) const noexcept {
+bool CallResolver::has_valid_names(QuotaBatch& batch, size_t index) const noexcept {
   if (are_valid(names_of(batch, batch.calls[index]))) return true;
   batch.answers[index].code = QuotaCode::invalid_subject;
   return false;
 }
 
-bool CallReader::are_valid(std::span<const std::string_view> names) const noexcept {
+bool CallResolver::are_valid(std::span<const std::string_view> names) const noexcept {
   if (names.empty() || names.size() > limits::call_subjects_max) return false;
   const bool have_room = std::all_of(names.begin(), names.end(), [this](std::string_view name) {
     return !name.empty() && name.size() <= name_bytes_max_;
@@ -48,75 +48,75 @@ bool CallReader::are_valid(std::span<const std::string_view> names) const noexce
   return have_room && (names.size() == 1 || are_different(names));
 }
 
-QuotaCode CallReader::gather(const QuotaBatch& batch, const QuotaCall& call,
-                             const SubjectHashes& hashes, IfAbsent if_absent,
-                             Members& members) noexcept {
+QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& call,
+                                      const SubjectHashes& hashes, IfAbsent if_absent,
+                                      LimitedSubjects& limited) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
   if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
     // Built in its place: copying it right after it was written would be slow.
-    Member& member = members.emplace_back();
-    member.place = place;
+    LimitedSubject& each = limited.emplace_back();
+    each.place = place;
     const SubjectIndex index = subjects_.find(hashes[place]);
     if (index != no_subject) {
-      subjects_.read_member(index, member);
-    } else if (!add_absent(names[place], hashes[place], if_absent, members)) {
+      subjects_.read_limited_subject(index, each);
+    } else if (!add_absent(names[place], hashes[place], if_absent, limited)) {
       return QuotaCode::subjects_full;
     }
-    if (member.quota != nullptr) continue;
-    members.pop_back();
-    const QuotaCode code = count_unknown(names[place]);
+    if (each.quota != nullptr) continue;
+    limited.pop_back();
+    const QuotaCode code = count_unknown_subject(names[place]);
     if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
 }
 
-// The last member is a subject that has no state yet. False: there is no room to make it.
-bool CallReader::add_absent(std::string_view name, const NameHash& hashed, IfAbsent if_absent,
-                            Members& members) noexcept {
-  Member& member = members.back();
+// The last limited subject is a subject that has no state yet. False: there is no room to make it.
+bool CallResolver::add_absent(std::string_view name, const NameHash& hashed, IfAbsent if_absent,
+                              LimitedSubjects& limited) noexcept {
+  LimitedSubject& each = limited.back();
   const CurrentBook::OwnQuota own = book_.quota_of(name);
   if (own.quota == nullptr) return true;
   if (if_absent == IfAbsent::make) {
-    const SubjectIndex made = subjects_.make(hashed, name, own, members);
+    const SubjectIndex made = subjects_.make(hashed, name, own, limited);
     if (made == no_subject) return false;
-    subjects_.read_member(made, member);
+    subjects_.read_limited_subject(made, each);
     return true;
   }
-  subjects_.add_absent(*own.quota, member);
+  subjects_.add_absent(*own.quota, each);
   return true;
 }
 
-QuotaCode CallReader::count_unknown(std::string_view name) noexcept {
+QuotaCode CallResolver::count_unknown_subject(std::string_view name) noexcept {
   ++statistics_.unknown_subjects;
   unknown_subject_ = name;
   return book_.denies_unknown() ? QuotaCode::unknown_subject : QuotaCode::ok;
 }
 
-Request CallReader::request_of(const QuotaBatch& batch, const QuotaCall& call,
-                               const Members& members) const noexcept {
+Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
+                                 const LimitedSubjects& limited) const noexcept {
   Request request{
       .amounts = call.amounts,
       .connection = call.binding,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
       .subjects_count = call.subjects_count};
   request.subjects.fill(no_subject);
-  for (const Member& member : members) request.subjects[member.place] = member.index;
+  for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
   if ((call.given_bits & api::given::output_tokens) == 0) {
-    request.amounts.output_tokens = default_output(members, call.amounts);
+    request.amounts.output_tokens = default_output_tokens(limited, call.amounts);
   }
-  if (!call.client_id.empty()) identify(request, batch, call);
+  if (!call.client_id.empty()) hash_client_id(request, batch, call);
   return request;
 }
 
 // The output of a request that names none: the server's default, or what the tightest limit leaves
 // beside the input, so that a small quota does not refuse the first call.
-uint64_t CallReader::default_output(const Members& members,
-                                    const api::Amounts& amounts) const noexcept {
+uint64_t CallResolver::default_output_tokens(const LimitedSubjects& limited,
+                                             const api::Amounts& amounts) const noexcept {
   uint64_t output = book_.rules().output_tokens;
-  for (const Member& member : members) {
-    for (const MeterShape& shape : member.quota->shapes) {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
       if (shape.ceiling != api::Ceiling::number) continue;
       if (shape.metric == api::Metric::output_tokens) output = std::min(output, shape.amount);
       if (shape.metric == api::Metric::tokens) {
@@ -127,8 +127,8 @@ uint64_t CallReader::default_output(const Members& members,
   return output;
 }
 
-void CallReader::identify(Request& request, const QuotaBatch& batch,
-                          const QuotaCall& call) const noexcept {
+void CallResolver::hash_client_id(Request& request, const QuotaBatch& batch,
+                                  const QuotaCall& call) const noexcept {
   // The subjects' common part belongs to the id, so that it means the same with any number of
   // shards.
   const std::string_view part = proto::routed_part(batch.subjects[call.first_subject]);
@@ -145,7 +145,7 @@ void CallReader::identify(Request& request, const QuotaBatch& batch,
     XXH3_64bits_update(&state, &bytes, sizeof bytes);
     XXH3_64bits_update(&state, name.data(), bytes);
   }
-  request.id_request = XXH3_64bits_digest(&state);
+  request.request_hash = XXH3_64bits_digest(&state);
 }
 
 }  // namespace sluice::quota

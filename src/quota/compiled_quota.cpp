@@ -1,14 +1,16 @@
-#include "quota/quota_class.hpp"
+#include "quota/compiled_quota.hpp"
 
 #include <algorithm>
 #include <functional>
+
+#include "base/splitmix.hpp"
 
 namespace sluice::quota {
 namespace {
 
 size_t hash_of(const api::Quota& quota) noexcept {
   size_t hash = quota.limits.size();
-  const auto mix = [&hash](size_t value) { hash = (hash ^ value) * 0x9E37'79B9'7F4A'7C15; };
+  const auto mix = [&hash](size_t value) { hash = (hash ^ value) * base::splitmix64_step; };
   for (const api::Limit& limit : quota.limits) {
     mix(std::hash<std::string_view>{}(limit.name));
     mix(limit.amount);
@@ -17,8 +19,8 @@ size_t hash_of(const api::Quota& quota) noexcept {
   return hash;
 }
 
-std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
-  auto made = std::make_unique<QuotaClass>();
+std::unique_ptr<CompiledQuota> compile(const api::Quota& quota) {
+  auto made = std::make_unique<CompiledQuota>();
   made->quota = quota;
   for (const api::Limit& limit : quota.limits) {
     limiter::MeterShape shape = limiter::compile(limit);
@@ -38,12 +40,12 @@ std::unique_ptr<QuotaClass> compile(const api::Quota& quota) {
 }  // namespace
 
 // By the hash's upper bits: the tables themselves use the others.
-QuotaClasses::Table& QuotaClasses::table_of(size_t hash) noexcept {
+CompiledQuotas::Table& CompiledQuotas::table_of(size_t hash) noexcept {
   static_assert(tables_count == 256);
   return tables_[hash >> 56];
 }
 
-const QuotaClass* QuotaClasses::hold(const api::Quota& quota) {
+const CompiledQuota* CompiledQuotas::hold(const api::Quota& quota) {
   const size_t hash = hash_of(quota);
   Table& table = table_of(hash);
   const auto [begin, end] = table.equal_range(hash);
@@ -57,7 +59,7 @@ const QuotaClass* QuotaClasses::hold(const api::Quota& quota) {
   return made->second.get();
 }
 
-void QuotaClasses::drop_reference(const QuotaClass* of) noexcept {
+void CompiledQuotas::drop_reference(const CompiledQuota* of) noexcept {
   if (--of->references > 0) return;
   const size_t hash = hash_of(of->quota);
   Table& table = table_of(hash);
@@ -69,13 +71,13 @@ void QuotaClasses::drop_reference(const QuotaClass* of) noexcept {
   }
 }
 
-size_t QuotaClasses::count() const noexcept {
+size_t CompiledQuotas::count() const noexcept {
   size_t count = 0;
   for (const Table& table : tables_) count += table.size();
   return count;
 }
 
-void BookClasses::begin(uint32_t places) {
+void BookCompiledQuotas::begin(uint32_t places) {
   for (std::unique_ptr<Piece>& piece : pieces_) {
     if (piece != nullptr) earlier_.push_back(std::move(piece));
   }
@@ -83,17 +85,17 @@ void BookClasses::begin(uint32_t places) {
   pieces_.resize((places + piece_places - 1) / piece_places);
 }
 
-const QuotaClass* BookClasses::of(uint32_t place, const api::Quota& quota) {
+const CompiledQuota* BookCompiledQuotas::of(uint32_t place, const api::Quota& quota) {
   std::unique_ptr<Piece>& piece = pieces_[place / piece_places];
   if (piece == nullptr) piece = std::make_unique<Piece>();
-  const QuotaClass*& found = (*piece)[place % piece_places];
+  const CompiledQuota*& found = (*piece)[place % piece_places];
   if (found == nullptr) found = classes_.hold(quota);
   return found;
 }
 
-void BookClasses::free_some_of_old() noexcept {
+void BookCompiledQuotas::free_earlier_slice() noexcept {
   if (earlier_.empty()) return;
-  for (const QuotaClass* const held : *earlier_.back()) {
+  for (const CompiledQuota* const held : *earlier_.back()) {
     if (held != nullptr) classes_.drop_reference(held);
   }
   earlier_.pop_back();

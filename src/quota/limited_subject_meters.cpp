@@ -1,0 +1,93 @@
+#include "quota/limited_subject_meters.hpp"
+
+namespace sluice::quota {
+
+using limiter::Meter;
+using limiter::MeterShape;
+using limiter::Moment;
+using limiter::RingMeter;
+using limiter::Shares;
+
+namespace {
+
+// Undoes what charge_if_fits() has charged before it came to the limit `until_limit`.
+void undo_charges(const LimitedSubjects& limited, const Shares& shares, const LimitedSubject& until,
+                  const MeterShape& until_limit, const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      if (&each == &until && &shape == &until_limit) return;
+      const uint64_t share = shares.of(shape);
+      RingMeter(shape, each.words).close(share, share, {.ns = now.ns, .order = now.order}, now);
+    }
+  }
+}
+
+}  // namespace
+
+bool subjects_fit(const LimitedSubjects& limited, const Shares& shares,
+                  const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      Meter meter(shape, each.words);
+      meter.roll(now);
+      if (!limit_fits(meter, shape, each, shares.of(shape))) return false;
+    }
+  }
+  return true;
+}
+
+void charge(const LimitedSubjects& limited, const Shares& shares, const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      Meter(shape, each.words).charge(shares.of(shape), true, now);
+    }
+  }
+}
+
+// Where all limits slide, as most often, each is charged as soon as it was checked; a limit that
+// does not fit undoes the charges before it, and leaves no trace of them.
+bool charge_if_fits(const LimitedSubjects& limited, const Shares& shares,
+                    const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    if (!each.quota->slides) {
+      if (!subjects_fit(limited, shares, now)) return false;
+      charge(limited, shares, now);
+      return true;
+    }
+  }
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      RingMeter meter(shape, each.words);
+      const uint64_t share = shares.of(shape);
+      meter.roll(now);
+      if (!meter.fits(share)) {
+        undo_charges(limited, shares, each, shape, now);
+        return false;
+      }
+      meter.charge(share, true);
+    }
+  }
+  return true;
+}
+
+void charge_used(const MeterShape& shape, const limiter::Words& words, uint64_t amount,
+                 const Moment& now) noexcept {
+  Meter meter(shape, words);
+  meter.roll(now);
+  meter.charge(amount, false, now);
+}
+
+void begin_meters(const CompiledQuota& quota, const limiter::Words& words,
+                  const Moment& now) noexcept {
+  for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now);
+}
+
+api::QuotaCode admission_code(const LimitedSubjects& limited) noexcept {
+  if (limited.empty()) return api::QuotaCode::unknown_model;
+  for (const LimitedSubject& each : limited) {
+    if (each.quota->limits_anything) return api::QuotaCode::ok;
+  }
+  return api::QuotaCode::unlimited;
+}
+
+}  // namespace sluice::quota
