@@ -92,16 +92,16 @@ COVERED_BY_OTHER_TESTS = {
     "src/io/uring/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/sim/": "tests/unit/io/sim_io_test.cpp and tests/simulation",
     **{f"src/load/{name}.cpp": "tests/unit/cli/bench_command_test.cpp runs the load tool"
-       for name in ("client_lane", "loop", "own_server", "prepare", "replay_lane", "report",
+       for name in ("client_sender", "loop", "own_server", "prepare", "replay_sender", "report",
                     "run")},
-    "src/route/exchange.cpp": "tests/property/exchange_test.cpp",
+    "src/route/mailboxes.cpp": "tests/property/mailboxes_test.cpp",
     "src/server/": "tests/simulation drives the worker, tests/integration the process",
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",
-    "src/shard/": "tests/unit/shard/shard_test.cpp, tests/property and tests/simulation",
+    "src/shard/": "tests/unit/shard/key_shard_test.cpp, tests/property and tests/simulation",
 }
 
 TEXT_SUFFIXES = {".cpp", ".hpp", ".py", ".md", ".json", ".build", ".txt", ".ini", ".capnp", ".sh",
-                 ".yaml", ".patch", ".wrap", ""}
+                 ".yaml", ".patch", ".wrap", ".toml", ".in", ""}
 SKIPPED_FOLDERS = {".git", "build", ".venv", "__pycache__", "corpus", "golden", ".cache",
                    ".pytest_cache", ".hypothesis"}
 
@@ -220,7 +220,7 @@ def words(path, text):
     if path.startswith("docs/adr/") or path == "tools/support/words.py":
         return
     for line, word, cure in retired_words(path, text):
-        yield line, f'"{word}": say {cure}'
+        yield line, f'"{word}": write {cure}'
 
 
 def test_goal(path, text):
@@ -291,6 +291,25 @@ def folder_order(text):
         seen.add(folder)
 
 
+def folders_page(text):
+    """The block below "Folders" in docs/architecture.md names the folders as LAYERS does."""
+    page = "docs/architecture.md"
+    block = re.search(r"^## Folders\n.*?^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    if block is None:
+        yield f'{page}:1: there is no block of folders below "## Folders"'
+        return
+    first = text.count("\n", 0, block.start(1)) + 1
+    rows = {}
+    for number, row in enumerate(block.group(1).splitlines(), first):
+        folder, _, rest = (part.strip() for part in row.partition("->"))
+        includes = re.split(r" {2,}", rest)[0]
+        rows[folder] = set(rows) if includes == "all above" else set(includes.split(", ")) - {"std"}
+        if folder in LAYERS and rows[folder] != set(LAYERS[folder]):
+            yield f"{page}:{number}: {folder} -> {', '.join(LAYERS[folder]) or 'std'} in LAYERS"
+    if [folder for folder in rows if folder != "proto"] != list(LAYERS):  # proto/ is not in src/
+        yield f"{page}:{first}: LAYERS has {', '.join(LAYERS)}, in this order"
+
+
 # ---- the modes -----------------------------------------------------------------------------------
 
 def tree():
@@ -317,6 +336,7 @@ def check_tree():
             complaints += [f"{path}:{line}: {what}" for line, what in rule(path, text)]
     complaints += missing_tests(set(paths))
     complaints += folder_order((ROOT / "src/meson.build").read_text(encoding="utf-8"))
+    complaints += folders_page((ROOT / "docs/architecture.md").read_text(encoding="utf-8"))
     return complaints
 
 
@@ -399,7 +419,7 @@ def check_format():
 
 # (rule, path, text to refuse, text to accept)
 SELF_TESTS = [
-    (layers, "src/limiter/a.hpp", '#include "shard/shard.hpp"', '#include "api/entry.hpp"'),
+    (layers, "src/limiter/a.hpp", '#include "shard/key_shard.hpp"', '#include "api/entry.hpp"'),
     (layers, "src/shard/a.hpp", '#include "proto/key_hash.hpp"', '// #include "wire/x.hpp"'),
     (layers, "src/server/a.hpp", '#include "sluicegate/client.hpp"', '#include "session/a.hpp"'),
     (layers, "src/main.cpp", '#include "server/server.hpp"', '#include "cli/commands.hpp"'),
@@ -421,6 +441,8 @@ SELF_TESTS = [
     (header_order, "src/a/b.hpp", "// Cuts bytes. Flow: a -> b.", "// Cuts bytes.\nint x;"),
     (words, "src/a/b.cpp", "bool hang_up_" + "told;", "bool hang_up_reported;"),
     (words, "docs/a.md", "Who waits in " + "line.", "A waiter joins the queue."),
+    (words, "src/a/b.cpp", "// It " + "comes\n// back.", "// It\n// returns."),
+    (words, "docs/protocol.md", "## A\n| `" + "ttl` |", "## Renamed before 1\n| `" + "ttl` |"),
     (machine_paths, "docs/a.md", "see " + "/ho" + "me/me/x", "~/x, $HOME/x, build/x, a/root/b"),
 ]
 
@@ -452,6 +474,24 @@ def self_test():
         complaints.append(f"class_sizes counts {found}")
     if not list(folder_order("subdir('api')\nsubdir('base')")):
         complaints.append("folder_order accepts api before base")
+    rows = [f"{folder:8}-> {', '.join(below) or 'std'}  what it does"
+            for folder, below in LAYERS.items()]
+    rows.insert(0, "proto -> std, xxhash  the schema")
+    pages = {  # name: (rows, whether they are right)
+        "LAYERS": (rows, True),
+        "server above all": ([re.sub("^server .*", "server -> all above", r) for r in rows], True),
+        "wire above all": ([re.sub("^wire .*", "wire -> all above", r) for r in rows], False),
+        "another include": ([r.replace("-> std  ", "-> api  ") for r in rows], False),
+        "another order": ([*rows[:2], rows[3], rows[2], *rows[4:]], False),
+        "a folder less": (rows[:-1], False),
+        "a folder more": ([*rows, "x -> base"], False),
+    }
+    for name, (lines, right) in pages.items():
+        block = "\n".join(["```", *lines, "```"])
+        if right != (not list(folders_page(f"```\nx\n```\n## Folders\nText.\n{block}\n"))):
+            complaints.append(f"folders_page {'refuses' if right else 'accepts'} {name}")
+    if not list(folders_page("## Folders\n")):
+        complaints.append("folders_page accepts a page without the block")
     return complaints
 
 
@@ -464,7 +504,7 @@ def main():
     parser.add_argument("--rules", action="store_true")
     options = parser.parse_args()
     if options.rules:
-        for rule in [*RULES, missing_tests, folder_order]:
+        for rule in [*RULES, missing_tests, folder_order, folders_page]:
             print(f"{rule.__name__:15} {rule.__doc__.splitlines()[0]}")
         return 0
     if options.self_test:

@@ -23,7 +23,7 @@ RETIRED = [
     (r"g[ia]ven?s? back|giving back|comes? back|came back", "release, refund, free, return"),
     (r"lets? go|letting go", "free, release, drop a reference"),
     (r"elsewhere|foreign|abroad", "other shard, another place"),
-    (r"ttl", "lifetime"),
+    (r"ttls?", "lifetime"),
     (r"usual", "standard layout, common, default"),
     (r"line ahead|(?:waits?|waiting|stands?|standing|stood) in (?:a |the )?line|out of line|"
      r"(?:key's|waiter) line|lines of waiters", "queue"),
@@ -31,43 +31,60 @@ RETIRED = [
     (r"seats?", "handle slot"),
     (r"whose turn", "the head of the queue"),
     (r"(?:another|owning|origin|key'?s) cores?|other cores|cores? that (?:owns|decides)", "shard"),
+    (r"look(?:s|ed)? (?:at|into)|two looks", "read, check, examine"),
+    (r"(?:by|takes?) turns", "alternately, one after the other"),
+    (r"(?:takes?|puts?) (?:\w+ ){1,2}back", "remove, refund, restore"),
 ]
-PATTERN = re.compile("|".join(rf"(?P<w{n}>\b(?:{words})\b)"
-                              for n, (words, _) in enumerate(RETIRED)), re.IGNORECASE)
-
 # Where such a word is the right one: (path begins with, what the line has).
 ALLOWED = [
     ("tools/support/words.py", ""),      # the table itself
     ("tools/tidy.py", "(words, "),       # its self-test
-    ("docs/protocol.md", "| `"),         # the old names of fields
     ("src/wire/openapi.json", "the server is up"),
     ("tests/simulation/quota_books.cpp", '"elsewhere"'),  # a name, which decides its shard
     ("tests/unit/quota/reference_test.cpp", "NotFollowed"),  # named by an ADR
 ]
 
 
-def plain(line):
-    """A line as words: names are cut at underscores and capitals."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", line)
+# The old names of fields stand below this heading.
+RENAMED = re.compile(r"^## Renamed before .*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def plain(text):
+    """A text as words, of the same length: names end at underscores; a line's comment goes on."""
+    text = re.sub(r"\n[ \t]*(?://|#|\*)?(?=[ \t])", lambda found: " " * len(found.group()), text)
+    return text.replace("_", " ")
+
+
+# A capital begins another word, too: `UsageTold`.
+SPACES = r"\s+"
+BEGIN, END = r"(?:\b|(?<=[a-z0-9])(?=[A-Z]))", r"(?:\b|(?<=[a-z0-9])(?=[A-Z]))"
+PATTERN = re.compile("|".join(rf"(?P<w{n}>{BEGIN}(?i:{words.replace(' ', SPACES)}){END})"
+                              for n, (words, _) in enumerate(RETIRED)))
 
 
 def retired_words(path, text):
-    """(line number, word, what to say instead) of each retired word in a text."""
-    for number, line in enumerate(text.split("\n"), 1):
-        for match in PATTERN.finditer(plain(line)):
-            if any(path.startswith(begin) and mark in line for begin, mark in ALLOWED):
-                continue
-            yield number, match.group(0), RETIRED[int(match.lastgroup[1:])][1]
+    """(line number, word, what to write instead) of each retired word in a text."""
+    if path == "docs/protocol.md":
+        text = RENAMED.sub(lambda found: "\n" * found.group().count("\n"), text)
+    lines = text.split("\n")
+    for match in PATTERN.finditer(plain(text)):
+        number = text.count("\n", 0, match.start()) + 1
+        line = lines[number - 1]
+        if not any(path.startswith(begin) and mark in line for begin, mark in ALLOWED):
+            yield number, " ".join(match.group(0).split()), RETIRED[int(match.lastgroup[1:])][1]
 
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     skipped = {".git", "build", ".venv", "__pycache__", "corpus", "golden", "adr"}
-    suffixes = {".cpp", ".hpp", ".py", ".md", ".build", ".capnp", ".json", ".patch", ".ini"}
+    suffixes = {"", ".cpp", ".hpp", ".py", ".md", ".build", ".capnp", ".json", ".patch", ".ini",
+                ".in", ".toml"}
     counts = collections.Counter()
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
         if not skipped.isdisjoint(relative.parts) or path.suffix not in suffixes:
+            continue
+        if not path.is_file():
             continue
         text = path.read_text(encoding="utf-8", errors="ignore")
         for _, word, _ in retired_words(str(relative), text):
