@@ -49,7 +49,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
       break;
     }
     if (const auto* refused = std::get_if<wire::HttpRefused>(&parsed)) {
-      refuse_with(wire::refusal_reply(refused->status, refused->cause));
+      on_refused(*refused);
       break;
     }
     if (const auto* head = std::get_if<wire::HttpHead>(&parsed)) {
@@ -98,6 +98,16 @@ void HttpSession::begin_exchange(const wire::HttpRequest& request,
   exchange_.begin(routed);
   if (std::string* body = exchange_.body()) parser_.keep_body(*body);
   update_flow();
+}
+
+// A proxy would take a second answer to one request for that of the next: a fault in the body of a
+// request that was answered without it only ends the connection.
+void HttpSession::on_refused(const wire::HttpRefused& refused) noexcept {
+  if (!refused.in_body || exchange_.takes_body()) {
+    return refuse_with(wire::refusal_reply(refused.status, refused.cause));
+  }
+  answer_earlier_requests();
+  finish();
 }
 
 void HttpSession::on_body_end() noexcept {

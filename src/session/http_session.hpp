@@ -45,6 +45,7 @@ class HttpSession final : public Session {
 
   bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }
   void on_head(const wire::HttpRequest& request, std::string_view text) noexcept;
+  void on_refused(const wire::HttpRefused& refused) noexcept;
   void on_body_end() noexcept;
   void begin_exchange(const wire::HttpRequest& request, const wire::RestRequest& asked) noexcept;
   void decide(const wire::HttpRequest& request, const wire::RestDecision& decision) noexcept;

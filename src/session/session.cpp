@@ -97,7 +97,8 @@ void Session::begin() noexcept {
 }
 
 void Session::on_received(std::span<std::byte> bytes) noexcept {
-  if (connection_.finishing() || connection_.closing()) return;
+  if (connection_.finishing()) return discard(bytes.size());
+  if (connection_.closing()) return;
   mark_dirty();
   if (held()) {
     store(bytes);
@@ -106,6 +107,13 @@ void Session::on_received(std::span<std::byte> bytes) noexcept {
   }
   control_reading();
   schedule_timer();
+}
+
+// The peer may be writing while it reads the last reply: a close at once would reset the connection
+// and lose that reply.
+void Session::discard(size_t bytes) noexcept {
+  discarded_bytes_ += bytes;
+  if (discarded_bytes_ > linger_bytes_max) close();
 }
 
 void Session::process(std::span<std::byte> bytes) noexcept {

@@ -37,6 +37,10 @@ class Session : public SessionHook<ReadyTag>,
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // What a peer may send after its last reply; then the connection is closed at once. Much, because
+  // a client that sends a large request whole reads the refusal only then.
+  static constexpr uint32_t linger_bytes_max = 4 * 1024 * 1024;
+
   // The connection was just accepted: reads from now on.
   void begin() noexcept;
 
@@ -152,6 +156,7 @@ class Session : public SessionHook<ReadyTag>,
 
  private:
   void process(std::span<std::byte> bytes) noexcept;
+  void discard(size_t bytes) noexcept;
   void on_peer_left() noexcept;
   void store(std::span<const std::byte> bytes) noexcept;
   void take_stored() noexcept;
@@ -167,6 +172,7 @@ class Session : public SessionHook<ReadyTag>,
   UndeliveredList undelivered_;
   base::Timer timer_;
   int64_t linger_ms_;
+  uint64_t discarded_bytes_ = 0;  // received after the last reply
   bool refused_ = false;
   uint8_t holds_ = 0;
   bool hung_up_ = false;  // the peer has ended; some bytes of it may not be read yet

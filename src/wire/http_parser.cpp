@@ -283,8 +283,9 @@ HttpParsed HttpParser::end_body(size_t consumed_bytes) noexcept {
 }
 
 HttpParsed HttpParser::refuse(uint16_t status, std::string_view cause) noexcept {
+  const bool in_body = stage_ == Stage::chunked_body;
   stage_ = Stage::refused;
-  refused_ = {.status = status, .cause = cause};
+  refused_ = {.status = status, .cause = cause, .in_body = in_body};
   return refused_;
 }
 

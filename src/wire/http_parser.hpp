@@ -52,6 +52,7 @@ struct HttpBodyEnd {
 struct HttpRefused {
   uint16_t status;         // 400, 413, 417, 431 or 505
   std::string_view cause;  // a static sentence for the log and the body
+  bool in_body = false;    // the head was returned before
 };
 
 using HttpParsed = std::variant<HttpNeedMore, HttpHead, HttpBodyEnd, HttpRefused>;

@@ -97,6 +97,45 @@ def test_request_may_come_byte_by_byte(server, key):
         assert peer.read().json()["NumApprovedThisWindow"] == 2
 
 
+FAULTS = {"malformed": b"zz\r\n", "malformed after data": b"2\r\nab\r\nzz\r\n",
+          "too large": b"f000\r\n" + 0xf000 * b"x" + b"\r\n1001\r\n",
+          "too long extensions": b"1;" + 9_000 * b"x" + b"\r\n"}
+
+
+@pytest.mark.parametrize("target", ["/rate/{key}", "/healthz", "/metrics", "/debug", "/nowhere",
+                                    "/v1/reserve"])
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_one_request_gets_one_answer(server, key, target, fault):
+    head = request("POST", target.format(key=key), "Transfer-Encoding: chunked")
+    with HttpPeer(server) as together, HttpPeer(server) as apart:
+        together.send(head + fault)
+        apart.send(head)
+        if target != "/v1/reserve":
+            apart.read()
+        apart.send(fault)
+        together.read()
+        assert together.rest() == b""
+        if target == "/v1/reserve":
+            assert apart.read().status in (400, 413, 431)
+        assert apart.rest() == b""
+
+
+@pytest.mark.parametrize("headers", [["Transfer-Encoding: chunked"],
+                                     ["Transfer-Encoding: chunked", "Connection: close"],
+                                     ["Content-Length: 100000000"]], ids=str)
+def test_endless_body_is_cut_off(server, headers):
+    chunk = b"4000\r\n" + 0x4000 * b"x" + b"\r\n"
+    buffers = 32 * 2**20  # of the kernel, both sides, and what the server discards
+    with HttpPeer(server) as peer:
+        peer.send(request("GET", "/healthz", *headers))
+        sent = 0
+        with pytest.raises(OSError):
+            while sent < 10 * buffers:
+                peer.send(chunk)
+                sent += len(chunk)
+        assert sent < buffers
+
+
 def test_pipeline_cut_anywhere_gives_the_same_answers(server, key):
     data = request("POST", f"/rate/{key}?maxRequests=1000") * 2 + request("GET", "/healthz")
     for cut in range(1, len(data), 7):

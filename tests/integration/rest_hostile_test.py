@@ -11,6 +11,17 @@ from native_peer import hello_frame
 GET = b"GET /healthz HTTP/1.1\r\n"
 HOST = b"Host: x\r\n"
 
+RESERVE = b"POST /v1/reserve HTTP/1.1\r\n"  # reads its body before it answers
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+BODY_FAULTS = {
+    "chunk_size_missing": (400, b"\r\n"),
+    "chunk_size_no_number": (400, b"x\r\n"),
+    "chunk_size_huge": (400, b"ffffffff1\r\n"),
+    "chunk_without_end": (400, b"1\r\nab\r\n"),
+    "chunks_too_large": (413, (b"4000\r\n" + b"z" * 0x4000 + b"\r\n") * 5),
+}
+
 REFUSED = {
     "obs_fold": (400, GET + HOST + b"X: a\r\n b\r\n\r\n"),
     "obs_fold_tab": (400, GET + b"Host: x\r\n\ty\r\n\r\n"),
@@ -56,16 +67,9 @@ REFUSED = {
     "head_too_large": (431, GET + HOST + b"X: " + b"y" * 8_192 + b"\r\n\r\n"),
     "head_never_ends": (431, GET + HOST + b"X: y\r\n" * 2_000),
     "target_too_long": (431, b"GET /rate/" + b"k" * 9_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"),
-    "chunk_size_missing": (400, GET + HOST + b"Transfer-Encoding: chunked\r\n\r\n\r\n"),
-    "chunk_size_no_number": (400, GET + HOST + b"Transfer-Encoding: chunked\r\n\r\nx\r\n"),
-    "chunk_size_huge": (400, GET + HOST + b"Transfer-Encoding: chunked\r\n\r\nffffffff1\r\n"),
-    "chunk_without_end": (400, GET + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n"),
-    "chunks_too_large": (413, GET + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
-                         + (b"4000\r\n" + b"z" * 0x4000 + b"\r\n") * 5),
+    **{name: (status, RESERVE + HOST + CHUNKED + body)
+       for name, (status, body) in BODY_FAULTS.items()},
 }
-
-# Their head is valid, so the server answers before it finds the fault in the body.
-BODY_FAULTS = {name for name in REFUSED if name.startswith("chunk")}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -80,12 +84,24 @@ def test_is_refused_and_ends_the_connection(server, key, name):
                 peer.send(data[cut:] + request("POST", f"/rate/{key}"))
             except OSError:
                 pass  # the server refused it before the last byte
-            if name in BODY_FAULTS:
-                assert peer.read().status == 200
             response = peer.read()
             assert response.status == status, response
             assert response.header("Connection") == "close"
             assert response.header("Content-Type").startswith("text/plain")
+            assert peer.rest() == b""
+    assert inspect(server, key) is None, "the server must not decide requests behind it"
+
+
+@pytest.mark.parametrize("name", BODY_FAULTS)
+def test_fault_in_a_body_that_is_not_read_only_ends_the_connection(server, key, name):
+    data = GET + HOST + CHUNKED + BODY_FAULTS[name][1]
+    for cut in (0, len(data) // 2):
+        with HttpPeer(server) as peer:
+            peer.send(data[:cut])
+            if cut:
+                peer.is_silent(0.01)
+            peer.send(data[cut:] + request("POST", f"/rate/{key}"))
+            assert peer.read().status == 200
             assert peer.rest() == b""
     assert inspect(server, key) is None, "the server must not decide requests behind it"
 

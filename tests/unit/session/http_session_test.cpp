@@ -124,6 +124,43 @@ TEST_F(HttpSessionTest, parses_nothing_behind_the_last_request) {
   EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
 }
 
+// ------------------------------------------------------------------------ one request, one answer
+
+constexpr const char* chunked_health =
+    "GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+TEST_F(HttpSessionTest, ends_without_second_answer_after_malformed_chunk) {
+  send(std::string(chunked_health) + "2\r\nab\r\nzz\r\n");
+  EXPECT_EQ(given_.find("HTTP/1.1 200 OK"), 0u) << given_;
+  EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
+  EXPECT_TRUE(session_.connection().finishing());
+}
+
+TEST_F(HttpSessionTest, ends_without_second_answer_after_too_large_chunked_body) {
+  send(chunked_health);
+  send("ffff\r\n");
+  EXPECT_FALSE(session_.connection().finishing());
+  send(std::string(0xffff, 'x') + "\r\n2\r\n");
+  EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
+  EXPECT_TRUE(session_.connection().finishing());
+}
+
+TEST_F(HttpSessionTest, refuses_malformed_body_that_it_reads) {
+  send("POST /v1/reserve HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+  EXPECT_EQ(given_.find("HTTP/1.1 400 Bad Request"), 0u) << given_;
+  EXPECT_EQ(given_.find("HTTP/1.1", 1), std::string::npos) << given_;
+  EXPECT_TRUE(session_.connection().finishing());
+}
+
+TEST_F(HttpSessionTest, cuts_off_peer_that_goes_on_sending_after_last_answer) {
+  send("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  ASSERT_TRUE(session_.connection().finishing());
+  send(std::string(Session::linger_bytes_max, 'x'));
+  EXPECT_FALSE(session_.ended());
+  send("x");
+  EXPECT_TRUE(session_.ended());
+}
+
 TEST_F(HttpSessionTest, ends_after_malformed_path) {
   send(std::string("GET /rate/%zz HTTP/1.1\r\nHost: x\r\n\r\n") + health);
   EXPECT_EQ(given_.find("HTTP/1.1 400 Bad Request"), 0u) << given_;
