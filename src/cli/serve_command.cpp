@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,39 @@ void block_signals() {
   std::signal(SIGXFSZ, SIG_IGN);  // a log file at its size limit is an error, not the end
   const sigset_t signals = set_of({SIGTERM, SIGINT, SIGHUP});
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// While it lives, a stop signal ends the process at once. It is for the reading of the
+// configuration file, which may take seconds: nothing is there to be drained yet. The handler is
+// needed because the kernel ignores default actions for a container's first process. A signal that
+// is ignored from the start, as SIGINT in a script's background, stays so.
+class StopAtOnce {
+ public:
+  StopAtOnce() {
+    for (size_t i = 0; i < signals.size(); ++i) {
+      sigaction(signals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;
+      std::signal(signals[i], [](int received) { ::_exit(128 + received); });
+    }
+    const sigset_t set = set_of({SIGTERM, SIGINT});
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  }
+  ~StopAtOnce() {
+    const sigset_t set = set_of({SIGTERM, SIGINT});
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    for (size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+  }
+  StopAtOnce(const StopAtOnce&) = delete;
+  StopAtOnce& operator=(const StopAtOnce&) = delete;
+
+ private:
+  static constexpr std::array signals{SIGTERM, SIGINT};
+  std::array<struct sigaction, signals.size()> before_{};
+};
+
+server::Configuration read_configuration(const config::Config& config) {
+  const StopAtOnce stop_at_once;
+  return server::read_configuration(config);
 }
 
 bool has_terminal() {
@@ -129,7 +163,6 @@ void log_rules(const std::string& file, const server::StartReport& report) {
 }
 
 void log_started(const config::Config& config, const server::StartReport& report) {
-  if (!report.port_warning.empty()) log::warning(report.port_warning);
   if (!report.io_warning.empty()) log::warning(report.io_warning);
   log_rules(config.config_file, report);
   log::info("limits", {{"maxRequests", config.max_requests},
@@ -189,7 +222,7 @@ int run(const config::Config& config) {
                  {{"serverType", config.server_type}});
   }
   server::Server server(config);
-  log_started(config, server.start());
+  log_started(config, server.start(read_configuration(config)));
 
   const int signal = wait_for_stop_signal(server, config.config_file, stops_on_hangup);
   log::info("draining", {{"signal", name_of(signal)}, {"drainMillis", config.drain_ms}});

@@ -33,7 +33,6 @@ struct Config {
   std::string bind;  // an IPv4 or IPv6 address; empty: all interfaces, both families
   uint16_t port = 8'080;
   uint16_t native_port = 8'081;
-  bool native_port_named = false;  // else the server takes another one where that is not free
 
   // How to run.
   uint32_t shards = 1;   // one worker each; the flag's default: usable CPUs (cpus.hpp)

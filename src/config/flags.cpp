@@ -223,7 +223,7 @@ void add_listen_flags(CLI::App& app, Config& config) {
              "default all interfaces", read_address);
   group.number("-p,--port", config.port, {0, 65'535}, "REST (HTTP/1.1); 0: any free one");
   group.number("--native-port", config.native_port, {0, 65'535},
-               "native protocol; 0: any free one, as\nwhere the default is taken");
+               "native protocol; 0: any free one");
 }
 
 void add_run_flags(CLI::App& app, Config& config) {
@@ -369,9 +369,9 @@ void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
   for (CLI::Option* option : app.get_options()) {
     if (option->count() == 0 && is_server_flag(*option)) read_variable(*option);
   }
-  config.native_port_named = is_given(app, "--native-port");
-  if (config.native_port_named && config.native_port != 0 && config.native_port == config.port) {
-    throw UsageError("invalid value for param 'native-port': value must differ from port");
+  if (config.native_port != 0 && config.native_port == config.port) {
+    throw UsageError("--port and --native-port are both " + std::to_string(config.port) +
+                     ": choose another one for either (--native-port 0: any free one)");
   }
   set_machine_defaults(app, config, cpus);
 }

@@ -107,7 +107,8 @@ std::string describe(int error, const ListenOptions& options) {
     case EADDRINUSE:
       if (options.port == 0) return "no port is free on " + address;
       return "port " + port +
-             " is in use by another process: stop it or choose another port with " + option;
+             " is in use by another process: stop it, or choose another port with " + option +
+             " (" + option + " 0: any free one)";
     case EACCES:
       return "port " + port + " is not allowed for this user: choose one above 1023 with " +
              option + ", or grant CAP_NET_BIND_SERVICE";

@@ -119,26 +119,6 @@ policy::ParsedRules good_rules(const config::Config& config, const policy::TextF
 // first. A server that is started right after it should not fail because the port is in use.
 constexpr std::chrono::seconds port_patience{2};
 
-// A user who starts a second server, or one on 8081, should not have to think of the native port.
-io::Listening listen_for_native(const config::Config& config, StartReport& report) {
-  io::ListenOptions options{.address = config.bind,
-                            .port = config.native_port,
-                            .sockets = config.shards,
-                            .port_option = "--native-port",
-                            .patience = port_patience};
-  if (config.native_port_named) return io::listen_on(options);
-  try {
-    return io::listen_on(options);
-  } catch (const std::system_error& error) {
-    if (error.code() != std::errc::address_in_use) throw;
-  }
-  report.port_warning = "port " + std::to_string(options.port) +
-                        " is in use: the native protocol has another (nativePort); set one with "
-                        "--native-port";
-  options.port = 0;
-  return io::listen_on(options);
-}
-
 // Worker i on the i-th usable CPU.
 WorkerPlace place_of(uint32_t shard, const config::Config& config) {
   const std::vector<int> cpus = config::affinity_cpus();
@@ -149,6 +129,13 @@ WorkerPlace place_of(uint32_t shard, const config::Config& config) {
 
 }  // namespace
 
+Configuration read_configuration(const config::Config& config) {
+  if (config.config_file.empty()) return {};
+  policy::TextFile read = policy::read_text_file(config.config_file);
+  policy::ParsedRules parsed = good_rules(config, read);
+  return {.text = std::move(read.text), .parsed = std::move(parsed)};
+}
+
 Server::Server(const config::Config& config) : config_(config) {}
 
 Server::~Server() {
@@ -157,24 +144,22 @@ Server::~Server() {
   for (const auto& worker : workers_) worker->stop();
 }
 
-StartReport Server::start() {
+io::Listening Server::listen_on(uint16_t port, std::string_view option) const {
+  return io::listen_on({.address = config_.bind,
+                        .port = port,
+                        .sockets = config_.shards,
+                        .port_option = option,
+                        .patience = port_patience});
+}
+
+StartReport Server::start(Configuration configuration) {
   StartReport report;
-  policy::TextFile rule_text;
-  policy::ParsedRules parsed;
-  if (!config_.config_file.empty()) {
-    rule_text = policy::read_text_file(config_.config_file);
-    parsed = good_rules(config_, rule_text);
-  }
-  report.rules = std::move(parsed.rules);
-  report.quotas = std::move(parsed.quotas);
+  report.rules = std::move(configuration.parsed.rules);
+  report.quotas = std::move(configuration.parsed.quotas);
   limiter::prepare_zones();
   const uint32_t shards = config_.shards;
-  io::Listening http = io::listen_on({.address = config_.bind,
-                                      .port = config_.port,
-                                      .sockets = shards,
-                                      .port_option = "--port",
-                                      .patience = port_patience});
-  io::Listening native = listen_for_native(config_, report);
+  io::Listening http = listen_on(config_.port, "--port");
+  io::Listening native = listen_on(config_.native_port, "--native-port");
   report.port = http.port;
   report.native_port = native.port;
   const io::Choice choice = io::choose_backend(config_.io);
@@ -203,8 +188,8 @@ StartReport Server::start() {
     report.pinned = report.pinned && started.pinned;
   }
   if (!config_.config_file.empty()) {
-    warn_of_too_many_names(parsed.quotas, config_.max_subjects);
-    watch_rules(std::move(rule_text.text), parsed.profiles);
+    warn_of_too_many_names(report.quotas, config_.max_subjects);
+    watch_rules(std::move(configuration.text), configuration.parsed.profiles);
   }
   return report;
 }

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/config.hpp"
+#include "io/listen.hpp"
 #include "policy/rule_file.hpp"
 
 namespace sluice::server {
@@ -26,11 +28,19 @@ struct StartReport {
   std::vector<policy::Rule> rules;  // of the configuration file
   policy::QuotaRules quotas;        // likewise
   std::string io_backend;           // "uring" or "epoll"
-  std::string port_warning;         // the default native port was taken; empty: no warning
   std::string io_warning;           // why it is not io_uring, and the cure; empty: no warning
   uint64_t reserved_bytes = 0;
   bool pinned = false;  // every worker is pinned to a CPU of its own
 };
+
+// The configuration file, as it was read before the start; without a file it is empty.
+struct Configuration {
+  std::string text;
+  policy::ParsedRules parsed;
+};
+
+// Throws one line with all that is wrong with the file.
+Configuration read_configuration(const config::Config& config);
 
 class Server {
  public:
@@ -38,7 +48,8 @@ class Server {
   ~Server();
 
   // Binds, starts the workers and returns when they accept.
-  StartReport start();
+  StartReport start(Configuration configuration);
+  StartReport start() { return start(read_configuration(config_)); }
 
   // Has the configuration file and its profiles read again, changed or not; returns at once. False:
   // there is no configuration file.
@@ -59,6 +70,7 @@ class Server {
   uint64_t force_closed_count() const noexcept;
 
  private:
+  io::Listening listen_on(uint16_t port, std::string_view option) const;
   void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);
 
   config::Config config_;

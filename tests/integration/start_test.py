@@ -2,7 +2,9 @@
 
 import ctypes
 import errno
+import json
 import os
+import pathlib
 import platform
 import resource
 import shutil
@@ -17,7 +19,7 @@ from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, totals
 from native_peer import APPROVED, NativePeer
 from server_process import (LIBC, TIMEOUT_S, ServerProcess, binary, clean_environment, eventually,
-                            run_binary)
+                            in_some_try, run_binary)
 
 
 def serve(io, *flags, preexec=None):
@@ -232,20 +234,53 @@ def test_help_exits_with_0(arguments):
     assert "--" in result.stdout
 
 
-def test_second_server_takes_another_native_port():
-    """gocc's callers know only one port."""
+@pytest.mark.parametrize("flags", [[], ["--native-port", "8081"]], ids=["default", "given"])
+def test_native_port_in_use_stops_the_start(flags):
+    """Clients and commands use 8081, and would speak to the other server."""
     address = "127.0.0.7"  # no other test listens there
     with socket.socket() as taken:
         taken.bind((address, 8081))
         taken.listen()
-        server = ServerProcess("auto", 1, bind=address, native_port=None)
+        started = run_binary("--bind", address, "--port", "0", *flags)
+    assert (started.returncode, started.stdout.count("ready")) == (2, 0)
+    assert "port 8081 is in use" in started.stderr and "--native-port 0" in started.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_signal_ends_the_first_reading_of_the_configuration_file(tmp_path, number):
+    """A file of 14 MB, which is read in some tenths of a second."""
+    file = tmp_path / "limits.json"
+    file.write_text(json.dumps({"keys": [
+        {"key_pattern": f"k{n}", "max_requests_per_window": 5} for n in range(250_000)]}))
+
+    def ends_while_it_reads():
+        process = subprocess.Popen(
+            [binary(), "--bind", "127.0.0.1", "--port", "0", "--native-port", "0",
+             "--config-file", file],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=clean_environment())
         try:
-            assert server.native_port not in (0, 8081)
-            assert "port 8081 is in use" in server.warnings()[0]["message"]
-            with NativePeer(server) as peer:
-                assert peer.ask(["k"]).verdicts == [APPROVED]
+            while resident_bytes(process.pid) < file.stat().st_size:
+                assert process.poll() is None
+            process.send_signal(number)
+            output = process.communicate(timeout=TIMEOUT_S)[0]
+            return (process.returncode, b"ready" in output) == (128 + number, False)
         finally:
-            assert server.stop() == 0
+            process.kill()
+            process.wait()
+    in_some_try(ends_while_it_reads, "the signal comes before all is read")
+
+
+def resident_bytes(pid):
+    pages = pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def test_warns_of_more_names_than_subjects_at_the_start(start_server, tmp_path):
+    names = [{"subject": name, "limits": []} for name in ("a", "b", "c")]
+    file = tmp_path / "limits.json"
+    file.write_text(json.dumps({"keys": [], "quotas": {"subjects": names}}))
+    server = start_server("--config-file", str(file), "--max-subjects", "2")
+    assert any("--max-subjects" in line["message"] for line in server.warnings())
 
 
 @pytest.mark.parametrize("closed", [[0, 1, 2], [1], [2]])
@@ -273,12 +308,9 @@ def test_closed_standard_descriptors_are_not_sockets(closed):
 
 
 def test_rest_on_the_native_port():
-    server = ServerProcess("auto", 1, "--port", "8081", bind="127.0.0.8", native_port=None)
-    try:
-        assert (server.port, server.native_port != 8081) == (8081, True)
-        assert ask(server, "POST", "/rate/k").status == 200
-    finally:
-        assert server.stop() == 0
+    started = run_binary("--bind", "127.0.0.8", "--port", "8081")
+    assert started.returncode == 1
+    assert "are both 8081" in started.stderr and "--native-port 0" in started.stderr
 
 
 @pytest.mark.parametrize("command", [[], ["bench"], ["benchmark"], ["check-config"], ["acquire"]])

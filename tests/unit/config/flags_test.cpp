@@ -329,8 +329,11 @@ TEST(Flags, spin_only_where_cpus_are_to_spare) {
 }
 
 TEST(Flags, refuse_one_port_for_both_protocols) {
-  EXPECT_EQ(read({"--port=9000", "--native-port=9000"}).error,
-            "invalid value for param 'native-port': value must differ from port");
+  EXPECT_EQ(
+      read({"--port=9000", "--native-port=9000"}).error,
+      "--port and --native-port are both 9000: choose another one for either (--native-port 0: "
+      "any free one)");
+  EXPECT_EQ(read({"--port=8081"}).error.find("--port and --native-port are both 8081"), 0U);
   EXPECT_EQ(read({"--port=0", "--native-port=0"}).error, "");
 }
 
