@@ -50,7 +50,7 @@ constexpr const char* set_text =
   sluicegate quota set gpt-4o --file quota.json
   sluicegate quota set gpt-4o --file quota.json --dry-run
 
-It stays until it is removed. Without any limit the subject is unlimited.
+It stays until it is removed. With --unlimited the subject has no limit.
 Exit code: 0 when done, 1 when not, 2 when there was no answer or a limit is wrong.)";
 
 constexpr const char* remove_text =
@@ -73,6 +73,7 @@ struct QuotaFlags {
   bool json = false;
   bool all = false;
   bool dry_run = false;
+  bool unlimited = false;
 };
 
 std::string text_of(const std::string& file) {
@@ -136,6 +137,10 @@ int print_dry_run_of_all(const QuotaFlags& flags, sluicegate::Client& client) {
 }
 
 int set(const QuotaFlags& flags, sluicegate::Client& client) {
+  if (flags.limits.empty() && flags.file.empty() && !flags.unlimited) {
+    throw std::invalid_argument(
+        "--limit or --file is required, or --unlimited for no limit at all");
+  }
   const sluicegate::Quota quota =
       flags.file.empty() ? quota_of_words(flags.limits) : quota_of_json(text_of(flags.file));
   if (flags.dry_run) {
@@ -200,11 +205,16 @@ void add_quota_command(CLI::App& app, Run& run) {
                      ->type_name("LIMIT")
                      ->expected(1)
                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  changed
-      ->add_option("--file", flags->file,
-                   "JSON as a PUT over REST has it, or as show --json prints it; -: standard input")
-      ->type_name("FILE")
-      ->excludes(limits);
+  CLI::Option* const file =
+      changed
+          ->add_option("--file", flags->file,
+                       "JSON as a PUT over REST has it, or as show --json prints it; -: standard "
+                       "input")
+          ->type_name("FILE")
+          ->excludes(limits);
+  changed->add_flag("--unlimited", flags->unlimited, "no limit: every call is admitted")
+      ->excludes(limits)
+      ->excludes(file);
   add_dry_run(changed);
 
   CLI::App* removed = add("remove", "Removes a quota that was set.", remove_text, remove);

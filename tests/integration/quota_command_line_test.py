@@ -255,10 +255,16 @@ def test_usage_of_all(start_server):
 
 
 def test_usage_distinguishes_a_quota_without_limits_from_none(server, key):
-    assert command(server, "quota", "set", key).returncode == 0
+    assert command(server, "quota", "set", key, "--unlimited").returncode == 0
     result = command(server, "usage", key)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1].split() == [key, "no", "limits"]
+
+
+def test_set_without_a_limit_leaves_the_quota(server, key):
+    assert command(server, "quota", "set", key, "--limit", "rpm:requests:5/1m").returncode == 0
+    assert command(server, "quota", "set", key).returncode == 2
+    assert "rpm" in command(server, "usage", key).stdout
 
 
 def test_reserve_reports_subjects_without_limits(server, model):
@@ -278,6 +284,8 @@ def test_reserve_reports_subjects_without_limits(server, model):
 @pytest.mark.parametrize("words, complaint", [
     (["quota", "set", "m", "--limit", "tpm:tokens:5/60"], "'60' is not a period"),
     (["quota", "set", "m", "--limit", "tpm:tokns:5/60s"], "metric"),
+    (["quota", "set", "m"], "--unlimited for no limit at all"),
+    (["quota", "set", "m", "--dry-run"], "--unlimited for no limit at all"),
     (["quota", "reset"], "NAME or --all"),
     (["settle", "0123"], "16 hexadecimal digits"),
     (["reserve", "m", "--lifetime-ms", "5"], "lifetime_ms"),
