@@ -21,6 +21,11 @@ std::string full_name(const CLI::App& app) {
 
 }  // namespace
 
+// A positional argument that is not shown leaves its brackets.
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
+  return CLI::detail::find_and_replace(Formatter::make_usage(app, std::move(name)), " []", "");
+}
+
 std::string HelpFormatter::make_short_help(const CLI::App& app) const {
   return with_single_gaps(make_usage(&app, full_name(app)) + make_positionals(&app) +
                           make_groups(&app, CLI::AppFormatMode::Normal));

@@ -229,6 +229,7 @@ def test_bench_reports_too_few_handles(start_server):
 
 
 def test_bench_takes_no_argument():
+    assert "Usage: sluicegate bench [OPTIONS]\n" in run_binary("bench", "--help").stdout
     result = run_binary("bench", "localhost:8081")
     assert result.returncode != 0
     assert "bench takes no argument 'localhost:8081'" in result.stderr
