@@ -51,7 +51,8 @@ std::string shown(const Json& value) {
 }
 
 std::optional<uint64_t> whole_number(const Json& value, uint64_t min, uint64_t max) {
-  if (!value.is_number_unsigned()) return std::nullopt;
+  const bool is_minus_zero = value.is_number_integer() && value == 0;
+  if (!value.is_number_unsigned() && !is_minus_zero) return std::nullopt;
   const auto number = value.get<uint64_t>();
   return number >= min && number <= max ? std::optional{number} : std::nullopt;
 }

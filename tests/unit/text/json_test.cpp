@@ -67,6 +67,9 @@ TEST(Json, shows_values_briefly) {
 TEST(Json, reads_whole_numbers_within_bounds) {
   EXPECT_EQ(whole_number(7U, 7, 7), 7u);
   EXPECT_EQ(whole_number(UINT64_MAX, 0, UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(whole_number(Json::parse("-0"), 0, 7), 0U);
+  EXPECT_EQ(whole_number(Json::parse("-0"), 1, 7), std::nullopt);
+  EXPECT_EQ(whole_number(Json::parse("-0.0"), 0, 7), std::nullopt);
   for (const char* text : {"6", "8", "7.0", "\"7\"", "-7", "true", "null", "[7]"}) {
     EXPECT_EQ(whole_number(Json::parse(text), 7, 7), std::nullopt) << text;
   }
