@@ -360,6 +360,7 @@ struct Granted {
   details @2 :Details;
   reservations @3 :List(UInt64);  # of a Reserve: 0 where not admitted; absent: none was admitted
   codes @4 :Data;                 # of a Reserve, as in QuotaAnswers
+  retryAfterMs @5 :List(Int64);   # likewise
 }
 
 struct Interned {

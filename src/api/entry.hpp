@@ -88,7 +88,7 @@ struct Grant {
   // denied, and the reason is in `code`.
   Verdict verdict = Verdict::none;
   QuotaCode code{};
-  Detail detail;
+  Detail detail;             // of a waiter for quotas only retry_after_ms
   RefundClaim refund_claim;  // when approved
 };
 

@@ -72,7 +72,8 @@ void QueueServer::set_queue_ahead(Obstacle& obstacle,
 }
 
 void QueueServer::withdraw(WaiterId index) noexcept {
-  finish(index, {.code = QuotaCode::withdrawn}, no_limited_subjects);
+  finish(index, {.code = QuotaCode::withdrawn, .retry_after_ms = api::retry_never},
+         no_limited_subjects);
   serve_marked();
 }
 
@@ -91,7 +92,7 @@ void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
        .origin = waiter.origin,
        .verdict = api::admits(outcome.code) ? api::Verdict::approved : api::Verdict::denied,
        .code = outcome.code,
-       .detail = {},
+       .detail = {.retry_after_ms = outcome.retry_after_ms},
        .refund_claim = {.reservation = outcome.reservation}});
   ++statistics_.reserves[static_cast<size_t>(outcome.code)];
   if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, limited);
@@ -283,14 +284,16 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
   api::WaitAnswer* const to = std::exchange(queues_[index].answer, nullptr);
   const Request request = queues_[index].request;
   finish(index, {.code = QuotaCode::wait_limit}, no_limited_subjects);
+  const size_t place = grants_.size() - 1;
   serve_marked();
-  if (to == nullptr) return;
   const LimitedSubjects limited = limited_subjects_of(request);
   Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
   if (obstacle.code == QuotaCode::ok && queues_.must_wait(limited))
     set_queue_ahead(obstacle, limited);
   const bool fits = obstacle.code == QuotaCode::ok;
   const int64_t retry_after_ms = fits ? 0 : retry_after_ms_of(obstacle.code, obstacle, clock_.ns());
+  grants_[place].detail.retry_after_ms = retry_after_ms;
+  if (to == nullptr) return;
   report(*to, {.code = QuotaCode::wait_limit, .retry_after_ms = retry_after_ms}, request.amounts,
          limited);
 }

@@ -144,6 +144,7 @@ struct Scratch {
     keys.reserve(limits::frame_entries_max);
     codes.reserve(limits::frame_entries_max);
     reservations.reserve(limits::frame_entries_max);
+    retry_after_ms.reserve(limits::frame_entries_max);
     quota_answers.reserve(limits::quota_calls_max);
   }
   std::vector<uint32_t> indexes;
@@ -153,6 +154,7 @@ struct Scratch {
   std::vector<std::string_view> keys;
   std::vector<api::QuotaCode> codes;
   std::vector<uint64_t> reservations;
+  std::vector<int64_t> retry_after_ms;
   std::vector<api::QuotaAnswer> quota_answers;
 };
 

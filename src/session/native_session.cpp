@@ -354,12 +354,14 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   scratch.details.clear();
   scratch.codes.clear();
   scratch.reservations.clear();
+  scratch.retry_after_ms.clear();
   while (!frame.granted.empty() && scratch.indexes.size() < limits::frame_entries_max) {
     WaitingEntry& entry = frame.granted.front();
     scratch.indexes.push_back(entry.entry_index);
     if (frame.reserves) {
       scratch.codes.push_back(entry.code);
       scratch.reservations.push_back(entry.reservation);
+      scratch.retry_after_ms.push_back(entry.detail.retry_after_ms);
     } else {
       scratch.verdicts.push_back(entry.verdict);
       scratch.details.push_back(entry.detail);
@@ -371,7 +373,11 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   const auto count = static_cast<uint32_t>(scratch.indexes.size());
   write(wire::granted_bytes_max(count, frame.detail_bits), [&](auto out) {
     if (frame.reserves) {
-      return wire::encode_granted(frame.id, scratch.indexes, scratch.codes, scratch.reservations,
+      return wire::encode_granted(frame.id,
+                                  {.entries = scratch.indexes,
+                                   .codes = scratch.codes,
+                                   .reservations = scratch.reservations,
+                                   .retry_after_ms = scratch.retry_after_ms},
                                   out);
     }
     return wire::encode_granted(frame.id, scratch.indexes, scratch.verdicts, scratch.details,

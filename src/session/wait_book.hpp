@@ -46,7 +46,7 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   // The outcome: of an entry with a key ...
   api::Verdict verdict = api::Verdict::none;
   api::Detail detail;
-  // ... and of a quota call.
+  // ... and of a quota call, with detail.retry_after_ms.
   api::QuotaCode code{};
   uint64_t reservation = 0;  // when admitted
   // For quota calls over REST: lent to the owner, which is done with it before the ticket is free.

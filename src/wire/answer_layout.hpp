@@ -21,9 +21,13 @@ inline constexpr auto go_away_rows = std::tuple{OtherRow{"reason"}};
 
 inline constexpr auto verdicts_rows = std::tuple{OtherRow{"verdicts"}, OtherRow{"details"}};
 
-inline constexpr auto granted_rows = std::tuple{
-    answer_column<uint32_t>("entries", std::identity{}), OtherRow{"verdicts"}, OtherRow{"details"},
-    answer_column<uint64_t>("reservations", std::identity{}), OtherRow{"codes"}};
+inline constexpr auto granted_rows =
+    std::tuple{answer_column<uint32_t>("entries", std::identity{}),
+               OtherRow{"verdicts"},
+               OtherRow{"details"},
+               answer_column<uint64_t>("reservations", std::identity{}),
+               OtherRow{"codes"},
+               answer_column<int64_t>("retryAfterMs", std::identity{})};
 
 inline constexpr auto interned_rows =
     std::tuple{answer_column<api::Handle>("handles", std::identity{}), OtherRow{"verdicts"}};

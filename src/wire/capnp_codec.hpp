@@ -166,9 +166,13 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries, std::span<
                       std::span<const api::Detail> details, uint8_t detail_bits,
                       std::span<std::byte> out) noexcept;
 // Of a Reserve.
-size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
-                      std::span<const api::QuotaCode>, std::span<const uint64_t> reservations,
-                      std::span<std::byte> out) noexcept;
+struct ReserveOutcomes {
+  std::span<const uint32_t> entries;
+  std::span<const api::QuotaCode> codes;
+  std::span<const uint64_t> reservations;
+  std::span<const int64_t> retry_after_ms;
+};
+size_t encode_granted(uint64_t id, const ReserveOutcomes&, std::span<std::byte> out) noexcept;
 size_t encode_done(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_pong(uint64_t id, std::span<std::byte> out) noexcept;
 size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,

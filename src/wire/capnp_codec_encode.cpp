@@ -33,7 +33,8 @@ constexpr size_t entries = pointer_of(granted_rows, "entries"),
                  verdicts = pointer_of(granted_rows, "verdicts"),
                  details = pointer_of(granted_rows, "details"),
                  reservations = pointer_of(granted_rows, "reservations"),
-                 codes = pointer_of(granted_rows, "codes");
+                 codes = pointer_of(granted_rows, "codes"),
+                 retry_after_ms = pointer_of(granted_rows, "retryAfterMs");
 }
 namespace interned_at {
 constexpr size_t handles = pointer_of(interned_rows, "handles"),
@@ -72,6 +73,15 @@ void add_codes(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
   const bool all_agree = std::memcmp(codes.data(), codes.data() + 1, codes.size() - 1) == 0;
   const size_t count = all_agree ? 1 : codes.size();
   std::memcpy(writer.add_list<Code>(parent, pointer, count), codes.data(), count);
+}
+
+// A column of Granted; one of zeros is left out.
+template <size_t pointer, typename Number>
+void add_unless_zero(FrameWriter& writer, FrameWriter::Struct granted,
+                     std::span<const Number> numbers) noexcept {
+  const bool all_zero =
+      std::all_of(numbers.begin(), numbers.end(), [](Number number) { return number == 0; });
+  if (!all_zero) add_column<pointer>(writer, granted, granted_rows, numbers);
 }
 
 void add_details(FrameWriter& writer, FrameWriter::Struct parent, size_t pointer,
@@ -179,17 +189,17 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
   return writer.finish();
 }
 
-size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
-                      std::span<const api::QuotaCode> codes, std::span<const uint64_t> reservations,
+size_t encode_granted(uint64_t id, const ReserveOutcomes& outcomes,
                       std::span<std::byte> out) noexcept {
-  ASSERT(codes.size() == entries.size() && reservations.size() == entries.size());
+  ASSERT(outcomes.codes.size() == outcomes.entries.size());
+  ASSERT(outcomes.reservations.size() == outcomes.entries.size());
+  ASSERT(outcomes.retry_after_ms.size() == outcomes.entries.size());
   FrameWriter writer(out);
   const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
-  add_column<granted_at::entries>(writer, body, granted_rows, entries);
-  const bool some_admitted = std::any_of(reservations.begin(), reservations.end(),
-                                         [](uint64_t reservation) { return reservation != 0; });
-  if (some_admitted) add_column<granted_at::reservations>(writer, body, granted_rows, reservations);
-  add_codes(writer, body, granted_at::codes, codes);
+  add_column<granted_at::entries>(writer, body, granted_rows, outcomes.entries);
+  add_unless_zero<granted_at::reservations>(writer, body, outcomes.reservations);
+  add_codes(writer, body, granted_at::codes, outcomes.codes);
+  add_unless_zero<granted_at::retry_after_ms>(writer, body, outcomes.retry_after_ms);
   return writer.finish();
 }
 

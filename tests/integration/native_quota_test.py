@@ -170,7 +170,8 @@ def test_waits_no_longer_than_allowed(server, key):
         peer.put_quota(key, ONE_SLOT)
         peer.reserve(key)
         assert peer.reserve(key, flags=MAY_WAIT, waitLimitMs=100).codes == ["queued"]
-        assert peer.read("granted").codes == ["waitLimit"]
+        granted = peer.read("granted")
+        assert (granted.codes, granted.body["retryAfterMs"]) == (["waitLimit"], [1_000])
 
 
 # ---- how reservations end ------------------------------------------------------------------------

@@ -51,6 +51,7 @@ Granted granted(uint64_t id, schema::Granted::Reader from) {
   if (from.hasCodes()) {
     to.codes = code_column<QuotaCode>(from.getCodes(), count);
     to.reservations = detail_column<uint64_t>(from.getReservations(), count);
+    to.retry_after_ms = detail_column<int64_t>(from.getRetryAfterMs(), count);
   } else {
     to.verdicts = code_column<Verdict>(from.getVerdicts(), count);
     to.details = details(from.getDetails(), count);

@@ -186,6 +186,9 @@ void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
   for (size_t i = 0; i < granted.entries.size(); ++i) {
     const uint64_t reservation = granted.reservations.empty() ? 0 : granted.reservations[i];
     const size_t entry = take_out_of_queue(granted.entries[i]);
+    if (QuotaOutcome* outcome = is_abandoned(entry) ? nullptr : target(entry).place) {
+      outcome->retry_after_ms = granted.retry_after_ms.empty() ? 0 : granted.retry_after_ms[i];
+    }
     decide(entry, granted.codes[i], reservation, finished);
   }
 }

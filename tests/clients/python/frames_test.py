@@ -58,7 +58,8 @@ def values_of(answer):
     if isinstance(answer, _frames.GrantedAnswer):
         return {"entries": list(answer.entries), "verdicts": list(answer.verdicts),
                 "details": details(answer.details), "codes": list(answer.codes),
-                "reservations": list(answer.reservations)}
+                "reservations": list(answer.reservations),
+                "retryAfterMs": list(answer.retry_after_ms)}
     if isinstance(answer, _frames.InternedAnswer):
         return {"handles": list(answer.handles), "verdicts": list(answer.verdicts)}
     if isinstance(answer, _frames.InspectedAnswer):
@@ -323,7 +324,7 @@ READ = {
                 ("instanceId", 48, 8), ("features", 56, 8), ("serverVersion", 0)],
     "Verdicts": [("count", 0, 4), ("verdicts", 0), ("details", 1)],
     "Granted": [("entries", 0), ("verdicts", 1), ("details", 2),
-                ("reservations", 3), ("codes", 4)],
+                ("reservations", 3), ("codes", 4), ("retryAfterMs", 5)],
     "Interned": [("handles", 0), ("verdicts", 1)],
     "Inspected": [("cursor", 0, 8), ("keys", 0), ("keySizes", 1), ("windowMs", 2),
                   ("maxRequests", 3), ("maxRequestsInQueue", 4), ("approved", 5), ("denied", 6),

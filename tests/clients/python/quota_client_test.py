@@ -254,7 +254,7 @@ def test_a_reservation_that_waits_is_granted_later():
 
 
 @pytest.mark.parametrize("sent, code, retry_after", [
-    (b"\x10", QuotaCode.WAIT_LIMIT, 0), (b"\x11", QuotaCode.WITHDRAWN, None),
+    (b"\x10", QuotaCode.WAIT_LIMIT, 0.25), (b"\x11", QuotaCode.WITHDRAWN, None),
     (b"\x17", QuotaCode.EXCEEDS_LIMIT, None), (b"\x18", QuotaCode.BLOCKED, None),
     (b"\xfd", QuotaCode.UNKNOWN, None)])
 def test_a_wait_may_end_in_vain(sent, code, retry_after):
@@ -262,7 +262,8 @@ def test_a_wait_may_end_in_vain(sent, code, retry_after):
         peer.welcome()
         received = peer.read("reserve")
         peer.quota_answers(received, QUEUED)
-        peer.reserve_granted(received, [0], sent)
+        retry_after_ms = -1 if retry_after is None else int(1_000 * retry_after)
+        peer.reserve_granted(received, [0], sent, retryAfterMs=[retry_after_ms])
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         with pytest.raises(QuotaDenied) as raised:

@@ -61,11 +61,13 @@ TEST(QuotaClient, ends_a_wait_with_the_code_of_the_server) {
     const FakeServer server = serve([&](Peer& peer) {
       const ReceivedFrame received = read_quota(peer);
       peer.write(answers(received.id, 1, {QuotaCode::queued}));
-      peer.write(granted(received.id, code, 0));
+      peer.write(granted(received.id, code, 0, 250));
       peer.at_end();
     });
     Client client{address_of(server), quick()};
-    EXPECT_EQ(client.reserve("a", {.may_wait = true}).outcome().code, code) << name(code);
+    const Reservation call = client.reserve("a", {.may_wait = true});
+    EXPECT_EQ(call.outcome().code, code) << name(code);
+    EXPECT_EQ(call.outcome().retry_after_ms, 250);
   }
 }
 

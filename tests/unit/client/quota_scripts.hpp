@@ -120,13 +120,15 @@ inline std::string ok(const ReceivedFrame& received) {
   return answers(received.id, received.entries(), {QuotaCode::ok}, given);
 }
 
-inline std::string granted(uint64_t id, QuotaCode code, uint64_t given) {
+inline std::string granted(uint64_t id, QuotaCode code, uint64_t given,
+                           int64_t retry_after_ms = 0) {
   return test::answer(id, [&](auto frame) {
     auto to = frame.initGranted();
     to.setEntries({0U});
     const auto byte = static_cast<kj::byte>(code);
     to.setCodes(kj::arrayPtr(&byte, 1));
     if (given != 0) to.setReservations({given});
+    if (retry_after_ms != 0) to.setRetryAfterMs({retry_after_ms});
   });
 }
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "unit/quota/table_driver.hpp"
 
 namespace sluice::quota {
@@ -45,6 +47,7 @@ class QueueServerTest : public testing::Test {
     std::vector<std::pair<Ticket, QuotaCode>> all;
     for (const api::Grant& grant : server_.grants()) {
       all.emplace_back(grant.ticket, grant.code);
+      retries_[grant.ticket] = grant.detail.retry_after_ms;
       EXPECT_EQ(grant.verdict == api::Verdict::approved, api::admits(grant.code));
       EXPECT_EQ(grant.refund_claim.reservation != 0, api::admits(grant.code));
     }
@@ -56,6 +59,7 @@ class QueueServerTest : public testing::Test {
   TableDriver driver_;
   WorkBudget budget_;
   const SubjectIndex subject_;
+  std::map<Ticket, int64_t> retries_;  // of the outcomes
   QueueServer server_{driver_.options,  driver_.clock,        budget_,        driver_.book,
                       driver_.subjects, driver_.reservations, driver_.queues, driver_.statistics};
   WaiterId joined_ = api::no_waiter;
@@ -125,6 +129,7 @@ TEST_F(QueueServerTest, a_withdrawn_waiter_has_an_outcome_and_an_abandoned_one_h
   join(2, 10);
   server_.withdraw(first);
   EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::withdrawn}, {2, QuotaCode::ok}}));
+  EXPECT_EQ(retries_, (std::map<Ticket, int64_t>{{1, api::retry_never}, {2, 0}}));
   join(3, 10);
   server_.abandon(joined_);
   EXPECT_TRUE(outcomes().empty());
@@ -146,6 +151,7 @@ TEST_F(QueueServerTest, a_late_waiter_is_tried_once_more) {
   step();
   step();
   EXPECT_EQ(outcomes(), (Outcomes{{3, QuotaCode::wait_limit}}));
+  EXPECT_EQ(retries_.at(3), 60'000) << "when the minute is over";
   EXPECT_FALSE(server_.has_work());
 }
 
@@ -216,6 +222,7 @@ TEST_F(QueueServerTest, answers_a_late_waiter_as_it_stands_when_it_has_left) {
   step();
   EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::wait_limit}, {2, QuotaCode::ok}}));
   EXPECT_EQ(lent_.answer.code, QuotaCode::wait_limit);
+  EXPECT_EQ(retries_.at(1), lent_.answer.retry_after_ms);
   EXPECT_EQ(lent_.answer.retry_after_ms, 60'000) << "when the minute is over";
   ASSERT_EQ(lent_.limits.size(), 1U);
   EXPECT_TRUE(lent_.limits[0].violated);

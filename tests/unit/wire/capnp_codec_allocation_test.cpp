@@ -55,6 +55,7 @@ TEST(CapnpCodecAllocation, encodes_without_allocation) {
   const uint32_t entries[] = {0, 1};
   const api::QuotaCode codes[] = {api::QuotaCode::ok, api::QuotaCode::wait_limit};
   const uint64_t reservations[] = {7, 0};
+  const int64_t retries[] = {0, 250};
   const api::KeyState keys[] = {{.key = "a"}, {.key = "b"}};
   const api::QuotaAnswer answers[] = {
       {.code = api::QuotaCode::ok, .limits_count = 1, .reservation = 7},
@@ -70,7 +71,7 @@ TEST(CapnpCodecAllocation, encodes_without_allocation) {
               bytes += encode_welcome(1, {.server_version = "0.1.0"}, out);
               bytes += encode_verdicts(1, verdicts, details, detail_bit::all, out);
               bytes += encode_granted(1, entries, verdicts, details, detail_bit::all, out);
-              bytes += encode_granted(1, entries, codes, reservations, out);
+              bytes += encode_granted(1, {entries, codes, reservations, retries}, out);
               bytes += encode_quota_answers(1, answers, limits, {true, true, true}, out);
               bytes += encode_usage_reply(1, usage, out);
               bytes += encode_inspected(1, keys, 0, out);

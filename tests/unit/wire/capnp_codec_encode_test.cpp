@@ -274,10 +274,13 @@ std::string encoded(const json& message) {
     const auto columns = details_of(body, entries.size());
     const size_t bound = granted_bytes_max(static_cast<uint32_t>(entries.size()), columns.bits);
     if (body.contains("codes")) {
-      const auto reservations = numbers_of(body, "reservations");
       const auto codes = codes_of<api::QuotaCode>(body, "codes", entries.size());
-      return write(bound,
-                   [&](Out out) { return encode_granted(id, entries, codes, reservations, out); });
+      const auto reservations = numbers_of(body, "reservations");
+      const std::vector<uint64_t> retries = numbers_of(body, "retryAfterMs");
+      const std::vector<int64_t> retry_after_ms(retries.begin(), retries.end());
+      return write(bound, [&](Out out) {
+        return encode_granted(id, {entries, codes, reservations, retry_after_ms}, out);
+      });
     }
     return write(bound, [&](Out out) {
       return encode_granted(id, entries, verdicts, columns.details, columns.bits, out);

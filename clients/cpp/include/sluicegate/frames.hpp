@@ -156,8 +156,9 @@ struct Granted {
   std::span<const uint32_t> entries;  // indexes in the Acquire or Reserve
   VerdictColumn verdicts;             // of an Acquire
   Details details;
-  QuotaCodeColumn codes;                   // of a Reserve
-  std::span<const uint64_t> reservations;  // likewise; empty: none
+  QuotaCodeColumn codes;                    // of a Reserve
+  std::span<const uint64_t> reservations;   // likewise; empty: none
+  std::span<const int64_t> retry_after_ms;  // likewise; empty: 0 each
 };
 
 struct Done {

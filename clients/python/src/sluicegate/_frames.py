@@ -233,6 +233,7 @@ class GrantedAnswer(NamedTuple):
     details: Columns | None
     codes: bytes  # of a Reserve; else empty
     reservations: array[int]  # likewise
+    retry_after_ms: array[int]  # likewise
 
 
 class DoneAnswer(NamedTuple):
@@ -402,12 +403,15 @@ def _read_verdicts(frame_id: int, body: Struct) -> VerdictsAnswer:
 def _read_granted(frame_id: int, body: Struct) -> GrantedAnswer:
     entries, reservations, codes = body.column(0, U32), body.column(3, U64), body.data(4)
     count = len(entries)
-    if len(reservations) not in (0, count):
-        raise Malformed(f"{len(reservations)} reservations for {count} entries")
+    retries = array("q", body.column(5, U64).tobytes())
+    for column, name in (reservations, "reservations"), (retries, "retry hints"):
+        if len(column) not in (0, count):
+            raise Malformed(f"{len(column)} {name} for {count} entries")
     if codes:
-        return GrantedAnswer(frame_id, entries, b"", None, _checked(codes, count), reservations)
+        return GrantedAnswer(frame_id, entries, b"", None, _checked(codes, count), reservations,
+                             retries)
     return GrantedAnswer(frame_id, entries, _checked(body.data(1), count),
-                         _read_details(body.child(2), count), b"", reservations)
+                         _read_details(body.child(2), count), b"", reservations, retries)
 
 
 def _checked(verdicts: bytes, count: int) -> bytes:

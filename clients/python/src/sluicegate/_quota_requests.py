@@ -173,10 +173,9 @@ def granted(answer: _frames.GrantedAnswer) -> list[Outcome]:
     if not answer.codes:
         raise _frames.Malformed("Granted of a Reserve without codes")
     codes = [CODE_OF[code] for code in codes_from_server(answer.codes, len(answer.entries))]
-    reservations = answer.reservations or [0] * len(codes)
-    # A call that waited may be retried at once, unless it can never be admitted.
-    return [Outcome(code, reservation, 0 if code.admits or code.retryable else -1)
-            for code, reservation in zip(codes, reservations)]
+    zeros = [0] * len(codes)
+    return [Outcome(*each) for each in zip(codes, answer.reservations or zeros,
+                                           answer.retry_after_ms or zeros)]
 
 
 def expect_answers(answer: _frames.Answer, count: int) -> QuotaAnswers:
