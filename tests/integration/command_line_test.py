@@ -148,10 +148,12 @@ def test_usage_error_is_exit_2_where_1_is_an_answer(words):
     assert "\nError: " in result.stderr
 
 
-def test_rest_port_instead_of_the_native_one_is_one_line(server):
-    result = run_binary("acquire", "k", "--address", f"127.0.0.1:{server.port}")
+@pytest.mark.parametrize("words", [["acquire", "k"], ["ping"], ["reserve", "m"], ["usage", "m"]])
+def test_rest_port_instead_of_the_native_one_is_named(server, words):
+    result = run_binary(*words, "--address", f"127.0.0.1:{server.port}")
     assert result.returncode == 2, result
     assert len(result.stderr.splitlines()) == 1
+    assert "this is the REST port; the native one is another" in result.stderr
 
 
 def bench(*arguments):

@@ -170,6 +170,12 @@ uint64_t id_of(const Answer& any) noexcept {
 std::optional<size_t> frame_words(std::span<const uint64_t> words) {
   if (words.empty()) return std::nullopt;
   const size_t segments_count = (words[0] & 0xFFFF'FFFF) + 1;
+  constexpr size_t http = 0x5054'5448;  // "HTTP", little-endian
+  if (segments_count == http + 1) {
+    throw ProtocolError(
+        "the server answers in HTTP: this is the REST port; the native one is another, 8081 by "
+        "default");
+  }
   if (segments_count > answer_segments_max) {
     throw ProtocolError("the server sent a frame of too many segments, or no frame at all");
   }

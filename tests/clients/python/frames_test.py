@@ -417,6 +417,8 @@ def test_a_frame_beyond_the_bounds_is_refused_before_it_is_stored():
         list(_frames.Splitter().feed(struct.pack("<II", 0, _frames.FRAME_BYTES_MAX // 8)))
     with pytest.raises(_frames.Malformed, match="segments; at most 8"):
         list(_frames.Splitter().feed(struct.pack("<II", 8, 1)))
+    with pytest.raises(_frames.Malformed, match="REST port"):
+        list(_frames.Splitter().feed(b"HTTP/1.1 400 Bad Request"))
 
 
 @pytest.mark.parametrize("verdicts, count", [(b"\1\1", 3), (b"", 2), (b"\1", 0), (b"\1" * 5, 4)])
