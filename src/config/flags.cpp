@@ -398,7 +398,7 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
     out << app.help();  // CLI11 descends to the subcommand itself
     return 0;
   }
-  err << HelpFormatter().make_short_help(used) << "\nError: " << error.what() << '\n';
+  err << HelpFormatter().make_hint(used) << "Error: " << error.what() << '\n';
   // Of these commands exit code 1 is an answer.
   const std::array answering = {"acquire", "release", "debug", "ping",  "check-config",
                                 "reserve", "settle",  "usage", "quota", "show",

@@ -26,9 +26,9 @@ std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) con
   return CLI::detail::find_and_replace(Formatter::make_usage(app, std::move(name)), " []", "");
 }
 
-std::string HelpFormatter::make_short_help(const CLI::App& app) const {
-  return with_single_gaps(make_usage(&app, full_name(app)) + make_positionals(&app) +
-                          make_groups(&app, CLI::AppFormatMode::Normal));
+std::string HelpFormatter::make_hint(const CLI::App& app) const {
+  const std::string name = full_name(app);
+  return make_usage(&app, name) + "All flags: " + name + " --help\n";
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,

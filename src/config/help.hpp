@@ -11,8 +11,8 @@ class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(36); }
 
-  // The help before an error: usage and flags, without the introduction.
-  std::string make_short_help(const CLI::App& app) const;
+  // Before an error: the usage, and the command that shows all flags.
+  std::string make_hint(const CLI::App& app) const;
 
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "text/number.hpp"
 #include "text/quote.hpp"
@@ -18,6 +20,37 @@ int take_base(std::string_view& digits) {
   const size_t letter = letters.find(digits[1]);
   digits.remove_prefix(letter == letters.npos ? 1 : 2);
   return letter == letters.npos ? 8 : bases[letter];
+}
+
+// How many letters have to be inserted, removed or replaced to make one word of the other
+// (Levenshtein).
+size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < to.size(); ++j) {
+      const size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+// "; did you mean --port?", or nothing where no flag is similar.
+std::string nearest_flag(const CLI::App& app, const std::string& name) {
+  std::string nearest;
+  size_t distance = name.size() / 3 + 1;  // more of it would be another word
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& known : option->get_lnames()) {
+      const size_t found = edit_distance(name, known);
+      if (found > distance || (found == distance && !nearest.empty())) continue;
+      distance = found;
+      nearest = known;
+    }
+  }
+  return nearest.empty() ? "" : "; did you mean --" + nearest + "?";
 }
 
 // One walk over the arguments of one command.
@@ -57,7 +90,7 @@ class Normaliser {
     const std::string name = argument.substr(2, equals == argument.npos ? equals : equals - 2);
     if (name.empty() || name[0] == '-') throw UsageError("bad flag syntax: " + argument);
     const CLI::Option* option = app_->get_option_no_throw("--" + name);
-    if (option == nullptr) throw UsageError("unknown flag: --" + name);
+    if (option == nullptr) throw UsageError("unknown flag: --" + name + nearest_flag(*app_, name));
     if (equals != argument.npos) {
       emit(*option, argument.substr(equals + 1));
     } else if (is_switch(*option)) {

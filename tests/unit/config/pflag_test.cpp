@@ -116,10 +116,13 @@ TEST_F(Pflag, accepts_a_terminator_with_nothing_behind) {
 }
 
 TEST_F(Pflag, refuses_unknown_flags) {
-  EXPECT_EQ(refusal({"--nope"}), "unknown flag: --nope");
-  EXPECT_EQ(refusal({"--nope=1"}), "unknown flag: --nope");
+  EXPECT_EQ(refusal({"--zzzz"}), "unknown flag: --zzzz");
+  EXPECT_EQ(refusal({"--zzzz=1"}), "unknown flag: --zzzz");
   EXPECT_EQ(refusal({"-rx"}), "unknown shorthand flag: 'x' in -rx");
   EXPECT_EQ(refusal({"---rate"}), "bad flag syntax: ---rate");
+  EXPECT_EQ(refusal({"--rat"}), "unknown flag: --rat; did you mean --rate?");
+  EXPECT_EQ(refusal({"--maxrequest=1"}),
+            "unknown flag: --maxrequest; did you mean --max-requests?");
   EXPECT_EQ(refusal({"--=1"}), "bad flag syntax: --=1");
 }
 
@@ -132,7 +135,7 @@ TEST_F(Pflag, lets_help_stand_alone) {
   EXPECT_EQ(normalised({"-m", "0", "--help", "-r"}), Words{"--help"});
   EXPECT_EQ(normalised({"-rh"}), Words{"--help"});
   EXPECT_EQ(normalised({"--help=false", "-r"}), Words{"--rate=true"});
-  EXPECT_EQ(refusal({"--help", "--nope"}), "unknown flag: --nope");
+  EXPECT_EQ(refusal({"--help", "--zzzz"}), "unknown flag: --zzzz");
 }
 
 TEST_F(Pflag, descends_into_a_subcommand) {
