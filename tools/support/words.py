@@ -76,7 +76,8 @@ def retired_words(path, text):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    skipped = {".git", "build", ".venv", "__pycache__", "corpus", "golden", "adr"}
+    skipped = {".git", "build", ".venv", "__pycache__", ".cache", ".pytest_cache", ".hypothesis",
+               "corpus", "golden", "adr"}
     suffixes = {"", ".cpp", ".hpp", ".py", ".md", ".build", ".capnp", ".json", ".patch", ".ini",
                 ".in", ".toml"}
     counts = collections.Counter()
