@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "support"))
 
 from class_sizes import MEMBERS_AIM, METHODS_AIM, class_sizes  # noqa: E402  (after the path)
+from texts import tree  # noqa: E402
 from words import retired_words  # noqa: E402
 
 # A folder of src/ includes itself and the folders listed here (docs/architecture.md, "Folders").
@@ -99,12 +100,6 @@ COVERED_BY_OTHER_TESTS = {
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",
     "src/shard/": "tests/unit/shard/key_shard_test.cpp, tests/property and tests/simulation",
 }
-
-TEXT_SUFFIXES = {".cpp", ".hpp", ".py", ".md", ".json", ".build", ".txt", ".ini", ".capnp", ".sh",
-                 ".yaml", ".patch", ".wrap", ".toml", ".in", ""}
-SKIPPED_FOLDERS = {".git", "build", ".venv", "__pycache__", "corpus", "golden", ".cache",
-                   ".pytest_cache", ".hypothesis"}
-
 
 def without_comments(text):
     """C++ with comments and string contents blanked, so that prose never breaks a rule."""
@@ -217,8 +212,6 @@ def header_order(path, text):
 
 def words(path, text):
     """Plain terms: the words of tools/support/words.py have a better one."""
-    if path.startswith("docs/adr/") or path == "tools/support/words.py":
-        return
     for line, word, cure in retired_words(path, text):
         yield line, f'"{word}": write {cure}'
 
@@ -312,20 +305,8 @@ def folders_page(text):
 
 # ---- the modes -----------------------------------------------------------------------------------
 
-def tree():
-    """Paths of all text files below the root, relative to it."""
-    for folder, folders, names in os.walk(ROOT):
-        relative = pathlib.PurePath(folder).relative_to(ROOT)
-        folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS
-                      and not (str(relative) == "subprojects" and f != "packagefiles")]
-        for name in names:
-            path = relative / name
-            if path.suffix in TEXT_SUFFIXES and not (ROOT / path).is_symlink():
-                yield str(path)
-
-
-def check_tree():
-    paths = sorted(tree())
+def check_tree(ROOT):
+    paths = sorted(tree(ROOT))
     complaints = []
     for path in paths:
         try:
@@ -343,7 +324,7 @@ def check_tree():
 def report_large_classes():
     """Lists classes above the aims, the largest first: a report, not a failure."""
     large = []
-    for path in sorted(tree()):
+    for path in sorted(tree(ROOT)):
         if path.startswith(("src/", "clients/")) and is_cpp(path):
             text = without_comments((ROOT / path).read_text(encoding="utf-8"))
             large += [(size, path) for size in class_sizes(text) if size.is_above_aims()]
@@ -375,7 +356,7 @@ def headers_to_compile(paths):
 def check_headers(build):
     """Compiles alone every header that no source file of the build includes first."""
     commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
-    headers = headers_to_compile(sorted(tree()))
+    headers = headers_to_compile(sorted(tree(ROOT)))
     arguments = shlex.split(commands[0]["command"])
     compiler = arguments[:next(n for n, a in enumerate(arguments) if a.startswith("-"))]
     # Include folders and definitions of all targets together; the other flags of the first target.
@@ -409,7 +390,7 @@ def check_headers(build):
 
 
 def check_format():
-    files = [p for p in sorted(tree()) if is_cpp(p)]
+    files = [p for p in sorted(tree(ROOT)) if is_cpp(p)]
     run = subprocess.run(["clang-format-14", "--dry-run", *files], cwd=ROOT, capture_output=True,
                          text=True, check=False)
     found = sorted({line.split(": warning")[0].rsplit(":", 1)[0]
@@ -514,7 +495,7 @@ def main():
     elif options.format:
         complaints = check_format()
     else:
-        complaints = check_tree()
+        complaints = check_tree(ROOT)
         print("\n".join(report_large_classes()))
     print("\n".join(complaints) if complaints else "tidy: no complaints")
     return 1 if complaints else 0
