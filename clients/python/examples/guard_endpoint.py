@@ -26,7 +26,7 @@ def make_handler(client: sluicegate.Client) -> type[http.server.BaseHTTPRequestH
                 self.answer(200, f"hello {user}\n")
             else:
                 retry_s = -(-verdicts.retry_after_ms[0] // 1000)  # rounded up
-                self.answer(429, f"{verdicts[0].name.lower()}\n", {"Retry-After": str(retry_s)})
+                self.answer(429, f"{verdicts[0]}\n", {"Retry-After": str(retry_s)})
 
         def answer(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
             self.send_response(status)

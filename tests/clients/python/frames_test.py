@@ -369,6 +369,12 @@ def test_verdicts_and_error_codes_equal_the_schemas():
     assert codes == enumerants("ErrorCode")
 
 
+def test_verdicts_and_error_codes_print_as_names():
+    assert str(Verdict.APPROVED) == f"{Verdict.APPROVED}" == "approved"
+    assert str(ErrorCode.BAD_COST) == f"{ErrorCode.BAD_COST}" == "bad_cost"
+    assert int(Verdict.DENIED) == 2 and repr(Verdict.DENIED) == "<Verdict.DENIED: 2>"
+
+
 def test_constants_equal_the_schemas():
     assert SCHEMA.protocolVersion == _frames.PROTOCOL_VERSION
     assert SCHEMA.keep == _message.UNSET_32

@@ -412,7 +412,7 @@ class InternCall(BatchCall):
             missing = next(n for n, verdict in enumerate(verdicts) if not verdict)
             raise NotInterned(
                 f"{len(verdicts) - verdicts.count()} of {len(verdicts)} keys got no handle: "
-                f"{verdicts[missing].name.lower()} for {self._keys[missing]!r:.80}",
+                f"{verdicts[missing]} for {self._keys[missing]!r:.80}",
                 handles, verdicts)
         return handles
 

@@ -128,7 +128,7 @@ class Connection:
         if isinstance(answer, _frames.ErrorAnswer):
             refused = Refused(code_of(answer.code), answer.text)
             error = Draining if refused.code is ErrorCode.DRAINING else Unreachable
-            raise error(f"the server refused Hello: {refused.code.name.lower()}: "
+            raise error(f"the server refused Hello: {refused.code}: "
                         f"{answer.text}") from refused
         if isinstance(answer, _frames.GoAway):
             raise Draining(f"the server is shutting down: {answer.reason}")
@@ -145,7 +145,7 @@ class Connection:
         refused = Refused(code_of(answer.code), answer.text)
         if answer.id not in self._outstanding:
             raise ConnectionLost(f"the server ended the connection: "
-                                 f"{refused.code.name.lower()}: {answer.text}") from refused
+                                 f"{refused.code}: {answer.text}") from refused
         request = self._answered(answer.id)
         if refused.code is ErrorCode.DRAINING:
             request.lost(Draining(f"the server is shutting down: {answer.text}"))

@@ -13,7 +13,9 @@ from .verdict import Verdict, Verdicts
 
 
 class ErrorCode(enum.IntEnum):
-    """Why the server refused a frame (docs/protocol.md, "Errors")."""
+    """Why the server refused a frame (docs/protocol.md, "Errors"). str() is the name in small
+    letters.
+    """
 
     NONE = 0
     MALFORMED = 1
@@ -37,6 +39,9 @@ class ErrorCode(enum.IntEnum):
     BAD_LIFETIME = 19
     BAD_SUBJECT = 20
     UNKNOWN = 0xFFFF  # of a newer server: not worth a retry
+
+    def __str__(self) -> str:
+        return self.name.lower()
 
 
 class SluicegateError(Exception):
@@ -86,7 +91,7 @@ class Refused(SluicegateError):
         self.text = text
 
     def __str__(self) -> str:
-        return f"the server refused the frame: {self.code.name.lower()}: {self.text}"
+        return f"the server refused the frame: {self.code}: {self.text}"
 
 
 class NotInterned(SluicegateError):
@@ -111,7 +116,7 @@ class Denied(SluicegateError):
         self.verdict = verdict
 
     def __str__(self) -> str:
-        return f"{self.verdict.name.lower()}: {self.key!r}"
+        return f"{self.verdict}: {self.key!r}"
 
 
 class QuotaError(SluicegateError):

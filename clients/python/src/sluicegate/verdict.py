@@ -13,7 +13,9 @@ from typing import overload
 
 
 class Verdict(enum.IntEnum):
-    """The answer to one entry; true when the server, or the failure policy, approved it."""
+    """The answer to one entry; true when the server, or the failure policy, approved it. str() is
+    the name in small letters.
+    """
 
     NONE = 0  # not answered; never sent
     APPROVED = 1
@@ -40,6 +42,9 @@ class Verdict(enum.IntEnum):
 
     def __bool__(self) -> bool:
         return self in _APPROVING
+
+    def __str__(self) -> str:
+        return self.name.lower()
 
     @property
     def decided_by_policy(self) -> bool:
