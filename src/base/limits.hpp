@@ -61,7 +61,8 @@ inline constexpr uint32_t top_keys_default = 20;           // of GET /top withou
 
 // Buffers of one connection; address space, committed as it is used.
 inline constexpr uint32_t receive_buffer_bytes = 32 * 1024;
-inline constexpr uint32_t receive_buffers = 64;  // of one worker
+inline constexpr uint32_t receive_buffers = 64;          // of one worker
+inline constexpr uint32_t taken_bytes_max = 512 * 1024;  // by one Io::receive_now()
 inline constexpr uint32_t output_high_bytes = 256 * 1024;
 inline constexpr uint32_t output_low_bytes = 64 * 1024;
 inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply

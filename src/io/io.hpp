@@ -87,6 +87,18 @@ class Io {
   // bytes before it and end_of_stream still come after the next receive_start(). Idempotent.
   virtual void receive_stop(SocketId socket) noexcept = 0;
 
+  // Takes at once what has arrived at a stopped socket, at most `bytes_max` and
+  // limits::taken_bytes_max: for a reader that is behind, and takes from one socket after the other
+  // when it gets to it. The bytes are the reader's until the next call or poll(). Empty: nothing
+  // has arrived, or only the end, which is reported after receive_start(). Nothing: bytes of the
+  // stopped receive may still come.
+  virtual std::optional<std::span<std::byte>> receive_now(SocketId socket,
+                                                          size_t bytes_max) noexcept = 0;
+
+  // From now on a poll() delivers at most one buffer of each socket: for a reader that is behind,
+  // who would have to keep the bytes. Receives in flight may deliver more until they end.
+  void receive_sparingly(bool sparingly) noexcept { receives_sparingly_ = sparingly; }
+
   // Sends all of `bytes`, which stay untouched until `sent`. One send in flight per socket.
   virtual void send(SocketId socket, std::span<const std::byte> bytes) noexcept = 0;
 
@@ -128,6 +140,12 @@ class Io {
   virtual void wake() noexcept = 0;
 
   virtual const Statistics& statistics() const noexcept = 0;
+
+ protected:
+  bool receives_sparingly() const noexcept { return receives_sparingly_; }
+
+ private:
+  bool receives_sparingly_ = false;
 };
 
 }  // namespace sluice::io

@@ -18,7 +18,7 @@ enum class ReceiveAction : uint8_t {
   none,
   arm,               // submit a multishot receive
   cancel,            // submit a cancel of the receive in flight
-  wait_for_buffers,  // no buffer was free: call buffers_returned() when some are, in order
+  wait_for_buffers,  // call buffers_returned() when some are free, in order
 };
 
 class ReceiveArming {
@@ -40,8 +40,11 @@ class ReceiveArming {
   }
 
   // A completion of the receive in flight; without `more` the receive has ended. That happens on
-  // success as well (the completion queue was full, the kernel chose to), so only `more` decides.
-  [[nodiscard]] ReceiveAction complete(int32_t result, bool more) noexcept {
+  // success as well (it was a receive of one buffer, the completion queue was full, the kernel
+  // chose to), so only `more` decides. With `others_wait` for buffers a socket that has got one
+  // lines up behind them.
+  [[nodiscard]] ReceiveAction complete(int32_t result, bool more,
+                                       bool others_wait = false) noexcept {
     ASSERT(in_flight_);
     if (more) return ReceiveAction::none;
     in_flight_ = false;
@@ -51,7 +54,7 @@ class ReceiveArming {
       wanted_ = false;
     }
     // Arming on an empty buffer ring would fail at once, and again.
-    if (result == -ENOBUFS && wanted_) {
+    if (wanted_ && (result == -ENOBUFS || (result > 0 && others_wait))) {
       starved_ = true;
       return ReceiveAction::wait_for_buffers;
     }

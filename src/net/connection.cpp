@@ -61,6 +61,11 @@ void Connection::stop_reading() noexcept {
   io_.receive_stop(socket_);
 }
 
+std::optional<std::span<std::byte>> Connection::receive_now(size_t bytes_max) noexcept {
+  if (reading_ || closing_ || peer_finished_ || broken_) return {};
+  return io_.receive_now(socket_, bytes_max);
+}
+
 void Connection::release_output(size_t bytes) noexcept {
   ASSERT(reserved_output_bytes_ >= bytes);
   reserved_output_bytes_ -= bytes;

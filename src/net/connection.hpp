@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/limits.hpp"
@@ -55,6 +56,8 @@ class Connection {
   void start_reading() noexcept;
   void stop_reading() noexcept;
   bool reading() const noexcept { return reading_; }
+  // What has arrived, while the session does not read; see Io::receive_now().
+  std::optional<std::span<std::byte>> receive_now(size_t bytes_max) noexcept;
 
   // Replies that are promised but not written yet count as output, so that their room is certain.
   void reserve_output(size_t bytes) noexcept { reserved_output_bytes_ += bytes; }

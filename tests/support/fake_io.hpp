@@ -15,6 +15,9 @@ class FakeIo final : public io::Io {
   void accept_finish(io::ListenerId) noexcept override { calls.push_back("accept_finish"); }
   void receive_start(io::SocketId) noexcept override { calls.push_back("receive_start"); }
   void receive_stop(io::SocketId) noexcept override { calls.push_back("receive_stop"); }
+  std::optional<std::span<std::byte>> receive_now(io::SocketId, size_t) noexcept override {
+    return {};
+  }
   void send(io::SocketId, std::span<const std::byte> bytes) noexcept override {
     calls.push_back("send");
     sent.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());

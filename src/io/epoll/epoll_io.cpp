@@ -83,6 +83,13 @@ void EpollIo::receive_stop(SocketId socket) noexcept {
   changed_.push(socket.index);
 }
 
+std::optional<std::span<std::byte>> EpollIo::receive_now(SocketId socket,
+                                                         size_t bytes_max) noexcept {
+  const DirectReceive::Taken taken = direct_.take(sockets_.usable(socket).fd, bytes_max);
+  if (taken.failure != 0) sockets_.note_failure(socket.index, taken.failure);
+  return taken.bytes;
+}
+
 void EpollIo::send(SocketId socket, std::span<const std::byte> bytes) noexcept {
   sockets_.begin_send(sockets_.usable(socket), bytes);
   send_more(socket.index);
@@ -216,7 +223,8 @@ size_t EpollIo::wait(size_t events_max, int64_t wait_ns) noexcept {
 void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
   if (ready_count == 0) return;
   const size_t share = std::min(sink.room(), size_t{buffers_}) / ready_count;
-  const auto buffers = static_cast<uint32_t>(std::clamp<size_t>(share, 1, socket_buffers_max));
+  const uint32_t most = receives_sparingly() ? 1 : socket_buffers_max;
+  const auto buffers = static_cast<uint32_t>(std::clamp<size_t>(share, 1, most));
   for (size_t place = 0; place < ready_count; ++place) {
     if (sink.full()) return;  // what is left is reported again
     const epoll_event& event = ready_[place];

@@ -15,6 +15,7 @@
 
 #include "base/mapped_region.hpp"
 #include "io/accept_errors.hpp"
+#include "io/direct_receive.hpp"
 #include "io/io.hpp"
 #include "io/options.hpp"
 #include "io/peer_name.hpp"
@@ -33,6 +34,8 @@ class EpollIo final : public Io {
   void accept_finish(ListenerId listener) noexcept override;
   void receive_start(SocketId socket) noexcept override;
   void receive_stop(SocketId socket) noexcept override;
+  std::optional<std::span<std::byte>> receive_now(SocketId socket,
+                                                  size_t bytes_max) noexcept override;
   void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
   void send_finish(SocketId socket) noexcept override;
   void close(SocketId socket) noexcept override;
@@ -92,6 +95,7 @@ class EpollIo final : public Io {
   uint32_t buffers_;
   uint32_t buffer_bytes_;
   base::MappedRegion memory_;
+  DirectReceive direct_;
   size_t memory_used_ = 0;  // by what this poll() received
   std::array<epoll_event, 128> ready_{};
   bool precise_wait_ = true;  // epoll_pwait2 is there

@@ -61,6 +61,21 @@ void SimIo::receive_stop(SocketId socket) noexcept {
   act(socket.index, slot_of(socket).arming.stop());
 }
 
+std::optional<std::span<std::byte>> SimIo::receive_now(SocketId socket, size_t bytes_max) noexcept {
+  Slot& slot = slot_of(socket);
+  if (slot.arming.in_flight()) return {};
+  ByteQueue& arrived = link_of(slot).to_server;
+  size_t bytes = std::min(arrived.size(), bytes_max);
+  if (bytes > 1 && faults_.fires(Fault::split_receive)) {
+    faults_.count(Fault::split_receive);
+    bytes = 1 + random_.below(bytes - 1);
+  }
+  const auto taken = arrived.view().first(bytes);
+  taken_.assign(taken.begin(), taken.end());
+  arrived.pop(bytes);
+  return std::span(taken_);
+}
+
 void SimIo::send(SocketId socket, std::span<const std::byte> bytes) noexcept {
   Slot& slot = slot_of(socket);
   ASSERT(!slot.send.in_flight);

@@ -57,6 +57,8 @@ class SimIo final : public Io {
   void accept_finish(ListenerId listener) noexcept override;
   void receive_start(SocketId socket) noexcept override;
   void receive_stop(SocketId socket) noexcept override;
+  std::optional<std::span<std::byte>> receive_now(SocketId socket,
+                                                  size_t bytes_max) noexcept override;
   void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
   void send_finish(SocketId socket) noexcept override;
   void close(SocketId socket) noexcept override;
@@ -184,6 +186,7 @@ class SimIo final : public Io {
   std::vector<uint32_t> free_slots_;
   std::vector<Listener> listeners_;
   std::deque<uint32_t> starved_;    // sockets, in the order they ran out of buffers
+  std::vector<std::byte> taken_;    // by receive_now()
   std::vector<std::byte> buffers_;  // receive_buffers of receive_buffer_bytes each
   uint32_t buffers_out_ = 0;
   std::vector<Candidate> candidates_;

@@ -81,6 +81,7 @@ std::optional<Event> SimIo::receive_event(uint32_t index) noexcept {
   if (!slot.arming.in_flight()) return {};
   if (slot.cancelling) return cancel_event(index);
   if (slot.armed_in_poll == polls_) return {};
+  if (receives_sparingly() && slot.reported_in_poll == polls_) return {};
 
   SimLink& link = link_of(slot);
   const bool has_bytes = !link.to_server.empty();
@@ -142,7 +143,7 @@ Event SimIo::deliver(uint32_t index) noexcept {
     slot.cancelling = false;  // the cancel finds nothing
   }
   slot.reported_in_poll = polls_;
-  act(index, slot.arming.complete(static_cast<int32_t>(bytes), more));
+  act(index, slot.arming.complete(static_cast<int32_t>(bytes), more, !starved_.empty()));
   return Event{.kind = EventKind::received, .socket = id_of(index, slot), .bytes = buffer};
 }
 

@@ -99,6 +99,15 @@ void UringIo::receive_stop(SocketId socket) noexcept {
   changed_.push(socket.index);  // the watch is armed where no receive is
 }
 
+std::optional<std::span<std::byte>> UringIo::receive_now(SocketId socket,
+                                                         size_t bytes_max) noexcept {
+  const Slot& slot = sockets_.usable(socket);
+  if (slot.arming.in_flight()) return {};
+  const DirectReceive::Taken taken = direct_.take(slot.fd, bytes_max);
+  if (taken.failure != 0) sockets_.note_failure(socket.index, taken.failure);
+  return taken.bytes;
+}
+
 void UringIo::send(SocketId socket, std::span<const std::byte> bytes) noexcept {
   Slot& slot = sockets_.usable(socket);
   sockets_.begin_send(slot, bytes);
@@ -213,11 +222,16 @@ void UringIo::stop_for_good(uint32_t index) noexcept {
 
 // Arms as many as there are buffers, in order: more would fail at once, even with nothing to
 // receive. Sockets that received nothing come first: a busy one takes all buffers as soon as it is
-// armed.
+// armed. While several wait each gets one buffer, else the first that is armed would take them all.
 void UringIo::rearm_starved() noexcept {
-  for (uint32_t left = buffers_.free(); left > 0; --left) {
-    if (starved_.empty() && starved_after_bytes_.empty()) return;
-    const uint32_t index = starved_.empty() ? starved_after_bytes_.pop() : starved_.pop();
+  const auto next = [this]() -> auto& {
+    return starved_.empty() ? starved_after_bytes_ : starved_;
+  };
+  buffers_contended_ = false;
+  for (uint32_t left = buffers_.free(); left > 0 && !next().empty(); --left) {
+    const uint32_t index = next().pop();
+    buffers_contended_ |= !next().empty();
+    sockets_[index].one_buffer = buffers_contended_;
     act(index, sockets_[index].arming.buffers_returned());
     changed_.push(index);
   }
@@ -268,7 +282,11 @@ bool UringIo::submit_receive(uint32_t index) noexcept {
   if (!slot.receive_due) return true;
   io_uring_sqe* sqe = prepare_socket(Operation::receive, index);
   if (sqe == nullptr) return false;
-  io_uring_prep_recv_multishot(sqe, slot.fd, nullptr, 0, 0);
+  if (std::exchange(slot.one_buffer, false) || receives_sparingly()) {
+    io_uring_prep_recv(sqe, slot.fd, nullptr, 0, 0);
+  } else {
+    io_uring_prep_recv_multishot(sqe, slot.fd, nullptr, 0, 0);
+  }
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = BufferRing::group;
   slot.got_bytes = false;
@@ -504,7 +522,7 @@ void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSin
     if (cqe.res > 0) ++statistics_.rearms;
     if (cqe.res == -ENOBUFS) ++statistics_.buffers_exhausted;
   }
-  act(index, slot.arming.complete(cqe.res, more));
+  act(index, slot.arming.complete(cqe.res, more, buffers_contended_));
   if (slot.leaving()) return;
   if (slot.arming.ended()) {
     cqe.res == 0 ? sockets_.note_end(index) : sockets_.note_failure(index, cqe.res);

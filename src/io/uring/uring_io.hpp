@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/accept_errors.hpp"
+#include "io/direct_receive.hpp"
 #include "io/io.hpp"
 #include "io/options.hpp"
 #include "io/peer_name.hpp"
@@ -34,6 +35,8 @@ class UringIo final : public Io {
   void accept_finish(ListenerId listener) noexcept override;
   void receive_start(SocketId socket) noexcept override;
   void receive_stop(SocketId socket) noexcept override;
+  std::optional<std::span<std::byte>> receive_now(SocketId socket,
+                                                  size_t bytes_max) noexcept override;
   void send(SocketId socket, std::span<const std::byte> bytes) noexcept override;
   void send_finish(SocketId socket) noexcept override;
   void close(SocketId socket) noexcept override;
@@ -52,6 +55,7 @@ class UringIo final : public Io {
   struct Slot : SocketSlot {
     ReceiveArming arming;
     bool receive_due = false;  // to be submitted
+    bool one_buffer = false;   // it receives no more than that
     bool cancel_due = false;
     bool send_due = false;
     bool got_bytes = false;       // the receive in flight got bytes
@@ -118,6 +122,7 @@ class UringIo final : public Io {
 
   Ring ring_;
   BufferRing buffers_;
+  DirectReceive direct_;
   WakeSignal wake_signal_;
   uint64_t wake_count_ = 0;  // the kernel writes it
   bool wake_armed_ = false;
@@ -128,6 +133,7 @@ class UringIo final : public Io {
   // Receives that found no buffer: without having got bytes before, and after some.
   SlotQueue<Slot, &Slot::starved> starved_;
   SlotQueue<Slot, &Slot::starved> starved_after_bytes_;
+  bool buffers_contended_ = false;  // several sockets waited for the buffers of this poll
   std::vector<Parked> parked_;
   size_t parked_first_ = 0;
   uint64_t in_flight_ = 0;  // operations of sockets, listeners and the wake signal

@@ -466,6 +466,105 @@ TYPED_TEST(IoStream, a_greedy_socket_does_not_starve_another) {
   }
 }
 
+// Eight buffers for 20 sockets with 16 buffers' worth of bytes each: nobody gets all of its bytes
+// before others get any.
+TYPED_TEST(IoStream, sockets_that_wait_for_buffers_get_one_each) {
+  constexpr uint32_t buffer_bytes = 4096;
+  constexpr uint32_t sockets_count = 20;
+  this->build({.sockets_max = 32, .receive_buffers = 8, .receive_buffer_bytes = buffer_bytes});
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<SocketId> sockets;
+  for (uint32_t each = 0; each < sockets_count; ++each) {
+    clients.push_back(std::make_unique<Client>(this->port_));
+    sockets.push_back(this->accept_one());
+    clients.back()->write(pattern(16 * buffer_bytes, each));
+  }
+  for (const SocketId socket : sockets) this->io_->receive_start(socket);
+  size_t received = 0;
+  ASSERT_TRUE(this->until([&] {
+    received = 0;
+    for (const SocketId socket : sockets) received += this->reported(socket).received.size();
+    return received >= 3 * sockets_count * buffer_bytes;
+  }));
+  for (const SocketId socket : sockets) {
+    EXPECT_GT(this->reported(socket).received.size(), 0u) << socket.index;
+  }
+}
+
+TYPED_TEST(IoStream, receives_sparingly_one_buffer_a_socket_and_poll) {
+  this->build({.receive_buffers = 8, .receive_buffer_bytes = 4096});
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->io_->receive_sparingly(true);
+  const std::string text = pattern(100'000);
+  client.write(text);
+  this->io_->receive_start(socket);
+  uint32_t receives = 0;
+  ASSERT_TRUE(this->until([&] {
+    const Reports& reported = this->reported(socket);
+    EXPECT_LE(reported.receives, receives + 1);
+    receives = reported.receives;
+    return reported.received == text;
+  }));
+}
+
+TYPED_TEST(IoStream, receives_now_what_has_arrived_at_a_stopped_socket) {
+  constexpr size_t bytes_max = 10'000;
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  this->io_->receive_start(socket);
+  this->poll_once();
+  this->io_->receive_stop(socket);
+  const std::string text = pattern(100'000);
+  std::string taken;
+  size_t written = 0;
+  ASSERT_TRUE(this->until([&] {
+    written += client.write(std::string_view(text).substr(written));
+    const auto bytes = this->io_->receive_now(socket, bytes_max);
+    if (!bytes) return false;  // the receive that was stopped has not ended
+    EXPECT_LE(bytes->size(), bytes_max);
+    taken.append(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    return this->reported(socket).received.size() + taken.size() == text.size();
+  }));
+  EXPECT_TRUE(this->reported(socket).received + taken == text);
+  EXPECT_TRUE(this->io_->receive_now(socket, bytes_max)->empty());
+
+  client.write("x");
+  client.finish();
+  this->io_->receive_start(socket);
+  EXPECT_TRUE(this->until([&] { return this->reported(socket).ends == 1; }));
+  EXPECT_EQ(this->reported(socket).received.size() + taken.size(), text.size() + 1);
+}
+
+TYPED_TEST(IoStream, reports_the_end_that_receive_now_came_to) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  client.write("last");
+  client.finish();
+  std::string taken;
+  ASSERT_TRUE(this->until([&] {
+    const auto bytes = this->io_->receive_now(socket, 100);
+    taken.append(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    return taken == "last";
+  }));
+  EXPECT_TRUE(this->io_->receive_now(socket, 100)->empty());
+  this->io_->receive_start(socket);
+  EXPECT_TRUE(this->until([&] { return this->reported(socket).ends == 1; }));
+}
+
+TYPED_TEST(IoStream, reports_the_failure_that_receive_now_came_to) {
+  this->build();
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  client.reset();
+  ASSERT_TRUE(this->until([&] {
+    std::ignore = this->io_->receive_now(socket, 100);
+    return this->reported(socket).failures == 1;
+  }));
+}
+
 // A completion queue of 8: it overflows, which ends multishot receives on success.
 TEST(UringStream, an_overflowing_completion_queue_loses_nothing) {
   struct Fixture : IoTest<UringIo> {
