@@ -121,6 +121,7 @@ void QuotaBatch::make_answers() {
   holders.clear();
   quotas.clear();
   answer_text.clear();
+  limits_checked = 0;
 }
 
 }  // namespace sluice::api

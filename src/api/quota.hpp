@@ -265,6 +265,7 @@ struct QuotaBatch {
   std::vector<HolderRow> holders;
   std::vector<Quota> quotas;
   std::string answer_text;
+  uint32_t limits_checked = 0;  // of all subjects of all calls: what their work depends on
 
   // For the session alone, as in route::Request.
   uint32_t frame_bytes = 0;

@@ -69,6 +69,9 @@ class Engine {
   // engine_decide.cpp
   void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                   api::ShardId origin) noexcept;
+  api::QuotaCode find_subjects(api::QuotaBatch& batch, const api::QuotaCall& call,
+                               const SubjectHashes& hashes, IfAbsent if_absent,
+                               LimitedSubjects& limited) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                api::ShardId origin) noexcept;
   void admit(const Request& request, const LimitedSubjects& limited, std::string_view owner,

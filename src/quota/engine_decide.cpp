@@ -72,6 +72,18 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
   }
 }
 
+// Finds the subjects of a call that its limits decide.
+inline QuotaCode Engine::find_subjects(QuotaBatch& batch, const QuotaCall& call,
+                                       const SubjectHashes& hashes, IfAbsent if_absent,
+                                       LimitedSubjects& limited) noexcept {
+  const QuotaCode code = resolver_.find_subjects(batch, call, hashes, if_absent, limited);
+  if (code != QuotaCode::ok) return code;
+  for (const LimitedSubject& each : limited) {
+    batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
+  }
+  return code;
+}
+
 // Answers a call that asks and changes nothing.
 void Engine::answer_question(QuotaBatch& batch, size_t index,
                              const SubjectHashes& hashes) noexcept {
@@ -137,7 +149,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
-  const QuotaCode gathered = resolver_.find_subjects(batch, call, hashes, IfAbsent::make, limited);
+  const QuotaCode gathered = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (gathered != QuotaCode::ok) return set_outcome(gathered, answer);
   const Request request = resolver_.request_of(batch, call, limited);
   if (request.id.is_set() && answer_repeat(request, answer)) {
@@ -195,7 +207,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
-  answer.code = resolver_.find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
+  answer.code = find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   const Request request = resolver_.request_of(batch, call, limited);
   if (const auto found = find_repeated(request)) {
@@ -220,7 +232,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
-  answer.code = resolver_.find_subjects(batch, call, hashes, IfAbsent::make, limited);
+  answer.code = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const LimitedSubject& each : limited) {
