@@ -9,9 +9,6 @@
 namespace sluice::server {
 namespace {
 
-// A client can make its session ready again and again in one turn; the rest waits for the next.
-constexpr int ready_passes_max = 64;
-
 // Timers handled in one turn; the rest is due at once in the next.
 constexpr int timers_max = 1'024;
 
@@ -36,11 +33,10 @@ void SessionRunner::unblock() noexcept {
 }
 
 void SessionRunner::resume_ready() noexcept {
-  for (int pass = 0; pass < ready_passes_max && !context_.ready.empty(); ++pass) {
-    session::Context::ReadyList ready;
-    ready.swap(context_.ready);
-    while (!ready.empty()) ready.front().resume();
-    decisions_.execute();
+  const auto may_go_on = [this] { return !context_.ready.empty() && !context_.work.is_over(); };
+  while (may_go_on()) {
+    while (may_go_on()) context_.ready.pop().resume();
+    decisions_.execute();  // sessions that were held by a decision are ready again
   }
 }
 

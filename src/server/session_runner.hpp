@@ -39,6 +39,7 @@ class SessionRunner {
   void on_event(const io::Event& event) noexcept;
   // Sessions that were held by other shards go on when there is room again.
   void unblock() noexcept;
+  // As far as the turn's work goes.
   void resume_ready() noexcept;
   void run_timers() noexcept;
   // One send for each session that has something to send.

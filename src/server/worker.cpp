@@ -76,12 +76,14 @@ void Worker::start() noexcept {
 void Worker::turn(int64_t wait_ns_max) noexcept {
   ++statistics_.turns;
   const int64_t wait = std::min(poll_timeout_ns(), wait_ns_max);
+  io_.receive_sparingly(!context_.ready.empty());
   const size_t count = io_.poll(events_, wait);
   mailboxes_.mark_awake();
   context_.now = io_.now();
   rates_.advance(context_.now.monotonic_ns, keys_->statistics());
   // Quota work that is due comes before new requests.
   if (quotas_->next_due_ns() <= context_.now.monotonic_ns) quotas_->run_due(context_.now);
+  context_.work.begin_turn(!context_.ready.empty());
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
   if (mailboxes_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;

@@ -17,7 +17,9 @@
 #include "base/timer_wheel.hpp"
 #include "route/turn.hpp"
 #include "session/handle_set.hpp"
+#include "session/ready_queue.hpp"
 #include "session/request_log.hpp"
+#include "session/turn_work.hpp"
 #include "session/wait_book.hpp"
 
 namespace sluice::session {
@@ -36,6 +38,9 @@ struct Options {
   int64_t send_timeout_ms = 60'000;    // a send that does not progress
   int64_t linger_ms = 2'000;           // for the peer to end the connection after we did
   int64_t refused_linger_ms = 200;     // above --max-connections
+  int64_t turn_work = TurnWork::turn_work_max;
+  // How much a session that is held or behind goes on reading, so that it notices a hang-up early.
+  size_t held_input_bytes = 16 * 1024;
   uint32_t shard = 0;
   uint32_t shards = 1;
   uint64_t routing_seed = 0;
@@ -111,7 +116,6 @@ inline void cancel_undelivered(Backend& backend, const api::QuotaBatch& batch) n
   }
 }
 
-struct ReadyTag;
 struct DirtyTag;
 struct BlockedTag;
 template <typename Tag>
@@ -179,16 +183,14 @@ struct Context {
   uint64_t drained_entries = 0;    // answered `draining` without being decided
   uint64_t handles_refused = 0;    // keys answered `handles_full`
 
-  using ReadyList =
-      boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<ReadyTag>>,
-                             boost::intrusive::constant_time_size<false>>;
   using DirtyList =
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<DirtyTag>>,
                              boost::intrusive::constant_time_size<false>>;
   using BlockedList =
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<BlockedTag>>,
                              boost::intrusive::constant_time_size<false>>;
-  ReadyList ready;         // sessions that can go on with what they hold
+  TurnWork work;           // that this turn may still do for peers
+  ReadyQueue ready;        // sessions that can go on with what they hold
   BlockedList blocked;     // sessions that go on when other shards have caught up
   bool room_made = false;  // blocked sessions may find room now
   DirtyList dirty;         // sessions with something to send, or to close, at the end of the turn

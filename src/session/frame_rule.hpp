@@ -54,6 +54,7 @@ struct Admission {
 struct FrameExtent {
   uint32_t entries_count;
   size_t key_bytes;
+  uint64_t work;  // beside what every frame takes; that of quota calls shows as they are decided
 };
 
 struct FrameRule {

@@ -29,7 +29,7 @@ HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
 size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   needed_bytes_ = 0;
-  while (!held() && !is_ending()) {
+  while (may_take()) {
     if (!make_output_room()) break;
     if (exchange_.is_ready()) {
       if (!make_query_room()) break;
@@ -60,10 +60,15 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
       on_body_end();
     }
   }
+  // The turn was over before the request could go on, which may need no more bytes: a head without
+  // a body, or a call to be asked.
+  const bool goes_on = exchange_.is_ready() || !parser_.idle();
+  if (goes_on && context_.work.is_over() && !held()) mark_ready();
   return taken;
 }
 
 void HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
+  spend(work::rest_request + work::bytes(text.size()));
   RequestLog& log = transport_.log();
   if (!log.has_room(text)) answer_earlier_requests();
   if (request.expects_continue) {
@@ -207,6 +212,7 @@ void HttpSession::on_inspected(uint64_t, const api::KeyState* state) noexcept {
 
 void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
                           uint64_t next_cursor) noexcept {
+  spend(keys.size() * work::row);
   if (connection_.finishing()) return;
   exchange_.on_page(keys, next_cursor);
   update_flow();
@@ -219,12 +225,14 @@ void HttpSession::on_counted(uint64_t, uint64_t keys_count) noexcept {
 }
 
 void HttpSession::on_text(uint64_t, std::string_view content_type, std::string_view text) noexcept {
+  spend(work::bytes(text.size()));
   if (connection_.finishing()) return;
   exchange_.on_text(content_type, text);
   update_flow();
 }
 
 void HttpSession::on_quota(uint64_t, const api::QuotaBatch& batch) noexcept {
+  spend(work::of(batch));
   exchange_.on_quota(batch);
   if (!is_ending()) update_flow();
 }

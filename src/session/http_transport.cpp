@@ -42,7 +42,7 @@ void HttpTransport::write_answer(size_t bytes_max, const wire::ReplyContext& hea
                                  Encode encode) noexcept {
   write(bytes_max, [&](std::span<std::byte> out) {
     const size_t size_bytes = encode(out);
-    log_.answered(out.first(size_bytes));
+    if (log_.answered(out.first(size_bytes))) context_.work.spend(work::log_line);
     return size_bytes;
   });
   if (!head.keep_alive) is_over_ = true;

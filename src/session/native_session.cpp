@@ -42,7 +42,8 @@ NativeSession::~NativeSession() {
 
 size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
-  while (!held() && !connection_.finishing() && !connection_.closing()) {
+  needed_bytes_ = 0;
+  while (may_take()) {
     if (fatal_) {
       write_error(fatal_->id, fatal_->code);
       break;
@@ -60,6 +61,7 @@ size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
     const auto& frame = std::get<base::Complete<wire::Frame>>(decoded);
     if (!on_frame(frame.value)) break;
     taken += frame.consumed_bytes;
+    spend(work::frame + work::bytes(frame.consumed_bytes));
   }
   return taken;
 }
@@ -259,6 +261,7 @@ void NativeSession::on_inspected(uint64_t id, const api::KeyState* state) noexce
 
 void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
                             uint64_t next_cursor) noexcept {
+  spend(keys.size() * work::row);
   release_hold(held_by_query);
   if (connection_.finishing()) return;
   write(wire::inspected_bytes_max(keys),

@@ -34,11 +34,13 @@ template <typename Request>
 FrameExtent extent_of(const DecodedFrame& frame) noexcept {
   const Request& request = request_of<Request>(frame);
   if constexpr (requires { request.key_sizes; }) {
-    return {static_cast<uint32_t>(request.key_sizes.size()), request.keys.size()};
+    const auto count = static_cast<uint32_t>(request.key_sizes.size());
+    return {count, request.keys.size(), count * work::entry};
   } else if constexpr (requires { request.handles; }) {
-    return {static_cast<uint32_t>(request.handles.size()), 0};
+    const auto count = static_cast<uint32_t>(request.handles.size());
+    return {count, 0, count * work::handle};
   } else {
-    return {0, 0};
+    return {0, 0, 0};
   }
 }
 
@@ -164,8 +166,12 @@ bool NativeSession::on_frame(std::span<const std::byte> bytes) noexcept {
     write_error(frame.id, ErrorCode::id_in_use);
     return true;
   }
-  if (!refuses) return rule.handle(*this, frame);
-  rule.refuse(*this, frame);
+  if (refuses) {
+    rule.refuse(*this, frame);
+  } else if (!rule.handle(*this, frame)) {
+    return false;
+  }
+  spend(rule.extent(frame).work);
   return true;
 }
 

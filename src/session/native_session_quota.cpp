@@ -274,6 +274,7 @@ void NativeSession::query(uint64_t id, QuotaBatch& batch, uint8_t kind) noexcept
 }
 
 void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
+  spend(work::of(batch));
   if ((batch.kind & batch_bit::query) != 0) return on_query_done(id, batch);
   --outstanding_frames_;
   outstanding_bytes_ -= batch.frame_bytes;

@@ -218,15 +218,17 @@ bool RequestLog::is_logged(uint16_t status) const noexcept {
   return status < 500 ? access_.of_4xx : access_.of_5xx;
 }
 
-void RequestLog::answered(std::span<const std::byte> response) noexcept {
-  if (!keeps_) return;
+bool RequestLog::answered(std::span<const std::byte> response) noexcept {
+  if (!keeps_) return false;
   const std::string_view text{reinterpret_cast<const char*>(response.data()), response.size()};
   constexpr size_t status_at = std::string_view{"HTTP/1.1 "}.size();
   ASSERT(text.size() > status_at + 3);
   const auto digit = [&](size_t at) { return text[status_at + at] - '0'; };
   const auto status = static_cast<uint16_t>(100 * digit(0) + 10 * digit(1) + digit(2));
-  if (is_logged(status)) log(status, text.size() - (text.find("\r\n\r\n") + 4));
+  const bool logs = is_logged(status);
+  if (logs) log(status, text.size() - (text.find("\r\n\r\n") + 4));
   forget_oldest();
+  return logs;
 }
 
 void RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {

@@ -40,7 +40,8 @@ class RequestLog {
   void keep(std::string_view head, base::Now now) noexcept;
 
   // The oldest request's response, head and body as sent.
-  void answered(std::span<const std::byte> response) noexcept;
+  // Returns whether it wrote a line.
+  bool answered(std::span<const std::byte> response) noexcept;
   void answered(uint16_t status, uint64_t body_bytes) noexcept;
 
   // The client of the oldest request left while it waited.

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "base/assert.hpp"
 
 namespace sluice::session {
 namespace {
-
-// How much a held session goes on reading, so that it notices a hang-up behind that early.
-constexpr size_t held_input_bytes = 16 * 1024;
 
 // Frames must start 8-byte aligned to be decoded in place. What lies before `bytes` was already
 // copied away, so `bytes` can move down.
@@ -25,7 +23,7 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
 }  // namespace
 
 Context::Context(Backend& of, const Options& with)
-    : backend(of), options(with), waits(with.waiters_max) {}
+    : backend(of), options(with), waits(with.waiters_max), work(with.turn_work) {}
 
 Context::~Context() {
   departed_handles.clear_and_dispose(std::default_delete<HandleSet>());
@@ -48,7 +46,10 @@ void Session::mark_dirty() noexcept {
 }
 
 void Session::mark_ready() noexcept {
-  if (!SessionHook<ReadyTag>::is_linked()) context_.ready.push_back(*this);
+  if (is_ready()) return;
+  const size_t wanted = std::max(connection_.input().unparsed().size(), needed_bytes_);
+  const uint64_t most = context_.work.turn_work();
+  context_.ready.push(*this, has_unread_ ? most : std::min<uint64_t>(wanted, most));
 }
 
 void Session::release_hold(Hold reason) noexcept {
@@ -102,8 +103,13 @@ void Session::on_received(std::span<std::byte> bytes) noexcept {
   mark_dirty();
   if (held()) {
     store(bytes);
+  } else if (is_ready() || !context_.work.may_serve_at_once()) {
+    store(bytes);
+    const size_t stored = connection_.input().unparsed().size();
+    if (stored >= std::min(needed_bytes_, context_.options.held_input_bytes)) mark_ready();
   } else {
     process(bytes);
+    serve_later();
   }
   control_reading();
   schedule_timer();
@@ -118,7 +124,7 @@ void Session::discard(size_t bytes) noexcept {
 
 void Session::process(std::span<std::byte> bytes) noexcept {
   while (!bytes.empty() && !connection_.input().empty()) {
-    if (held() || connection_.finishing()) {
+    if (!may_take()) {
       store(bytes);
       return;
     }
@@ -133,7 +139,26 @@ void Session::process(std::span<std::byte> bytes) noexcept {
   if (bytes.empty() || connection_.finishing()) return;
   bytes = align(bytes);
   const size_t taken = take(bytes);
+  turn_bytes_ += taken;
   if (taken < bytes.size()) store(bytes.subspan(taken));
+}
+
+// A session that had stopped reading, because it was behind, takes from its socket what the turn
+// still allows.
+void Session::take_unread(size_t bytes_max) noexcept {
+  while (may_take() && !connection_.reading()) {
+    context_.backend.execute();  // the bytes taken before are no longer in use
+    const auto bytes = connection_.receive_now(bytes_max);
+    has_unread_ = bytes && !bytes->empty();
+    if (!has_unread_) return;
+    process(*bytes);
+  }
+}
+
+// When the turn's work is over, and it may have more requests.
+void Session::serve_later() noexcept {
+  const bool may_go_on = has_more() && !held() && !connection_.closing();
+  if (may_go_on && context_.work.is_over()) mark_ready();
 }
 
 void Session::store(std::span<const std::byte> bytes) noexcept {
@@ -151,25 +176,32 @@ void Session::store(std::span<const std::byte> bytes) noexcept {
 
 void Session::take_stored() noexcept {
   const size_t taken = take(connection_.input().unparsed());
+  turn_bytes_ += taken;
   if (!connection_.finishing() && !connection_.closing()) connection_.input().consume(taken);
 }
 
 void Session::resume() noexcept {
-  SessionHook<ReadyTag>::unlink();
+  ReadyHook::unlink();
   mark_dirty();
   if (connection_.closing()) return;
+  const size_t last_bytes = std::exchange(turn_bytes_, 0);
   if (!connection_.finishing() && !held()) take_stored();
+  // This turn takes about as much as the last one.
+  take_unread(std::max<size_t>(last_bytes, limits::receive_buffer_bytes));
+  serve_later();
   control_reading();
   schedule_timer();
 }
 
 void Session::control_reading() noexcept {
   if (connection_.closing() || connection_.finishing() || held_by(held_by_move)) return;
-  const bool enough = connection_.input().unparsed().size() >= held_input_bytes;
-  if ((holds_ & held_by_output) != 0 || (held() && enough)) {
+  const bool enough =
+      has_unread_ || connection_.input().unparsed().size() >= context_.options.held_input_bytes;
+  if (held_by(held_by_output) || ((held() || is_ready()) && enough)) {
     connection_.stop_reading();
   } else {
     connection_.start_reading();
+    hung_up_ = false;  // the end of the stream will be reported, behind the last bytes
   }
 }
 
@@ -197,7 +229,7 @@ void Session::on_peer_left() noexcept {
   if (connection_.closing()) return;
   context_.backend.execute();  // answers what the peer sent before its end
   // No client waits for an outcome any more.
-  if (has_waiting() && !has_undecided()) finish();
+  if (has_waiting() && !has_undecided() && peer_left()) finish();
   // Whole requests that are held, or not read or decided yet, come first: then end_turn() finishes.
 }
 
@@ -231,9 +263,9 @@ void Session::end_turn() noexcept {
   SessionHook<DirtyTag>::unlink();
   if (connection_.closing()) return;
   write_outcomes();
-  const bool has_more = held() || has_undecided() || SessionHook<ReadyTag>::is_linked();
+  const bool goes_on = held() || has_undecided() || is_ready();
   if (peer_left() && has_waiting() && !has_undecided()) finish();
-  if (connection_.peer_finished() && !has_more) finish();
+  if (connection_.peer_finished() && !goes_on) finish();
   connection_.flush(context_.now_ms());
   if (connection_.ready_to_close()) close();
   schedule_timer();
@@ -259,7 +291,7 @@ void Session::close() noexcept {
   drop_waiting();
   const net::OutputBuffer& output = connection_.output();
   if (output.unsent_bytes() > 0) cancel_undelivered(output.sends_count() + 1, 0);
-  SessionHook<ReadyTag>::unlink();
+  ReadyHook::unlink();
   SessionHook<BlockedTag>::unlink();
   base::TimerWheel::cancel(timer_);
   connection_.close();
@@ -272,8 +304,9 @@ int64_t Session::send_deadline_ms() const noexcept {
 }
 
 int64_t Session::next_deadline_ms() const noexcept {
-  int64_t next =
-      connection_.finishing() ? connection_.finish_started_ms() + linger_ms_ : deadline_ms();
+  // The dialect's deadline is for what the peer does: not while its requests wait for their turn.
+  int64_t next = is_ready() ? base::never_ms : deadline_ms();
+  if (connection_.finishing()) next = connection_.finish_started_ms() + linger_ms_;
   if (connection_.output().in_flight()) {
     // A peer that reads slowly gets its send time-out also while the session finishes.
     next = connection_.finishing() ? send_deadline_ms() : std::min(next, send_deadline_ms());

@@ -27,9 +27,7 @@ struct Verdicts {
   std::span<const api::Detail> details;
 };
 
-class Session : public SessionHook<ReadyTag>,
-                public SessionHook<DirtyTag>,
-                public SessionHook<BlockedTag> {
+class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionHook<BlockedTag> {
  public:
   Session(Context& context, io::Io& io, io::SocketId socket,
           net::ConnectionMemory& memory) noexcept;
@@ -124,6 +122,16 @@ class Session : public SessionHook<ReadyTag>,
 
   void mark_dirty() noexcept;
   void mark_ready() noexcept;
+  // Counts work as done for this session.
+  void spend(uint64_t work) noexcept {
+    context_.work.spend(work);
+    context_.ready.charge(*this, work);
+  }
+  // Whether another request may be taken now.
+  bool may_take() const noexcept {
+    return !held() && !connection_.finishing() && !connection_.closing() &&
+           !context_.work.is_over();
+  }
   void hold(Hold reason) noexcept { holds_ |= reason; }
   void release_hold(Hold reason) noexcept;
   bool held() const noexcept { return holds_ != 0; }
@@ -140,7 +148,9 @@ class Session : public SessionHook<ReadyTag>,
   template <typename Encode>
   void write(size_t bytes_max, Encode encode) noexcept {
     if (connection_.closing()) return;
-    connection_.output().commit(encode(connection_.output().room(bytes_max)));
+    const size_t bytes = encode(connection_.output().room(bytes_max));
+    connection_.output().commit(bytes);
+    spend(work::bytes(bytes));
     mark_dirty();
   }
 
@@ -152,7 +162,7 @@ class Session : public SessionHook<ReadyTag>,
 
   Context& context_;
   net::Connection connection_;
-  size_t needed_bytes_ = 0;  // the least size of the incomplete request; 0: unknown
+  size_t needed_bytes_ = 0;  // the least size of the next request; 0: unknown
 
  private:
   void process(std::span<std::byte> bytes) noexcept;
@@ -160,14 +170,21 @@ class Session : public SessionHook<ReadyTag>,
   void on_peer_left() noexcept;
   void store(std::span<const std::byte> bytes) noexcept;
   void take_stored() noexcept;
+  void take_unread(size_t bytes_max) noexcept;
+  void serve_later() noexcept;
   void block() noexcept;
   void control_reading() noexcept;
   void cancel_undelivered(uint64_t send, size_t taken_bytes) noexcept;
   int64_t send_deadline_ms() const noexcept;
   int64_t next_deadline_ms() const noexcept;
 
-  // Whether the peer will never read an outcome that is still to come.
-  bool peer_left() const noexcept { return hung_up_ || connection_.peer_finished(); }
+  bool is_ready() const noexcept { return ReadyHook::is_linked(); }
+  bool has_more() const noexcept { return has_unread_ || !connection_.input().empty(); }
+  // Whether the peer will never read an outcome that is still to come. What it sent before it left
+  // and what waits for its turn comes first.
+  bool peer_left() const noexcept {
+    return (hung_up_ || connection_.peer_finished()) && !(is_ready() && has_more());
+  }
 
   UndeliveredList undelivered_;
   base::Timer timer_;
@@ -175,7 +192,9 @@ class Session : public SessionHook<ReadyTag>,
   uint64_t discarded_bytes_ = 0;  // received after the last reply
   bool refused_ = false;
   uint8_t holds_ = 0;
-  bool hung_up_ = false;  // the peer has ended; some bytes of it may not be read yet
+  size_t turn_bytes_ = 0;    // taken since it was resumed
+  bool has_unread_ = false;  // more bytes have arrived than the turn had time for
+  bool hung_up_ = false;     // the peer has ended; some bytes of it may not be read yet
 };
 
 }  // namespace sluice::session

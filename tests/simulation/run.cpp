@@ -59,6 +59,11 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
   options.wait_ms_max = random.chance(0.3) ? 1 + static_cast<uint32_t>(random.below(1'000)) : 0;
   options.requests_can_set_rate = shard.requests_can_set_rate;
   options.requests_can_mod_queue = shard.requests_can_mod_queue;
+  // Nearly everything waits for its turn then, and is read when that comes.
+  if (random.chance(0.5)) {
+    options.turn_work = 1 + static_cast<int64_t>(random.below(20'000));
+    options.held_input_bytes = random.below(2'000);
+  }
   const bool logs = random.chance(0.1);
   options.access_log = {.of_2xx = logs, .of_4xx = logs, .of_5xx = true};
   if (!time_outs) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/worker_group.hpp"
@@ -33,6 +34,29 @@ class SessionRunnerTest : public ::testing::Test {
     runner_.on_event({.kind = io::EventKind::received,
                       .socket = socket,
                       .bytes = std::as_writable_bytes(std::span(bytes_).first(text.size()))});
+  }
+  static std::string waiting_requests(uint64_t count) {
+    std::string requests;
+    for (uint64_t i = 0; i < count; ++i) {
+      requests += "GET /rate/k?maxRequests=1000000&canWait=true HTTP/1.1\r\nHost: x\r\n\r\n";
+    }
+    return requests;
+  }
+  void finish_sends(io::SocketId socket) {
+    for (const std::string& sent : std::exchange(io_.sent, {})) {
+      sessions_.at(socket.index)->on_sent(static_cast<int32_t>(sent.size()), 0);
+    }
+  }
+  // Since finish_sends().
+  long answers_sent() const {
+    long count = 0;
+    for (const std::string& sent : io_.sent) {
+      for (size_t at = sent.find("HTTP/1.1 200"); at != std::string::npos;
+           at = sent.find("HTTP/1.1 200", at + 1)) {
+        ++count;
+      }
+    }
+    return count;
   }
   long closed() const { return std::count(io_.calls.begin(), io_.calls.end(), "close"); }
   void set_time_ms(int64_t now_ms) { context_.now.monotonic_ns = now_ms * 1'000'000; }
@@ -78,7 +102,7 @@ class SessionRunnerTest : public ::testing::Test {
   EntryDecisions decisions_{context_, sessions_, mailboxes_, waiters_, keys_, worker_group_.ids()};
   WorkerStatistics statistics_;
   SessionRunner runner_{context_, sessions_, decisions_, waiters_, keys_, statistics_};
-  std::vector<char> bytes_ = std::vector<char>(16'384);
+  std::vector<char> bytes_ = std::vector<char>(1'000'000);
   uint32_t next_key_ = 0;
 };
 
@@ -111,20 +135,45 @@ TEST_F(SessionRunnerTest, has_work_while_blocked_sessions_may_find_room) {
 }
 
 // Each answer lets the session go on with its next request.
-TEST_F(SessionRunnerTest, resumes_a_session_at_most_64_times_in_a_turn) {
+TEST_F(SessionRunnerTest, resumes_sessions_as_far_as_the_work_of_the_turn_goes) {
+  constexpr uint64_t requests_count = 5'000;
+  const uint64_t turn_requests_max = session::TurnWork::turn_work_max / session::work::rest_request;
   const io::SocketId socket = open(0);
-  std::string requests;
-  for (int i = 0; i < 100; ++i) {
-    requests += "GET /rate/k?maxRequests=1000&canWait=true HTTP/1.1\r\nHost: x\r\n\r\n";
-  }
-  receive(socket, requests);
+  receive(socket, waiting_requests(requests_count));
   decisions_.execute();
-  ASSERT_EQ(approved(), 1U);
+  uint64_t before = 0;
+  uint64_t turns = 0;
+  while (runner_.has_work() && turns < requests_count) {
+    runner_.resume_ready();
+    EXPECT_LE(approved() - before, turn_requests_max);
+    before = approved();
+    ++turns;
+    runner_.end_turn();
+    finish_sends(socket);
+    context_.work.begin_turn(true);
+  }
+  EXPECT_EQ(approved(), requests_count);
+  EXPECT_GT(turns, requests_count / turn_requests_max);
+}
+
+// Whoever was served least comes first, and what arrives while others wait is no exception.
+TEST_F(SessionRunnerTest, a_lone_request_passes_the_backlog_of_another_connection) {
+  const io::SocketId flood = open(0);
+  const io::SocketId lone = open(1);
+  receive(flood, waiting_requests(5'000));
+  decisions_.execute();
   runner_.resume_ready();
-  EXPECT_EQ(approved(), 65U);
-  EXPECT_TRUE(runner_.has_work());
-  runner_.resume_ready();
-  EXPECT_EQ(approved(), 100U);
+  runner_.end_turn();
+  finish_sends(flood);
+  ASSERT_FALSE(context_.ready.empty());
+
+  context_.work.begin_turn(true);
+  receive(lone, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  session::Session& first = context_.ready.pop();
+  EXPECT_EQ(&first, sessions_.at(lone.index));
+  first.resume();
+  runner_.end_turn();
+  EXPECT_EQ(answers_sent(), 1);
 }
 
 TEST_F(SessionRunnerTest, handles_1024_timers_in_a_turn) {

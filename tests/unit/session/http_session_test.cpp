@@ -66,7 +66,7 @@ class HttpSessionTest : public ::testing::Test {
   }
 
   void end_turn() {
-    while (!context_.ready.empty()) context_.ready.front().resume();
+    while (!context_.ready.empty()) context_.ready.pop().resume();
     if (!session_.ended()) session_.end_turn();
     if (!peer_reads_) return;
     for (const std::string& sent : io_.sent) {

@@ -85,7 +85,7 @@ class NativeQuotaFixture : public ::testing::Test {
 
   // Sends what was written and cuts it into frames.
   void end_turn() {
-    while (!context_.ready.empty()) context_.ready.front().resume();
+    while (!context_.ready.empty()) context_.ready.pop().resume();
     if (!session_.ended()) session_.end_turn();
     if (!peer_reads_) return;
     for (const std::string& sent : io_.sent) {
