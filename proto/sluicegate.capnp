@@ -60,6 +60,7 @@ enum ErrorCode {
   badSubject @20;
 }
 
+  frameTimeout @21;
 # Entry flags, a byte each in an entryFlags column.
 const entryMayWait :UInt8 = 1;     # wait in the key's queue instead of being denied
 

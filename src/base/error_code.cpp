@@ -11,7 +11,7 @@ struct Row {
   bool ends_connection;
 };
 
-constexpr std::array<Row, 21> rows{{
+constexpr std::array<Row, 22> rows{{
     {"none", "", false},
     {"malformed", "not a valid Cap'n Proto message", true},
     {"frameTooLarge",
@@ -43,6 +43,7 @@ constexpr std::array<Row, 21> rows{{
      "an entry names no subject or more than 8, an id or owner is longer than 128 bytes, or a "
      "frame of one subject has none",
      false},
+    {"frameTimeout", "the rest of a frame did not arrive in time (--header-timeout-millis)", true},
 }};
 
 const Row& row(ErrorCode code) noexcept {

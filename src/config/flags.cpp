@@ -281,7 +281,7 @@ void add_bound_flags(CLI::App& app, Config& config) {
 void add_time_flags(CLI::App& app, Config& config) {
   Group group(app, times_group);
   group.number("--header-timeout-millis", config.header_timeout_ms, {1, 3'600'000},
-               "to send a whole HTTP header, or the native Hello");
+               "to send a whole HTTP header, native frame or Hello");
   group.number("--idle-timeout-millis", config.idle_timeout_ms, {0, 86'400'000},
                "an HTTP connection without requests is closed;\n0: stays open");
   group.number("--drain-millis", config.drain_ms, {0, 3'600'000},

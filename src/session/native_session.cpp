@@ -41,6 +41,17 @@ NativeSession::~NativeSession() {
 }
 
 size_t NativeSession::take(std::span<const std::byte> bytes) noexcept {
+  const size_t taken = take_frames(bytes);
+  const bool is_partial = needed_bytes_ > 0 && taken < bytes.size();
+  if (!is_partial) {
+    partial_since_ms_ = base::never_ms;
+  } else if (taken > 0 || partial_since_ms_ == base::never_ms) {
+    partial_since_ms_ = context_.now_ms();
+  }
+  return taken;
+}
+
+size_t NativeSession::take_frames(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   needed_bytes_ = 0;
   while (may_take()) {
@@ -469,6 +480,7 @@ int64_t NativeSession::deadline_ms() const noexcept {
   }
   return base::never_ms;
 }
+  if (awaits_rest()) return partial_since_ms_ + context_.options.header_timeout_ms;
 
 void NativeSession::on_deadline() noexcept {
   if (!welcomed_) {
@@ -479,3 +491,5 @@ void NativeSession::on_deadline() noexcept {
 }
 
 }  // namespace sluice::session
+  } else if (awaits_rest()) {
+    write_error(0, ErrorCode::frame_timeout);

@@ -41,6 +41,7 @@ class NativeSession final : public Session {
   enum Kind : uint8_t { decides, decides_or_waits, releases };
 
   size_t take(std::span<const std::byte> bytes) noexcept override;
+  size_t take_frames(std::span<const std::byte> bytes) noexcept;
   void write_refusal() noexcept override;
   void write_outcomes() noexcept override;
   void drop_waiting() noexcept override;
@@ -48,6 +49,9 @@ class NativeSession final : public Session {
   bool has_undecided() const noexcept override { return outstanding_frames_ > 0; }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
+
+  // Not while the session is held: then it does not look for the rest.
+  bool awaits_rest() const noexcept { return !held() && partial_since_ms_ != base::never_ms; }
 
   // False: not now; the frame is handled again when the session is resumed.
   bool on_frame(std::span<const std::byte> bytes) noexcept;
@@ -121,6 +125,7 @@ class NativeSession final : public Session {
   uint64_t binding_ = 0;                    // of its connection-bound reservations; 0: none yet
   int64_t started_ms_;
   int64_t drain_started_ms_ = 0;
+  int64_t partial_since_ms_ = base::never_ms;  // since when it waits for the rest of a frame
   bool welcomed_ = false;
   bool sent_go_away_ = false;
   bool binding_ended_ = false;

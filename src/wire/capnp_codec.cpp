@@ -51,6 +51,7 @@ static_assert(same(ErrorCode::bad_subject, schema::ErrorCode::BAD_SUBJECT));
 static_assert(detail_bit::limit == schema::DETAIL_LIMIT);
 static_assert(detail_bit::window == schema::DETAIL_WINDOW);
 static_assert(detail_bit::remaining == schema::DETAIL_REMAINING);
+static_assert(same(ErrorCode::frame_timeout, schema::ErrorCode::FRAME_TIMEOUT));
 static_assert(detail_bit::reset == schema::DETAIL_RESET);
 static_assert(detail_bit::retry == schema::DETAIL_RETRY_AFTER);
 static_assert(detail_bit::request_id == schema::DETAIL_REQUEST_ID);

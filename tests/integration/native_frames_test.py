@@ -128,6 +128,21 @@ def test_missing_hello_is_an_error(start_server):
         greeted.ping()  # after Hello a client may be silent
 
 
+def test_half_a_frame_ends_its_connection(start_server):
+    server = start_server("--header-timeout-millis", "1000")
+    with NativePeer(server) as whole, NativePeer(server) as half, NativePeer(server) as trickling:
+        started = time.monotonic()
+        half.send(ping_frame(5)[:20])
+        trickling.send(ping_frame(5)[:20])
+        for byte in ping_frame(5)[20:-1]:
+            trickling.send(bytes([byte]))
+        for peer in [half, trickling]:
+            peer.read_error("frameTimeout", 0)
+            assert time.monotonic() - started >= 0.95
+            assert peer.is_at_end()
+        whole.ping()
+
+
 def test_too_many_connections_get_an_error(start_server):
     server = start_server("--max-connections", "2")
     held = [NativePeer(server) for _ in range(2)]

@@ -528,7 +528,8 @@ void NativePeer::on_inspected(uint64_t id, schema::Inspected::Reader inspected) 
 void NativePeer::on_error(uint64_t id, schema::Error::Reader error) {
   const auto code = static_cast<ErrorCode>(error.getCode());
   const bool busy = code == ErrorCode::too_many_connections && world_.connections_full;
-  const bool late = code == ErrorCode::hello_timeout && world_.time_outs;
+  const bool late =
+      (code == ErrorCode::hello_timeout || code == ErrorCode::frame_timeout) && world_.time_outs;
   const bool leaving = code == ErrorCode::draining && world_.draining;
   const bool broken =
       may_be_ended_ && (code == ErrorCode::malformed || code == ErrorCode::hello_expected);

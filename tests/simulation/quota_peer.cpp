@@ -452,7 +452,8 @@ void QuotaPeer::on_usage(uint64_t id, schema::UsageReply::Reader reported) {
 void QuotaPeer::on_error(schema::Error::Reader error) {
   const auto code = static_cast<ErrorCode>(error.getCode());
   const bool busy = code == ErrorCode::too_many_connections && world_.connections_full;
-  const bool late = code == ErrorCode::hello_timeout && world_.time_outs;
+  const bool late =
+      (code == ErrorCode::hello_timeout || code == ErrorCode::frame_timeout) && world_.time_outs;
   const bool leaving = code == ErrorCode::draining && world_.draining;
   if (!busy && !late && !leaving) return fail("got error " + std::string(error_name(code)));
   may_be_ended_ = true;

@@ -15,7 +15,7 @@ std::string_view name(Verdict verdict) noexcept {
 }
 
 std::string_view name(ErrorCode code) noexcept {
-  static constexpr std::array<std::string_view, 21> names{"none",
+  static constexpr std::array<std::string_view, 22> names{"none",
                                                           "malformed",
                                                           "frame_too_large",
                                                           "hello_expected",
@@ -35,7 +35,8 @@ std::string_view name(ErrorCode code) noexcept {
                                                           "bad_flag",
                                                           "bad_amount",
                                                           "bad_lifetime",
-                                                          "bad_subject"};
+                                                          "bad_subject",
+                                                          "frame_timeout"};
   const auto index = static_cast<size_t>(code);
   return index < names.size() ? names[index] : "unknown";
 }

@@ -2,6 +2,7 @@
 //       in use, while the server drains.
 // Method: golden frames of every kind, to a session over a backend that only keeps what it is
 // asked.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,60 @@ TEST_F(NativeSessionFramesTest, waits_for_room_where_a_frame_needs_it) {
   session_.unblock();
   end_turn();
   EXPECT_EQ(backend_.batches.size(), 1U);
+}
+
+// The bytes of a Ping, and of the first half of it.
+class NativeSessionHalfFrameTest : public NativeSessionFramesTest {
+ protected:
+  void receive_part(size_t from, size_t bytes) {
+    auto golden = test::golden_frame("ClientFrame", "ping").bytes();
+    std::vector<uint64_t> words(golden.size() / 8 + 1);
+    auto out = std::as_writable_bytes(std::span(words));
+    std::memcpy(out.data(), golden.data() + from, std::min(bytes, golden.size() - from));
+    session_.on_received(out.first(std::min(bytes, golden.size() - from)));
+    end_turn();
+  }
+  void pass_ms(int64_t ms) {
+    context_.now.monotonic_ns += ms * base::ns_per_ms;
+    session_.on_timer();
+    end_turn();
+  }
+  static constexpr int64_t timeout_ms = 10'000;
+};
+
+TEST_F(NativeSessionHalfFrameTest, ends_the_connection_when_the_rest_does_not_come) {
+  receive_part(0, 5);
+  pass_ms(timeout_ms - 1);
+  EXPECT_FALSE(session_.connection().finishing());
+  receive_part(5, 7);  // more of it, but not all: the time goes on
+  pass_ms(1);
+  EXPECT_EQ(only_answer().getError().getCode(), schema::ErrorCode::FRAME_TIMEOUT);
+  EXPECT_TRUE(session_.connection().finishing());
+}
+
+TEST_F(NativeSessionHalfFrameTest, times_each_frame_from_its_own_first_bytes) {
+  receive_part(0, 12);
+  pass_ms(timeout_ms - 1);
+  receive_part(12, 1'000);
+  EXPECT_TRUE(only_answer().isPong());
+  receive_part(0, 12);
+  pass_ms(timeout_ms - 1);
+  EXPECT_FALSE(session_.connection().finishing());
+  receive_part(12, 1'000);
+  pass_ms(100 * timeout_ms);  // nothing is begun
+  EXPECT_FALSE(session_.connection().finishing());
+}
+
+TEST_F(NativeSessionHalfFrameTest, counts_no_time_in_which_the_session_does_not_read_on) {
+  receive(session_, "usage", 7);
+  receive_part(0, 12);  // behind a query
+  pass_ms(2 * timeout_ms);
+  EXPECT_FALSE(session_.connection().finishing());
+  answer_with({api::QuotaCode::ok});
+  pass_ms(timeout_ms - 1);
+  EXPECT_FALSE(session_.connection().finishing());
+  pass_ms(1);
+  EXPECT_TRUE(session_.connection().finishing());
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ enum class ErrorCode : uint16_t {
   bad_amount = 18,
   bad_lifetime = 19,
   bad_subject = 20,
+  frame_timeout = 21,
 };
 
 // "bad_cost", ...; "unknown" for the code of a newer server.
