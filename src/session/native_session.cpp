@@ -247,9 +247,11 @@ void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& reques
         tickets.push_back(entry.ticket);
       }
     }
-    // The outcome comes as a grant, at once or from another shard, and removes the entry. So do the
-    // grants of waiters behind it, which may be of this very frame: hence the list of tickets.
-    for (const api::Ticket ticket : tickets) context_.backend.withdraw(context_.waits[ticket]);
+    // The outcome comes as a grant, at once or from another shard, and removes the entry. A waiter
+    // that leaves may let the ones behind it be granted, so the last ones of this frame go first.
+    for (auto ticket = tickets.rbegin(); ticket != tickets.rend(); ++ticket) {
+      context_.backend.withdraw(context_.waits[*ticket]);
+    }
   }
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
 }

@@ -293,6 +293,17 @@ def test_withdraw_of_the_head_serves_the_next_waiter_that_fits(server, key):
         assert granted == {(head.id, 0): WITHDRAWN, (behind.id, 0): APPROVED}
 
 
+def test_withdraw_all_grants_none_of_them(server, key):
+    """The first one is too expensive for what is free, the others are not."""
+    with NativePeer(server) as peer:
+        fill(peer, key, limit=10)
+        answer = peer.ask([key] * 4, costs=[10, 1, 1, 1], flags=MAY_WAIT)
+        release(peer, key, 5)
+        peer.read("done")
+        granted = outcomes(peer, peer.withdraw(answer.id), 4)
+        assert granted == {(answer.id, entry): WITHDRAWN for entry in range(4)}
+
+
 def test_acquire_and_its_withdraw_in_one_write(server, key):
     with NativePeer(server) as peer:
         fill(peer, key)
