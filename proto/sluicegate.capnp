@@ -34,6 +34,8 @@ enum Verdict {
   draining @12;
   handlesFull @13;
   ownerUnreachable @14; # reserved for the distributed mode
+  connectionWaitersFull @15;
+  keyWaitersFull @16;
 }
 
 enum ErrorCode {
@@ -58,9 +60,9 @@ enum ErrorCode {
   badAmount @18;
   badLifetime @19;
   badSubject @20;
+  frameTimeout @21;
 }
 
-  frameTimeout @21;
 # Entry flags, a byte each in an entryFlags column.
 const entryMayWait :UInt8 = 1;     # wait in the key's queue instead of being denied
 
@@ -417,6 +419,8 @@ enum QuotaCode {
   alreadyExpired @31;
   invalidQuota @32;
   noSuchQuota @33;
+  connectionWaitersFull @34;
+  subjectWaitersFull @35;
 }
 
 struct QuotaAnswers {

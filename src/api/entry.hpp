@@ -43,6 +43,8 @@ inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no 
 inline constexpr uint8_t wants_details = 4;  // fill the Detail of this entry
 inline constexpr uint8_t shows_id = 8;       // takes a request id
 inline constexpr uint8_t draining = 16;      // joins no queue any more: `draining`
+// May wait, but its connection has its share of the waiters.
+inline constexpr uint8_t connection_waiters_full = 128;
 }  // namespace flag
 
 struct Entry {

@@ -48,6 +48,12 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"already_expired", "the reservation's lifetime has ended"},
     {"invalid_quota", "the quota is not valid"},
     {"no_such_quota", "no quota was put for this subject: the configuration file's stays"},
+    {"connection_waiters_full",
+     "too many requests of this connection wait: it holds as many places as are free "
+     "(--max-waiters)"},
+    {"subject_waiters_full",
+     "too many requests wait for this subject: they hold as many places as are free "
+     "(--max-waiters)"},
 }};
 
 const CodeText& text_of(QuotaCode code) noexcept {
@@ -58,8 +64,9 @@ const CodeText& text_of(QuotaCode code) noexcept {
 }  // namespace
 
 bool may_retry(QuotaCode code) noexcept {
-  return code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use &&
-         code != QuotaCode::withdrawn;
+  const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use;
+  return (is_denied && code != QuotaCode::withdrawn) ||
+         code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full;
 }
 
 std::string_view code_name(QuotaCode code) noexcept {

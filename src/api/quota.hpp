@@ -64,8 +64,11 @@ enum class QuotaCode : uint8_t {
   // Of a quota.
   invalid_quota = 32,
   no_such_quota = 33,  // no quota was put for this subject, so none can be removed
+  // Denied; a later retry may change them.
+  connection_waiters_full = 34,  // this connection has its share of the waiters
+  subject_waiters_full = 35,     // a subject has
 };
-inline constexpr uint32_t quota_codes_count = 34;
+inline constexpr uint32_t quota_codes_count = 36;
 
 constexpr bool admits(QuotaCode code) noexcept {
   return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
@@ -122,13 +125,15 @@ struct Amounts {
 };
 
 namespace quota_flag {
-inline constexpr uint8_t may_wait = 1;      // wait in the queue instead of being denied
-inline constexpr uint8_t waiters_full = 2;  // may wait, but its origin has no room to remember it
+inline constexpr uint8_t may_wait = 1;  // wait in the queue instead of being denied
+inline constexpr uint8_t waiters_full = flag::waiters_full;
 inline constexpr uint8_t draining = 4;      // the server shuts down: no call joins a queue any more
 inline constexpr uint8_t wants_limits = 8;  // report every limit of every subject
 inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
 inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
 inline constexpr uint8_t undelivered = 64;     // cancel: the client has not received it
+// May wait, but its connection has its share of the waiters.
+inline constexpr uint8_t connection_waiters_full = flag::connection_waiters_full;
 }  // namespace quota_flag
 
 // The amounts that a call gave; the others have their defaults, or stay as they were reserved.

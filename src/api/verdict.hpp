@@ -14,7 +14,7 @@ enum class Verdict : uint8_t {
   denied = 2,        // the limit is reached, or the key's queue is full
   queued = 3,        // waits; the outcome follows
   table_full = 4,    // no room for another key
-  waiters_full = 5,  // no room for another waiter, in the server or on the connection
+  waiters_full = 5,  // no room for another waiter in the server
   overloaded = 6,
   not_allowed = 7,  // an override that the operator switched off
   never_fits = 8,   // the cost is above the limit
@@ -24,9 +24,11 @@ enum class Verdict : uint8_t {
   draining = 12,
   handles_full = 13,
   owner_unreachable = 14,
+  connection_waiters_full = 15,  // this connection has its share of the waiters
+  key_waiters_full = 16,         // this key has
 };
 
-inline constexpr uint32_t verdicts_count = 15;
+inline constexpr uint32_t verdicts_count = 17;
 
 // As in metrics and in docs/protocol.md: "approved", "table_full", ...
 std::string_view verdict_name(Verdict) noexcept;

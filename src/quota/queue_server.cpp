@@ -47,20 +47,38 @@ QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
                             api::QuotaAnswer& answer) noexcept {
   if (obstacle.fits_at_ns == base::never_ns) return obstacle.code;
   if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
-  if ((call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
   const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
   if (wait_ns != 0 && obstacle.earliest_ns > clock_.ns() + wait_ns) {
     return QuotaCode::deadline_unmeetable;
   }
-  // Each waiter has a place for its outcome; outcomes that the worker has not fetched keep theirs.
-  const WaitQueues::Pool& pool = queues_.pool();
-  if (pool.used() + grants_.size() >= pool.capacity()) return QuotaCode::waiters_full;
+  const QuotaCode refusal = why_no_waiter(call, request);
+  if (refusal != QuotaCode::none) return refusal;
   answer.waiter = queues_.join(request, call, origin);
   // One that heads all its queues, or may overtake the heads, is to be tried when it may fit.
   if (queues_.may_overtake(answer.waiter)) {
     queues_.wake_at(answer.waiter, obstacle.fits_at_ns);
   }
   return QuotaCode::queued;
+}
+
+// Whose bound keeps the request from joining its queues; `none`: it may join.
+QuotaCode QueueServer::why_no_waiter(const api::QuotaCall& call,
+                                     const Request& request) const noexcept {
+  if ((call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
+  if ((call.flags & api::quota_flag::connection_waiters_full) != 0) {
+    return QuotaCode::connection_waiters_full;
+  }
+  // Each waiter has a place for its outcome; outcomes that the worker has not fetched keep theirs.
+  const WaitQueues::Pool& pool = queues_.pool();
+  const size_t taken = pool.used() + grants_.size();
+  if (taken >= pool.capacity()) return QuotaCode::waiters_full;
+  for (uint8_t place = 0; place < request.subjects_count; ++place) {
+    const SubjectIndex subject = request.subjects[place];
+    if (subject != no_subject && subjects_[subject].waiting >= pool.capacity() - taken) {
+      return QuotaCode::subject_waiters_full;
+    }
+  }
+  return QuotaCode::none;
 }
 
 // If it may overtake the waiters, they only have to be tried first.

@@ -32,7 +32,7 @@ void WaiterDelivery::withdraw(WaitingEntry& entry) noexcept {
 }
 
 void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
-  entry.follow(WaitEvent::client_gone);
+  context_.waits.follow(entry, WaitEvent::client_gone);
   if (entry.state == WaitState::unclaimed) {
     if (!entry.notice.under_way) refund(entry);  // else when the notice has returned
     return;
@@ -106,7 +106,7 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
     early_grants_.push_back(grant);  // other parts of its request are not decided yet
     return;
   }
-  entry.follow(WaitEvent::granted);
+  context_.waits.follow(entry, WaitEvent::granted);
   // An empty refund_claim unless it was approved: only then is there something to refund.
   entry.notice.refund_claim =
       grant.verdict == api::Verdict::approved ? grant.refund_claim : api::RefundClaim{};

@@ -211,15 +211,20 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
     api::Entry& entry = entries[i];
     entry.flags |= api::flag::may_wait;
     entry.wait_ms_max = wait_ms;
-    if (waiting_count_ < limits::connection_waiters_max) {
-      entry.ticket = context_.waits.take(connection_.socket().index, i);
-    }
-    if (entry.ticket == api::no_ticket) {
-      entry.flags |= api::flag::waiters_full;
-    } else {
-      ++waiting_count_;
-    }
+    entry.flags |= take_ticket(i, entry.ticket);
   }
+}
+
+// For an entry or a quota call that may wait. Returns the flag that says whose bound leaves no room
+// for another ticket; 0: `ticket` is one.
+uint8_t NativeSession::take_ticket(uint32_t entry_index, api::Ticket& ticket) noexcept {
+  const bool has_share = tickets_count_ < limits::connection_waiters_max &&
+                         context_.waits.has_share_for(tickets_count_);
+  if (!has_share) return api::flag::connection_waiters_full;
+  ticket = context_.waits.take(connection_.socket().index, entry_index);
+  if (ticket == api::no_ticket) return api::flag::waiters_full;
+  ++tickets_count_;
+  return 0;
 }
 
 void NativeSession::on_release(uint64_t id, size_t frame_bytes,
@@ -315,7 +320,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     if (ticket == api::no_ticket) continue;
     if (verdicts.verdicts[i] != api::Verdict::queued) {
       context_.waits.free(ticket);
-      --waiting_count_;
+      --tickets_count_;
       continue;
     }
     if (frame == nullptr) {
@@ -325,7 +330,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    entry.follow(WaitEvent::joined);
+    context_.waits.follow(entry, WaitEvent::joined);
     entry.detail.request_id = verdicts.details[i].request_id;
     frame->waiting.push_back(entry);
   }
@@ -336,7 +341,7 @@ void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
   for (size_t i = 0; i < verdicts.entries.size(); ++i) {
     const api::Ticket ticket = verdicts.entries[i].ticket;
     if (ticket == api::no_ticket) continue;
-    --waiting_count_;
+    --tickets_count_;
     free_or_abandon(context_, ticket, verdicts.verdicts[i] == api::Verdict::queued);
   }
 }
@@ -384,7 +389,7 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
     }
     frame.granted.pop_front();
     context_.waits.free(entry.ticket);
-    --waiting_count_;
+    --tickets_count_;
   }
   const auto count = static_cast<uint32_t>(scratch.indexes.size());
   write(wire::granted_bytes_max(count, frame.detail_bits), [&](auto out) {
@@ -414,7 +419,7 @@ void NativeSession::drop_entries(WaitingEntries& entries) noexcept {
   while (!entries.empty()) {
     WaitingEntry& entry = entries.front();
     entries.pop_front();
-    --waiting_count_;
+    --tickets_count_;
     context_.backend.abandon(entry);
   }
 }
@@ -475,6 +480,7 @@ void NativeSession::answer_draining(uint64_t id, uint32_t count, uint8_t detail_
 int64_t NativeSession::deadline_ms() const noexcept {
   if (held_by(held_by_move)) return base::never_ms;
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
+  if (awaits_rest()) return partial_since_ms_ + context_.options.header_timeout_ms;
   // Outcomes that another shard has not reported yet, or that the peer does not read, come first;
   // the drain's own deadline is not far.
   if (sent_go_away_ && frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0) {
@@ -482,16 +488,15 @@ int64_t NativeSession::deadline_ms() const noexcept {
   }
   return base::never_ms;
 }
-  if (awaits_rest()) return partial_since_ms_ + context_.options.header_timeout_ms;
 
 void NativeSession::on_deadline() noexcept {
   if (!welcomed_) {
     write_error(0, ErrorCode::hello_timeout);
+  } else if (awaits_rest()) {
+    write_error(0, ErrorCode::frame_timeout);
   } else {
     finish();
   }
 }
 
 }  // namespace sluice::session
-  } else if (awaits_rest()) {
-    write_error(0, ErrorCode::frame_timeout);

@@ -105,6 +105,7 @@ class NativeSession final : public Session {
                             const wire::AcquireCommon& terms) const noexcept;
   void fill_common(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
   void take_tickets(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
+  uint8_t take_ticket(uint32_t entry_index, api::Ticket& ticket) noexcept;
   void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
   void abandon_waiting(const Verdicts& verdicts) noexcept;
   void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;
@@ -117,15 +118,15 @@ class NativeSession final : public Session {
   uint32_t other_shard_handles_ = 0;    // how many of them are of other shards' keys
   WaitingFrames frames_;                // by id
   GrantedFrames granted_frames_;        // with outcomes that are not written yet
-  uint32_t waiting_count_ = 0;          // entries, including those of the turn that may wait
+  uint32_t tickets_count_ = 0;          // of entries that wait, or may wait and are undecided
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;
   uint64_t highest_id_ = 0;                 // of the outstanding frames
   std::optional<wire::DecodeError> fatal_;  // reported when all earlier frames are decided
   uint64_t binding_ = 0;                    // of its connection-bound reservations; 0: none yet
   int64_t started_ms_;
-  int64_t drain_started_ms_ = 0;
   int64_t partial_since_ms_ = base::never_ms;  // since when it waits for the rest of a frame
+  int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
   bool sent_go_away_ = false;
   bool binding_ended_ = false;

@@ -247,14 +247,7 @@ bool NativeSession::admit_batch(uint64_t id, size_t frame_bytes, size_t entries_
 void NativeSession::take_tickets(QuotaBatch& batch) noexcept {
   for (uint32_t entry = 0; entry < batch.calls.size(); ++entry) {
     QuotaCall& call = batch.calls[entry];
-    if (waiting_count_ < limits::connection_waiters_max) {
-      call.ticket = context_.waits.take(connection_.socket().index, entry);
-    }
-    if (call.ticket == api::no_ticket) {
-      call.flags |= api::quota_flag::waiters_full;
-    } else {
-      ++waiting_count_;
-    }
+    call.flags |= take_ticket(entry, call.ticket);
   }
 }
 
@@ -329,7 +322,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     if (ticket == api::no_ticket) continue;
     if (batch.answers[index].code != QuotaCode::queued) {
       context_.waits.free(ticket);
-      --waiting_count_;
+      --tickets_count_;
       continue;
     }
     if (frame == nullptr) {
@@ -340,7 +333,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    entry.follow(WaitEvent::joined);
+    context_.waits.follow(entry, WaitEvent::joined);
     frame->waiting.push_back(entry);
   }
 }
@@ -350,7 +343,7 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::Ticket ticket = batch.calls[index].ticket;
     if (ticket == api::no_ticket) continue;
-    --waiting_count_;
+    --tickets_count_;
     free_or_abandon(context_, ticket, batch.answers[index].code == QuotaCode::queued);
   }
 }

@@ -84,7 +84,7 @@ void RestExchange::wait(const api::Entry& entry, uint64_t request_id, bool json)
   ASSERT(!is_open() && !is_dropped_);
   ticket_ = entry.ticket;
   WaitingEntry& waiting = context_.waits[ticket_];
-  waiting.follow(WaitEvent::joined);
+  context_.waits.follow(waiting, WaitEvent::joined);
   waiting.detail.request_id = request_id;
   Queued& queued = state_.emplace<Queued>(Queued{.key_bytes = 0, .json = json});
   if (!json) return;
@@ -157,7 +157,7 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
   const bool is_queued = batch.answers[0].code == api::QuotaCode::queued;
   if (is_queued && !is_dropped_) {
     ticket_ = ticket;
-    context_.waits[ticket_].follow(WaitEvent::joined);
+    context_.waits.follow(context_.waits[ticket_], WaitEvent::joined);
     return quota()->wait();
   }
   free_or_abandon(context_, ticket, is_queued);

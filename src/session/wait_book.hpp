@@ -5,6 +5,7 @@
 // Shape:  tickets are pool indexes. A native frame with waiting entries is a WaitingFrame, found by
 //         its id; an HTTP connection waits with one ticket and no frame.
 // Errors: take() returns api::no_ticket when the book is full: the entry's answer is waiters_full.
+// Bounds: a connection holds at most as many tickets as places are free, so that none has them all.
 // Lives:  one thread only; a ticket lives from take() to free().
 #pragma once
 
@@ -28,11 +29,6 @@ struct WaitingFrame;
 struct WaitingEntry : boost::intrusive::list_base_hook<> {
   explicit WaitingEntry(uint32_t of_session, uint32_t of_index) noexcept
       : session(of_session), entry_index(of_index) {}
-
-  void follow(WaitEvent event) noexcept {
-    state = next_wait_state(state, event);
-    ASSERT(state != no_wait_state);
-  }
 
   uint32_t session;      // valid until its client leaves
   uint32_t entry_index;  // in its frame
@@ -82,20 +78,36 @@ using GrantedFrames =
 class WaitBook {
  public:
   // Entries that may wait hold a ticket until they are decided, hence the turn's entries on top.
-  explicit WaitBook(uint32_t waiters_max)
-      : entries_(waiters_max + limits::turn_entries, "waiting entries (--max-waiters)"),
+  explicit WaitBook(uint32_t waiters_max, uint32_t shards = 1)
+      : waiters_max_(waiters_max),
+        shards_(shards),
+        entries_(waiters_max + limits::turn_entries, "waiting entries (--max-waiters)"),
         frames_(waiters_max + limits::turn_entries, "waiting frames (--max-waiters)") {}
 
   api::Ticket take(uint32_t session, uint32_t entry_index) noexcept {
     const api::Ticket ticket = entries_.take(session, entry_index);
-    if (ticket != api::no_ticket) entries_[ticket].ticket = ticket;
+    if (ticket == api::no_ticket) return ticket;
+    entries_[ticket].ticket = ticket;
+    ++undecided_;
     return ticket;
+  }
+  // Whether a connection with so many tickets may take another one. Other connections' undecided
+  // entries do not count: few of them will wait. Connections are spread evenly over the shards, so
+  // the other shards' connections hold about as many as this one's.
+  bool has_share_for(uint32_t tickets_held) const noexcept {
+    const uint64_t waiting = uint64_t{waiting_count()} * shards_;
+    return tickets_held == 0 || tickets_held + waiting < waiters_max_;
+  }
+  void follow(WaitingEntry& entry, WaitEvent event) noexcept {
+    if (entry.state == WaitState::undecided) --undecided_;
+    entry.state = next_wait_state(entry.state, event);
+    ASSERT(entry.state != no_wait_state);
   }
   // A ticket that a notice names, here or under way, must not name another entry: it stays until
   // the notice has returned, and free_ended() is called.
   void free(api::Ticket ticket) noexcept {
     WaitingEntry& entry = entries_[ticket];
-    entry.follow(WaitEvent::ended);
+    follow(entry, WaitEvent::ended);
     if (entry.notice.kind == route::Notice::Kind::none) entries_.free(ticket);
   }
   void free_ended(api::Ticket ticket) noexcept {
@@ -117,12 +129,16 @@ class WaitBook {
   void close_frame(WaitingFrame& frame) noexcept { frames_.free(frame.pool_index); }
 
   uint32_t tickets_count() const noexcept { return entries_.used(); }
+  uint32_t waiting_count() const noexcept { return entries_.used() - undecided_; }
   uint32_t frames_count() const noexcept { return frames_.used(); }
   uint64_t reserved_bytes() const noexcept {
     return entries_.reserved_bytes() + frames_.reserved_bytes();
   }
 
  private:
+  uint32_t waiters_max_;
+  uint32_t shards_;
+  uint32_t undecided_ = 0;  // tickets of entries that are not decided yet
   base::ObjectPool<WaitingEntry> entries_;
   base::ObjectPool<WaitingFrame> frames_;
 };

@@ -116,7 +116,7 @@ class KeyStore {
   bool override_forbidden(const api::Entry& entry) const noexcept;
   static bool changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept;
   void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
-  bool waiters_full(const api::Entry& entry) const noexcept;
+  api::Verdict why_no_waiter(const api::Entry& entry, uint32_t queue_size) const noexcept;
   void sample_traffic(std::span<const api::Entry> entries, std::span<const api::Verdict> verdicts,
                       int64_t now_ms) noexcept;
   void sample_traffic(std::span<const api::Handle> handles, std::span<const api::Verdict> verdicts,
@@ -241,6 +241,8 @@ constexpr int64_t retry_after_ms(api::Verdict verdict, int64_t reset_ms) noexcep
     case api::Verdict::denied:
     case api::Verdict::queued:
     case api::Verdict::waiters_full:
+    case api::Verdict::connection_waiters_full:
+    case api::Verdict::key_waiters_full:
     case api::Verdict::wait_limit:
       return reset_ms;
     default:

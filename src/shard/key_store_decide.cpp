@@ -151,12 +151,14 @@ Verdict KeyStore::acquire_without_extra(const Question& question, Place place) n
   const bool fits = window.fits(entry.cost, policy.max_requests);
   const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy.max_requests_in_queue > 0;
   const bool counts_beyond = !fits && window.denied == WindowCell::denied_max;
-  if (changes_policy(entry, policy) || (!fits && queues && !waiters_full(entry)) || counts_beyond) {
+  const Verdict refusal = queues ? why_no_waiter(entry, 0) : Verdict::denied;
+  const bool joins = !fits && refusal == Verdict::none;
+  if (changes_policy(entry, policy) || joins || counts_beyond) {
     return acquire_with_extra(question, add_extra(place, window, question.hash));
   }
   Verdict verdict = Verdict::approved;
   if (!window.take(entry.cost, policy.max_requests)) {
-    verdict = queues ? Verdict::waiters_full : Verdict::denied;
+    verdict = refusal;
     if (!queues) window.deny();
   }
   own.set_window(window);
@@ -200,16 +202,23 @@ void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t 
   if (had_own && extra.policy == extra.rules_policy) restart_eviction_search();
 }
 
-bool KeyStore::waiters_full(const api::Entry& entry) const noexcept {
+// Whose bound keeps the entry from joining a queue of that size; `none`: it may join.
+Verdict KeyStore::why_no_waiter(const api::Entry& entry, uint32_t queue_size) const noexcept {
+  if ((entry.flags & api::flag::waiters_full) != 0) return Verdict::waiters_full;
+  if ((entry.flags & api::flag::connection_waiters_full) != 0) {
+    return Verdict::connection_waiters_full;
+  }
   // Grants that the worker has not fetched yet count as waiters: their list has room for
   // waiters_max.
-  return (entry.flags & api::flag::waiters_full) != 0 ||
-         waiters_.used() + grants_.size() >= waiters_.capacity();
+  const size_t taken = waiters_.used() + grants_.size();
+  if (taken >= waiters_.capacity()) return Verdict::waiters_full;
+  return queue_size < waiters_.capacity() - taken ? Verdict::none : Verdict::key_waiters_full;
 }
 
 Verdict KeyStore::join_queue(const Question& question, ExtraIndex index) noexcept {
   const api::Entry& entry = question.entry;
-  if (waiters_full(entry)) return Verdict::waiters_full;
+  const Verdict refusal = why_no_waiter(entry, extras_[index].queue.size());
+  if (refusal != Verdict::none) return refusal;
   if ((entry.flags & api::flag::draining) != 0) return Verdict::draining;
   const api::WaiterId id = waiters_.take(entry.ticket, question.origin, entry.cost, index);
   Waiter& waiter = waiters_[id];

@@ -48,6 +48,7 @@ uint16_t status_of(QuotaCode code) noexcept {
       return 409;
     case QuotaCode::draining:
     case QuotaCode::waiters_full:
+    case QuotaCode::subject_waiters_full:
     case QuotaCode::reservations_full:
     case QuotaCode::subjects_full:
       return 503;
@@ -68,8 +69,9 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::unknown_subject:
       return 429;
     case QuotaCode::none:
-    case QuotaCode::queued:     // held, not answered
-    case QuotaCode::withdrawn:  // only the native protocol can ask for it
+    case QuotaCode::queued:                   // held, not answered
+    case QuotaCode::withdrawn:                // only the native protocol can ask for it
+    case QuotaCode::connection_waiters_full:  // a connection of REST has one waiter at a time
       break;
   }
   constexpr bool a_rest_request_can_have_this_code = false;

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, inspect, queued, request, totals, waiting
-from native_peer import (ALL_DETAILS, APPROVED, DENIED, NEVER_FITS, QUEUED, REMAINING,
-                         REQUEST_ID, WAIT_LIMIT, WAITERS_FULL, WITHDRAWN, NativePeer, acquire_frame,
-                         ping_frame, release_frame, withdraw_frame)
+from http_peer import HttpPeer, ask, inspect, queued, request, totals, waiting
+from native_peer import (ALL_DETAILS, APPROVED, CONNECTION_WAITERS_FULL, DENIED, KEY_WAITERS_FULL,
+                         NEVER_FITS, QUEUED, REMAINING, REQUEST_ID, WAIT_LIMIT, WAITERS_FULL,
+                         WITHDRAWN, NativePeer, acquire_frame, ping_frame, release_frame,
+                         withdraw_frame)
 from server_process import eventually, in_some_try
 
 MAY_WAIT = 1  # of `flags` and of `entryFlags`
@@ -216,16 +217,49 @@ def test_full_queue_denies(server, key):
 
 def test_more_waiters_than_the_server_holds(start_server, key):
     server = start_server(*LONG_WINDOW, "--max-waiters", "3", "--shards", "1")
-    with NativePeer(server) as peer, NativePeer(server) as other:
-        assert peer.welcome.body["waitingEntriesMax"] == 3
-        fill(peer, key)
-        assert peer.ask([key] * 2, flags=MAY_WAIT).verdicts == [QUEUED] * 2
-        answer = other.ask([key] * 2, flags=MAY_WAIT)
-        assert answer.verdicts == [QUEUED, WAITERS_FULL]
-        assert other.ask([key + "free"] * 2, flags=MAY_WAIT).verdicts[0] in (APPROVED, WAITERS_FULL)
+    peers = [NativePeer(server) for _ in range(4)]
+    assert peers[0].welcome.body["waitingEntriesMax"] == 3
+    keys = [f"{key}{number}" for number in range(4)]
+    for name in keys:
+        fill(peers[0], name)
+    for peer, name in zip(peers[:3], keys):
+        assert peer.ask([name], flags=MAY_WAIT).verdicts == [QUEUED]
+    assert peers[3].ask([keys[3]], flags=MAY_WAIT).verdicts == [WAITERS_FULL]
+    assert peers[3].ask([key + "free"], flags=MAY_WAIT).verdicts == [APPROVED]
+    peers[0].close()
+    eventually(lambda: waiting(server, keys[0]) == 0, "its place is free")
+    assert peers[3].ask([keys[3]], flags=MAY_WAIT).verdicts == [QUEUED]
+    for peer in peers:
         peer.close()
-        eventually(lambda: waiting(server, key) == 1, "its places are free")
-        assert other.ask([key] * 3, flags=MAY_WAIT).verdicts == [QUEUED, QUEUED, WAITERS_FULL]
+
+
+def test_one_connection_holds_as_many_waiters_as_places_are_free(start_server, key):
+    server = start_server(*LONG_WINDOW, "--max-waiters", "100", "--shards", "1")
+    keys = [f"{key}{number}" for number in range(100)]
+    with NativePeer(server) as peer, NativePeer(server) as other:
+        for name in keys:
+            fill(peer, name)
+        waits = [peer.ask([name], flags=MAY_WAIT).verdicts[0] for name in keys]
+        assert waits == [QUEUED] * 50 + [CONNECTION_WAITERS_FULL] * 50
+        assert other.ask(keys[50:75], flags=MAY_WAIT).verdicts == [QUEUED] * 25
+        assert ask(server, "POST", f"/rate/{keys[80]}?canWait=true&maxWaitMillis=1").status == 429
+        peer.close()
+        eventually(lambda: waiting(server, keys[0]) == 0, "its places are free")
+        assert other.ask(keys[75:100], flags=MAY_WAIT).verdicts == [QUEUED] * 25
+
+
+def test_one_key_has_as_many_waiters_as_places_are_free(start_server, key):
+    server = start_server(*LONG_WINDOW, "--max-waiters", "20", "--shards", "1")
+    peers = [NativePeer(server) for _ in range(12)]
+    fill(peers[0], key)
+    fill(peers[0], key + "other")
+    waits = [peer.ask([key], flags=MAY_WAIT).verdicts[0] for peer in peers]
+    assert waits == [QUEUED] * 10 + [KEY_WAITERS_FULL] * 2
+    refusal = ask(server, "POST", f"/rate/{key}?canWait=true")
+    assert refusal.status == 503 and b"for this key" in refusal.body
+    assert peers[10].ask([key + "other"], flags=MAY_WAIT).verdicts == [QUEUED]
+    for peer in peers:
+        peer.close()
 
 
 # ----------------------------------------------------------------------------------- withdraw
@@ -257,6 +291,17 @@ def test_withdraw_all(server, key):
         frames = {frame.kind: frame for frame in (peer.read(), peer.read())}
         assert frames["granted"].id == other.id
         assert peer.is_silent()
+
+
+def test_withdraw_all_grants_none_of_them(server, key):
+    """The first one is too expensive for what is free, the others are not."""
+    with NativePeer(server) as peer:
+        fill(peer, key, limit=10)
+        answer = peer.ask([key] * 4, costs=[10, 1, 1, 1], flags=MAY_WAIT)
+        release(peer, key, 5)
+        peer.read("done")
+        granted = outcomes(peer, peer.withdraw(answer.id), 4)
+        assert granted == {(answer.id, entry): WITHDRAWN for entry in range(4)}
 
 
 def test_withdraws_some_also_twice_and_some_that_do_not_wait(server, key):
@@ -291,17 +336,6 @@ def test_withdraw_of_the_head_serves_the_next_waiter_that_fits(server, key):
         peer.read("done")
         granted = outcomes(peer, peer.withdraw(head.id), 2)
         assert granted == {(head.id, 0): WITHDRAWN, (behind.id, 0): APPROVED}
-
-
-def test_withdraw_all_grants_none_of_them(server, key):
-    """The first one is too expensive for what is free, the others are not."""
-    with NativePeer(server) as peer:
-        fill(peer, key, limit=10)
-        answer = peer.ask([key] * 4, costs=[10, 1, 1, 1], flags=MAY_WAIT)
-        release(peer, key, 5)
-        peer.read("done")
-        granted = outcomes(peer, peer.withdraw(answer.id), 4)
-        assert granted == {(answer.id, entry): WITHDRAWN for entry in range(4)}
 
 
 def test_acquire_and_its_withdraw_in_one_write(server, key):

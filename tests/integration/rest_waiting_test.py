@@ -131,21 +131,23 @@ def test_queue_of_length_0_denies(server, key):
 
 
 def test_too_many_waiters_in_the_server_get_503(start_server):
-    server = start_server(*LONG_WINDOW, "--max-waiters", "2", "--shards", "1")
-    for name in ["a", "b"]:
+    server = start_server(*LONG_WINDOW, "--max-waiters", "4", "--shards", "1")
+    for name in ["a", "b", "c"]:
         fill(server, name)
-    peers = [wait_in_queue(server, "a"), wait_in_queue(server, "b")]
+    peers = [wait_in_queue(server, name) for name in ["a", "b", "b", "c"]]
     response = ask(server, "POST", "/rate/a?canWait=true")
     assert response.status == 503
     assert response.body == b"too many requests are waiting (--max-waiters)"
     peers[1].close()
-    eventually(lambda: waiting(server, "b") == 0, "the waiter left")
+    peers[2].close()
+    eventually(lambda: waiting(server, "b") == 0, "the waiters left")
     with wait_in_queue(server, "a") as peer:
         release(server, "a")
         assert peers[0].read().status == 200
         release(server, "a")
         assert peer.read().status == 200
     peers[0].close()
+    peers[3].close()
 
 
 # -------------------------------------------------------------------------------- wait limits

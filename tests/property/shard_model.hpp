@@ -245,10 +245,13 @@ class ShardModel {
       ++key.denied;
       return api::Verdict::denied;
     }
-    if ((entry.flags & api::flag::waiters_full) != 0 ||
-        waiting() + grants.size() >= options_.waiters_max) {
-      return api::Verdict::waiters_full;
+    if ((entry.flags & api::flag::waiters_full) != 0) return api::Verdict::waiters_full;
+    if ((entry.flags & api::flag::connection_waiters_full) != 0) {
+      return api::Verdict::connection_waiters_full;
     }
+    const size_t taken = waiting() + grants.size();
+    if (taken >= options_.waiters_max) return api::Verdict::waiters_full;
+    if (key.waiters.size() >= options_.waiters_max - taken) return api::Verdict::key_waiters_full;
     Waiter waiter{.ticket = entry.ticket, .cost = entry.cost, .deadline_ms = {}};
     if (entry.wait_ms_max > 0) waiter.deadline_ms = now_rounded_up_ms() + entry.wait_ms_max;
     key.waiters.push_back(waiter);
@@ -285,8 +288,10 @@ class ShardModel {
   api::Detail view(Key key, api::Verdict verdict) const {
     if (end_ms(key) <= now_ms()) key.approved = 0;
     while (end_ms(key) <= now_ms()) ++key.windows_passed;
-    const bool later = verdict == api::Verdict::denied || verdict == api::Verdict::queued ||
-                       verdict == api::Verdict::waiters_full || verdict == api::Verdict::wait_limit;
+    const bool later =
+        verdict == api::Verdict::denied || verdict == api::Verdict::queued ||
+        verdict == api::Verdict::waiters_full || verdict == api::Verdict::connection_waiters_full ||
+        verdict == api::Verdict::key_waiters_full || verdict == api::Verdict::wait_limit;
     return {
         .limit = key.limit,
         .remaining = key.approved < key.limit ? static_cast<uint32_t>(key.limit - key.approved) : 0,

@@ -136,6 +136,7 @@ class ShardComparison {
     }
     entry.flags = static_cast<uint8_t>((dice_.percent(50) ? api::flag::may_wait : 0) |
                                        (dice_.percent(2) ? api::flag::waiters_full : 0) |
+                                       (dice_.percent(2) ? api::flag::connection_waiters_full : 0) |
                                        (dice_.percent(70) ? api::flag::wants_details : 0));
     if (dice_.percent(6)) {
       entry.max_requests = dice_.percent(40) ? limit : 1 + static_cast<uint32_t>(dice_.below(40));
@@ -412,9 +413,10 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
 }
 
 const std::vector<Verdict> always_expected{
-    Verdict::approved,    Verdict::denied,     Verdict::queued,      Verdict::waiters_full,
-    Verdict::not_allowed, Verdict::never_fits, Verdict::invalid_key, Verdict::wait_limit,
-    Verdict::withdrawn,   Verdict::draining};
+    Verdict::approved,     Verdict::denied,    Verdict::queued,
+    Verdict::waiters_full, Verdict::draining,  Verdict::connection_waiters_full,
+    Verdict::not_allowed,  Verdict::withdrawn, Verdict::never_fits,
+    Verdict::invalid_key,  Verdict::wait_limit};
 
 TEST(ShardProperty, answers_as_the_model_with_room_for_all) {
   compare(5, {.keys_max = 400, .waiters_max = 60, .names_count = 200, .operations_count = 4'000},

@@ -51,8 +51,10 @@ void ShardModel::grant(const std::string& name, const Key& key, const Waiter& wa
 api::Detail ShardModel::detail(const Key& key, Verdict verdict, int64_t now_ms) const {
   Key seen = key;
   roll(seen, now_ms);
-  const bool next_window_helps = verdict == Verdict::denied || verdict == Verdict::queued ||
-                                 verdict == Verdict::waiters_full || verdict == Verdict::wait_limit;
+  const bool next_window_helps =
+      verdict == Verdict::denied || verdict == Verdict::queued ||
+      verdict == Verdict::waiters_full || verdict == Verdict::connection_waiters_full ||
+      verdict == Verdict::key_waiters_full || verdict == Verdict::wait_limit;
   // A first window may last up to a millisecond longer: not shown.
   const int64_t reset_ms = std::min(seen.window_end_ms - now_ms, key.base.window_ms);
   return {.limit = seen.limit,
@@ -175,10 +177,14 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
     key.approved += entry.cost;
     verdict = Verdict::approved;
   } else if ((entry.flags & api::flag::may_wait) != 0 && key.queue.size() < key.queue_max) {
-    const bool full = waiters_.size() + grants_.size() >= options_.waiters_max;
-    const bool nowhere = (entry.flags & api::flag::waiters_full) != 0;
+    const size_t taken = waiters_.size() + grants_.size();
+    const bool full = taken >= options_.waiters_max || (entry.flags & api::flag::waiters_full) != 0;
+    const bool connection_full = (entry.flags & api::flag::connection_waiters_full) != 0;
+    const bool key_full = !full && key.queue.size() >= options_.waiters_max - taken;
     const bool too_late = (entry.flags & api::flag::draining) != 0;
-    verdict = full || nowhere ? Verdict::waiters_full
+    verdict = connection_full ? Verdict::connection_waiters_full
+              : full          ? Verdict::waiters_full
+              : key_full      ? Verdict::key_waiters_full
               : too_late      ? Verdict::draining
                               : Verdict::queued;
   }

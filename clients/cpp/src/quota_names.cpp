@@ -47,6 +47,12 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"already_expired", "the reservation's lifetime has ended"},
     {"invalid_quota", "the quota is not valid"},
     {"no_such_quota", "no quota was put for this subject: the configuration file's stays"},
+    {"connection_waiters_full",
+     "too many requests of this connection wait: it holds as many places as are free "
+     "(--max-waiters)"},
+    {"subject_waiters_full",
+     "too many requests wait for this subject: they hold as many places as are free "
+     "(--max-waiters)"},
 }};
 
 template <typename Value, size_t Count>
@@ -68,8 +74,9 @@ std::string_view reason(QuotaCode code) noexcept {
 }
 
 bool may_retry(QuotaCode code) noexcept {
-  return code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use &&
-         code != QuotaCode::withdrawn;
+  const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use;
+  return (is_denied && code != QuotaCode::withdrawn) ||
+         code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full;
 }
 
 std::string_view name(Metric metric) noexcept {

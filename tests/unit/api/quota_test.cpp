@@ -49,6 +49,8 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
       "already_expired",
       "invalid_quota",
       "no_such_quota",
+      "connection_waiters_full",
+      "subject_waiters_full",
   };
   for (size_t number = 0; number < names.size(); ++number) {
     EXPECT_EQ(code_name(static_cast<QuotaCode>(number)), names[number]) << number;
@@ -88,7 +90,8 @@ TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
         QuotaCode::output_tokens_exceeded, QuotaCode::tokens_exceeded, QuotaCode::cost_exceeded,
         QuotaCode::concurrency_exceeded, QuotaCode::queue_ahead, QuotaCode::deadline_unmeetable,
         QuotaCode::wait_limit, QuotaCode::draining, QuotaCode::waiters_full,
-        QuotaCode::reservations_full, QuotaCode::subjects_full, QuotaCode::id_in_use}) {
+        QuotaCode::reservations_full, QuotaCode::subjects_full, QuotaCode::id_in_use,
+        QuotaCode::connection_waiters_full, QuotaCode::subject_waiters_full}) {
     EXPECT_TRUE(may_retry(code)) << code_name(code);
   }
   for (const QuotaCode code :

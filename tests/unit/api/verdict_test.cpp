@@ -7,10 +7,23 @@ namespace sluice::api {
 namespace {
 
 TEST(Verdict, keeps_its_numbers_and_names) {
-  const std::string_view names[] = {"none",       "approved",     "denied",           "queued",
-                                    "table_full", "waiters_full", "overloaded",       "not_allowed",
-                                    "never_fits", "invalid_key",  "wait_limit",       "withdrawn",
-                                    "draining",   "handles_full", "owner_unreachable"};
+  const std::string_view names[] = {"none",
+                                    "approved",
+                                    "denied",
+                                    "queued",
+                                    "table_full",
+                                    "waiters_full",
+                                    "overloaded",
+                                    "not_allowed",
+                                    "never_fits",
+                                    "invalid_key",
+                                    "wait_limit",
+                                    "withdrawn",
+                                    "draining",
+                                    "handles_full",
+                                    "owner_unreachable",
+                                    "connection_waiters_full",
+                                    "key_waiters_full"};
   ASSERT_EQ(std::size(names), verdicts_count);
   for (uint32_t number = 0; number < verdicts_count; ++number) {
     EXPECT_EQ(verdict_name(static_cast<Verdict>(number)), names[number]);

@@ -303,16 +303,38 @@ TEST_F(QuotaQueue, open_charges_might_be_refunded_so_a_short_wait_is_allowed) {
 
 TEST_F(QuotaQueue, is_full_in_this_store_or_at_the_origin) {
   StoreDriver small({.subjects_max = 10, .reservations_max = 10, .waiters_max = 2});
-  small.put("m", {tpm(100)});
-  small.record({"m"}, {.input_tokens = 100});
+  for (const char* name : {"m", "n"}) {
+    small.put(name, {tpm(100)});
+    small.record({name}, {.input_tokens = 100});
+  }
   EXPECT_EQ(small.reserve({"m"}, waiting(asking_tokens(1), 1)).code, QuotaCode::queued);
-  EXPECT_EQ(small.reserve({"m"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
+  EXPECT_EQ(small.reserve({"n"}, waiting(asking_tokens(1), 2)).code, QuotaCode::queued);
   const QuotaAnswer answer = small.reserve({"m"}, waiting(asking_tokens(1), 3));
   EXPECT_EQ(answer.code, QuotaCode::waiters_full);
   EXPECT_GT(answer.retry_after_ms, 0);
   QuotaCall call = waiting(asking_tokens(1), 1);
   call.flags |= api::quota_flag::waiters_full;
   EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::waiters_full);
+  call.flags = api::quota_flag::may_wait | api::quota_flag::connection_waiters_full;
+  EXPECT_EQ(driver_.reserve({"m"}, call).code, QuotaCode::connection_waiters_full);
+}
+
+TEST_F(QuotaQueue, one_subject_has_as_many_waiters_as_places_are_free) {
+  StoreDriver small({.subjects_max = 10, .reservations_max = 10, .waiters_max = 8});
+  for (const char* name : {"{t}m", "{t}n"}) {
+    small.put(name, {tpm(100)});
+    small.record({name}, {.input_tokens = 100});
+  }
+  api::Ticket ticket = 1;
+  const auto ask = [&](const Names& subjects) {
+    return small.reserve(subjects, waiting(asking_tokens(1), ticket++));
+  };
+  for (int count = 0; count < 4; ++count) EXPECT_EQ(ask({"{t}m"}).code, QuotaCode::queued);
+  const QuotaAnswer answer = ask({"{t}m"});
+  EXPECT_EQ(answer.code, QuotaCode::subject_waiters_full);
+  EXPECT_GT(answer.retry_after_ms, 0);
+  EXPECT_EQ(ask({"{t}n", "{t}m"}).code, QuotaCode::subject_waiters_full);
+  EXPECT_EQ(ask({"{t}n"}).code, QuotaCode::queued);
 }
 
 TEST_F(QuotaQueue, is_closed_when_the_server_drains) {
@@ -444,7 +466,7 @@ TEST_F(QuotaQueue, a_waiter_near_enough_to_the_head_may_overtake) {
 
 // It is tried every second, not all the time.
 TEST_F(QuotaQueue, one_that_may_overtake_waits_for_a_place_for_its_reservation) {
-  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
+  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 4});
   small.put("a", {tpm(10)});
   small.put("m", passing({leaking()}, 1));
   const uint64_t first = small.reserve({"a"}, long_lived(asking_tokens(1))).reservation;
@@ -521,7 +543,7 @@ TEST_F(QuotaQueue, one_that_leaves_frees_all_its_queues) {
 }
 
 TEST_F(QuotaQueue, a_waiter_is_served_when_a_reservation_makes_room) {
-  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
+  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 4});
   small.put("m", {slots(1)});
   const uint64_t first = small.reserve({"m"}, asking({.requests = 0})).reservation;
   small.reserve({"m"}, waiting(asking({.requests = 0}), 1));
@@ -531,7 +553,7 @@ TEST_F(QuotaQueue, a_waiter_is_served_when_a_reservation_makes_room) {
 }
 
 TEST_F(QuotaQueue, a_waiter_goes_on_waiting_while_there_is_no_place_for_its_reservation) {
-  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 2});
+  StoreDriver small({.subjects_max = 10, .reservations_max = 1, .waiters_max = 4});
   small.put("a", {tpm(10)});
   small.put("b", {tpm(10)});
   small.record({"b"}, {.input_tokens = 10});

@@ -115,12 +115,13 @@ TEST_F(QueueServerTest, a_request_that_waiting_cannot_help_does_not_join) {
 }
 
 TEST_F(QueueServerTest, has_a_place_for_every_outcome) {
-  for (Ticket ticket = 0; ticket < 4; ++ticket) EXPECT_EQ(join(ticket, 1), QuotaCode::queued);
-  EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);
-  server_.serve(subject_);
-  EXPECT_EQ(join(4, 1), QuotaCode::waiters_full);  // the outcomes are not fetched yet
-  EXPECT_EQ(outcomes().size(), 4U);
-  EXPECT_EQ(join(4, 1), QuotaCode::queued);
+  for (Ticket ticket = 0; ticket < 8; ++ticket) {
+    EXPECT_EQ(join(ticket, 1), QuotaCode::queued);
+    server_.withdraw(joined_);
+  }
+  EXPECT_EQ(join(8, 1), QuotaCode::waiters_full);  // the outcomes are not fetched yet
+  EXPECT_EQ(outcomes().size(), 8U);
+  EXPECT_EQ(join(8, 1), QuotaCode::queued);
 }
 
 TEST_F(QueueServerTest, a_withdrawn_waiter_has_an_outcome_and_an_abandoned_one_has_none) {

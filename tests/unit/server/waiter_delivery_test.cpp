@@ -175,11 +175,11 @@ TEST_F(WaiterDeliveryTest, owner_refunds_grant_that_passes_the_notice) {
 
 TEST_F(WaiterDeliveryTest, withdraws_once_and_keeps_ticket_until_notice_returns) {
   WaitingEntry& entry = here_.queued_by(1);
-  entry.follow(WaitEvent::joined);
+  here_.context.waits.follow(entry, WaitEvent::joined);
   here_.waiters.withdraw(entry);
   here_.waiters.withdraw(entry);
   here_.turn();
-  entry.follow(WaitEvent::granted);
+  here_.context.waits.follow(entry, WaitEvent::granted);
   here_.context.waits.free(entry.ticket);  // its session has written the outcome
   EXPECT_EQ(here_.tickets(), 1U);
   owner_.turn();
@@ -191,7 +191,7 @@ TEST_F(WaiterDeliveryTest, withdraws_once_and_keeps_ticket_until_notice_returns)
 TEST_F(WaiterDeliveryTest, grants_stay_with_their_decider_while_the_other_shard_takes_no_more) {
   for (int grants = 0; grants < 3; ++grants) {
     WaitingEntry& entry = here_.queued_by(1);
-    entry.follow(WaitEvent::client_gone);
+    here_.context.waits.follow(entry, WaitEvent::client_gone);
     owner_.keys.outcomes.push_back({.ticket = entry.ticket, .verdict = api::Verdict::denied});
   }
   owner_.turn();
@@ -208,7 +208,8 @@ TEST_F(WaiterDeliveryTest, a_grant_waits_until_its_request_is_complete) {
   here_.waiters.on_grant({.ticket = entry.ticket, .verdict = api::Verdict::denied});
   here_.waiters.deliver_early_grants();
   ASSERT_EQ(here_.context.waits[entry.ticket].state, WaitState::undecided);
-  entry.follow(WaitEvent::client_gone);  // the request is complete, and its client has left
+  // The request is complete, and its client has left.
+  here_.context.waits.follow(entry, WaitEvent::client_gone);
   here_.waiters.deliver_early_grants();
   EXPECT_EQ(here_.tickets(), 0U);
 }

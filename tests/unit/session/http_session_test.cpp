@@ -58,7 +58,7 @@ class HttpSessionTest : public ::testing::Test {
   // Delivers its outcome, in this loop iteration.
   void grant(api::Ticket ticket, QuotaCode code, uint64_t reservation) {
     WaitingEntry& entry = context_.waits[ticket];
-    entry.follow(WaitEvent::granted);
+    context_.waits.follow(entry, WaitEvent::granted);
     entry.answer->answer = {.code = code, .reservation = reservation};
     session_.on_granted(
         entry, {.ticket = ticket, .code = code, .refund_claim = {.reservation = reservation}});
@@ -111,7 +111,7 @@ TEST_F(HttpSessionTest, parses_nothing_behind_a_request_that_is_queued) {
   session_.on_verdicts(request, {.entries = {&entry, 1}, .verdicts = verdicts, .details = details});
   end_turn();
   EXPECT_EQ(given_, "");
-  context_.waits[entry.ticket].follow(WaitEvent::granted);
+  context_.waits.follow(context_.waits[entry.ticket], WaitEvent::granted);
   session_.on_granted(context_.waits[entry.ticket],
                       {.ticket = entry.ticket, .verdict = api::Verdict::approved});
   end_turn();

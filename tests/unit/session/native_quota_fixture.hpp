@@ -22,7 +22,9 @@ using ClientFrame = schema::ClientFrame::Builder;
 
 class NativeQuotaFixture : public ::testing::Test {
  protected:
-  NativeQuotaFixture() {
+  explicit NativeQuotaFixture(uint32_t waiters_max = 100)
+      : context_(backend_,
+                 {.waiters_max = waiters_max, .wait_ms_max = 500, .shard = 3, .shards = 4}) {
     session_.begin();
     send(1, [](ClientFrame frame) { frame.initHello().setVersion(1); });
     answers_.clear();
@@ -55,6 +57,18 @@ class NativeQuotaFixture : public ::testing::Test {
     });
   }
 
+  // Entries of the subject "a" that may wait.
+  void send_waiting(uint64_t id, uint32_t entries) {
+    send(id, [entries](ClientFrame frame) {
+      auto reserve = frame.initReserve();
+      reserve.setFlags(wire::quota_bit::may_wait);
+      auto sizes = reserve.initSubjectSizes(entries);
+      for (uint32_t index = 0; index < entries; ++index) sizes.set(index, 1);
+      const std::string names(entries, 'a');
+      reserve.setSubjects(kj::StringPtr(names.c_str()).asBytes());
+    });
+  }
+
   void send_settle(uint64_t id, uint64_t reservation) {
     send(id, [&](ClientFrame frame) { frame.initSettle().setReservations({reservation}); });
   }
@@ -76,7 +90,7 @@ class NativeQuotaFixture : public ::testing::Test {
   }
 
   void grant(api::Ticket ticket, api::QuotaCode code, uint64_t reservation) {
-    context_.waits[ticket].follow(WaitEvent::granted);
+    context_.waits.follow(context_.waits[ticket], WaitEvent::granted);
     session_.on_granted(
         context_.waits[ticket],
         {.ticket = ticket, .code = code, .refund_claim = {.reservation = reservation}});
@@ -111,7 +125,7 @@ class NativeQuotaFixture : public ::testing::Test {
 
   // Delivers a grant to the session in the middle of a turn.
   void grant_unwritten(api::Ticket ticket, uint64_t reservation) {
-    context_.waits[ticket].follow(WaitEvent::granted);
+    context_.waits.follow(context_.waits[ticket], WaitEvent::granted);
     session_.on_granted(context_.waits[ticket], {.ticket = ticket,
                                                  .verdict = api::Verdict::approved,
                                                  .code = api::QuotaCode::ok,
@@ -122,7 +136,7 @@ class NativeQuotaFixture : public ::testing::Test {
 
   support::FakeIo io_;
   KeepingBackend backend_;
-  Context context_{backend_, {.waiters_max = 100, .wait_ms_max = 500, .shard = 3, .shards = 4}};
+  Context context_;
   net::ConnectionMemory memory_{1};
   NativeSession session_{context_, io_, {0, 1}, memory_};
   std::vector<std::vector<uint64_t>> answers_;

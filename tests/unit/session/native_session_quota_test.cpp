@@ -176,28 +176,51 @@ TEST_F(NativeSessionQuotaTest, withdraws_after_earlier_frames_are_decided) {
   EXPECT_EQ(answers_.size(), 2u);
 }
 
-TEST_F(NativeSessionQuotaTest, marks_calls_beyond_connection_waiters_max) {
-  constexpr uint32_t entries = limits::quota_calls_max;
-  const auto send_many = [&](uint64_t id) {
-    send(id, [](ClientFrame frame) {
-      auto reserve = frame.initReserve();
-      reserve.setFlags(wire::quota_bit::may_wait);
-      auto sizes = reserve.initSubjectSizes(entries);
-      for (uint32_t index = 0; index < entries; ++index) sizes.set(index, 1);
-      const std::string names(entries, 'a');
-      reserve.setSubjects(kj::StringPtr(names.c_str()).asBytes());
-    });
-  };
+class NativeSessionWithManyWaiters : public NativeQuotaFixture {
+ protected:
+  NativeSessionWithManyWaiters() : NativeQuotaFixture(100'000) {}
+};
+
+TEST_F(NativeSessionWithManyWaiters, marks_calls_beyond_connection_waiters_max) {
   uint64_t id = 2;
   for (; context_.waits.tickets_count() < limits::connection_waiters_max; ++id) {
-    send_many(id);
+    send_waiting(id, limits::quota_calls_max);
     for (api::QuotaAnswer& answer : asked().answers) answer.code = QuotaCode::queued;
     answer();
   }
-  send_many(id);
+  send_waiting(id, 1);
   const api::QuotaCall& call = asked().calls[0];
   EXPECT_EQ(call.ticket, api::no_ticket);
-  EXPECT_EQ(call.flags, api::quota_flag::may_wait | api::quota_flag::waiters_full);
+  EXPECT_EQ(call.flags, api::quota_flag::may_wait | api::quota_flag::connection_waiters_full);
+}
+
+TEST_F(NativeSessionQuotaTest, marks_calls_beyond_the_share_of_a_connection) {
+  const auto tickets_of_frame = [&] {
+    const auto has_ticket = [](const api::QuotaCall& call) {
+      return call.ticket != api::no_ticket;
+    };
+    const auto& calls = asked().calls;
+    const auto count = std::count_if(calls.begin(), calls.end(), has_ticket);
+    EXPECT_EQ((calls.back().flags & api::quota_flag::connection_waiters_full) != 0,
+              count < std::ssize(calls));
+    return count;
+  };
+  send_waiting(2, 120);
+  EXPECT_EQ(tickets_of_frame(), 100);
+  for (api::QuotaAnswer& answer : asked().answers) answer.code = QuotaCode::ok;
+  for (size_t index = 0; index < 10; ++index) asked().answers[index].code = QuotaCode::queued;
+  answer();
+  send_waiting(3, 120);  // 10 of each of the four shards wait
+  EXPECT_EQ(tickets_of_frame(), 50);
+}
+
+TEST_F(NativeSessionQuotaTest, withdraws_the_last_entries_of_a_frame_first) {
+  send_waiting(2, 3);
+  const auto& calls = asked().calls;
+  const std::vector<api::Ticket> tickets{calls[2].ticket, calls[1].ticket, calls[0].ticket};
+  answer_with({QuotaCode::queued, QuotaCode::queued, QuotaCode::queued});
+  send(3, [](ClientFrame frame) { frame.initWithdraw().setTarget(2); });
+  EXPECT_EQ(backend_.withdrawn, tickets);
 }
 
 TEST_F(NativeSessionQuotaTest, refuses_ids_that_are_outstanding_or_waiting) {

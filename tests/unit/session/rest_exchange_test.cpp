@@ -53,12 +53,12 @@ class RestExchangeTest : public ::testing::Test {
     return ticket;
   }
   void grant(api::Ticket ticket, api::Verdict verdict) {
-    context_.waits[ticket].follow(WaitEvent::granted);
+    context_.waits.follow(context_.waits[ticket], WaitEvent::granted);
     exchange_.on_granted(context_.waits[ticket], {.ticket = ticket, .verdict = verdict});
   }
   void grant(api::Ticket ticket, QuotaCode code, uint64_t reservation = 0) {
     WaitingEntry& entry = context_.waits[ticket];
-    entry.follow(WaitEvent::granted);
+    context_.waits.follow(entry, WaitEvent::granted);
     entry.answer->answer = {.code = code, .reservation = reservation};
     exchange_.on_granted(
         entry, {.ticket = ticket, .code = code, .refund_claim = {.reservation = reservation}});

@@ -226,13 +226,36 @@ TEST_F(ShardTest, refuses_waiters_without_room_and_counts_no_denial) {
   ShardDriver small(options);
   small.acquire("a", {.cost = 10});
   small.acquire("a", {.may_wait = true, .ticket = 1});
-  EXPECT_EQ(small.acquire("a", {.may_wait = true, .waiters_full = true}), Verdict::waiters_full);
-  small.acquire("a", {.may_wait = true, .ticket = 2});
-  EXPECT_EQ(small.acquire("a", {.may_wait = true}), Verdict::waiters_full);
+  EXPECT_EQ(small.acquire("a", {.may_wait = true, .full_flag = api::flag::waiters_full}),
+            Verdict::waiters_full);
   EXPECT_EQ(small.acquire("b", {.cost = 10}), Verdict::approved);
+  EXPECT_EQ(small.acquire("b", {.may_wait = true, .full_flag = api::flag::connection_waiters_full}),
+            Verdict::connection_waiters_full);
+  small.acquire("b", {.may_wait = true, .ticket = 2});
+  EXPECT_EQ(small.acquire("a", {.may_wait = true}), Verdict::waiters_full);
   EXPECT_EQ(small.acquire("b", {.may_wait = true}), Verdict::waiters_full);
   EXPECT_EQ(small.shard.inspect("a", small.now())->denied, 0U);
   EXPECT_EQ(small.shard.inspect("b", small.now())->denied, 0U);
+}
+
+TEST_F(ShardTest, one_key_has_as_many_waiters_as_places_are_free) {
+  Options options = test_options();
+  options.waiters_max = 8;
+  options.policy.max_requests_in_queue = 100;
+  ShardDriver small(options);
+  const auto waiters_of = [&](std::string_view key) {
+    small.acquire(key, {.cost = 10});
+    uint32_t count = 0;
+    while (small.acquire(key, {.may_wait = true, .ticket = count}) == Verdict::queued) ++count;
+    return count;
+  };
+  EXPECT_EQ(waiters_of("a"), 4U);
+  EXPECT_EQ(small.acquire("a", {.may_wait = true}), Verdict::key_waiters_full);
+  EXPECT_EQ(waiters_of("b"), 2U);
+  EXPECT_EQ(waiters_of("c"), 1U);
+  EXPECT_EQ(waiters_of("d"), 1U);
+  EXPECT_EQ(small.acquire("a", {.may_wait = true}), Verdict::waiters_full);
+  EXPECT_EQ(small.shard.inspect("a", small.now())->denied, 0U);
 }
 
 TEST_F(ShardTest, grants_not_fetched_yet_take_up_waiter_room) {

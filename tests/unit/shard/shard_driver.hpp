@@ -15,7 +15,7 @@ namespace sluice::shard {
 struct Ask {
   uint32_t cost = 1;
   bool may_wait = false;
-  bool waiters_full = false;
+  uint8_t full_flag = 0;  // api::flag: the origin's bound that leaves no ticket
   uint32_t max_requests = api::keep;
   uint32_t max_requests_in_queue = api::keep;
   api::Ticket ticket = api::no_ticket;
@@ -50,8 +50,7 @@ class ShardDriver {
             .cost = ask.cost,
             .key_bytes = static_cast<uint16_t>(key.size()),
             .flags = static_cast<uint8_t>(api::flag::wants_details |
-                                          (ask.may_wait ? api::flag::may_wait : 0) |
-                                          (ask.waiters_full ? api::flag::waiters_full : 0)),
+                                          (ask.may_wait ? api::flag::may_wait : 0) | ask.full_flag),
             .max_requests = ask.max_requests,
             .max_requests_in_queue = ask.max_requests_in_queue,
             .ticket = ask.ticket,

@@ -143,6 +143,9 @@ TEST(HttpCodecReply, shows_the_cause_of_other_verdicts) {
        "the key table is full (--max-keys)"},
       {api::Verdict::waiters_full, "HTTP/1.1 503 Service Unavailable\r\n",
        "too many requests are waiting (--max-waiters)"},
+      {api::Verdict::key_waiters_full, "HTTP/1.1 503 Service Unavailable\r\n",
+       "too many requests are waiting for this key: they hold as many places as are free "
+       "(--max-waiters)"},
       {api::Verdict::overloaded, "HTTP/1.1 503 Service Unavailable\r\n",
        "the server is overloaded"},
       {api::Verdict::draining, "HTTP/1.1 503 Service Unavailable\r\n",

@@ -173,7 +173,8 @@ TEST(RestQuotaReply, has_a_status_for_every_code) {
                                                         {QuotaCode::already_cancelled, 409},
                                                         {QuotaCode::already_expired, 409},
                                                         {QuotaCode::invalid_quota, 400},
-                                                        {QuotaCode::no_such_quota, 404}};
+                                                        {QuotaCode::no_such_quota, 404},
+                                                        {QuotaCode::subject_waiters_full, 503}};
   for (const auto& [code, status] : statuses) {
     const QuotaReply reply = Exchange{QuotaOp::reserve, code}.reply();
     EXPECT_EQ(reply.status, status) << api::code_name(code);

@@ -57,8 +57,11 @@ enum class QuotaCode : uint8_t {
   // Of a quota.
   invalid_quota = 32,
   no_such_quota = 33,
+  // Denied; asking again later may help.
+  connection_waiters_full = 34,  // this connection has its share of the waiters
+  subject_waiters_full = 35,     // a subject has
 };
-inline constexpr size_t quota_codes_count = 34;
+inline constexpr size_t quota_codes_count = 36;
 
 // "tpm_exceeded", ...; "unknown" for the code of a newer server.
 std::string_view name(QuotaCode) noexcept;

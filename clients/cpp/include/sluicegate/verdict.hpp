@@ -18,7 +18,7 @@ enum class Verdict : uint8_t {
   denied = 2,        // the limit is reached, or the key's queue is full
   queued = 3,        // waits in the key's queue; the outcome follows in Granted
   table_full = 4,    // no room for another key
-  waiters_full = 5,  // no room for another waiter, in the server or on the connection
+  waiters_full = 5,  // no room for another waiter in the server
   overloaded = 6,
   not_allowed = 7,  // the operator disabled this override
   never_fits = 8,   // the cost is above the limit
@@ -28,9 +28,11 @@ enum class Verdict : uint8_t {
   draining = 12,  // the server is shutting down
   handles_full = 13,
   owner_unreachable = 14,
+  connection_waiters_full = 15,  // this connection has its share of the waiters
+  key_waiters_full = 16,         // this key has
 };
 
-inline constexpr size_t verdicts_count = 15;
+inline constexpr size_t verdicts_count = 17;
 
 // "approved", "table_full", ...; "unknown" for a verdict of a newer server.
 std::string_view name(Verdict) noexcept;

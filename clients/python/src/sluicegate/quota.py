@@ -67,6 +67,8 @@ class QuotaCode(enum.IntEnum):
     ALREADY_EXPIRED = 31
     INVALID_QUOTA = 32
     NO_SUCH_QUOTA = 33
+    CONNECTION_WAITERS_FULL = 34  # this connection has its share of the waiters
+    SUBJECT_WAITERS_FULL = 35  # a subject has
     INVALID_TOKENS = 251  # decide() of a negative number: nothing was sent
     UNKNOWN = 253  # of a newer server: a refusal
     ADMITTED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
@@ -90,8 +92,7 @@ class QuotaCode(enum.IntEnum):
     @property
     def retryable(self) -> bool:
         """Whether the same call may be admitted later without a change of a quota."""
-        return (QuotaCode.RPD_EXCEEDED <= self <= QuotaCode.ID_IN_USE
-                and self is not QuotaCode.WITHDRAWN or self is QuotaCode.DENIED_BY_POLICY)
+        return self in _RETRYABLE
 
     @property
     def decided_by_policy(self) -> bool:
@@ -101,6 +102,11 @@ class QuotaCode(enum.IntEnum):
 
 _ADMITTING = frozenset({QuotaCode.OK, QuotaCode.UNLIMITED, QuotaCode.UNKNOWN_MODEL,
                         QuotaCode.ADMITTED_BY_POLICY})
+_RETRYABLE = frozenset({code for code in QuotaCode
+                        if QuotaCode.RPD_EXCEEDED <= code <= QuotaCode.ID_IN_USE
+                        and code is not QuotaCode.WITHDRAWN}
+                       | {QuotaCode.CONNECTION_WAITERS_FULL, QuotaCode.SUBJECT_WAITERS_FULL,
+                          QuotaCode.DENIED_BY_POLICY})
 _REASONS = {
     QuotaCode.NONE: "",
     QuotaCode.OK: "within quota",
@@ -139,6 +145,12 @@ _REASONS = {
     QuotaCode.ALREADY_EXPIRED: "the reservation's lifetime has ended",
     QuotaCode.INVALID_QUOTA: "the quota is not valid",
     QuotaCode.NO_SUCH_QUOTA: "no quota was put for this subject: the configuration file's stays",
+    QuotaCode.CONNECTION_WAITERS_FULL:
+        "too many requests of this connection wait: it holds as many places as are free "
+        "(--max-waiters)",
+    QuotaCode.SUBJECT_WAITERS_FULL:
+        "too many requests wait for this subject: they hold as many places as are free "
+        "(--max-waiters)",
     QuotaCode.INVALID_TOKENS: "estimated tokens must be non-negative",
     QuotaCode.UNKNOWN: "a newer server's reason",
     QuotaCode.ADMITTED_BY_POLICY: "no server decided: the client's failure policy admits",

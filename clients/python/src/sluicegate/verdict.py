@@ -22,7 +22,7 @@ class Verdict(enum.IntEnum):
     DENIED = 2  # the limit is reached, or the key's queue is full
     QUEUED = 3  # waiting; never a final answer
     TABLE_FULL = 4  # no room for another key in the server
-    WAITERS_FULL = 5  # no room for another waiter, in the server or on this connection
+    WAITERS_FULL = 5  # no room for another waiter in the server
     OVERLOADED = 6
     NOT_ALLOWED = 7  # the operator disabled this override
     NEVER_FITS = 8  # the cost is above the key's limit
@@ -32,6 +32,8 @@ class Verdict(enum.IntEnum):
     DRAINING = 12  # the server is shutting down
     HANDLES_FULL = 13
     OWNER_UNREACHABLE = 14
+    CONNECTION_WAITERS_FULL = 15  # this connection has its share of the waiters
+    KEY_WAITERS_FULL = 16  # this key has
     UNKNOWN = 253  # of a newer server: a refusal
     APPROVED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
     DENIED_BY_POLICY = 255  # by the client, not by a server: on_failure="closed"
