@@ -213,7 +213,7 @@ Measured call_batches(sluicegate::Client& client, const Flags& flags, Fill entry
 // Asks for every key once before the clock runs: the first request of a key costs more.
 Measured call_keys(const Flags& flags, const Keys& keys) {
   sluicegate::Client client{flags.address};
-  client.acquire_batch(keys.views());
+  (void)client.acquire_batch(keys.views());
   return call_batches<std::string_view>(client, flags,
                                         [&](uint64_t step) { return keys.at(step); });
 }
@@ -224,7 +224,7 @@ Measured call_handles(const Flags& flags, const Keys& keys) {
   // The keys are interned one after the other, so their slots are adjacent in the server: ask in
   // another order.
   std::shuffle(handles.begin(), handles.end(), std::mt19937{1});
-  client.acquire_batch(handles);
+  (void)client.acquire_batch(handles);
   return call_batches<uint32_t>(client, flags, [&](uint64_t step) {
     return handles[static_cast<uint32_t>(step) % static_cast<uint32_t>(handles.size())];
   });

@@ -251,7 +251,8 @@ void warm_handles(const Options& options, Link& link) {
         std::min(handles_max, std::max(misrouted_text_max / options.key_bytes, size_t{1}));
   }
   for (size_t begin = 0; begin < handles.size(); begin += handles_max) {
-    link.connection->acquire(handles.subspan(begin, std::min(handles_max, handles.size() - begin)));
+    (void)link.connection->acquire(
+        handles.subspan(begin, std::min(handles_max, handles.size() - begin)));
   }
 }
 

@@ -163,7 +163,7 @@ class Caller {
     const std::vector<std::string_view> keys(50, key);
     EXPECT_EQ(client.acquire_batch(keys).verdicts.size(), 50u);
     EXPECT_EQ(client.acquire_batch(handles_).verdicts.size(), handles_.size());
-    client.acquire(key, {.may_wait = true, .timeout = 20ms});
+    (void)client.acquire(key, {.may_wait = true, .timeout = 20ms});
   }
 
   const std::vector<uint32_t> handles_;

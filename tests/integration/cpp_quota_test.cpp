@@ -99,7 +99,7 @@ TEST_P(CppQuota, released_leases_serve_the_queue) {
         for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
         }
         --held;
-        slot.release();
+        EXPECT_TRUE(slot.release());
       }
     });
   }
@@ -129,7 +129,7 @@ TEST_P(CppQuota, threads_never_exceed_what_they_reserve) {
       for (;;) {
         Reservation call = client_.reserve("gpt-4o", {.max_output_tokens = 50});
         if (!call) return;
-        call.settle({.output_tokens = 30});
+        EXPECT_TRUE(call.settle({.output_tokens = 30}));
         used += 30;
       }
     });

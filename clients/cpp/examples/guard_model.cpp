@@ -49,7 +49,9 @@ bool ask(Client& client, int prompt) {
   if (!call) throw std::runtime_error(std::string{reason(call.outcome().code)});
   try {
     const Completion done = call_model(prompt, input_tokens, max_output_tokens);
-    call.settle({.input_tokens = done.input_tokens, .output_tokens = done.output_tokens});
+    const auto settled =
+        call.settle({.input_tokens = done.input_tokens, .output_tokens = done.output_tokens});
+    if (!settled) std::printf("charged as reserved: %s\n", name(settled.code).data());
     return true;
   } catch (const std::runtime_error&) {
     return false;  // the guard cancels the reservation, and the server refunds all of it

@@ -114,7 +114,8 @@ void Client::release(std::string_view key, uint32_t cost) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);
   require_valid(options);
-  impl_->call({.key = key, .options = options, .is_release = true}, {});
+  // The answer to a release has no verdict.
+  (void)impl_->call({.key = key, .options = options, .is_release = true}, {});
 }
 
 void Client::release_async(std::string_view key, uint32_t cost, Callback done) {

@@ -142,7 +142,7 @@ TEST(Client, reports_the_key_that_got_no_handle) {
   });
   Client client = connected(server);
   try {
-    client.intern(std::vector<std::string_view>{"a", "b"});
+    (void)client.intern(std::vector<std::string_view>{"a", "b"});
     FAIL() << "b has none";
   } catch (const NotInterned& fault) {
     EXPECT_NE(fault.handles()[0], no_handle);

@@ -29,7 +29,7 @@ TEST(Client, full_client_refuses_calls_when_configured) {
   std::vector<std::future<Outcome>> futures;
   for (int i = 0; i < 3; ++i) futures.push_back(client.acquire_future("key"));
   EXPECT_EQ(client.acquire_future("key").get().failure, Failure::overloaded);
-  EXPECT_THROW(client.acquire("key"), Overloaded);
+  EXPECT_THROW((void)client.acquire("key"), Overloaded);
   go_on.happen();
   for (auto& future : futures) EXPECT_TRUE(future.get());
 }
@@ -68,7 +68,7 @@ TEST(Client, does_not_send_calls_that_timed_out_before) {
       connected(server, {.pending_max = 3, .when_full = WhenFull::refuse, .frames_in_flight = 1});
   auto first = client.acquire_future("first");
   for (int i = 0; i < 50; ++i) {
-    EXPECT_THROW(client.acquire("gone", {.timeout = 2ms}), TimedOut);
+    EXPECT_THROW((void)client.acquire("gone", {.timeout = 2ms}), TimedOut);
   }
   auto last = client.acquire_future("last");
   timed_out.happen();
@@ -81,11 +81,11 @@ TEST(Client, does_not_send_calls_that_timed_out_before) {
 TEST(Client, does_not_send_calls_that_the_server_would_refuse) {
   FakeServer server = serve(approve_all);
   Client client{address_of(server)};
-  EXPECT_THROW(client.acquire("key", {.cost = 0}), std::invalid_argument);
-  EXPECT_THROW(client.acquire("key", {.max_requests = 0}), std::invalid_argument);
-  EXPECT_THROW(client.acquire("key", {.wait_limit_ms = 3'600'001}), std::invalid_argument);
-  EXPECT_THROW(client.acquire(std::string(65'536, 'k')), std::invalid_argument);
-  EXPECT_THROW(client.acquire_batch(std::vector<uint32_t>{7}), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire("key", {.cost = 0}), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire("key", {.max_requests = 0}), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire("key", {.wait_limit_ms = 3'600'001}), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire(std::string(65'536, 'k')), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire_batch(std::vector<uint32_t>{7}), std::invalid_argument);
   EXPECT_THROW(Client("no port"), std::invalid_argument);
   EXPECT_THROW(Client("localhost:1", {.pending_max = 0}), std::invalid_argument);
   EXPECT_THROW(Client("localhost:1", {.call_timeout = 0ms}), std::invalid_argument);
@@ -102,7 +102,7 @@ TEST(Client, keeps_to_the_outstanding_frames_of_welcome) {
   });
   Client client = connected(server, {.on_failure = OnFailure::closed, .call_timeout = sent_before});
   const std::vector<std::string_view> keys(20'000, "key");
-  client.acquire_batch(keys);
+  (void)client.acquire_batch(keys);
   EXPECT_LE(frames, 4);
 }
 
@@ -149,7 +149,7 @@ TEST(Client, keeps_to_the_outstanding_bytes_of_welcome) {
   ByKey by_key;
   Client client = connected(by_key.server, {.on_failure = OnFailure::closed, .call_timeout = 60s});
   const auto handles = by_key.intern(client, 40'000, 20);
-  client.acquire_batch(handles, {.timeout = sent_before});
+  (void)client.acquire_batch(handles, {.timeout = sent_before});
   EXPECT_LE(by_key.key_bytes, 256u * 1024);
 }
 

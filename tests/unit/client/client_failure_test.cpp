@@ -34,7 +34,7 @@ TEST(Client, lost_connection_throws_and_the_next_call_reconnects) {
   std::atomic<int> connections{0};
   FakeServer server = closing_after_a_call(connections);
   Client client = connected(server);
-  EXPECT_THROW(client.acquire("key"), ConnectionLost);
+  EXPECT_THROW((void)client.acquire("key"), ConnectionLost);
   EXPECT_TRUE(client.acquire("key"));
   EXPECT_EQ(connections, 2);
 }
@@ -66,8 +66,8 @@ TEST(Client, sends_nothing_a_second_time) {
     is_lost.happen();
   });
   Client client = connected(server, {.on_failure = OnFailure::closed});
-  client.acquire("old");
-  client.acquire("new");
+  (void)client.acquire("old");
+  (void)client.acquire("new");
   EXPECT_TRUE(is_lost.wait());
 }
 
@@ -120,7 +120,7 @@ TEST(Client, requeue_does_not_repeat_answered_calls) {
   });
   Client client = connected(server, {.requeue = true, .frames_in_flight = 1});
   auto first = client.acquire_future("first", {.may_wait = true});
-  std::thread a{[&] { client.acquire("a", {.may_wait = true}); }};
+  std::thread a{[&] { (void)client.acquire("a", {.may_wait = true}); }};
   wait_until_pending(client, 2);
   auto b = client.acquire_future("b", {.may_wait = true});
   staged.happen();
@@ -181,7 +181,7 @@ TEST(Client, reports_why_the_server_is_unreachable) {
   }
   Client client{"127.0.0.1:" + std::to_string(free_port), quick()};
   try {
-    client.acquire("key");
+    (void)client.acquire("key");
     FAIL() << "no server could have answered";
   } catch (const ConnectionLost& fault) {
     EXPECT_NE(std::string{fault.what()}.find("Connection refused"), std::string::npos)
@@ -195,7 +195,7 @@ TEST(Client, intern_throws_without_a_server) {
     free_port = FakeServer{[](Peer&) {}}.port();
   }
   Client client{"127.0.0.1:" + std::to_string(free_port), quick()};
-  EXPECT_THROW(client.intern(std::vector<std::string_view>{"a"}), ConnectionLost);
+  EXPECT_THROW((void)client.intern(std::vector<std::string_view>{"a"}), ConnectionLost);
 }
 
 TEST(Client, server_of_another_version_is_unreachable) {
@@ -220,11 +220,11 @@ TEST(Client, server_that_sends_no_welcome_is_unreachable) {
 TEST(Client, call_to_a_hanging_server_times_out) {
   FakeServer server = serve(answer_nothing);
   Client client{address_of(server)};
-  EXPECT_THROW(client.acquire("key", {.timeout = 50ms}), TimedOut);
+  EXPECT_THROW((void)client.acquire("key", {.timeout = 50ms}), TimedOut);
   EXPECT_EQ(client.acquire_future("key", {.timeout = 50ms}).get().failure, Failure::timed_out);
   const std::vector<std::string_view> keys{"a", "b"};
   try {
-    client.acquire_batch(keys, {.timeout = 50ms});
+    (void)client.acquire_batch(keys, {.timeout = 50ms});
     FAIL() << "the server has not answered";
   } catch (const Incomplete& fault) {
     EXPECT_EQ(fault.outcome().failed, 2u);
@@ -246,7 +246,7 @@ TEST(Client, releases_a_permit_approved_after_the_time_out) {
     released.happen();
   });
   Client client = connected(server);  // a call that timed out before it was sent would not be sent
-  EXPECT_THROW(client.acquire("key", {.timeout = sent_before}), TimedOut);
+  EXPECT_THROW((void)client.acquire("key", {.timeout = sent_before}), TimedOut);
   timed_out.happen();
   EXPECT_TRUE(released.wait());
 }
@@ -262,7 +262,7 @@ TEST(Client, answer_to_an_unknown_frame_ends_the_connection) {
     peer.at_end();
   });
   Client client{address_of(server), quick()};
-  EXPECT_THROW(client.acquire("key"), ConnectionLost);
+  EXPECT_THROW((void)client.acquire("key"), ConnectionLost);
   EXPECT_TRUE(client.acquire("key"));
 }
 
@@ -274,7 +274,7 @@ TEST(Client, answer_of_a_wrong_length_ends_the_connection) {
     peer.at_end();
   });
   Client client{address_of(server), quick()};
-  EXPECT_THROW(client.acquire("key"), ConnectionLost);
+  EXPECT_THROW((void)client.acquire("key"), ConnectionLost);
   EXPECT_TRUE(client.acquire("key"));
 }
 

@@ -157,7 +157,7 @@ TEST(Connection, refuses_a_grant_for_an_entry_that_does_not_wait) {
     peer.write(test::verdicts(id, 3, {1, 3, 1}) + test::granted(id, {0}, {1}));
     peer.at_end();
   }};
-  EXPECT_THROW(session.connection.acquire(three_keys, {.may_wait = true}), ProtocolError);
+  EXPECT_THROW((void)session.connection.acquire(three_keys, {.may_wait = true}), ProtocolError);
 }
 
 TEST(Connection, keeps_the_connection_after_a_time_out) {
@@ -169,7 +169,7 @@ TEST(Connection, keeps_the_connection_after_a_time_out) {
                     peer.at_end();
                   },
                   {.call_timeout = 600ms}};  // the Pong must arrive in time
-  EXPECT_THROW(session.connection.acquire("a"), TimedOut);
+  EXPECT_THROW((void)session.connection.acquire("a"), TimedOut);
   session.connection.ping();
   EXPECT_TRUE(session.connection.receive(5s));
 }
@@ -180,7 +180,7 @@ TEST(Connection, an_error_frame_becomes_refused) {
     peer.at_end();
   }};
   try {
-    session.connection.acquire("a", {.cost = 0});
+    (void)session.connection.acquire("a", {.cost = 0});
     FAIL() << "Refused is not thrown";
   } catch (const Refused& refused) {
     EXPECT_EQ(refused.code(), ErrorCode::bad_cost);
@@ -203,7 +203,7 @@ TEST(Connection, refuses_new_frames_after_go_away) {
 
 TEST(Connection, reports_a_closed_connection) {
   Session session{[](Peer& peer) { peer.read(); }};
-  EXPECT_THROW(session.connection.acquire("a"), ConnectionLost);
+  EXPECT_THROW((void)session.connection.acquire("a"), ConnectionLost);
 }
 
 TEST(Connection, sends_no_more_than_welcome_allows) {
@@ -295,7 +295,7 @@ TEST(Connection, intern_reports_every_key_that_got_no_handle) {
     peer.at_end();
   }};
   try {
-    session.connection.intern(three_keys);
+    (void)session.connection.intern(three_keys);
     FAIL() << "two keys got no handle";
   } catch (const NotInterned& failure) {
     EXPECT_EQ(failure.handles(), (std::vector<uint32_t>{7, no_handle, no_handle}));
@@ -311,7 +311,7 @@ TEST(Connection, refuses_an_approval_without_a_handle) {
     peer.write(test::interned(peer.read().getId(), {7, no_handle, 8}, {1}));
     peer.at_end();
   }};
-  EXPECT_THROW(session.connection.intern(three_keys), ProtocolError);
+  EXPECT_THROW((void)session.connection.intern(three_keys), ProtocolError);
 }
 
 TEST(Connection, refuses_another_number_of_handles_than_keys) {
@@ -319,7 +319,7 @@ TEST(Connection, refuses_another_number_of_handles_than_keys) {
     peer.write(test::interned(peer.read().getId(), {7, 8}, {1}));
     peer.at_end();
   }};
-  EXPECT_THROW(session.connection.intern(three_keys), ProtocolError);
+  EXPECT_THROW((void)session.connection.intern(three_keys), ProtocolError);
 }
 
 TEST(Connection, handles_keep_to_the_bounds_of_welcome) {
@@ -347,7 +347,7 @@ TEST(Connection, intern_throws_for_a_server_without_handles) {
     peer.at_end();
   }};
   Connection connection{"127.0.0.1", server.port()};
-  EXPECT_THROW(connection.intern(three_keys), LimitExceeded);
+  EXPECT_THROW((void)connection.intern(three_keys), LimitExceeded);
 }
 
 TEST(Connection, counts_bytes_and_system_calls) {
@@ -358,7 +358,7 @@ TEST(Connection, counts_bytes_and_system_calls) {
   const Traffic before = session.connection.traffic();
   std::vector<uint64_t> question;
   encode(1, Acquire{.keys = three_keys}, question);
-  session.connection.acquire(three_keys);
+  (void)session.connection.acquire(three_keys);
   const Traffic after = session.connection.traffic();
   EXPECT_EQ(after.bytes_sent - before.bytes_sent, question.size() * 8);
   EXPECT_EQ(after.bytes_received - before.bytes_received, test::verdicts(1, 3, {1}).size());

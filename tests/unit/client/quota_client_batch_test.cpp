@@ -87,7 +87,7 @@ TEST(QuotaClient, batch_reports_a_code_for_each_entry) {
   Client client{address_of(server), quick()};
   const std::vector<ReserveEntry> wanted{{.subject = "a"}, {.subject = "b"}, {.subject = "c"}};
   try {
-    client.reserve_batch(wanted);
+    (void)client.reserve_batch(wanted);
     FAIL() << "a draining server has not decided";
   } catch (const QuotaIncomplete& incomplete) {
     EXPECT_EQ(incomplete.outcome().codes,
@@ -127,8 +127,8 @@ TEST(QuotaClient, reservations_go_to_their_shard) {
   Client client{address_of(server), quick()};
   while (client.connections() < 2) std::this_thread::sleep_for(1ms);
   const uint64_t of_first = 5, of_second = uint64_t{1} << 56 | 5;
-  client.settle(of_first);
-  client.settle(of_second);
+  (void)client.settle(of_first);
+  (void)client.settle(of_second);
   const std::vector<SettleEntry> both{{of_first + 1, {}}, {of_second + 1, {}}};
   EXPECT_TRUE(client.settle_batch(both).all_admitted());
   const std::lock_guard lock{mutex};

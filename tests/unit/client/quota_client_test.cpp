@@ -92,7 +92,7 @@ TEST(QuotaClient, a_settle_without_an_answer_is_not_followed_by_a_cancel) {
   Client client{address_of(server), quick({.call_timeout = sent_before})};
   {
     Reservation call = client.reserve("gpt-4o");
-    EXPECT_THROW(call.settle(), TimedOut);
+    EXPECT_THROW((void)call.settle(), TimedOut);
     EXPECT_FALSE(call.is_open());
   }
   EXPECT_EQ(client.extend(7).code, QuotaCode::ok);
@@ -175,17 +175,17 @@ TEST(QuotaClient, throws_for_calls_that_the_server_would_refuse) {
   const FakeServer server = serve([](Peer& peer) { peer.at_end(); });
   Client client{address_of(server), quick()};
   const std::vector<std::string_view> nine(9, "a");
-  EXPECT_THROW(client.reserve(nine), std::invalid_argument);
-  EXPECT_THROW(client.reserve("a", {.input_tokens = 1ULL << 63}), std::invalid_argument);
-  EXPECT_THROW(client.reserve("a", {.cost = unset}), std::invalid_argument);
-  EXPECT_THROW(client.reserve("a", {.lifetime_ms = 9}), std::invalid_argument);
-  EXPECT_THROW(client.reserve("a", {.wait_limit_ms = 3'600'001}), std::invalid_argument);
-  EXPECT_THROW(client.reserve("a", {.owner = std::string_view{std::string(129, 'o')}}),
+  EXPECT_THROW((void)client.reserve(nine), std::invalid_argument);
+  EXPECT_THROW((void)client.reserve("a", {.input_tokens = 1ULL << 63}), std::invalid_argument);
+  EXPECT_THROW((void)client.reserve("a", {.cost = unset}), std::invalid_argument);
+  EXPECT_THROW((void)client.reserve("a", {.lifetime_ms = 9}), std::invalid_argument);
+  EXPECT_THROW((void)client.reserve("a", {.wait_limit_ms = 3'600'001}), std::invalid_argument);
+  EXPECT_THROW((void)client.reserve("a", {.owner = std::string_view{std::string(129, 'o')}}),
                std::invalid_argument);
-  EXPECT_THROW(client.settle(7, {.input_tokens = 5, .cached_input_tokens = 6}),
+  EXPECT_THROW((void)client.settle(7, {.input_tokens = 5, .cached_input_tokens = 6}),
                std::invalid_argument);
-  EXPECT_THROW(client.record("a", {.cached_input_tokens = 1}), std::invalid_argument);
-  EXPECT_THROW(client.extend(7, 2'592'000'001), std::invalid_argument);
+  EXPECT_THROW((void)client.record("a", {.cached_input_tokens = 1}), std::invalid_argument);
+  EXPECT_THROW((void)client.extend(7, 2'592'000'001), std::invalid_argument);
   EXPECT_EQ(client.pending(), 0u);
 }
 

@@ -82,7 +82,7 @@ TEST(QuotaClient, cancels_a_reservation_granted_after_its_caller_left) {
     for (;;) frames.add(read_quota(peer));
   });
   Client client = connected(server);
-  EXPECT_THROW(client.reserve("a", {.timeout = sent_before}), TimedOut);
+  EXPECT_THROW((void)client.reserve("a", {.timeout = sent_before}), TimedOut);
   frames.add({});
   const auto received = frames.wait_for(2);
   EXPECT_EQ(received[1].kind, Which::CANCEL);
@@ -103,7 +103,7 @@ TEST(QuotaClient, keeps_a_late_reservation_with_a_client_id) {
     }
   });
   Client client = connected(server);
-  EXPECT_THROW(client.reserve("a", {.id = "call-1", .timeout = sent_before}), TimedOut);
+  EXPECT_THROW((void)client.reserve("a", {.id = "call-1", .timeout = sent_before}), TimedOut);
   frames.add({});
   EXPECT_EQ(client.reserve("a", {.id = "call-1"}).detach(), reservation);
   EXPECT_EQ(frames.wait_for(2)[1].kind, Which::RESERVE);

@@ -11,7 +11,7 @@
 namespace sluicegate {
 
 struct Address {
-  std::string host;
+  std::string host{};
   uint16_t port = 0;
 };
 

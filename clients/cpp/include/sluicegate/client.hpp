@@ -11,7 +11,8 @@
 //         connection, or by close(). Every outcome but the server's answer is a Failure, and
 //         OnFailure defines its meaning. Nothing is sent a second time unless `requeue` is set.
 // Units:  times are milliseconds.
-// Errors: see error.hpp for what blocking calls throw; callbacks get the same as Outcome.
+// Errors: outcomes are [[nodiscard]]: one that nobody reads may be a refusal. See error.hpp for
+//         what blocking calls throw; callbacks get the same as Outcome.
 #pragma once
 
 #include <chrono>
@@ -68,7 +69,7 @@ struct ClientOptions {
   uint32_t frames_in_flight = 2;       // of single calls; batches have up to 16
 };
 
-struct Outcome {
+struct [[nodiscard]] Outcome {
   Verdict verdict = Verdict::none;
   Failure failure = Failure::none;  // none: the verdict is the server's
 
@@ -76,8 +77,8 @@ struct Outcome {
   explicit operator bool() const noexcept { return approved(); }
 };
 
-struct BatchOutcome {
-  std::vector<Verdict> verdicts;    // of each key, in their order
+struct [[nodiscard]] BatchOutcome {
+  std::vector<Verdict> verdicts{};  // of each key, in their order
   size_t failed = 0;                // entries with a verdict of the client, not of the server
   Failure failure = Failure::none;  // the first one that the client noticed
 
@@ -105,7 +106,7 @@ struct Ticket {
 
 // Like InspectedKey, but it owns its key.
 struct KeyState {
-  std::string key;
+  std::string key{};
   uint64_t window_ms = 0;
   uint64_t reset_ms = 0;
   uint32_t max_requests = 0;
@@ -142,7 +143,8 @@ class Client {
   // `refuse` or the caller is a callback, `done` is called before this returns.
   Ticket acquire_async(std::string_view key, Callback done, const AcquireOptions& options = {});
   // Like acquire_async(), with a future instead of a callback; errors are in the Outcome.
-  std::future<Outcome> acquire_future(std::string_view key, const AcquireOptions& options = {});
+  [[nodiscard]] std::future<Outcome> acquire_future(std::string_view key,
+                                                    const AcquireOptions& options = {});
   // Withdraws a waiting call from its queue. Its callback still runs, usually with `withdrawn`.
   void cancel(const Ticket& ticket);
 
@@ -164,7 +166,7 @@ class Client {
   // A handle for each key, valid for the life of this client: after the loss of a connection the
   // client interns its keys again. A key that has a handle keeps it.
   // Throws NotInterned when some keys got none, LimitExceeded beyond 16 million keys.
-  std::vector<uint32_t> intern(std::span<const std::string_view> keys);
+  [[nodiscard]] std::vector<uint32_t> intern(std::span<const std::string_view> keys);
 
   // ----------------------------------------------------------------------------------- quotas
   // A denial is a value: the code, when to retry, and the limits that deny where requested.
@@ -176,8 +178,8 @@ class Client {
                       const std::stop_token& stop = {});
   Ticket reserve_async(const Subjects& subjects, ReserveCallback done,
                        const ReserveOptions& options = {});
-  std::future<Reservation> reserve_future(const Subjects& subjects,
-                                          const ReserveOptions& options = {});
+  [[nodiscard]] std::future<Reservation> reserve_future(const Subjects& subjects,
+                                                        const ReserveOptions& options = {});
   // A slot of each limit of concurrency, and no request: `requests` is taken for 0.
   Reservation lease(const Subjects& subjects, ReserveOptions options = {},
                     const std::stop_token& stop = {});
@@ -203,12 +205,12 @@ class Client {
   std::vector<SubjectState> usage(std::span<const std::string_view> subjects);
   SubjectPage usage_page(uint64_t cursor = 0, uint32_t limit = 0);
   // The quota is in force until remove_quota(), and overrides the server's policy file.
-  QuotaCode put_quota(std::string_view subject, const Quota& quota);
+  [[nodiscard]] QuotaCode put_quota(std::string_view subject, const Quota& quota);
   std::optional<Quota> get_quota(std::string_view subject);
-  QuotaCode remove_quota(std::string_view subject);
+  [[nodiscard]] QuotaCode remove_quota(std::string_view subject);
   // Clears the usage; open reservations and their slots stay.
-  QuotaCode reset(std::string_view subject);
-  QuotaCode reset_all();
+  [[nodiscard]] QuotaCode reset(std::string_view subject);
+  [[nodiscard]] QuotaCode reset_all();
 
   // Calls that are not complete, as counted against `pending_max`, over all connections.
   size_t pending() const;

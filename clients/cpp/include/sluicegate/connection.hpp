@@ -66,7 +66,7 @@ class Connection {
   // Writes all queued frames. It reads meanwhile, so that neither side waits for the other.
   void flush();
   // The next answer; nothing when none arrived in time. Flushes first. Zero does not wait.
-  std::optional<Answer> receive(Milliseconds timeout);
+  [[nodiscard]] std::optional<Answer> receive(Milliseconds timeout);
   // True when receive() can return an answer without reading the socket: poll() does not report it.
   bool has_answer() const;
   Traffic traffic() const noexcept { return link_.traffic(); }
@@ -76,17 +76,17 @@ class Connection {
   // ---------------------------------------------------------------------- blocking calls
   // Answers to frames sent before are kept for receive(). A call that the server refuses throws
   // Refused; one that takes too long throws TimedOut, and receive() returns its answer later.
-  Verdict acquire(std::string_view key, const AcquireOptions& options = {});
+  [[nodiscard]] Verdict acquire(std::string_view key, const AcquireOptions& options = {});
   // Waits for the outcome of queued entries. With may_wait, no wait limit and no time-out this
   // waits without limit; otherwise the call's time-out starts when the wait limit ends.
-  std::vector<Verdict> acquire(std::span<const std::string_view> keys,
-                               const AcquireOptions& options = {});
-  std::vector<Verdict> acquire(std::span<const uint32_t> handles,
-                               const AcquireOptions& options = {});
+  [[nodiscard]] std::vector<Verdict> acquire(std::span<const std::string_view> keys,
+                                             const AcquireOptions& options = {});
+  [[nodiscard]] std::vector<Verdict> acquire(std::span<const uint32_t> handles,
+                                             const AcquireOptions& options = {});
   // A handle per key, valid on this connection until forget() or its end; a key that has one
   // keeps it. In one frame, so the bounds of Welcome apply. Throws NotInterned, with the outcome of
   // every key, when some got none.
-  std::vector<uint32_t> intern(std::span<const std::string_view> keys);
+  [[nodiscard]] std::vector<uint32_t> intern(std::span<const std::string_view> keys);
   void forget(std::span<const uint32_t> handles);
   void release(std::string_view key, uint32_t cost = 1);
   void release(const Release&);

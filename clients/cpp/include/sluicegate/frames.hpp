@@ -35,17 +35,17 @@ inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry 
 // -------------------------------------------------------------------------------- requests
 
 struct Hello {
-  std::string_view client_name;
-  std::optional<uint32_t> wanted_shard;
+  std::string_view client_name{};
+  std::optional<uint32_t> wanted_shard{};
 };
 
 // "May I?" for each key. A column is empty, or has an element per key.
 struct Acquire {
-  std::span<const std::string_view> keys;
-  std::span<const uint32_t> costs;                  // empty: 1 each
-  std::span<const uint32_t> max_requests;           // empty, or `keep`: no override
-  std::span<const uint32_t> max_requests_in_queue;  // likewise
-  std::span<const uint8_t> may_wait;  // not 0: wait in the key's queue instead of being denied
+  std::span<const std::string_view> keys{};
+  std::span<const uint32_t> costs{};                  // empty: 1 each
+  std::span<const uint32_t> max_requests{};           // empty, or `keep`: no override
+  std::span<const uint32_t> max_requests_in_queue{};  // likewise
+  std::span<const uint8_t> may_wait{};  // not 0: wait in the key's queue instead of being denied
   bool all_may_wait = false;
   uint32_t wait_limit_ms = 0;  // 0: no limit of its own
   uint8_t details = 0;         // bits of detail::
@@ -53,11 +53,11 @@ struct Acquire {
 
 // The same for keys that were interned on this connection: four bytes a key.
 struct AcquireByHandle {
-  std::span<const uint32_t> handles;
-  std::span<const uint32_t> costs;
-  std::span<const uint32_t> max_requests;
-  std::span<const uint32_t> max_requests_in_queue;
-  std::span<const uint8_t> may_wait;
+  std::span<const uint32_t> handles{};
+  std::span<const uint32_t> costs{};
+  std::span<const uint32_t> max_requests{};
+  std::span<const uint32_t> max_requests_in_queue{};
+  std::span<const uint8_t> may_wait{};
   bool all_may_wait = false;
   uint32_t wait_limit_ms = 0;
   uint8_t details = 0;
@@ -65,29 +65,29 @@ struct AcquireByHandle {
 
 // Releases permits.
 struct Release {
-  std::span<const std::string_view> keys;
-  std::span<const uint32_t> costs;  // empty: 1 each
+  std::span<const std::string_view> keys{};
+  std::span<const uint32_t> costs{};  // empty: 1 each
 };
 
 // Withdraws waiting entries of the Acquire frame `target` from their queues.
 struct Withdraw {
   uint64_t target = 0;
-  std::span<const uint32_t> entries;  // empty: all
+  std::span<const uint32_t> entries{};  // empty: all
 };
 
 struct Inspect {
-  std::string_view key;  // empty: a page of all keys
-  uint64_t cursor = 0;   // of the page before; 0: from the start
-  uint32_t limit = 0;    // keys on the page; 0: as many as the server allows
+  std::string_view key{};  // empty: a page of all keys
+  uint64_t cursor = 0;     // of the page before; 0: from the start
+  uint32_t limit = 0;      // keys on the page; 0: as many as the server allows
 };
 
 // Asks for a handle of each key. A handle is valid on its connection until Forget or the end.
 struct Intern {
-  std::span<const std::string_view> keys;
+  std::span<const std::string_view> keys{};
 };
 
 struct Forget {
-  std::span<const uint32_t> handles;
+  std::span<const uint32_t> handles{};
 };
 
 struct Ping {};
@@ -131,34 +131,34 @@ struct Welcome {
   uint32_t key_bytes_max = 0;
   uint64_t instance_id = 0;  // of this start of the server
   uint64_t features = 0;
-  std::string server_version;
+  std::string server_version{};
 };
 
 // Each column is empty when it was not requested.
 struct Details {
-  std::span<const uint32_t> limit;
-  std::span<const uint64_t> window_ms;
-  std::span<const uint32_t> remaining;
-  std::span<const uint64_t> reset_ms;
-  std::span<const uint64_t> retry_after_ms;
-  std::span<const uint64_t> request_id;
+  std::span<const uint32_t> limit{};
+  std::span<const uint64_t> window_ms{};
+  std::span<const uint32_t> remaining{};
+  std::span<const uint64_t> reset_ms{};
+  std::span<const uint64_t> retry_after_ms{};
+  std::span<const uint64_t> request_id{};
 };
 
 struct Verdicts {
   uint64_t id = 0;
-  VerdictColumn verdicts;
-  Details details;
+  VerdictColumn verdicts{};
+  Details details{};
 };
 
 // Outcomes of entries that got the verdict `queued` before.
 struct Granted {
   uint64_t id = 0;
-  std::span<const uint32_t> entries;  // indexes in the Acquire or Reserve
-  VerdictColumn verdicts;             // of an Acquire
-  Details details;
-  QuotaCodeColumn codes;                    // of a Reserve
-  std::span<const uint64_t> reservations;   // likewise; empty: none
-  std::span<const int64_t> retry_after_ms;  // likewise; empty: 0 each
+  std::span<const uint32_t> entries{};  // indexes in the Acquire or Reserve
+  VerdictColumn verdicts{};             // of an Acquire
+  Details details{};
+  QuotaCodeColumn codes{};                    // of a Reserve
+  std::span<const uint64_t> reservations{};   // likewise; empty: none
+  std::span<const int64_t> retry_after_ms{};  // likewise; empty: 0 each
 };
 
 struct Done {
@@ -168,12 +168,12 @@ struct Done {
 // A handle and a verdict per key, in their order.
 struct Interned {
   uint64_t id = 0;
-  std::span<const uint32_t> handles;  // no_handle where the verdict is not `approved`
-  VerdictColumn verdicts;
+  std::span<const uint32_t> handles{};  // no_handle where the verdict is not `approved`
+  VerdictColumn verdicts{};
 };
 
 struct InspectedKey {
-  std::string_view key;
+  std::string_view key{};
   uint64_t window_ms = 0;
   uint64_t reset_ms = 0;
   uint32_t max_requests = 0;
@@ -185,7 +185,7 @@ struct InspectedKey {
 
 struct Inspected {
   uint64_t id = 0;
-  std::vector<InspectedKey> keys;
+  std::vector<InspectedKey> keys{};
   uint64_t cursor = 0;  // for the next page; 0: this was the last
 };
 
@@ -197,12 +197,12 @@ struct Pong {
 struct Refusal {
   uint64_t id = 0;
   ErrorCode code = ErrorCode::none;
-  std::string_view text;
+  std::string_view text{};
 };
 
 // The server is draining: it answers the frames it has received and then closes.
 struct GoAway {
-  std::string_view reason;
+  std::string_view reason{};
 };
 
 // A kind of answer that a newer server knows.

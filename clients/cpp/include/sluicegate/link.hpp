@@ -16,7 +16,7 @@ namespace sluicegate {
 
 struct ConnectOptions {
   std::string client_name = "sluicegate-cpp";
-  std::optional<uint32_t> wanted_shard;
+  std::optional<uint32_t> wanted_shard{};
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds call_timeout{5'000};  // of the blocking calls
 };

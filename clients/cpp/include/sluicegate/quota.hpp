@@ -118,24 +118,24 @@ std::string_view name(CalendarUnit) noexcept;
 std::string_view name(QuotaSource) noexcept;
 
 struct Limit {
-  std::string name;  // unique in its quota, 1 to 32 bytes
+  std::string name{};  // unique in its quota, 1 to 32 bytes
   Metric metric = Metric::requests;
   LimitKind kind = LimitKind::sliding;  // for Metric::concurrency: LimitKind::concurrency
   Ceiling ceiling = Ceiling::number;
   uint64_t amount = 0;
   uint64_t period_ms = 0;  // concurrency and calendar: 0
   CalendarUnit unit = CalendarUnit::none;
-  std::string time_zone;      // calendar: an IANA name; empty: UTC
+  std::string time_zone{};    // calendar: an IANA name; empty: UTC
   bool count_cached = false;  // cached input tokens count as input too
 
   bool operator==(const Limit&) const = default;
 };
 
 struct Quota {
-  std::vector<Limit> limits;    // at most 16
+  std::vector<Limit> limits{};  // at most 16
   bool refund_expired = false;  // the server refunds the charge of an expired reservation
   uint32_t overtakers_max = 0;  // how many calls may overtake the head of the queue
-  std::string profile;          // reported only: the profile that the quota came from
+  std::string profile{};        // reported only: the profile that the quota came from
 
   bool operator==(const Quota&) const = default;
 };
@@ -144,7 +144,7 @@ struct Quota {
 struct LimitState {
   uint32_t entry = 0;   // index in its frame; always 0 in the outcome of a call
   uint8_t subject = 0;  // index among the entry's subjects
-  std::string name;
+  std::string name{};
   Metric metric = Metric::requests;
   LimitKind kind = LimitKind::concurrency;
   Ceiling ceiling = Ceiling::number;
@@ -160,16 +160,16 @@ struct LimitState {
 };
 
 struct SubjectState {
-  std::string name;
+  std::string name{};
   QuotaSource source = QuotaSource::none;
   uint32_t open_reservations = 0;
   uint32_t waiting = 0;
-  Quota quota;
-  std::vector<LimitState> limits;
+  Quota quota{};
+  std::vector<LimitState> limits{};
 };
 
 struct SubjectPage {
-  std::vector<SubjectState> subjects;
+  std::vector<SubjectState> subjects{};
   uint64_t cursor = 0;    // for the next page; 0: this was the last
   uint32_t left_out = 0;  // subjects with limits that did not fit into the reply
 };
@@ -201,13 +201,13 @@ class Subjects {
 struct ReserveOptions {
   uint32_t requests = 1;
   uint64_t input_tokens = 0;
-  std::optional<uint64_t> max_output_tokens;  // nothing: the server's default
+  std::optional<uint64_t> max_output_tokens{};  // nothing: the server's default
   uint64_t cost = 0;
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;     // 0: none of its own
   uint32_t lifetime_ms = 0;       // 0: the server's default
-  std::string_view id;            // chosen by the caller: the call is admitted once
-  std::string_view owner;         // name of the holder, for people to read
+  std::string_view id{};          // chosen by the caller: the call is admitted once
+  std::string_view owner{};       // name of the holder, for people to read
   bool connection_bound = false;  // expires when the connection ends
   bool wants_violated = false;    // report the limits that deny, with a denial
   bool wants_limits = false;      // report every limit of every subject
@@ -218,19 +218,19 @@ struct ReserveOptions {
 // Used amounts. In settle(), an unset amount stays as reserved; in record(), unset amounts count as
 // one request and nothing else.
 struct Used {
-  std::optional<uint32_t> requests;
-  std::optional<uint64_t> input_tokens;
-  std::optional<uint64_t> output_tokens;
-  std::optional<uint64_t> cost;
+  std::optional<uint32_t> requests{};
+  std::optional<uint64_t> input_tokens{};
+  std::optional<uint64_t> output_tokens{};
+  std::optional<uint64_t> cost{};
   uint64_t cached_input_tokens = 0;  // a part of the input that most limits do not count
 };
 
-struct QuotaOutcome {
+struct [[nodiscard]] QuotaOutcome {
   QuotaCode code = QuotaCode::none;
-  Failure failure = Failure::none;  // none: the code is the server's
-  uint64_t reservation = 0;         // 0: there is none
-  int64_t retry_after_ms = 0;       // how long to wait before a retry may help; -1: never helps
-  std::vector<LimitState> limits;   // where requested
+  Failure failure = Failure::none;   // none: the code is the server's
+  uint64_t reservation = 0;          // 0: there is none
+  int64_t retry_after_ms = 0;        // how long to wait before a retry may help; -1: never helps
+  std::vector<LimitState> limits{};  // where requested
 
   bool admitted() const noexcept { return admits(code); }
   explicit operator bool() const noexcept { return admitted(); }
@@ -238,23 +238,23 @@ struct QuotaOutcome {
 
 // An entry of a batch.
 struct ReserveEntry {
-  std::string_view subject;
+  std::string_view subject{};
   uint32_t requests = 1;
   uint64_t input_tokens = 0;
-  std::optional<uint64_t> max_output_tokens;
+  std::optional<uint64_t> max_output_tokens{};
   uint64_t cost = 0;
 };
 
 struct SettleEntry {
   uint64_t reservation = 0;
-  Used used;
+  Used used{};
 };
 
-struct QuotaBatchOutcome {
-  std::vector<QuotaCode> codes;        // of each entry, in their order
-  std::vector<uint64_t> reservations;  // of reserve_batch: 0 where there is none
-  size_t failed = 0;                   // entries with a code of the client, not of the server
-  Failure failure = Failure::none;     // the first one that the client noticed
+struct [[nodiscard]] QuotaBatchOutcome {
+  std::vector<QuotaCode> codes{};        // of each entry, in their order
+  std::vector<uint64_t> reservations{};  // of reserve_batch: 0 where there is none
+  size_t failed = 0;                     // entries with a code of the client, not of the server
+  Failure failure = Failure::none;       // the first one that the client noticed
 
   bool all_admitted() const noexcept;
 };

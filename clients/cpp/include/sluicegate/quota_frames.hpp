@@ -31,14 +31,14 @@ struct Reserve {
   uint8_t flags = 0;  // bits of quota_flag::
   uint32_t wait_limit_ms = 0;
   uint32_t lifetime_ms = 0;
-  std::span<const std::string_view> subjects;  // of all entries
-  std::span<const uint8_t> subject_counts;     // of each entry; empty: one each
-  std::span<const uint32_t> requests;
-  std::span<const uint64_t> input_tokens;
-  std::span<const uint64_t> max_output_tokens;
-  std::span<const uint64_t> costs;
-  std::span<const std::string_view> ids;
-  std::string_view owner;
+  std::span<const std::string_view> subjects{};  // of all entries
+  std::span<const uint8_t> subject_counts{};     // of each entry; empty: one each
+  std::span<const uint32_t> requests{};
+  std::span<const uint64_t> input_tokens{};
+  std::span<const uint64_t> max_output_tokens{};
+  std::span<const uint64_t> costs{};
+  std::span<const std::string_view> ids{};
+  std::string_view owner{};
 };
 
 // Asks for the answer that a Reserve would get now.
@@ -47,68 +47,68 @@ struct Check {
 };
 
 struct Settle {
-  std::span<const uint64_t> reservations;
-  std::span<const uint32_t> requests;
-  std::span<const uint64_t> input_tokens;
-  std::span<const uint64_t> cached_input_tokens;
-  std::span<const uint64_t> output_tokens;
-  std::span<const uint64_t> costs;
+  std::span<const uint64_t> reservations{};
+  std::span<const uint32_t> requests{};
+  std::span<const uint64_t> input_tokens{};
+  std::span<const uint64_t> cached_input_tokens{};
+  std::span<const uint64_t> output_tokens{};
+  std::span<const uint64_t> costs{};
 };
 
 struct Cancel {
   uint8_t flags = 0;
-  std::span<const uint64_t> reservations;
+  std::span<const uint64_t> reservations{};
 };
 
 struct Extend {
-  std::span<const uint64_t> reservations;
+  std::span<const uint64_t> reservations{};
   uint32_t lifetime_ms = 0;
 };
 
 struct Record {
   uint8_t flags = 0;
-  std::span<const std::string_view> subjects;
-  std::span<const uint8_t> subject_counts;
-  std::span<const uint32_t> requests;
-  std::span<const uint64_t> input_tokens;
-  std::span<const uint64_t> cached_input_tokens;
-  std::span<const uint64_t> output_tokens;
-  std::span<const uint64_t> costs;
+  std::span<const std::string_view> subjects{};
+  std::span<const uint8_t> subject_counts{};
+  std::span<const uint32_t> requests{};
+  std::span<const uint64_t> input_tokens{};
+  std::span<const uint64_t> cached_input_tokens{};
+  std::span<const uint64_t> output_tokens{};
+  std::span<const uint64_t> costs{};
 };
 
 struct AskUsage {
-  std::span<const std::string_view> subjects;  // at most 256; none: a page of all
+  std::span<const std::string_view> subjects{};  // at most 256; none: a page of all
   uint64_t cursor = 0;
   uint32_t limit = 0;
 };
 
 struct PutQuota {
-  std::string_view subject;
+  std::string_view subject{};
   const Quota& quota;
 };
 
 struct RemoveQuota {
-  std::string_view subject;
+  std::string_view subject{};
 };
 
 struct Reset {
-  std::string_view subject;  // empty: all
+  std::string_view subject{};  // empty: all
 };
 
 using QuotaCodeColumn = CodeColumn<QuotaCode>;
 
 struct QuotaAnswers {
   uint64_t id = 0;
-  QuotaCodeColumn codes;
-  std::span<const uint64_t> reservations;   // empty: none
-  std::span<const int64_t> retry_after_ms;  // empty: 0 each
-  std::vector<LimitState> limits;           // in the order of the entries
+  QuotaCodeColumn codes{};
+  std::span<const uint64_t> reservations{};   // empty: none
+  std::span<const int64_t> retry_after_ms{};  // empty: 0 each
+  std::vector<LimitState> limits{};           // in the order of the entries
   uint32_t limits_left_out = 0;
 };
 
 struct UsageReply {
   uint64_t id = 0;
-  SubjectPage page;
+  SubjectPage page{};
 };
 
 }  // namespace sluicegate

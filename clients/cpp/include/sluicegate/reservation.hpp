@@ -13,7 +13,7 @@ namespace sluicegate {
 
 class ClientImpl;
 
-class Reservation {
+class [[nodiscard]] Reservation {
  public:
   Reservation() = default;
   // Cancels an open reservation, so the server refunds all of it. It neither waits for the server
