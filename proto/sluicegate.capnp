@@ -430,6 +430,7 @@ struct QuotaAnswers {
   reservations @2 :List(UInt64);      # of Reserve: 0 where not admitted; absent: none was admitted
   retryAfterMs @3 :List(Int64);       # of Reserve and Check: -1 never; absent: 0 each
   limits @4 :LimitStates;             # if requested
+  detail @5 :Text;                    # of invalidQuota: the fields at fault, and what they must be
 }
 
 struct LimitStates {

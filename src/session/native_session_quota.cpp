@@ -6,6 +6,8 @@
 //         are queries: the session reads nothing behind one before its answer.
 #include <algorithm>
 #include <boost/range/adaptor/transformed.hpp>
+#include <string>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/smaller_limit.hpp"
@@ -212,14 +214,15 @@ void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noe
 }
 
 void NativeSession::on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept {
-  std::optional<api::Quota> quota;
-  if (!request.remove) {
-    quota = wire::quota_of(request);
-    if (!quota) return answer_with(id, 1, QuotaCode::invalid_quota);
+  tl::expected<api::Quota, std::string> quota;
+  if (!request.remove) quota = wire::quota_of(request);
+  if (!quota) {
+    return write(wire::invalid_quota_bytes_max(quota.error()),
+                 [&](auto out) { return wire::encode_invalid_quota(id, quota.error(), out); });
   }
   QuotaBatch& batch = context_.backend.take_batch();
   add_call(batch, request.remove ? QuotaOp::remove : QuotaOp::put, request.subject);
-  if (quota) batch.new_quotas.push_back(*std::move(quota));
+  if (!request.remove) batch.new_quotas.push_back(*std::move(quota));
   query(id, batch, 0);
 }
 

@@ -65,7 +65,8 @@ inline constexpr auto inspected_rows =
 
 inline constexpr auto quota_answers_rows = std::tuple{
     OtherRow{"codes"}, answer_column<uint64_t>("reservations", &api::QuotaAnswer::reservation),
-    answer_column<int64_t>("retryAfterMs", &api::QuotaAnswer::retry_after_ms), OtherRow{"limits"}};
+    answer_column<int64_t>("retryAfterMs", &api::QuotaAnswer::retry_after_ms), OtherRow{"limits"},
+    OtherRow{"detail"}};
 
 // An item is a limit with the index of its entry or subject.
 inline constexpr auto limit_states_rows =

@@ -11,9 +11,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 
 #include "api/quota.hpp"
 #include "wire/column.hpp"
@@ -99,8 +100,10 @@ struct ResetRequest {
   bool all;
 };
 
-// The quota to put, if it is valid; allocates.
-std::optional<api::Quota> quota_of(const QuotaChangeRequest& request);
+// The quota to put, or what is wrong with it: `place, field: cure`, at most
+// invalid_detail_bytes_max bytes; allocates.
+inline constexpr size_t invalid_detail_bytes_max = 2'048;
+tl::expected<api::Quota, std::string> quota_of(const QuotaChangeRequest& request);
 
 // ---------------------------------------------------------------------------------- answers
 
@@ -115,6 +118,11 @@ size_t quota_answers_bytes_max(size_t entries_count, QuotaColumns columns,
                                size_t limits_count_max) noexcept;
 size_t encode_quota_answers(uint64_t id, std::span<const api::QuotaAnswer> answers,
                             std::span<const api::LimitReport> limits, QuotaColumns columns,
+                            std::span<std::byte> out) noexcept;
+
+// The answer `invalid_quota` to one call.
+size_t invalid_quota_bytes_max(std::string_view detail) noexcept;
+size_t encode_invalid_quota(uint64_t id, std::string_view detail,
                             std::span<std::byte> out) noexcept;
 
 // Encodes the rows of all answers, in their order. Where they do not fit into one reply, the last

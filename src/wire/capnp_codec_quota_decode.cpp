@@ -109,6 +109,19 @@ api::Limit limit_of(schema::Limit::Reader limit) {
           .count_cached = limit.getCountCached()};
 }
 
+// As many as fit, at least the first; one has a name of a limit and a few words.
+std::string joined_complaints(const std::vector<std::string>& complaints) {
+  std::string joined = complaints.front().substr(0, invalid_detail_bytes_max);
+  for (size_t i = 1; i < complaints.size(); ++i) {
+    const std::string rest = "; and " + std::to_string(complaints.size() - i) + " more";
+    if (joined.size() + complaints[i].size() + rest.size() > invalid_detail_bytes_max) {
+      return joined + rest;
+    }
+    joined += "; " + complaints[i];
+  }
+  return joined;
+}
+
 // Reads everything that quota_of() will read, so that quota_of() does not throw.
 Checked check_quota_fields(schema::Quota::Reader quota) {
   const auto given = quota.getLimits();
@@ -169,14 +182,15 @@ Checked check_request(const ResetRequest& request) noexcept {
   return {};
 }
 
-std::optional<api::Quota> quota_of(const QuotaChangeRequest& request) {
+tl::expected<api::Quota, std::string> quota_of(const QuotaChangeRequest& request) {
   FrameMessage message(request.frame);
   const schema::Quota::Reader given = message.root().getQuota().getQuota();
   api::Quota quota{.refund_expired = given.getRefundExpired(),
                    .overtakers_max = given.getOvertakersMax()};
   for (const auto limit : given.getLimits()) quota.limits.push_back(limit_of(limit));
-  if (!policy::check_quota(quota).empty()) return std::nullopt;
-  return quota;
+  const std::vector<std::string> complaints = policy::check_quota(quota);
+  if (complaints.empty()) return quota;
+  return tl::unexpected(joined_complaints(complaints));
 }
 
 }  // namespace sluice::wire

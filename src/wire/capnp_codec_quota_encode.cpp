@@ -27,7 +27,8 @@ constexpr size_t count = 0;
 constexpr size_t codes = pointer_of(quota_answers_rows, "codes"),
                  reservations = pointer_of(quota_answers_rows, "reservations"),
                  retry_after_ms = pointer_of(quota_answers_rows, "retryAfterMs"),
-                 limits = pointer_of(quota_answers_rows, "limits");
+                 limits = pointer_of(quota_answers_rows, "limits"),
+                 detail = pointer_of(quota_answers_rows, "detail");
 }  // namespace answers_at
 namespace states_at {
 constexpr size_t left_out = 0;
@@ -304,6 +305,21 @@ size_t encode_quota_answers(uint64_t id, std::span<const QuotaAnswer> answers,
     add_unless_zero<answers_at::retry_after_ms>(writer, body, answers);
   }
   if (columns.limits) add_answer_limits(writer, body, answers, limits);
+  return writer.finish();
+}
+
+size_t invalid_quota_bytes_max(std::string_view detail) noexcept {
+  return quota_answers_bytes_max(1, {}, 0) + text_bytes(detail);
+}
+
+size_t encode_invalid_quota(uint64_t id, std::string_view detail,
+                            std::span<std::byte> out) noexcept {
+  constexpr QuotaAnswer answer{.code = api::QuotaCode::invalid_quota};
+  FrameWriter writer(out);
+  const auto body = add_body<schema::QuotaAnswers>(writer, id, Kind::QUOTA_ANSWERS);
+  writer.set(body, answers_at::count, uint32_t{1});
+  add_codes(writer, body, std::span(&answer, 1));
+  writer.add_text(body, answers_at::detail, detail);
   return writer.finish();
 }
 

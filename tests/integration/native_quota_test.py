@@ -307,7 +307,10 @@ def test_quotas_are_removed_and_refused(server, key):
         subject = {"subject": key.encode()}
         assert peer.call("quota", {**subject, "remove": True}).codes == ["noSuchQuota"]
         twice = {"limits": [TOKENS, TOKENS]}
-        assert peer.call("quota", {**subject, "quota": twice}).codes == ["invalidQuota"]
+        answer = peer.call("quota", {**subject, "quota": twice})
+        assert answer.codes == ["invalidQuota"]
+        assert answer.body["detail"] == (
+            'limits[1] ("tokens"), name: is also the name of an earlier limit: names must differ')
         peer.put_quota(key, limit("rpm", "requests", 0))
         assert peer.reserve(key).codes == ["exceedsLimit"]
         assert peer.call("quota", {**subject, "remove": True}).codes == ["ok"]

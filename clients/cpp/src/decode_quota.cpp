@@ -94,7 +94,8 @@ QuotaAnswers quota_answers(uint64_t id, schema::QuotaAnswers::Reader from) {
           .reservations = detail_column<uint64_t>(from.getReservations(), count),
           .retry_after_ms = detail_column<int64_t>(from.getRetryAfterMs(), count),
           .limits = limit_states(from.getLimits()),
-          .limits_left_out = from.getLimits().getLeftOut()};
+          .limits_left_out = from.getLimits().getLeftOut(),
+          .detail = text(from.getDetail())};
 }
 
 UsageReply usage_reply(uint64_t id, schema::UsageReply::Reader from) {

@@ -70,7 +70,8 @@ def values_of(answer):
     if isinstance(answer, _frames.QuotaAnswers):
         return {"count": answer.length, "codes": list(answer.codes),
                 "reservations": list(answer.reservations),
-                "retryAfterMs": list(answer.retry_after_ms), "limits": states(answer.limits)}
+                "retryAfterMs": list(answer.retry_after_ms), "limits": states(answer.limits),
+                "detail": answer.detail}
     if isinstance(answer, _frames.UsageReply):
         return {"cursor": answer.cursor, **names(answer), "sources": list(answer.sources),
                 "openReservations": list(answer.open_reservations),
@@ -337,7 +338,7 @@ READ = {
                 ("keySizes", 1), ("costs", 2), ("maxRequests", 3), ("maxRequestsInQueue", 4),
                 ("entryFlags", 5)],
     "QuotaAnswers": [("count", 0, 4), ("codes", 0), ("reservations", 1), ("retryAfterMs", 2),
-                     ("limits", 3)],
+                     ("limits", 3), ("detail", 4)],
     "LimitStates": [("leftOut", 0, 4), ("entries", 0), ("subjects", 1), ("names", 2),
                     ("nameSizes", 3), ("metrics", 4), ("kinds", 5), ("ceilings", 6),
                     ("violated", 7), ("amounts", 8), ("used", 9), ("reserved", 10),

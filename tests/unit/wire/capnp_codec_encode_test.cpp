@@ -299,6 +299,11 @@ std::string encoded(const json& message) {
     });
   }
   if (kind == "quotaAnswers") {
+    if (body.contains("detail")) {
+      const auto detail = body["detail"].get<std::string>();
+      return write(invalid_quota_bytes_max(detail),
+                   [&](Out out) { return encode_invalid_quota(id, detail, out); });
+    }
     auto answers = quota_answers_of(body);
     const auto limits = limits_of(body.value("limits", json::object()), std::span(answers));
     const QuotaColumns columns{.reservations = true, .retries = true, .limits = true};

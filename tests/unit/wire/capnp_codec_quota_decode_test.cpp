@@ -129,7 +129,11 @@ TEST(CapnpCodecQuotaDecode, returns_no_quota_that_is_not_valid) {
   words[0] = (words.size() - 1) << 32;
   const Outcome outcome = decode_quota_bytes(std::as_bytes(std::span(words)));
   ASSERT_TRUE(outcome) << error_name(outcome.error().code);
-  EXPECT_FALSE(quota_of(std::get<QuotaChangeRequest>(outcome->body)));
+  const auto quota = quota_of(std::get<QuotaChangeRequest>(outcome->body));
+  ASSERT_FALSE(quota);
+  EXPECT_NE(quota.error().find(", name: must have 1 to 32 bytes, not "), std::string::npos)
+      << quota.error();
+  EXPECT_LE(quota.error().size(), invalid_detail_bytes_max);
 }
 
 }  // namespace

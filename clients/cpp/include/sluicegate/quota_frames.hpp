@@ -104,6 +104,7 @@ struct QuotaAnswers {
   std::span<const int64_t> retry_after_ms{};  // empty: 0 each
   std::vector<LimitState> limits{};           // in the order of the entries
   uint32_t limits_left_out = 0;
+  std::string_view detail{};  // of `invalid_quota`: the fields at fault
 };
 
 struct UsageReply {

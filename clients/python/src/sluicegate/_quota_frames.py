@@ -235,6 +235,7 @@ class QuotaAnswers(NamedTuple):
     reservations: array[int]
     retry_after_ms: array[int]  # -1: never
     limits: LimitStates | None
+    detail: str = ""  # of an invalid quota: the fields at fault
 
 
 class UsageReply(NamedTuple):
@@ -257,7 +258,7 @@ def read_quota_answers(frame_id: int, body: Struct) -> QuotaAnswers:
     if len(reservations) not in (0, count) or len(retry_after_ms) not in (0, count):
         raise Malformed("columns whose lengths differ from the answer's")
     return QuotaAnswers(frame_id, count, codes, reservations, retry_after_ms,
-                        _read_states(body.child(3), count))
+                        _read_states(body.child(3), count), body.text(4))
 
 
 def read_usage_reply(frame_id: int, body: Struct) -> UsageReply:
