@@ -30,7 +30,8 @@ reservation's id.
 
 Several subjects have to share one {tag}. `sluicegate settle ID` reports what was used.
 
-Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer.
+Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer or the
+request is wrong.
 )";
 
 struct ReserveFlags {

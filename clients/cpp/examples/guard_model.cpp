@@ -33,8 +33,7 @@ void put_quota(Client& client) {
   using namespace sluicegate;
   const Limit tokens{
       .name = "tpm", .metric = Metric::tokens, .amount = 30'000, .period_ms = 60'000};
-  const Limit slots{
-      .name = "slots", .metric = Metric::concurrency, .kind = LimitKind::concurrency, .amount = 4};
+  const Limit slots{.name = "slots", .metric = Metric::concurrency, .amount = 4};
   if (client.put_quota("gpt-4o", {.limits = {tokens, slots}}) != QuotaCode::ok) {
     throw std::runtime_error("the server took no quota");
   }

@@ -1,4 +1,4 @@
-// The calls of a Client about quotas: their validation, their lanes and their outcomes.
+// The calls of a Client about quotas: their lanes and their outcomes.
 #include <algorithm>
 #include <future>
 #include <iterator>
@@ -6,6 +6,7 @@
 
 #include "batch.hpp"
 #include "client_impl.hpp"
+#include "quota_checks.hpp"
 #include "quota_slice.hpp"
 #include "sluicegate/client.hpp"
 
@@ -14,48 +15,7 @@ namespace {
 
 using Kind = QuotaCall::Kind;
 
-constexpr size_t subjects_max = 8;
 constexpr size_t usage_subjects_max = 256;
-constexpr size_t label_bytes_max = 128;  // of an id, and of an owner
-constexpr uint32_t lifetime_ms_min = 10;
-constexpr uint32_t lifetime_ms_max = 2'592'000'000;
-
-// Checks a rule whose violation would make the server refuse the whole frame, which may have
-// entries of other callers.
-void require(bool is_right, const char* rule) {
-  if (!is_right) throw std::invalid_argument(rule);
-}
-
-void require_subject(std::string_view subject) {
-  require(subject.size() <= UINT16_MAX, "a subject has 65535 bytes at most");
-}
-
-void require_amounts(const QuotaCall& call) {
-  for (const uint64_t amount :
-       {call.input_tokens, call.cached_input_tokens, call.output_tokens, call.cost}) {
-    require(amount <= amount_max || amount == unset, "an amount is 2^63 - 1 at most");
-  }
-  if (call.cached_input_tokens == unset) return;
-  const bool is_within = call.kind == Kind::record && call.input_tokens == unset
-                             ? call.cached_input_tokens == 0
-                             : call.cached_input_tokens <= call.input_tokens;
-  require(is_within, "cached_input_tokens are a part of input_tokens");
-}
-
-void require_valid(const QuotaCall& call) {
-  if (call.names_subjects()) {
-    require(!call.subjects.empty() && call.subjects.size() <= subjects_max,
-            "a call names 1 to 8 subjects");
-  }
-  for (const std::string_view subject : call.subjects) require_subject(subject);
-  require(call.client_id.size() <= label_bytes_max, "an id has 128 bytes at most");
-  require(call.owner.size() <= label_bytes_max, "an owner has 128 bytes at most");
-  require(call.wait_limit_ms <= wait_limit_ms_max, "wait_limit_ms is 3600000 at most");
-  require(call.lifetime_ms == 0 ||
-              (call.lifetime_ms >= lifetime_ms_min && call.lifetime_ms <= lifetime_ms_max),
-          "lifetime_ms is 10 to 2592000000, or 0 for the server's default");
-  require_amounts(call);
-}
 
 // 0 is the default, so the frame needs no value.
 uint64_t unset_if_zero(uint64_t amount) noexcept {
@@ -63,10 +23,7 @@ uint64_t unset_if_zero(uint64_t amount) noexcept {
 }
 
 QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& options) {
-  require(options.requests < keep, "requests are 4294967294 at most");
-  require(options.input_tokens <= amount_max && options.cost <= amount_max &&
-              options.max_output_tokens.value_or(0) <= amount_max,
-          "an amount is 2^63 - 1 at most");
+  require_valid(options);
   return {.kind = kind,
           .flags = flags_of(options),
           .wait_limit_ms = options.wait_limit_ms,
@@ -82,11 +39,7 @@ QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& opt
 }
 
 void put_used(QuotaCall& call, const Used& used) {
-  require(used.requests.value_or(0) < keep, "requests are 4294967294 at most");
-  require(used.input_tokens.value_or(0) <= amount_max && used.cost.value_or(0) <= amount_max &&
-              used.output_tokens.value_or(0) <= amount_max &&
-              used.cached_input_tokens <= amount_max,
-          "an amount is 2^63 - 1 at most");
+  require_valid(used);
   call.requests = used.requests.value_or(keep);
   call.input_tokens = used.input_tokens.value_or(unset);
   call.cached_input_tokens = unset_if_zero(used.cached_input_tokens);
@@ -136,10 +89,10 @@ AcquireOptions patience_of(const QuotaCall& call) {
 }
 
 // The answer to a question that changes a quota or usage has exactly one code.
-QuotaCode code_of(const Answer& answer) {
+const QuotaAnswers& single_answer(const Answer& answer) {
   const auto* answers = std::get_if<QuotaAnswers>(&answer);
   if (answers == nullptr || answers->codes.size() != 1) throw_unexpected(answer);
-  return answers->codes[0];
+  return *answers;
 }
 
 }  // namespace
@@ -154,6 +107,7 @@ QuotaOutcome ClientImpl::call(const QuotaCall& call, const std::stop_token& stop
   Waiter waiter{{&verdict, 1}};
   call_on(lane_of(call), call, patience_of(call),
           {.waiter = &waiter, .index = 0, .callback = {}, .place = &outcome}, stop);
+  if (is_mistake(outcome.code)) throw InvalidSubject(outcome.code);
   return outcome;
 }
 
@@ -359,17 +313,24 @@ QuotaOutcome Client::extend(uint64_t reservation, uint32_t lifetime_ms) {
 
 QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
                                         const ReserveOptions& shared) {
-  require(shared.id.empty(), "an id names one entry: reserve_batch() takes none");
-  for (const ReserveEntry& entry : entries) {
-    QuotaCall call = call_of(Kind::reserve, entry.subject, with_entry(shared, entry));
-    call.subjects = {&entry.subject, 1};
-    require_valid(call);
+  if (!shared.id.empty()) {
+    throw std::invalid_argument("id: names one entry, so reserve_batch() takes none");
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    check_entry(i, [&] {
+      require_subject("subject", entries[i].subject);
+      QuotaCall call = call_of(Kind::reserve, entries[i].subject, with_entry(shared, entries[i]));
+      call.subjects = {&entries[i].subject, 1};
+      require_valid(call);
+    });
   }
   return impl_->batch(entries, shared);
 }
 
 QuotaBatchOutcome Client::settle_batch(std::span<const SettleEntry> entries) {
-  for (const SettleEntry& entry : entries) require_valid(settle_of(entry.reservation, entry.used));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    check_entry(i, [&] { require_valid(settle_of(entries[i].reservation, entries[i].used)); });
+  }
   return impl_->batch(entries);
 }
 
@@ -387,12 +348,17 @@ SubjectPage ClientImpl::ask_usage(uint32_t lane, const AskUsage& question) {
 
 template <typename Change>
 QuotaCode ClientImpl::ask_change(std::string_view subject, const Change& change) {
-  require_subject(subject);
   QuotaCode code = QuotaCode::none;
+  std::string detail;
   ask(
       lane_index(subject),
       [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, change, out); },
-      [&](const Answer& answer) { code = code_of(answer); });
+      [&](const Answer& answer) {
+        code = single_answer(answer).codes[0];
+        detail = single_answer(answer).detail;
+      });
+  if (code == QuotaCode::invalid_quota) throw InvalidQuota(detail);
+  if (is_mistake(code)) throw InvalidSubject(code);
   return code;
 }
 
@@ -406,10 +372,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
   for (size_t first = 0; first < subjects.size(); first += usage_subjects_max) {
     const auto some =
         subjects.subspan(first, std::min(usage_subjects_max, subjects.size() - first));
-    for (const std::string_view subject : some) {
-      require_subject(subject);
-      require(!subject.empty(), "a subject is not empty");
-    }
+    for (const std::string_view subject : some) require_subject("subject", subject);
     SubjectPage page = impl_->ask_usage(impl_->lane_index(some.front()), {.subjects = some});
     if (page.subjects.size() != some.size()) {
       throw LimitExceeded("a subject is longer than the server allows");
@@ -424,6 +387,8 @@ SubjectPage Client::usage_page(uint64_t cursor, uint32_t limit) {
 }
 
 QuotaCode Client::put_quota(std::string_view subject, const Quota& quota) {
+  require_subject("subject", subject);
+  require_valid(quota);
   return impl_->ask_change(subject, PutQuota{subject, quota});
 }
 
@@ -434,11 +399,12 @@ std::optional<Quota> Client::get_quota(std::string_view subject) {
 }
 
 QuotaCode Client::remove_quota(std::string_view subject) {
+  require_subject("subject", subject);
   return impl_->ask_change(subject, RemoveQuota{subject});
 }
 
 QuotaCode Client::reset(std::string_view subject) {
-  require(!subject.empty(), "a subject is not empty");
+  require_subject("subject", subject);
   return impl_->ask_change(subject, Reset{subject});
 }
 

@@ -105,10 +105,17 @@ capnp::Data::Reader data(std::string_view text) {
   return {reinterpret_cast<const capnp::byte*>(text.data()), text.size()};
 }
 
+// A limit of concurrency whose kind was left at its default has no kind, as in REST.
+LimitKind kind_of(const Limit& limit) noexcept {
+  const bool has_no_kind = limit.metric == Metric::concurrency &&
+                           limit.kind == LimitKind::sliding && limit.period_ms == 0;
+  return has_no_kind ? LimitKind::concurrency : limit.kind;
+}
+
 void fill(schema::Limit::Builder to, const Limit& limit) {
   to.setName(limit.name);
   to.setMetric(static_cast<schema::Metric>(limit.metric));
-  to.setKind(static_cast<schema::LimitKind>(limit.kind));
+  to.setKind(static_cast<schema::LimitKind>(kind_of(limit)));
   to.setCeiling(static_cast<schema::Ceiling>(limit.ceiling));
   to.setUnit(static_cast<schema::CalendarUnit>(limit.unit));
   to.setAmount(limit.amount);

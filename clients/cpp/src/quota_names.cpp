@@ -111,6 +111,13 @@ bool QuotaBatchOutcome::all_admitted() const noexcept {
   return std::all_of(codes.begin(), codes.end(), admits);
 }
 
+InvalidQuota::InvalidQuota(std::string_view detail)
+    : Error{std::string{reason(QuotaCode::invalid_quota)} + (detail.empty() ? "" : ": ") +
+            std::string{detail}} {}
+
+InvalidSubject::InvalidSubject(QuotaCode code)
+    : Error{std::string{name(code)} + ": " + std::string{reason(code)}}, code_{code} {}
+
 QuotaIncomplete::QuotaIncomplete(QuotaBatchOutcome outcome)
     : Error{std::to_string(outcome.failed) + " of " + std::to_string(outcome.codes.size()) +
             " entries have no answer: " + std::string{name(outcome.failure)}},

@@ -189,6 +189,76 @@ TEST(QuotaClient, throws_for_calls_that_the_server_would_refuse) {
   EXPECT_EQ(client.pending(), 0u);
 }
 
+// The text of the exception that a call throws.
+template <typename Fault, typename Call>
+std::string thrown_by(Call call) {
+  try {
+    call();
+  } catch (const Fault& fault) {
+    return fault.what();
+  }
+  return "nothing was thrown";
+}
+
+template <typename Call>
+std::string complaint_about(Call call) {
+  return thrown_by<std::invalid_argument>(call);
+}
+
+TEST(QuotaClient, names_the_field_that_cannot_be_sent) {
+  const FakeServer server = serve([](Peer& peer) { peer.at_end(); });
+  Client client{address_of(server), quick()};
+  const auto reserve = [&](const Subjects& subjects, const ReserveOptions& options) {
+    return complaint_about([&] { (void)client.reserve(subjects, options); });
+  };
+  EXPECT_EQ(reserve("", {}), "subjects[0]: is empty");
+  EXPECT_EQ(reserve({"{a}", "{a}b", "{a}"}, {}), "subjects[2]: \"{a}\" is a duplicate");
+  EXPECT_EQ(reserve(std::vector<std::string_view>{}, {}),
+            "subjects: must have 1 to 8 names, not 0");
+  EXPECT_EQ(reserve("a", {.requests = keep}),
+            "requests: must be at most 4294967294, not 4294967295");
+  EXPECT_EQ(reserve("a", {.max_output_tokens = 1ULL << 63}),
+            "max_output_tokens: must be at most 9223372036854775807, not 9223372036854775808");
+  EXPECT_EQ(reserve("a", {.wait_limit_ms = 3'600'001}),
+            "wait_limit_ms: must be at most 3600000, not 3600001");
+  EXPECT_EQ(reserve("a", {.lifetime_ms = 9}),
+            "lifetime_ms: must be 10 to 2592000000, or 0 for the server's default, not 9");
+  EXPECT_EQ(reserve("a", {.id = std::string_view{std::string(129, 'i')}}),
+            "id: has 129 bytes; at most 128 are allowed");
+  EXPECT_EQ(complaint_about([&] { (void)client.record("a", {.cached_input_tokens = 1}); }),
+            "cached_input_tokens: must be a part of input_tokens, not more");
+  EXPECT_EQ(complaint_about([&] { (void)client.usage(""); }), "subject: is empty");
+  EXPECT_EQ(complaint_about([&] { (void)client.put_quota("", {}); }), "subject: is empty");
+  EXPECT_EQ(client.pending(), 0u);
+}
+
+TEST(QuotaClient, names_the_entry_of_a_batch_that_cannot_be_sent) {
+  const FakeServer server = serve([](Peer& peer) { peer.at_end(); });
+  Client client{address_of(server), quick()};
+  const std::vector<ReserveEntry> entries{{.subject = "a"}, {.subject = "b", .cost = unset}};
+  EXPECT_EQ(complaint_about([&] { (void)client.reserve_batch(entries); }),
+            "entries[1], cost: must be at most 9223372036854775807, not 18446744073709551615");
+  const std::vector<SettleEntry> used{{}, {.used = {.output_tokens = unset}}};
+  EXPECT_EQ(complaint_about([&] { (void)client.settle_batch(used); }),
+            "entries[1], output_tokens: must be at most 9223372036854775807, not "
+            "18446744073709551615");
+}
+
+TEST(QuotaClient, names_the_limit_that_cannot_be_sent) {
+  const FakeServer server = serve([](Peer& peer) { peer.at_end(); });
+  Client client{address_of(server), quick()};
+  const auto put = [&](const Quota& quota) {
+    return complaint_about([&] { (void)client.put_quota("a", quota); });
+  };
+  EXPECT_EQ(put({.limits = {{.name = "rpm", .amount = 1, .period_ms = 60'000},
+                            {.name = "tpm", .amount = unset, .period_ms = 60'000}}}),
+            "limits[1] (\"tpm\"), amount: must be at most 9223372036854775807, not "
+            "18446744073709551615");
+  EXPECT_EQ(put({.limits = std::vector<Limit>(17)}), "limits: has 17; at most 16 are allowed");
+  EXPECT_EQ(put({.limits = {{.name = "rpm", .metric = static_cast<Metric>(9)}}}),
+            "limits[0] (\"rpm\"), metric: is no Metric");
+}
+
 TEST(QuotaClient, usage_is_reported_by_subject) {
   const FakeServer server = serve([](Peer& peer) {
     const ReceivedFrame received = read_quota(peer);

@@ -169,7 +169,8 @@ class Client {
   [[nodiscard]] std::vector<uint32_t> intern(std::span<const std::string_view> keys);
 
   // ----------------------------------------------------------------------------------- quotas
-  // A denial is a value: the code, when to retry, and the limits that deny where requested.
+  // A denial is a value: the code, when to retry, and the limits that deny where requested. A
+  // mistake of the caller throws std::invalid_argument, or InvalidSubject if the server found it.
   // Blocking calls, callbacks, futures and `stop` work as above.
 
   // Reserves the amounts that a call may need, all of them or none. The guard's destructor cancels
@@ -204,7 +205,8 @@ class Client {
   SubjectState usage(std::string_view subject);
   std::vector<SubjectState> usage(std::span<const std::string_view> subjects);
   SubjectPage usage_page(uint64_t cursor = 0, uint32_t limit = 0);
-  // The quota is in force until remove_quota(), and overrides the server's policy file.
+  // The quota is in force until remove_quota(), and overrides the server's policy file. Throws
+  // InvalidQuota.
   [[nodiscard]] QuotaCode put_quota(std::string_view subject, const Quota& quota);
   std::optional<Quota> get_quota(std::string_view subject);
   [[nodiscard]] QuotaCode remove_quota(std::string_view subject);

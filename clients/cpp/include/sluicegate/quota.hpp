@@ -70,6 +70,11 @@ std::string_view reason(QuotaCode) noexcept;
 constexpr bool admits(QuotaCode code) noexcept {
   return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
 }
+// Whether the caller made a mistake: this is no denial, and blocking calls throw it.
+constexpr bool is_mistake(QuotaCode code) noexcept {
+  return code == QuotaCode::subjects_apart || code == QuotaCode::invalid_subject ||
+         code == QuotaCode::invalid_quota;
+}
 // Whether the same call may be admitted later without a change of a quota.
 bool may_retry(QuotaCode code) noexcept;
 
@@ -120,7 +125,8 @@ std::string_view name(QuotaSource) noexcept;
 struct Limit {
   std::string name{};  // unique in its quota, 1 to 32 bytes
   Metric metric = Metric::requests;
-  LimitKind kind = LimitKind::sliding;  // for Metric::concurrency: LimitKind::concurrency
+  // put_quota() takes the default of Metric::concurrency, without a period, for concurrency.
+  LimitKind kind = LimitKind::sliding;
   Ceiling ceiling = Ceiling::number;
   uint64_t amount = 0;
   uint64_t period_ms = 0;  // concurrency and calendar: 0
@@ -257,6 +263,26 @@ struct [[nodiscard]] QuotaBatchOutcome {
   Failure failure = Failure::none;       // the first one that the client noticed
 
   bool all_admitted() const noexcept;
+};
+
+// The server rejected a quota; the one before stays in force. what() names the fields at fault.
+class InvalidQuota : public Error {
+ public:
+  // `detail`: of the server; empty: it gave none, as servers of before 0.1.0.
+  explicit InvalidQuota(std::string_view detail);
+};
+
+// The subjects of a call do not share one {tag} (`subjects_apart`), or the server takes no such
+// name
+// (`invalid_subject`). Callbacks and batches get the code.
+class InvalidSubject : public Error {
+ public:
+  explicit InvalidSubject(QuotaCode code);
+
+  QuotaCode code() const noexcept { return code_; }
+
+ private:
+  QuotaCode code_;
 };
 
 // The server did not answer some entries of a batch; thrown with OnFailure::error.
