@@ -16,7 +16,7 @@ from sluicegate import Client, Verdict
     (lambda c: c.acquire("a", wait=True, wait_limit=7200), "wait_limit must be"),
     (lambda c: c.acquire_many("abc"), "pass a list of keys"),
     (lambda c: c.acquire_many(["a"], [1, 2]), "2 costs for 1 entries"),
-    (lambda c: c.acquire_many(["a"], [-1]), "costs must be whole numbers"),
+    (lambda c: c.acquire_many(["a"], [-1]), r"costs\[0\] must be 1 to"),
     (lambda c: c.inspect(""), "the key is empty"),
     (lambda c: c.acquire_many_handles([1, 2]), "bytes-like"),
 ])

@@ -200,7 +200,9 @@ def test_many_usage_and_quotas(run):
             await client.reset_all()
             decision = await client.decide("a", 5)
             assert not decision and decision.retry_after == 1.5
-            assert not await client.can_send("a", -5)
+            assert not await client.decide("a", -5)
+            with pytest.raises(sluicegate.InvalidArgument, match="input_tokens"):
+                await client.can_send("a", -5)  # a mistake is no denial
     with FakeServer(script) as server:
         run(main(server.address))
 

@@ -89,9 +89,52 @@ def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     with pytest.raises(QuotaDenied) as raised:
         client.reserve([tag, tag + "model"], input_tokens=2_000)
     assert raised.value.code is QuotaCode.EXCEEDS_LIMIT and raised.value.retry_after is None
-    with pytest.raises(QuotaDenied) as raised:
-        client.reserve([tag, "apart"])
-    assert raised.value.code is QuotaCode.SUBJECTS_APART and not raised.value.retryable
+
+
+def test_subjects_that_the_server_does_not_take_are_no_denial(server, subject):
+    def refuse(client):
+        for call in (client.reserve, client.check, client.record, client.wait_for_capacity):
+            more = (1,) if call == client.wait_for_capacity else ()
+            for subjects in (["apart", subject], "x" * 2_000):
+                with pytest.raises(sluicegate.InvalidSubject) as raised:
+                    call(subjects, *more)
+                assert not isinstance(raised.value, QuotaDenied)
+                assert isinstance(raised.value, (sluicegate.InvalidArgument, ValueError))
+                assert raised.value.code is (
+                    QuotaCode.INVALID_SUBJECT if subjects == "x" * 2_000
+                    else QuotaCode.SUBJECTS_APART)
+        with pytest.raises(sluicegate.InvalidSubject):
+            client.put_quota("x" * 2_000, [])
+
+    async def main():
+        async with AsyncClient(address_of(server)) as client:
+            with pytest.raises(sluicegate.InvalidSubject):
+                await client.reserve(["apart", subject])
+            with pytest.raises(sluicegate.InvalidSubject):
+                await client.check(["apart", subject])
+            with pytest.raises(sluicegate.InvalidSubject):
+                await client.record("x" * 2_000)
+    for on_failure in ("error", "open", "closed"):  # a mistake under every policy
+        with Client(address_of(server), on_failure=on_failure) as client:
+            refuse(client)
+    asyncio.run(main())
+
+
+def test_an_invalid_quota_names_the_limit_and_the_field(server, client, subject):
+    wrong = [Limit("a", "requests", 1, kind="calendar", period="day", time_zone="Mars/Olympus"),
+             Limit("b", "tokens", 1, 60_000), Limit("b", "tokens", 2, 60_000)]
+
+    async def main():
+        async with AsyncClient(address_of(server)) as other:
+            await other.put_quota(subject, wrong)
+    for put in (lambda: client.put_quota(subject, wrong), lambda: asyncio.run(main())):
+        with pytest.raises(sluicegate.InvalidQuota) as raised:
+            put()
+        assert 'limits[0] ("a"), time_zone: there is no "Mars/Olympus"' in raised.value.detail
+        assert 'limits[2] ("b"), name: is also the name' in raised.value.detail
+        assert raised.value.detail in str(raised.value)
+        assert isinstance(raised.value, sluicegate.InvalidArgument)
+    assert client.get_quota(subject) is None
 
 
 def test_a_repeat_with_the_same_id_gets_the_first_reservation(client, subject):

@@ -21,7 +21,8 @@ from real_server import LONG_WINDOW, client, server, serving  # noqa: F401  (fix
 from server_process import TIMEOUT_S, ServerProcess, eventually
 
 import sluicegate
-from sluicegate import AsyncClient, Client, Details, Verdict
+from sluicegate import AsyncClient, Client, Details, Verdict, _frames
+from sluicegate._requests import ControlRequest
 
 @pytest.fixture
 def key(request):
@@ -96,8 +97,12 @@ def test_waiting(client, key):
 
 
 def test_refusals(client, key):
-    with pytest.raises(sluicegate.Refused, match="bad_override"):
-        client.acquire_many([key], max_requests=[0])
+    with pytest.raises(sluicegate.Refused, match="bad_flag"):
+        client._run_control(lambda completion: ControlRequest(
+            client._dispatcher, completion,
+            lambda frame_id: _frames.encode_acquire(
+                frame_id, _frames.encode_keys([key]), _frames.AcquireColumns(details=128)),
+            _frames.VerdictsAnswer, bool), None)
     assert client.acquire(key)
 
 

@@ -21,9 +21,10 @@ from ._quota_client import Lease, Reservation
 from .aio import AsyncClient
 from .client import Client
 from .errors import (Closed, ConnectionLost, CountTokensError, Denied, Draining, ErrorCode,
-                     InvalidQuota, LimitExceeded, NotInterned, Overloaded, ProtocolError,
-                     QuotaDenied, QuotaError, Refused, ReservationEnded, SluicegateError,
-                     StaleHandles, TimedOut, UnknownReservation, Unreachable)
+                     InvalidArgument, InvalidQuota, InvalidSubject, InvalidType, LimitExceeded,
+                     NotInterned, Overloaded, ProtocolError, QuotaDenied, QuotaError, Refused,
+                     ReservationEnded, SluicegateError, StaleHandles, TimedOut, UnknownReservation,
+                     Unreachable)
 from .quota import (Decision, Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Usage,
                     estimate_tokens)
 from .tokens import count_tokens
@@ -34,9 +35,10 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient", "AsyncLease", "AsyncReservation", "Client", "Closed", "ConnectionLost",
     "CountTokensError", "Decision", "Denied", "Details", "Draining", "ErrorCode", "Handles",
-    "InvalidQuota", "KeyState", "Lease", "Limit", "LimitExceeded", "LimitState", "NO_HANDLE",
-    "NotInterned", "Overloaded", "ProtocolError", "Quota", "QuotaCode", "QuotaDenied",
-    "QuotaError", "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SluicegateError",
-    "StaleHandles", "Stats", "TimedOut", "UnknownReservation", "Unreachable", "Usage", "Verdict",
-    "Verdicts", "Welcome", "count_tokens", "estimate_tokens",
+    "InvalidArgument", "InvalidQuota", "InvalidSubject", "InvalidType", "KeyState", "Lease",
+    "Limit", "LimitExceeded", "LimitState", "NO_HANDLE", "NotInterned", "Overloaded",
+    "ProtocolError", "Quota", "QuotaCode", "QuotaDenied", "QuotaError", "QuotaResults", "Refused",
+    "Reservation", "ReservationEnded", "SluicegateError", "StaleHandles", "Stats", "TimedOut",
+    "UnknownReservation", "Unreachable", "Usage", "Verdict", "Verdicts", "Welcome", "count_tokens",
+    "estimate_tokens",
 ]

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from . import _frames
-from ._calls import NO_OPTIONS, BatchOptions
-from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, parse_address, whole
+from ._calls import NO_OPTIONS, BatchOptions, each_of
+from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, parse_address
+from ._invalid import SECONDS_MAX, InvalidArgument, InvalidType, seconds, whole
 from ._requests import AcquireOptions, ControlRequest
 from .errors import Denied
 from .verdict import Details
@@ -48,9 +49,11 @@ class KeyState(NamedTuple):
 
 
 def listed(keys: Iterable[Key]) -> Sequence[Key]:
+    if isinstance(keys, (list, tuple)):
+        return keys
     if isinstance(keys, (str, bytes)):
-        raise TypeError(f"keys is one key, {keys!r:.40}: pass a list of keys")
-    return keys if isinstance(keys, (list, tuple)) else list(keys)
+        raise InvalidType(f"keys is one key, {keys!r:.40}: pass a list of keys")
+    return each_of(keys, "keys")
 
 
 def key_bytes(key: Key) -> bytes:
@@ -84,11 +87,13 @@ class Base:
     def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
         """The client's time-out does not end a wait in the queue, only the call's own does."""
         if not isinstance(timeout, Default):
-            return timeout
+            return None if timeout is None else seconds("timeout", timeout, 0, SECONDS_MAX)
         own = self._settings.timeout
         if not wait:
             return own
-        return None if wait_limit is None or own is None else wait_limit + own
+        if wait_limit is None or own is None:
+            return None
+        return milliseconds(wait_limit, "wait_limit") / 1000 + own
 
     @staticmethod
     def _acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
@@ -112,7 +117,7 @@ class Base:
     def _inspect_request(self, key: Key) -> Callable[[Any], ControlRequest]:
         wanted = key_bytes(key)
         if not wanted:
-            raise ValueError("the key is empty: inspect_all() shows all keys")
+            raise InvalidArgument("the key is empty: inspect_all() shows all keys")
         return lambda completion: ControlRequest(
             self._dispatcher, completion, lambda frame_id: _frames.encode_inspect(frame_id, wanted),
             _frames.InspectedAnswer, first_state)
@@ -160,8 +165,8 @@ def check_names(key: str, parameters: Iterable[str]) -> None:
     names = list(parameters)
     for _, field, _, _ in string.Formatter().parse(key):
         if field is not None and re.split(r"[.[]", field)[0] not in names:
-            raise ValueError(f"{key!r:.80} names {field!r}, which is no argument of the function: "
-                             f"it has {', '.join(names) or 'none'}")
+            raise InvalidArgument(f"{key!r:.80} names {field!r}, which is no argument of the "
+                                  f"function: it has {', '.join(names) or 'none'}")
 
 
 def unless_denied(key: Key, verdict: Any) -> None:

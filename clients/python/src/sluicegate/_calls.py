@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
+from ._invalid import InvalidArgument, InvalidType, whole
+from ._message import NUMBER_MAX
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
 from .quota import QuotaResults
@@ -205,14 +207,32 @@ class BatchOptions(NamedTuple):
 NO_OPTIONS = BatchOptions()
 
 
-def spread(values: int | Sequence[int] | None, count: int, what: str) -> Sequence[int] | None:
+def each_of(values: Iterable[Any], what: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidType(f"{what} must be a list, not {values!r:.40}") from None
+
+
+def spread(values: int | Sequence[int] | None, count: int, what: str, least: int = 0,
+           most: int = NUMBER_MAX) -> Sequence[int] | None:
+    """A number for each entry."""
     if values is None:
         return None
-    if isinstance(values, int):
-        return [values] * count
-    if len(values) != count:
-        raise ValueError(f"{len(values)} {what} for {count} entries: give one each, or one number")
-    return values
+    if isinstance(values, (str, bytes)) or not hasattr(type(values), "__len__"):
+        return [whole(what, values, least, most)] * count  # type: ignore[arg-type]
+    numbers: Sequence[int] = values  # type: ignore[assignment]
+    if len(numbers) != count:
+        raise InvalidArgument(f"{len(numbers)} {what} for {count} entries: give one each, or one "
+                              "number")
+    try:
+        in_bounds = not count or least <= min(numbers) and max(numbers) <= most
+    except TypeError:
+        in_bounds = False
+    if not in_bounds or any(type(number) is float for number in numbers):
+        for index, number in enumerate(numbers):
+            whole(f"{what}[{index}]", number, least, most)
+    return numbers
 
 
 class AcquireCall(BatchCall):
@@ -227,8 +247,8 @@ class AcquireCall(BatchCall):
         self.keys = keys
         self.options = options
         self.may_wait = options.may_wait
-        self._costs = spread(options.costs, self.count, "costs")
-        self._limits = spread(options.max_requests, self.count, "max_requests")
+        self._costs = spread(options.costs, self.count, "costs", 1)
+        self._limits = spread(options.max_requests, self.count, "max_requests", 1)
         self._queues = spread(options.max_requests_in_queue, self.count, "max_requests_in_queue")
         self._raw: bytes | bytearray = b""
         self._details: dict[str, array[int]] = {
@@ -364,7 +384,7 @@ class ReleaseCall(BatchCall):
                  costs: int | Sequence[int] | None) -> None:
         super().__init__(dispatcher, completion, len(keys))
         self._keys = keys
-        self._costs = spread(costs, len(keys), "costs")
+        self._costs = spread(costs, len(keys), "costs", 1)
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         costs = None if self._costs is None else _frames.numbers(

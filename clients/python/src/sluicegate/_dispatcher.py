@@ -13,7 +13,6 @@ Lives:  not thread-safe: the clients lock. Bound: `pending_max` calls.
 from __future__ import annotations
 
 import math
-import operator
 import random
 import re
 import struct
@@ -24,13 +23,15 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from . import _frames
 from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
+from ._invalid import (SECONDS_MAX, InvalidArgument, InvalidType, LimitExceeded, SluicegateError,
+                       seconds, utf8, whole)
 from ._message import UNSET_32
 from ._quota_frames import CALLS_MAX
 from ._quota_requests import Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms
 from ._requests import (AcquireOptions, GatheredAcquires, NullCompletion, Request, Withdrawal,
                         copy_of)
-from .errors import (Closed, ConnectionLost, Draining, LimitExceeded, ProtocolError,
-                     SluicegateError, StaleHandles, Unreachable)
+from .errors import (Closed, ConnectionLost, Draining, ProtocolError, StaleHandles,
+                     Unreachable)
 from .verdict import Verdict
 
 Result = TypeVar("Result")
@@ -56,42 +57,54 @@ class Settings(NamedTuple):
     spin: float = 0.0
 
     def checked(self) -> Settings:
-        for name, least in (("pending_max", 1), ("window", 1), ("frame_entries_max", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("pending_max", "window", "frame_entries_max"):
+            whole(name, getattr(self, name), 1)
         for name, allowed in (("on_failure", ("error", "open", "closed")),
                               ("when_full", ("block", "refuse"))):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, "
-                                 f"not {getattr(self, name)!r}")
+                raise InvalidArgument(f"{name} must be one of {', '.join(allowed)}, "
+                                      f"not {getattr(self, name)!r:.40}")
         if self.shard is not None:
             whole("shard", self.shard, 0, SHARD_MAX)
-        try:
-            self.client_name.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"client_name {self.client_name!r:.80} has no UTF-8: {error.reason}"
-                             ) from None
+        if self.timeout is not None:
+            seconds("timeout", self.timeout, 0, SECONDS_MAX)
+        seconds("connect_timeout", self.connect_timeout, 0, SECONDS_MAX)
+        seconds("spin", self.spin, 0, SECONDS_MAX)
+        self._check_backoff()
+        if not isinstance(self.client_name, str):
+            raise InvalidType(f"client_name must be a str, not {self.client_name!r:.40}")
+        utf8("client_name", self.client_name)
         return self
+
+    def _check_backoff(self) -> None:
+        try:
+            first, longest = self.backoff
+        except (TypeError, ValueError):
+            raise InvalidType("backoff must be the first and the longest pause, not "
+                              f"{self.backoff!r:.40}") from None
+        seconds("backoff", longest, seconds("backoff", first, 0, SECONDS_MAX), SECONDS_MAX)
 
 
 def parse_address(address: str) -> tuple[str, int]:
     """host:port, [ipv6]:port."""
     if not isinstance(address, str):
-        raise TypeError(f"an address is a str, such as localhost:8081, not {address!r:.80}")
+        raise InvalidType(f"an address is a str, such as localhost:8081, not {address!r:.80}")
     found = ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found["port"]) < 65_536:
-        raise ValueError(f"{address!r:.80} is no address: write host:port, such as localhost:8081")
+        raise InvalidArgument(f"{address!r:.80} is no address: write host:port, such as "
+                              "localhost:8081")
     return found["ipv6"] or found["host"], int(found["port"])
 
 
-def milliseconds(seconds: float | None, what: str) -> int:
+def milliseconds(value: float | None, what: str) -> int:
     """Rounds up, so that a wait never ends early; 0 stands for none."""
-    if seconds is None:
+    if value is None:
         return 0
-    if not 0 < seconds <= _frames.WAIT_LIMIT_MS_MAX / 1000:
-        raise LimitExceeded(f"{what} must be more than 0 and at most "
-                            f"{_frames.WAIT_LIMIT_MS_MAX // 1000} seconds, not {seconds}")
-    return math.ceil(seconds * 1000)
+    number = seconds(what, value, 0, _frames.WAIT_LIMIT_MS_MAX / 1000)
+    if not number:
+        raise LimitExceeded(f"{what} must be more than 0 seconds; without wait=True a call does "
+                            "not wait")
+    return math.ceil(number * 1000)
 
 
 def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
@@ -101,17 +114,6 @@ def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_request
         UNSET_32 if max_requests is None else whole("max_requests", max_requests, 1),
         UNSET_32 if max_requests_in_queue is None
         else whole("max_requests_in_queue", max_requests_in_queue, 0))
-
-
-def whole(name: str, value: int, least: int, most: int = _frames.NUMBER_MAX) -> int:
-    """Checks a number when the call is made: later it would fail a frame with other entries."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, not {value!r:.40}") from None
-    if not least <= number <= most:
-        raise LimitExceeded(f"{name} must be {least} to {most}, not {number}")
-    return number
 
 
 class Backoff:

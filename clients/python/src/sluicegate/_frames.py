@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Union
 
+from ._invalid import InvalidArgument, InvalidType, LimitExceeded
 from ._message import BYTES, FRAME_HEAD, NULL, PAD, U16, U32, U64, U64_AT, Segments, Struct
 from ._message import NUMBER_MAX as NUMBER_MAX
 from ._message import Column as Column
@@ -73,28 +74,32 @@ def _encode_mixed_keys(keys: Sequence[str | bytes]) -> Keys:
         raise _key_fault(keys) from None
     except TypeError:
         wrong = next(key for key in keys if not isinstance(key, (str, bytes, bytearray)))
-        raise TypeError(f"a key is str or bytes, not {type(wrong).__name__}") from None
+        raise InvalidType(f"a key is str or bytes, not {type(wrong).__name__}") from None
     return Keys(b"".join(parts), sizes, len(parts))
 
 
-def _key_fault(keys: Sequence[str | bytes]) -> ValueError:
+def _key_fault(keys: Sequence[str | bytes]) -> InvalidArgument:
     """The error for the first of these keys that cannot be encoded."""
     for key in keys:
         try:
             size = len(key.encode() if isinstance(key, str) else key)
         except UnicodeEncodeError as error:
-            return ValueError(f"the key {key!r:.80} has no UTF-8: {error.reason}")
+            return InvalidArgument(f"the key {key!r:.80} has no UTF-8: {error.reason}")
         if size > KEY_BYTES_MAX:
-            return ValueError(f"the key {key!r:.80} has {size} bytes; at most {KEY_BYTES_MAX}")
-    return ValueError("a key cannot be encoded")
+            return LimitExceeded(f"the key {key!r:.80} has {size} bytes; at most {KEY_BYTES_MAX}")
+    return InvalidArgument("a key cannot be encoded")
 
 
 def handle_bytes(handles: object) -> bytes:
     """The bytes of a buffer of 32-bit numbers, in the byte order of the wire."""
-    view = memoryview(handles)  # type: ignore[arg-type]  # raises TypeError if it is no buffer
+    try:
+        view = memoryview(handles)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidType(f"handles are a buffer of 32-bit numbers, as array('I'): {error}"
+                          ) from None
     if view.itemsize != 4 or view.format not in ("I", "L", "i", "l", "<I", "<L", "=I", "@I"):
-        raise TypeError(f"handles are a buffer of 32-bit numbers, as array('I'), not of format "
-                        f"{view.format!r} with {view.itemsize} bytes")
+        raise InvalidType(f"handles are a buffer of 32-bit numbers, as array('I'), not of format "
+                          f"{view.format!r} with {view.itemsize} bytes")
     if sys.byteorder == "little":
         return view.tobytes()
     swapped = array("I", view.tobytes())

@@ -19,6 +19,7 @@ from . import _quota_arguments as arguments
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
 from ._caller_aio import AsyncCaller
+from ._dispatcher import milliseconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import QuotaBase
 from ._quota_requests import Outcome, QuotaTerms, ReserveEntry
@@ -272,7 +273,8 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """The outcome that reserve() would have now; changes and creates nothing."""
         terms, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
                                            cost)
-        return base.decision_of(await self._run_quota_call(terms, entry, timeout, None))
+        return base.decision_of(await self._run_quota_call(terms, entry, timeout, None),
+                                entry.subjects)
 
     async def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                      output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
@@ -315,19 +317,19 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        code = await self._run_control(self._put_request(name, limits, expired, overtakers),
+        answer = await self._run_control(self._put_request(name, limits, expired, overtakers),
                                        timeout)
-        base.unless_changed(code, name)
+        base.unless_changed(answer, name)
 
     async def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
         """A subject's quota, with its source; None when it has none."""
-        return (await self.usage(subject, timeout=timeout)).quota
+        return (await self.usage(arguments.subject_bytes(subject), timeout=timeout)).quota
 
     async def remove_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
         """Removes the quota of put_quota(): the policy file's applies again. False: had none."""
         name = arguments.subject_bytes(subject)
-        code = await self._run_control(self._remove_request(name), timeout)
-        return base.was_removed(code, name)
+        answer = await self._run_control(self._remove_request(name), timeout)
+        return base.was_removed(answer, name)
 
     async def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Clears the usage of a subject; open reservations and their slots stay."""
@@ -336,19 +338,20 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
         """reset() of every subject."""
-        code = await self._run_control(self._reset_request(b"", True), timeout)
-        base.unless_changed(code, b"all")
+        answer = await self._run_control(self._reset_request(b"", True), timeout)
+        base.unless_changed(answer, b"all")
 
     # --- by the reference's names
 
     async def can_send(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> bool:
         """Whether one request of `tokens` tokens would be admitted now. Other callers may use the
         quota before the request does: only reserve() is certain."""
-        return (await self.decide(model, tokens, timeout=timeout)).allowed
+        return (await self.check(model, input_tokens=tokens, max_output_tokens=0,
+                                 timeout=timeout)).allowed
 
     async def decide(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> Decision:
         """check() for one request of `tokens` tokens, by the reference's codes and reasons."""
-        if tokens < 0:
+        if base.is_negative(tokens):
             return base.INVALID_TOKENS
         return await self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
 
@@ -363,6 +366,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
         Raises QuotaDenied: at once when the request can never fit, or not in time.
         """
+        milliseconds(timeout, "timeout")
         return self.reserve(model, input_tokens=tokens, max_output_tokens=0, wait=True,
                             wait_limit=timeout, lifetime=lifetime)
 

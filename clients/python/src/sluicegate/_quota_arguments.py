@@ -12,15 +12,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ._calls import spread
-from ._dispatcher import milliseconds, whole
+from ._calls import each_of, spread
+from ._dispatcher import milliseconds
+from ._invalid import InvalidArgument, InvalidType, LimitExceeded, seconds, utf8, whole
 from ._message import UNSET_32, UNSET_64
 from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, CONNECTION_BOUND, EXTEND,
                             ID_BYTES_MAX, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX,
                             RECORD, REQUESTS_MAX, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS,
                             WANTS_VIOLATED, QuotaText)
 from ._quota_requests import QuotaTerms, RecordEntry, ReserveEntry, SettleEntry
-from .errors import LimitExceeded
 from .quota import Limit, Quota, limits_of
 
 Subject = str | bytes
@@ -39,14 +39,11 @@ USAGE_BYTES_MAX = 65_536  # of the names in one frame
 def subject_bytes(subject: Subject) -> bytes:
     """The bytes of a subject. Restores names from a server that are not valid UTF-8."""
     if isinstance(subject, str):
-        try:
-            name = subject.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError as error:
-            raise ValueError(f"the subject {subject!r:.80} has no UTF-8: {error.reason}") from None
+        name = utf8("the subject", subject, "surrogateescape")
     elif isinstance(subject, (bytes, bytearray)):
         name = bytes(subject)
     else:
-        raise TypeError(f"a subject is str or bytes, not {type(subject).__name__}")
+        raise InvalidType(f"a subject is str or bytes, not {type(subject).__name__}")
     if not 0 < len(name) <= NAME_BYTES_MAX:
         raise LimitExceeded(f"the subject {subject!r:.80} has {len(name)} bytes; it must have 1 to "
                             f"{NAME_BYTES_MAX}")
@@ -61,9 +58,13 @@ def subjects_of(subjects: Subjects) -> tuple[bytes, ...]:
     """The names of a call: one subject, or a few together."""
     if isinstance(subjects, (str, bytes, bytearray)):
         return (subject_bytes(subjects),)
-    names = tuple(map(subject_bytes, subjects))
+    names = tuple(map(subject_bytes, each_of(subjects, "subjects")))
     if not 0 < len(names) <= CALL_SUBJECTS_MAX:
         raise LimitExceeded(f"a call names 1 to {CALL_SUBJECTS_MAX} subjects, not {len(names)}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"a call names each subject once: {subject_text(twice)!r:.80} is a "
+                              "duplicate")
     return names
 
 
@@ -71,7 +72,7 @@ def usage_names(subjects: Subjects) -> tuple[list[bytes], bool]:
     """The subjects of usage(), and whether the caller named one subject, not a list."""
     if isinstance(subjects, (str, bytes)):
         return [subject_bytes(subjects)], True
-    return [subject_bytes(each) for each in subjects], False
+    return [subject_bytes(each) for each in each_of(subjects, "subjects")], False
 
 
 def groups(names: Sequence[bytes]) -> list[list[bytes]]:
@@ -105,27 +106,26 @@ def check_cached(input_tokens: int, cached: int) -> None:
                             f"{input_tokens}")
 
 
-def lifetime_ms(seconds: float | None) -> int:
+def lifetime_ms(value: float | None) -> int:
     """Rounds up; 0 stands for the server's default, or the reservation's last lifetime."""
-    if seconds is None:
+    if value is None:
         return 0
     lowest, highest = LIFETIME_MS
-    if not lowest / 1000 <= seconds <= highest / 1000:
-        raise LimitExceeded(f"lifetime must be {lowest / 1000} to {highest // 1000} seconds, not "
-                            f"{seconds}")
-    return math.ceil(seconds * 1000)
+    return math.ceil(seconds("lifetime", value, lowest / 1000, highest / 1000) * 1000)
 
 
 def wait_flags(wait: bool, wait_limit: float | None) -> tuple[int, int]:
     if wait_limit is not None and not wait:
-        raise ValueError("wait_limit needs wait=True")
+        raise InvalidArgument("wait_limit needs wait=True")
     return MAY_WAIT if wait else 0, milliseconds(wait_limit, "wait_limit")
 
 
 def short_bytes(what: str, value: Subject | None) -> bytes:
     if value is None:
         return b""
-    data = value.encode() if isinstance(value, str) else bytes(value)
+    if not isinstance(value, (str, bytes, bytearray)):
+        raise InvalidType(f"{what} is str or bytes, not {value!r:.40}")
+    data = utf8(what, value) if isinstance(value, str) else bytes(value)
     if len(data) > ID_BYTES_MAX:
         raise LimitExceeded(f"{what} has {len(data)} bytes; at most {ID_BYTES_MAX}")
     return data
@@ -136,10 +136,17 @@ def reservation_id(reservation: Any) -> int:
     value = getattr(reservation, "id", reservation)
     if isinstance(value, str):
         if not ID_TEXT.fullmatch(value):
-            raise ValueError(f"{value!r:.80} is no reservation id: pass a number, or 16 "
-                             "hexadecimal digits as in REST and the command line")
+            raise InvalidArgument(f"{value!r:.80} is no reservation id: pass a number, or 16 "
+                                  "hexadecimal digits as in REST and the command line")
         value = int(value, 16)
     return whole("reservation", value, 0, 2**64 - 1)
+
+
+def reservation_ids(reservations: Iterable[Any]) -> list[int]:
+    if isinstance(reservations, (str, bytes)):
+        raise InvalidType(f"reservations is one reservation, {reservations!r:.40}: pass a list of "
+                          "them")
+    return [reservation_id(each) for each in each_of(reservations, "reservations")]
 
 
 def shard_of(reservation: int) -> int:
@@ -151,7 +158,10 @@ def shard_of(reservation: int) -> int:
 def reserve_terms(wait: bool, wait_limit: float | None, lifetime: float | None, owner: str | None,
                   connection_bound: bool, more: int = WANTS_VIOLATED) -> QuotaTerms:
     flags, limit_ms = wait_flags(wait, wait_limit)
-    name = short_bytes("owner", owner).decode()
+    try:
+        name = short_bytes("owner", owner).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"owner {owner!r:.80} is no UTF-8: {error.reason}") from None
     flags |= more | (CONNECTION_BOUND if connection_bound else 0)
     return QuotaTerms(RESERVE, flags, limit_ms, lifetime_ms(lifetime), name)
 
@@ -179,7 +189,7 @@ def lease_call(subject: Subject, lifetime: float | None, owner: str | None, wait
                wait_limit: float | None, renew: bool, connection_bound: bool) -> Call:
     """Reserves a slot of concurrency, and no request."""
     if renew and lifetime is None:
-        raise ValueError("renew=True needs a lifetime: how long the slot outlives its holder")
+        raise InvalidArgument("renew=True needs a lifetime: how long the slot outlives its holder")
     terms = reserve_terms(wait, wait_limit, lifetime, owner, connection_bound)
     return terms, reserve_entry(subject, 0, 0, 0, 0)
 
@@ -231,11 +241,8 @@ def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tok
 # ---- batches -------------------------------------------------------------------------------------
 
 def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int]:
-    numbers = spread(values, count, what)
-    if numbers is None:
-        return [default] * count
-    highest = REQUESTS_MAX if what == "requests" else AMOUNT_MAX
-    return [whole(what, value, 0, highest) for value in numbers]
+    numbers = spread(values, count, what, 0, REQUESTS_MAX if what == "requests" else AMOUNT_MAX)
+    return [default] * count if numbers is None else numbers
 
 
 def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
@@ -243,12 +250,15 @@ def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_token
                     ids: Sequence[Subject | None] | None) -> list[ReserveEntry]:
     """An entry for each of `subjects`, each of which is one name or a few."""
     if isinstance(subjects, (str, bytes)):
-        raise TypeError(f"subjects is one subject, {subjects!r:.40}: pass a list of them")
-    names = [subjects_of(each) for each in subjects]
+        raise InvalidType(f"subjects is one subject, {subjects!r:.40}: pass a list of them")
+    names = [subjects_of(each) for each in each_of(subjects, "subjects")]
     count = len(names)
-    own = [b""] * count if ids is None else [short_bytes("id", each) for each in ids]
+    if isinstance(ids, (str, bytes)):
+        raise InvalidType(f"ids is one id, {ids!r:.40}: pass a list of them")
+    own = [b""] * count if ids is None else [short_bytes("id", each)
+                                             for each in each_of(ids, "ids")]
     if len(own) != count:
-        raise ValueError(f"{len(own)} ids for {count} entries: give one each")
+        raise InvalidArgument(f"{len(own)} ids for {count} entries: give one each")
     return list(map(ReserveEntry, names, column(requests, count, 1, "requests"),
                     column(input_tokens, count, 0, "input_tokens"),
                     column(max_output_tokens, count, UNSET_64, "max_output_tokens"),
@@ -258,7 +268,7 @@ def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_token
 def settle_entries(reservations: Iterable[Any], requests: Numbers, input_tokens: Numbers,
                    cached_input_tokens: Numbers, output_tokens: Numbers,
                    costs: Numbers) -> list[SettleEntry]:
-    numbers = [reservation_id(each) for each in reservations]
+    numbers = reservation_ids(reservations)
     count = len(numbers)
     entries = list(map(SettleEntry, numbers, column(requests, count, UNSET_32, "requests"),
                        column(input_tokens, count, UNSET_64, "input_tokens"),
@@ -284,7 +294,7 @@ def settle_calls(*arguments: Any) -> Calls:
 
 def cancel_calls(reservations: Iterable[Any], keep_requests: bool) -> Calls:
     return (QuotaTerms(CANCEL, KEEP_REQUESTS if keep_requests else 0),
-            [SettleEntry(reservation_id(each)) for each in reservations])
+            list(map(SettleEntry, reservation_ids(reservations))))
 
 
 # ---- quotas --------------------------------------------------------------------------------------
@@ -292,5 +302,5 @@ def cancel_calls(reservations: Iterable[Any], keep_requests: bool) -> Calls:
 def quota_text(limits: Limits, expired: str | None, overtakers: int | None) -> QuotaText:
     """The quota that put_quota() sends."""
     quota = limits if isinstance(limits, Quota) else Quota(limits_of(limits))
-    return Quota(quota.limits, expired or quota.expired,  # type: ignore[arg-type]
+    return Quota(quota.limits, quota.expired if expired is None else expired,  # type: ignore
                  quota.overtakers if overtakers is None else overtakers).as_text()

@@ -7,7 +7,7 @@ Errors: QuotaDenied, UnknownReservation, ReservationEnded, InvalidQuota, QuotaEr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _frames
 from ._base import Base
@@ -17,7 +17,8 @@ from ._quota_frames import (QuotaAnswers, UsageReply, encode_put, encode_remove,
                             encode_usage)
 from ._quota_requests import Outcome, QuotaBatchCall, outcome_of, outcomes, states_of
 from ._requests import ControlRequest
-from .errors import InvalidQuota, QuotaDenied, QuotaError, ReservationEnded, UnknownReservation
+from .errors import (InvalidQuota, InvalidSubject, QuotaDenied, QuotaError, ReservationEnded,
+                     UnknownReservation)
 from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text, seconds_of,
                     stats_of, word)
 from .verdict import Verdict
@@ -35,10 +36,17 @@ def shown(names: Iterable[bytes]) -> str:
 def admitted(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
     """The outcome of a call that the server admitted; raises QuotaDenied if it did not."""
     outcome = outcome_of(answer)
+    unless_invalid(outcome.code, shown(subjects))
     if not outcome.code.admits:
         raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_after_ms),
                           tuple(limit for limit in outcome.limits if limit.violated))
     return outcome
+
+
+def unless_invalid(code: QuotaCode, what: str) -> None:
+    """A caller's mistake is no denial."""
+    if code in (QuotaCode.INVALID_SUBJECT, QuotaCode.SUBJECTS_APART):
+        raise InvalidSubject(code, what)
 
 
 def unless_ended(outcome: Outcome, reservation: int) -> None:
@@ -53,9 +61,10 @@ def unless_ended(outcome: Outcome, reservation: int) -> None:
     raise QuotaError(code, what)
 
 
-def decision_of(answer: Outcome | Verdict) -> Decision:
+def decision_of(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Decision:
     outcome = outcome_of(answer)
     code = outcome.code
+    unless_invalid(code, shown(subjects))
     return Decision(code.admits, code, code.reason,
                     0.0 if code.admits else seconds_of(outcome.retry_after_ms),
                     stats_of(outcome.limits), outcome.limits)
@@ -65,18 +74,24 @@ INVALID_TOKENS = Decision(False, QuotaCode.INVALID_TOKENS, QuotaCode.INVALID_TOK
                           Stats(), ())
 
 
-def unless_changed(code: QuotaCode, subject: bytes) -> None:
+def is_negative(tokens: int) -> bool:
+    return isinstance(tokens, int) and tokens < 0
+
+
+def unless_changed(answer: Change, subject: bytes) -> None:
+    code = answer.code
     if code is QuotaCode.INVALID_QUOTA:
-        raise InvalidQuota(code, subject_text(subject))
+        raise InvalidQuota(code, subject_text(subject), answer.detail)
+    unless_invalid(code, subject_text(subject))
     if not code.admits:
         raise QuotaError(code, subject_text(subject))
 
 
-def was_removed(code: QuotaCode, subject: bytes) -> bool:
+def was_removed(answer: Change, subject: bytes) -> bool:
     """False: there was nothing to remove."""
-    if code is QuotaCode.NO_SUCH_QUOTA:
+    if answer.code is QuotaCode.NO_SUCH_QUOTA:
         return False
-    unless_changed(code, subject)
+    unless_changed(answer, subject)
     return True
 
 
@@ -88,10 +103,17 @@ def usages(reply: UsageReply) -> list[Usage]:
                 reply.names, reply.sources, reply.quotas, reply.open_reservations, reply.waiting))]
 
 
-def _single(answer: QuotaAnswers) -> QuotaCode:
+class Change(NamedTuple):
+    """The answer to a change of a quota, or of its usage."""
+
+    code: QuotaCode
+    detail: str = ""
+
+
+def _single(answer: QuotaAnswers) -> Change:
     if answer.length != 1:
         raise _frames.Malformed("not the answer to one change")
-    return outcomes(answer)[0].code
+    return Change(outcomes(answer)[0].code, answer.detail)
 
 
 # ---- requests ------------------------------------------------------------------------------------

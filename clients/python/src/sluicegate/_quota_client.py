@@ -22,6 +22,7 @@ from . import _quota_arguments as arguments
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
 from ._caller import Caller
+from ._dispatcher import milliseconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import QuotaBase
 from ._quota_requests import Outcome
@@ -239,7 +240,7 @@ class QuotaCalls(Caller, QuotaBase):
         """The outcome that reserve() would have now; changes and creates nothing."""
         terms, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
                                            cost)
-        return base.decision_of(self._run_quota_call(terms, entry, timeout, None))
+        return base.decision_of(self._run_quota_call(terms, entry, timeout, None), entry.subjects)
 
     def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
@@ -280,18 +281,18 @@ class QuotaCalls(Caller, QuotaBase):
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        code = self._run_control(self._put_request(name, limits, expired, overtakers), timeout)
-        base.unless_changed(code, name)
+        answer = self._run_control(self._put_request(name, limits, expired, overtakers), timeout)
+        base.unless_changed(answer, name)
 
     def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
         """A subject's quota, with its source; None when it has none."""
-        return self.usage(subject, timeout=timeout).quota
+        return self.usage(arguments.subject_bytes(subject), timeout=timeout).quota
 
     def remove_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
         """Removes the quota of put_quota(): the policy file's applies again. False: had none."""
         name = arguments.subject_bytes(subject)
-        code = self._run_control(self._remove_request(name), timeout)
-        return base.was_removed(code, name)
+        answer = self._run_control(self._remove_request(name), timeout)
+        return base.was_removed(answer, name)
 
     def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Clears the usage of a subject; open reservations and their slots stay."""
@@ -307,11 +308,11 @@ class QuotaCalls(Caller, QuotaBase):
     def can_send(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> bool:
         """Whether one request of `tokens` tokens would be admitted now. Other callers may use the
         quota before the request does: only reserve() is certain."""
-        return self.decide(model, tokens, timeout=timeout).allowed
+        return self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout).allowed
 
     def decide(self, model: Subject, tokens: int, *, timeout: Timeout = DEFAULT) -> Decision:
         """check() for one request of `tokens` tokens, by the reference's codes and reasons."""
-        if tokens < 0:
+        if base.is_negative(tokens):
             return base.INVALID_TOKENS
         return self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
 
@@ -326,6 +327,7 @@ class QuotaCalls(Caller, QuotaBase):
 
         Raises QuotaDenied: at once when the request can never fit, or not in time.
         """
+        milliseconds(timeout, "timeout")
         return self.reserve(model, input_tokens=tokens, max_output_tokens=0, wait=True,
                             wait_limit=timeout, lifetime=lifetime)
 

@@ -22,9 +22,10 @@ from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
+from ._invalid import whole
 from ._quota_aio import AsyncQuotaCalls
 from ._requests import AcquireOptions
-from .errors import TimedOut
+from .errors import InvalidType, TimedOut
 from .verdict import Verdict, Verdicts
 
 
@@ -146,10 +147,11 @@ class AsyncClient(AsyncQuotaCalls):
         data = _frames.handle_bytes(handles)
         options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
                                       details)
+        seconds = self._seconds(timeout, False, None)
         generation = self._dispatcher.generation_of(handles)
         verdicts: Verdicts = await self._run_batch(
             lambda completion: HandleCall(self._dispatcher, completion, data, generation, options),
-            self._seconds(timeout, False, None))
+            seconds)
         return verdicts
 
     async def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
@@ -162,7 +164,7 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
-        await self.release_many([key], cost, timeout=timeout)
+        await self.release_many([key], whole("cost", cost, 1), timeout=timeout)
 
     async def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                            timeout: Timeout = DEFAULT) -> None:
@@ -193,8 +195,8 @@ class AsyncClient(AsyncQuotaCalls):
                options: dict[str, Any]) -> Callable[..., Any]:
         if not (inspect.iscoroutinefunction(function)
                 or inspect.iscoroutinefunction(getattr(function, "__call__", None))):
-            raise TypeError(f"{function!r:.80} is no coroutine function: Client.limited() is for "
-                            "plain ones")
+            raise InvalidType(f"{function!r:.80} is no coroutine function: Client.limited() is for "
+                              "plain ones")
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             key = key_of(*args, **kwargs)

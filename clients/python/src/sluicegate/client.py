@@ -21,6 +21,7 @@ from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
+from ._invalid import whole
 from ._lead import ThreadResult
 from ._quota_client import QuotaCalls
 from .verdict import Verdict, Verdicts
@@ -104,25 +105,29 @@ class Client(QuotaCalls):
         """
         completion = ThreadResult()
         data = _frames.handle_bytes(handles)
+        options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
+                                      details)
+        seconds = self._seconds(timeout, False, None)
         with self._lock:
             self._check_idle()
             generation = self._dispatcher.generation_of(handles)
-        call = HandleCall(self._dispatcher, completion, data, generation, self._batch_options(
-            costs, False, None, max_requests, max_requests_in_queue, details))
-        verdicts: Verdicts = self._run_batch(completion, call, self._seconds(timeout, False, None))
+        call = HandleCall(self._dispatcher, completion, data, generation, options)
+        verdicts: Verdicts = self._run_batch(completion, call, seconds)
         return verdicts
 
     def forget(self, handles: Any, *, timeout: Timeout = DEFAULT) -> None:
         """Frees the handles. They must not be used again: other keys may get them."""
         completion = ThreadResult()
+        data = _frames.handle_bytes(handles)
+        seconds = self._seconds(timeout, False, None)
         with self._lock:
             generation = self._dispatcher.generation_of(handles)
-        call = ForgetCall(self._dispatcher, completion, _frames.handle_bytes(handles), generation)
-        self._run_batch(completion, call, self._seconds(timeout, False, None))
+        self._run_batch(completion, ForgetCall(self._dispatcher, completion, data, generation),
+                        seconds)
 
     def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
-        self.release_many([key], cost, timeout=timeout)
+        self.release_many([key], whole("cost", cost, 1), timeout=timeout)
 
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      timeout: Timeout = DEFAULT) -> None:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import enum
 
-from .quota import LimitState, QuotaCode, QuotaResults
+from ._invalid import InvalidArgument as InvalidArgument
+from ._invalid import InvalidType as InvalidType
+from ._invalid import LimitExceeded as LimitExceeded
+from ._invalid import SluicegateError as SluicegateError
+from .quota import LimitState, QuotaCode
 from .verdict import Verdict, Verdicts
 
 
@@ -45,12 +49,6 @@ class ErrorCode(enum.IntEnum):
         return self.name.lower()
 
 
-class SluicegateError(Exception):
-    """Base of all."""
-
-    partial: Verdicts | QuotaResults | None = None
-
-
 class ConnectionLost(SluicegateError, ConnectionError):
     """The connection ended: the server may have decided the call, or not."""
 
@@ -77,10 +75,6 @@ class Closed(SluicegateError):
 
 class ProtocolError(ConnectionLost):
     """The peer does not speak this protocol; the client closed the connection."""
-
-
-class LimitExceeded(SluicegateError, ValueError):
-    """An argument cannot be sent; nothing was sent."""
 
 
 class Refused(SluicegateError):
@@ -173,8 +167,24 @@ class ReservationEnded(QuotaError):
     """It was settled, cancelled or expired before (see `code`); nothing was changed."""
 
 
-class InvalidQuota(QuotaError, ValueError):
-    """The server rejected the quota; the one before stays in force."""
+class InvalidQuota(QuotaError, InvalidArgument):
+    """The server rejected the quota; the one before stays in force.
+
+    `detail` names the limits and fields at fault ("" from a server of before 0.1.0).
+    """
+
+    def __init__(self, code: QuotaCode, what: str, detail: str = "") -> None:
+        super().__init__(code, what)
+        self.args = (code, what, detail)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}: {self.detail}" if self.detail else super().__str__()
+
+
+class InvalidSubject(QuotaError, InvalidArgument):
+    """The subjects cannot be asked together, or a name is longer than the server allows: no
+    denial."""
 
 
 class CountTokensError(SluicegateError):

@@ -12,9 +12,10 @@ import enum
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple, overload
 
+from ._invalid import InvalidArgument, InvalidType, LimitExceeded, utf8, whole
 from ._quota_frames import AMOUNT_MAX, LimitText, QuotaText
 
 METRICS = ("requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency")
@@ -26,6 +27,7 @@ MINUTE_MS, DAY_MS = 60_000, 86_400_000
 PERIOD_MS_MAX = 365 * DAY_MS
 LIMIT_NAME_BYTES_MAX = 32
 OVERTAKERS_MAX = 1_000
+QUOTA_LIMITS_MAX = 16
 
 Amount = int | Literal["unlimited", "block"]
 
@@ -178,7 +180,8 @@ def number_of(words: Sequence[str], wanted: str, what: str) -> int:
     try:
         return words.index(wanted)
     except ValueError:
-        raise ValueError(f"{what} must be one of {', '.join(words)}, not {wanted!r:.40}") from None
+        raise InvalidArgument(f"{what} must be one of {', '.join(words)}, not {wanted!r:.40}"
+                              ) from None
 
 
 @dataclass(frozen=True)
@@ -200,41 +203,41 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Fills in the defaults, and refuses what the server would refuse."""
-        if not 0 < len(self.name.encode()) <= LIMIT_NAME_BYTES_MAX:
-            raise ValueError(f"the name of a limit must have 1 to {LIMIT_NAME_BYTES_MAX} bytes, "
-                             f"not {self.name!r:.80}")
+        for field in ("name", "kind", "period", "time_zone"):
+            if not isinstance(getattr(self, field), str):
+                raise InvalidType(f"{field} must be a str, not {getattr(self, field)!r:.40}")
+        if not 0 < len(utf8("name", self.name)) <= LIMIT_NAME_BYTES_MAX:
+            raise InvalidArgument(f"name must have 1 to {LIMIT_NAME_BYTES_MAX} bytes, not "
+                                  f"{self.name!r:.80}")
         number_of(METRICS, self.metric, "metric")
         is_concurrency = self.metric == "concurrency"
         default = "concurrency" if is_concurrency else "sliding"
         object.__setattr__(self, "kind", self.kind or default)
         number_of(KINDS, self.kind, "kind")
         if is_concurrency != (self.kind == "concurrency"):
-            raise ValueError(f"a limit of {self.metric} cannot be of kind {self.kind!r}")
+            raise InvalidArgument(f"kind of a limit of {self.metric} cannot be {self.kind!r}")
         if self.kind == "calendar":
             object.__setattr__(self, "time_zone", self.time_zone or "UTC")
             if self.period not in UNITS[1:]:
-                raise ValueError(f"period must be one of {', '.join(UNITS[1:])}, not "
-                                 f"{self.period!r:.40}")
+                raise InvalidArgument(f"period must be one of {', '.join(UNITS[1:])}, not "
+                                      f"{self.period!r:.40}")
         elif self.period or self.time_zone:
-            raise ValueError("period and time_zone are for limits of kind 'calendar' only")
+            raise InvalidArgument("period and time_zone are for limits of kind 'calendar' only")
         if self.kind in ("anchored_day", "rolling_day"):
             object.__setattr__(self, "period_ms", self.period_ms or DAY_MS)
         if self.count_cached and self.metric not in ("input_tokens", "tokens"):
-            raise ValueError("count_cached is for limits of input_tokens and tokens only")
+            raise InvalidArgument("count_cached is for limits of input_tokens and tokens only")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
         lowest, highest = {
             "concurrency": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
             "rolling_day": (DAY_MS, DAY_MS)}.get(self.kind, (10, PERIOD_MS_MAX))
-        if not lowest <= self.period_ms <= highest:
-            raise ValueError(f"period_ms of a limit of kind {self.kind} must be {lowest} to "
-                             f"{highest}, not {self.period_ms}")
+        whole(f"period_ms of kind {self.kind}", self.period_ms, lowest, highest)
         if isinstance(self.amount, str):
             number_of(CEILINGS[1:], self.amount, "amount")
-        elif not 0 <= self.amount <= AMOUNT_MAX:
-            raise ValueError(f"amount must be 0 to {AMOUNT_MAX}, 'unlimited' or 'block', not "
-                             f"{self.amount}")
+        else:
+            whole("amount", self.amount, 0, AMOUNT_MAX)
 
     def as_text(self) -> LimitText:
         number = 0 if isinstance(self.amount, str) else self.amount
@@ -256,29 +259,53 @@ class Quota:
 
     def as_text(self) -> QuotaText:
         if self.expired not in ("keep", "refund"):
-            raise ValueError(f"expired must be keep or refund, not {self.expired!r:.40}")
-        if not 0 <= self.overtakers <= OVERTAKERS_MAX:
-            raise ValueError(f"overtakers must be 0 to {OVERTAKERS_MAX}, not {self.overtakers}")
-        return QuotaText([limit.as_text() for limit in self.limits], self.expired == "refund",
+            raise InvalidArgument(f"expired must be keep or refund, not {self.expired!r:.40}")
+        whole("overtakers", self.overtakers, 0, OVERTAKERS_MAX)
+        limits = limits_of(self.limits)
+        if len(limits) > QUOTA_LIMITS_MAX:
+            raise LimitExceeded(f"limits has {len(limits)}; at most {QUOTA_LIMITS_MAX} are allowed")
+        return QuotaText([limit.as_text() for limit in limits], self.expired == "refund",
                          self.overtakers)
 
 
 def limits_of(limits: Iterable[Limit | Mapping[str, object]]) -> tuple[Limit, ...]:
     """Converts limits given as values, or as dicts of the REST API's JSON."""
-    return tuple(limit if isinstance(limit, Limit) else Limit(**limit)  # type: ignore[arg-type]
-                 for limit in limits)
+    if isinstance(limits, (str, bytes, Mapping)) or not isinstance(limits, Iterable):
+        raise InvalidType(f"limits must be a list of limits, not {limits!r:.40}")
+    return tuple(limit if isinstance(limit, Limit) else _limit_of(limit, f"limits[{index}]")
+                 for index, limit in enumerate(limits))
+
+
+def _limit_of(given: Mapping[str, object], place: str) -> Limit:
+    if not isinstance(given, Mapping):
+        raise InvalidType(f"{place} must be a Limit, or a dict of its fields, not {given!r:.40}")
+    known = [field.name for field in fields(Limit)]
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"{place}: no such field {name!r:.40}; there are "
+                                  f"{', '.join(known)}")
+    if given.get("name"):
+        place += f' ("{given["name"]!s:.40}")'
+    missing = [name for name in ("name", "metric", "amount") if name not in given]
+    if missing:
+        raise InvalidArgument(f"{place}: {' and '.join(missing)} "
+                              f"{'is' if len(missing) == 1 else 'are'} missing")
+    try:
+        return Limit(**given)  # type: ignore[arg-type]
+    except InvalidArgument as error:
+        raise type(error)(f"{place}, {error}") from None
 
 
 def limit_from_text(text: LimitText) -> Limit:
     """A server's limit, unchecked: a newer server may send one that this client would refuse."""
     limit = object.__new__(Limit)
-    fields: dict[str, object] = {
+    values: dict[str, object] = {
         "name": text.name, "metric": word(METRICS, text.metric),
         "amount": text.amount if text.ceiling == 0 else word(CEILINGS, text.ceiling),
         "period_ms": text.period_ms, "kind": word(KINDS, text.kind),
         "period": word(UNITS, text.unit) if text.unit else "", "time_zone": text.time_zone,
         "count_cached": text.count_cached}
-    for name, value in fields.items():
+    for name, value in values.items():
         object.__setattr__(limit, name, value)
     return limit
 

@@ -1,0 +1,69 @@
+"""Checks of arguments, and their errors: a call raises before anything is queued, because later it
+would fail a frame with entries of other callers.
+
+Errors: InvalidArgument; its text names the argument.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
+
+from ._message import NUMBER_MAX
+
+if TYPE_CHECKING:
+    from .quota import QuotaResults
+    from .verdict import Verdicts
+
+SECONDS_MAX = 365 * 86_400  # of a time-out: no clock of the system overflows
+
+
+class SluicegateError(Exception):
+    """Base of all."""
+
+    partial: Verdicts | QuotaResults | None = None
+
+
+class InvalidArgument(SluicegateError, ValueError):
+    """The caller's mistake, which no repeat can cure: nothing was changed. The text names the
+    argument."""
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An argument of another type than the call takes; nothing was sent."""
+
+
+class LimitExceeded(InvalidArgument):
+    """An argument is beyond its bounds; nothing was sent."""
+
+
+def whole(name: str, value: SupportsIndex, least: int, most: int = NUMBER_MAX) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidType(f"{name} must be a whole number, not {value!r:.40}") from None
+    if not least <= number <= most:
+        raise LimitExceeded(f"{name} must be {least} to {most}, not {number!r:.40}")
+    return number
+
+
+def seconds(name: str, value: SupportsFloat, least: float, most: float) -> float:
+    if isinstance(value, (str, bytes, bytearray)):
+        raise InvalidType(f"{name} must be a number of seconds, not {value!r:.40}")
+    try:
+        number = float(value)
+    except TypeError:
+        raise InvalidType(f"{name} must be a number of seconds, not {value!r:.40}") from None
+    except OverflowError:
+        number = math.inf
+    if not least <= number <= most:
+        raise LimitExceeded(f"{name} must be {least:g} to {most:.12g} seconds, not {value!r:.40}")
+    return number
+
+
+def utf8(name: str, value: str, errors: str = "strict") -> bytes:
+    try:
+        return value.encode("utf-8", errors)
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{name} {value!r:.80} has no UTF-8: {error.reason}") from None
