@@ -388,7 +388,7 @@ enum QuotaCode {
   none @0;               # never sent
   ok @1;
   unlimited @2;
-  unknownModel @3;
+  unknownSubjectAllowed @3;
   queued @4;             # waits; its outcome follows in Granted
   rpdExceeded @5;
   rpmExceeded @6;

@@ -17,7 +17,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"none", ""},
     {"ok", "within quota"},
     {"unlimited", "all limits are unlimited"},
-    {"unknown_model", "model has no configured quota"},
+    {"unknown_subject_allowed", "subject has no configured quota, and unknown ones are allowed"},
     {"queued", "waiting in the queue"},
     {"rpd_exceeded", "daily request limit reached"},
     {"rpm_exceeded", "per-minute request limit reached"},

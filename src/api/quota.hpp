@@ -28,9 +28,9 @@ enum class QuotaCode : uint8_t {
   none = 0,
   // Admitted, or done.
   ok = 1,
-  unlimited = 2,      // admitted: all its limits are unlimited
-  unknown_model = 3,  // admitted: subjects without a quota are allowed
-  queued = 4,         // waits; the outcome follows
+  unlimited = 2,                // admitted: all its limits are unlimited
+  unknown_subject_allowed = 3,  // admitted: subjects without a quota are allowed
+  queued = 4,                   // waits; the outcome follows
   // Denied; codes that a later retry may change come first.
   rpd_exceeded = 5,  // a daily limit of requests
   rpm_exceeded = 6,  // a limit of requests per minute
@@ -71,7 +71,8 @@ enum class QuotaCode : uint8_t {
 inline constexpr uint32_t quota_codes_count = 36;
 
 constexpr bool admits(QuotaCode code) noexcept {
-  return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
+  return code == QuotaCode::ok || code == QuotaCode::unlimited ||
+         code == QuotaCode::unknown_subject_allowed;
 }
 
 // Whether the same call may be admitted later without a change of any quota.

@@ -83,7 +83,7 @@ void begin_meters(const CompiledQuota& quota, const limiter::Words& words,
 }
 
 api::QuotaCode admission_code(const LimitedSubjects& limited) noexcept {
-  if (limited.empty()) return api::QuotaCode::unknown_model;
+  if (limited.empty()) return api::QuotaCode::unknown_subject_allowed;
   for (const LimitedSubject& each : limited) {
     if (each.quota->limits_anything) return api::QuotaCode::ok;
   }

@@ -32,7 +32,7 @@ uint16_t status_of(QuotaCode code) noexcept {
   switch (code) {
     case QuotaCode::ok:
     case QuotaCode::unlimited:
-    case QuotaCode::unknown_model:
+    case QuotaCode::unknown_subject_allowed:
       return 200;
     case QuotaCode::subjects_apart:
     case QuotaCode::invalid_subject:

@@ -314,7 +314,7 @@ def test_quotas_are_removed_and_refused(server, key):
         peer.put_quota(key, limit("rpm", "requests", 0))
         assert peer.reserve(key).codes == ["exceedsLimit"]
         assert peer.call("quota", {**subject, "remove": True}).codes == ["ok"]
-        assert peer.reserve(key).codes == ["unknownModel"]
+        assert peer.reserve(key).codes == ["unknownSubjectAllowed"]
 
 
 def test_reset_clears_usage_and_keeps_slots(server, key):

@@ -261,7 +261,7 @@ def test_subjects_have_to_be_held_together(server, key):
 
 
 def test_unknown_subjects_are_allowed_without_a_trace(server, key):
-    assert reserve(server, key, input_tokens=5)["code"] == "unknown_model"
+    assert reserve(server, key, input_tokens=5)["code"] == "unknown_subject_allowed"
     assert ask(server, "GET", f"/v1/subjects/{key}").status == 404
 
 

@@ -32,7 +32,7 @@ def test_names_and_reasons_equal_the_servers():
 
 def test_admitting_and_retryable_codes():
     assert {code.name for code in QuotaCode if code} == {
-        "OK", "UNLIMITED", "UNKNOWN_MODEL", "ADMITTED_BY_POLICY"}
+        "OK", "UNLIMITED", "UNKNOWN_SUBJECT_ALLOWED", "ADMITTED_BY_POLICY"}
     retryable = {code.name for code in QuotaCode if code.retryable}
     assert {"RPD_EXCEEDED", "TPM_EXCEEDED", "QUEUE_AHEAD", "WAIT_LIMIT", "DRAINING", "ID_IN_USE",
             "DENIED_BY_POLICY"} <= retryable

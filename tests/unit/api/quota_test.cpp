@@ -18,7 +18,7 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
       "none",
       "ok",
       "unlimited",
-      "unknown_model",
+      "unknown_subject_allowed",
       "queued",
       "rpd_exceeded",
       "rpm_exceeded",
@@ -60,7 +60,8 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
 
 TEST(QuotaCode, uses_the_sentences_of_the_reference) {
   EXPECT_EQ(code_reason(QuotaCode::ok), "within quota");
-  EXPECT_EQ(code_reason(QuotaCode::unknown_model), "model has no configured quota");
+  EXPECT_EQ(code_reason(QuotaCode::unknown_subject_allowed),
+            "subject has no configured quota, and unknown ones are allowed");
   EXPECT_EQ(code_reason(QuotaCode::unlimited), "all limits are unlimited");
   EXPECT_EQ(code_reason(QuotaCode::rpd_exceeded), "daily request limit reached");
   EXPECT_EQ(code_reason(QuotaCode::rpm_exceeded), "per-minute request limit reached");
@@ -80,7 +81,8 @@ TEST(QuotaCode, three_of_them_admit) {
   for (uint32_t number = 0; number < quota_codes_count; ++number) {
     if (admits(static_cast<QuotaCode>(number))) admitting.insert(static_cast<QuotaCode>(number));
   }
-  EXPECT_EQ(admitting, (std::set{QuotaCode::ok, QuotaCode::unlimited, QuotaCode::unknown_model}));
+  EXPECT_EQ(admitting,
+            (std::set{QuotaCode::ok, QuotaCode::unlimited, QuotaCode::unknown_subject_allowed}));
 }
 
 TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
@@ -95,7 +97,7 @@ TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
     EXPECT_TRUE(may_retry(code)) << code_name(code);
   }
   for (const QuotaCode code :
-       {QuotaCode::none, QuotaCode::ok, QuotaCode::unlimited, QuotaCode::unknown_model,
+       {QuotaCode::none, QuotaCode::ok, QuotaCode::unlimited, QuotaCode::unknown_subject_allowed,
         QuotaCode::queued, QuotaCode::withdrawn, QuotaCode::exceeds_limit, QuotaCode::blocked,
         QuotaCode::unknown_subject, QuotaCode::subjects_apart, QuotaCode::invalid_subject,
         QuotaCode::unknown_reservation, QuotaCode::already_settled, QuotaCode::already_cancelled,

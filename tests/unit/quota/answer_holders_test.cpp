@@ -97,7 +97,7 @@ TEST_F(Holders, may_have_no_owner_and_no_known_subject) {
   driver_.cancel(plain);
   reserve("someone", {"unknown model"});
   ASSERT_EQ(rows().size(), 1U);
-  EXPECT_EQ(rows()[0].admission, QuotaCode::unknown_model);
+  EXPECT_EQ(rows()[0].admission, QuotaCode::unknown_subject_allowed);
   EXPECT_EQ(rows()[0].subjects_count, 0U);
   EXPECT_EQ(owner_of(rows()[0]), "someone");
 }

@@ -280,7 +280,7 @@ TEST(Reserve, amounts_have_64_bits) {
 TEST(UnknownSubjects, are_allowed_and_leave_nothing_behind) {
   StoreDriver driver;
   const QuotaAnswer answer = driver.reserve({"m"}, asking_tokens(999'999));
-  EXPECT_EQ(answer.code, QuotaCode::unknown_model);
+  EXPECT_EQ(answer.code, QuotaCode::unknown_subject_allowed);
   EXPECT_EQ(driver.store.subjects_count(), 0U);
   EXPECT_EQ(driver.settle(answer.reservation, 5).code, QuotaCode::ok);
   EXPECT_EQ(driver.store.statistics().unknown_subjects, 1U);
@@ -331,12 +331,12 @@ TEST(Subjects, must_be_one_to_eight_different_names_of_proper_length) {
   };
   EXPECT_EQ(code_of({}), QuotaCode::invalid_subject);
   EXPECT_EQ(code_of({""}), QuotaCode::invalid_subject);
-  EXPECT_EQ(code_of({"12345678"}), QuotaCode::unknown_model);
+  EXPECT_EQ(code_of({"12345678"}), QuotaCode::unknown_subject_allowed);
   EXPECT_EQ(code_of({"123456789"}), QuotaCode::invalid_subject);
   EXPECT_EQ(code_of({"{t}a", "{t}b", "{t}a"}), QuotaCode::invalid_subject);
   Names eight;
   for (const char letter : std::string("abcdefgh")) eight.push_back(std::string("{t}") + letter);
-  EXPECT_EQ(code_of(eight), QuotaCode::unknown_model);
+  EXPECT_EQ(code_of(eight), QuotaCode::unknown_subject_allowed);
   eight.emplace_back("{t}i");
   EXPECT_EQ(code_of(eight), QuotaCode::invalid_subject);
 }
@@ -348,7 +348,8 @@ TEST(Subjects, of_one_call_are_held_together_by_one_tag) {
   // On the same shard, but not by a tag.
   EXPECT_EQ(driver.reserve({"{t}a", "t"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
   EXPECT_EQ(driver.reserve({"t", "{t}"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, asking_tokens(1)).code, QuotaCode::unknown_model);
+  EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, asking_tokens(1)).code,
+            QuotaCode::unknown_subject_allowed);
   EXPECT_EQ(driver.check({"a", "b"}, asking_tokens(1)).retry_after_ms, api::retry_never);
 }
 
@@ -438,7 +439,8 @@ TEST(ClientId, of_another_request_is_in_use) {
   EXPECT_EQ(driver.reserve({"{t}a", "{t}b"}, with_id(asking_tokens(10), "id")).code,
             QuotaCode::id_in_use);
   // For subjects with another tag it is another id.
-  EXPECT_EQ(driver.reserve({"c"}, with_id(asking_tokens(10), "id")).code, QuotaCode::unknown_model);
+  EXPECT_EQ(driver.reserve({"c"}, with_id(asking_tokens(10), "id")).code,
+            QuotaCode::unknown_subject_allowed);
   EXPECT_EQ(driver.used("{t}a", "tpm"), 10U);
   EXPECT_EQ(driver.used("{t}b", "tpm"), 0U);
 }

@@ -85,7 +85,7 @@ TEST(Subject, follows_the_file_when_that_changes) {
   EXPECT_EQ(driver.reserve({"exact"}, asking_tokens(1)).code, QuotaCode::ok);
   policy::QuotaBook none;
   driver.store.adopt(none, driver.now());
-  EXPECT_EQ(driver.reserve({"exact"}, asking_tokens(999)).code, QuotaCode::unknown_model);
+  EXPECT_EQ(driver.reserve({"exact"}, asking_tokens(999)).code, QuotaCode::unknown_subject_allowed);
   EXPECT_EQ(driver.row("exact").source, QuotaSource::none);
 }
 

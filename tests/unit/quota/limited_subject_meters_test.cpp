@@ -82,7 +82,7 @@ TEST(MemberMeters, past_usage_is_charged_beyond_the_limit_and_not_open) {
 
 TEST(MemberMeters, admission_reports_whether_anything_limits) {
   LimitedSubjectsDriver driver;
-  EXPECT_EQ(admission_code(driver.limited), QuotaCode::unknown_model);
+  EXPECT_EQ(admission_code(driver.limited), QuotaCode::unknown_subject_allowed);
   driver.add({with(tpm(0), Ceiling::unlimited)});
   EXPECT_EQ(admission_code(driver.limited), QuotaCode::unlimited);
   driver.add({tpm(1)});

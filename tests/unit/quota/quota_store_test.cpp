@@ -101,8 +101,9 @@ TEST(QuotaStore, does_not_grow_by_checks_nor_by_unknown_names) {
   StoreDriver driver(small);
   driver.put("m", {rpm(5)});
   for (int name = 0; name < 1'000; ++name) {
-    EXPECT_EQ(driver.check({numbered("x", name)}, asking_tokens(1)).code, QuotaCode::unknown_model);
-    EXPECT_EQ(driver.record({numbered("y", name)}, {}).code, QuotaCode::unknown_model);
+    EXPECT_EQ(driver.check({numbered("x", name)}, asking_tokens(1)).code,
+              QuotaCode::unknown_subject_allowed);
+    EXPECT_EQ(driver.record({numbered("y", name)}, {}).code, QuotaCode::unknown_subject_allowed);
     driver.row(numbered("z", name));
     driver.reset(numbered("r", name));
   }

@@ -131,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) { return std::string(of.param.name); });
 
 TEST_F(Reference, unknown_models_are_allowed) {
-  EXPECT_EQ(decide("unknown", 999'999).code, QuotaCode::unknown_model);
-  EXPECT_EQ(decide("a name/with spaces", 1).code, QuotaCode::unknown_model);
+  EXPECT_EQ(decide("unknown", 999'999).code, QuotaCode::unknown_subject_allowed);
+  EXPECT_EQ(decide("a name/with spaces", 1).code, QuotaCode::unknown_subject_allowed);
 }
 
 TEST_F(Reference, names_with_spaces_and_slashes_are_ordinary) {
@@ -301,7 +301,7 @@ TEST_F(Reference, a_call_that_may_wait_passes_at_once_where_there_is_capacity) {
   set_quota("m", {1, 100, 0});
   EXPECT_EQ(driver_.reserve({"m"}, waiting(asking_tokens(100), 1, 1)).code, QuotaCode::ok);
   EXPECT_EQ(driver_.reserve({"unknown"}, waiting(asking_tokens(100), 2, 1)).code,
-            QuotaCode::unknown_model);
+            QuotaCode::unknown_subject_allowed);
 }
 
 TEST_F(Reference, capacity_at_the_very_deadline_comes_in_time) {

@@ -155,7 +155,7 @@ TEST(RestQuotaReply, is_not_retryable_when_no_wait_helps) {
 }
 
 TEST(RestQuotaReply, has_a_status_for_every_code) {
-  const std::vector<std::pair<QuotaCode, int>> statuses{{QuotaCode::unknown_model, 200},
+  const std::vector<std::pair<QuotaCode, int>> statuses{{QuotaCode::unknown_subject_allowed, 200},
                                                         {QuotaCode::rpd_exceeded, 429},
                                                         {QuotaCode::concurrency_exceeded, 429},
                                                         {QuotaCode::queue_ahead, 429},

@@ -21,9 +21,9 @@ namespace sluicegate {
 enum class QuotaCode : uint8_t {
   none = 0,  // never sent: the client reports it when it has no answer
   ok = 1,
-  unlimited = 2,      // admitted: all of its limits are unlimited
-  unknown_model = 3,  // admitted: subjects without a quota are allowed
-  queued = 4,         // waits in a queue; never the outcome of a call
+  unlimited = 2,                // admitted: all of its limits are unlimited
+  unknown_subject_allowed = 3,  // admitted: subjects without a quota are allowed
+  queued = 4,                   // waits in a queue; never the outcome of a call
   // Denied; asking again later may help.
   rpd_exceeded = 5,  // a daily limit of requests
   rpm_exceeded = 6,  // a limit of requests per minute
@@ -68,7 +68,8 @@ std::string_view name(QuotaCode) noexcept;
 // The sentence that explains it: "per-minute token limit reached".
 std::string_view reason(QuotaCode) noexcept;
 constexpr bool admits(QuotaCode code) noexcept {
-  return code == QuotaCode::ok || code == QuotaCode::unlimited || code == QuotaCode::unknown_model;
+  return code == QuotaCode::ok || code == QuotaCode::unlimited ||
+         code == QuotaCode::unknown_subject_allowed;
 }
 // Whether the caller made a mistake: this is no denial, and blocking calls throw it.
 constexpr bool is_mistake(QuotaCode code) noexcept {

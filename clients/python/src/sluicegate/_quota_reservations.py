@@ -23,7 +23,7 @@ class ReservationState:
 
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
         self.id = outcome.reservation
-        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_MODEL, or ADMITTED_BY_POLICY
+        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY
         self.subjects = tuple(map(subject_text, subjects))
         self.limits = outcome.limits  # of every subject, with limits=True
         self.is_open = True

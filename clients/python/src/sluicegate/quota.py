@@ -38,7 +38,8 @@ class QuotaCode(enum.IntEnum):
     NONE = 0  # not answered; never sent
     OK = 1
     UNLIMITED = 2  # admitted: all of its limits are unlimited
-    UNKNOWN_MODEL = 3  # admitted: subjects without a quota are allowed
+    UNKNOWN_SUBJECT_ALLOWED = 3  # admitted: subjects without a quota are allowed
+    UNKNOWN_MODEL = 3  # go-ratelimit's name of it, for the callers of decide()
     QUEUED = 4  # waiting; never a final answer
     RPD_EXCEEDED = 5
     RPM_EXCEEDED = 6
@@ -102,7 +103,7 @@ class QuotaCode(enum.IntEnum):
         return self in (QuotaCode.ADMITTED_BY_POLICY, QuotaCode.DENIED_BY_POLICY)
 
 
-_ADMITTING = frozenset({QuotaCode.OK, QuotaCode.UNLIMITED, QuotaCode.UNKNOWN_MODEL,
+_ADMITTING = frozenset({QuotaCode.OK, QuotaCode.UNLIMITED, QuotaCode.UNKNOWN_SUBJECT_ALLOWED,
                         QuotaCode.ADMITTED_BY_POLICY})
 _RETRYABLE = frozenset({code for code in QuotaCode
                         if QuotaCode.RPD_EXCEEDED <= code <= QuotaCode.ID_IN_USE
@@ -113,7 +114,8 @@ _REASONS = {
     QuotaCode.NONE: "",
     QuotaCode.OK: "within quota",
     QuotaCode.UNLIMITED: "all limits are unlimited",
-    QuotaCode.UNKNOWN_MODEL: "model has no configured quota",
+    QuotaCode.UNKNOWN_SUBJECT_ALLOWED:
+        "subject has no configured quota, and unknown ones are allowed",
     QuotaCode.QUEUED: "waiting in the queue",
     QuotaCode.RPD_EXCEEDED: "daily request limit reached",
     QuotaCode.RPM_EXCEEDED: "per-minute request limit reached",
