@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
   using namespace sluice;
   CLI::App app{std::string{}, "sluicegate"};
   config::Config config;
-  std::function<int()> run = [&] { return cli::serve(config); };
+  config::Warnings warnings;
+  std::function<int()> run = [&] { return cli::serve(config, warnings); };
   config::add_server_flags(app, config);
   cli::add_acquire_command(app, run);
   cli::add_release_command(app, run);
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
   cli::add_completion_command(app, run);
   cli::add_about_commands(app, run);
   try {
-    config::parse(app, config, config::arguments_of(argc, argv));
+    warnings = config::parse(app, config, config::arguments_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     return config::report_parse_error(app, error, std::cout, std::cerr);
   }

@@ -7,8 +7,11 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/limits.hpp"
+#include "base/time.hpp"
 #include "cli/native_server.hpp"
 #include "policy/quota_text.hpp"
+#include "text/duration.hpp"
 #include "text/number.hpp"
 
 namespace sluice::cli {
@@ -25,22 +28,11 @@ using text::Json;
                               "tpm:tokens:30000/60s:sliding");
 }
 
-struct Unit {
-  std::string_view name;
-  uint64_t milliseconds;
-};
-constexpr std::array<Unit, 5> units{
-    {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
-
 // 60s: 60000; nothing for any other text.
-std::optional<uint64_t> milliseconds_in(std::string_view text) {
-  constexpr uint64_t longest = uint64_t{366} * 86'400'000;
-  for (const Unit& unit : units) {
-    if (!text.ends_with(unit.name)) continue;
-    const auto number = text::parse_whole<uint64_t>(text.substr(0, text.size() - unit.name.size()));
-    if (number && *number <= longest / unit.milliseconds) return *number * unit.milliseconds;
-  }
-  return std::nullopt;
+std::optional<int64_t> milliseconds_in(std::string_view text) {
+  const auto period_ns = text::parse_duration(text);
+  if (!period_ns || *period_ns % base::ns_per_ms != 0) return std::nullopt;
+  return *period_ns / base::ns_per_ms;
 }
 
 void put_period(Json& json, std::string_view period, const std::string& limit) {
@@ -124,13 +116,6 @@ void put_state(Json& json, const LimitState& state) {
   json["reset_ms"] = state.reset_ms;
 }
 
-// In the longest unit that divides it.
-std::string period_text(uint64_t period_ms) {
-  const auto fits = [period_ms](const Unit& unit) { return period_ms % unit.milliseconds == 0; };
-  const auto longest = std::find_if(units.rbegin(), units.rend(), fits);
-  return fmt::format("{}{}", period_ms / longest->milliseconds, longest->name);
-}
-
 std::string amount_text(Ceiling ceiling, uint64_t amount) {
   return ceiling == Ceiling::number ? std::to_string(amount) : std::string{name(ceiling)};
 }
@@ -205,7 +190,7 @@ std::string limit_words(const sluicegate::Limit& limit) {
                                   amount_text(limit.ceiling, limit.amount));
   if (limit.kind == LimitKind::concurrency) return words;
   if (limit.kind != LimitKind::calendar) {
-    return fmt::format("{}/{}:{}", words, period_text(limit.period_ms), name(limit.kind));
+    return fmt::format("{}/{}:{}", words, text::duration_text(limit.period_ms), name(limit.kind));
   }
   return fmt::format("{}/{}@{}", words, name(limit.unit), printable(limit.time_zone));
 }

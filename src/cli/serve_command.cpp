@@ -203,7 +203,7 @@ DrainEnd drain(server::Server& server, uint32_t drain_ms) {
 }
 
 // Runs the server until it has shut down; throws if it cannot start.
-int run(const config::Config& config) {
+int run(const config::Config& config, const std::vector<std::string>& warnings) {
   if (!config.instance_urls.empty()) {
     throw std::runtime_error(
         "there is no distributed mode yet: start without --instance-urls "
@@ -216,6 +216,7 @@ int run(const config::Config& config) {
   log::start({.format = config.log_format,
               .level = config.log_level,
               .includes_source = config.log_includes_source});
+  for (const std::string& warning : warnings) log::warning(warning);
   raise_descriptor_limit(config);
   if (!config.server_type.empty()) {
     log::warning("--server-type has no effect: there is one server, for HTTP/1.1",
@@ -245,10 +246,10 @@ int run(const config::Config& config) {
 }  // namespace
 
 // Flushes the log at the end; gives up after log_timeout when nobody reads the log.
-int serve(const config::Config& config) {
+int serve(const config::Config& config, const std::vector<std::string>& warnings) {
   int code = EXIT_FAILURE;
   try {
-    code = run(config);
+    code = run(config, warnings);
   } catch (const std::exception& error) {
     if (log::stop(log_timeout)) throw;
     std::fprintf(stderr, "Error: %s\n", error.what());

@@ -15,7 +15,9 @@
 #include "base/limits.hpp"
 #include "config/help.hpp"
 #include "config/pflag.hpp"
+#include "config/time_flag.hpp"
 #include "text/number.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::config {
 namespace {
@@ -74,6 +76,12 @@ FlagName name_of(const std::string& names) {
   return {has_short ? names.substr(0, 2) + ", " + names.substr(3) : names, names.substr(name)};
 }
 
+bool equal_in_any_case(std::string_view text, std::string_view other) {
+  return std::ranges::equal(
+      text, other, {}, [](unsigned char c) { return std::tolower(c); },
+      [](unsigned char c) { return std::tolower(c); });
+}
+
 UsageError invalid_value(const FlagName& flag, std::string_view reason) {
   return UsageError("invalid value for param '" + flag.name + "': " + std::string(reason));
 }
@@ -90,45 +98,74 @@ int64_t bounded_value(const FlagName& flag, const std::string& text, Bounds boun
   return *value;
 }
 
-std::string read_address(const FlagName& flag, const std::string& text) {
+// Only these names are known: what others resolve to would depend on the machine.
+constexpr std::array<std::pair<std::string_view, const char*>, 2> address_names{
+    {{"localhost", "127.0.0.1"}, {"ip6-localhost", "::1"}}};
+
+bool is_address(int family, const std::string& text) {
   std::array<std::byte, sizeof(in6_addr)> binary;
-  const bool known = inet_pton(AF_INET, text.c_str(), binary.data()) == 1 ||
-                     inet_pton(AF_INET6, text.c_str(), binary.data()) == 1;
-  if (known || text.empty()) return text;
-  throw invalid_value(flag, "value must be an IPv4 or IPv6 address, such as 127.0.0.1 or ::1");
+  return inet_pton(family, text.c_str(), binary.data()) == 1;
+}
+
+// What is wrong with a text that is no address.
+std::string address_fault(const std::string& text) {
+  if (text.front() == '[' || is_address(AF_INET, text.substr(0, text.find(':')))) {
+    return "it takes neither a port nor brackets";
+  }
+  const bool is_name = text.find_first_not_of("0123456789.:") != text.npos;
+  return is_name ? "other names are not resolved" : "this is none";
+}
+
+std::string read_address(const FlagName& flag, const std::string& text) {
+  if (text.empty() || is_address(AF_INET, text) || is_address(AF_INET6, text)) return text;
+  for (const auto& [name, address] : address_names) {
+    if (equal_in_any_case(text, name)) return address;
+  }
+  throw invalid_value(flag,
+                      "value must be an IPv4 or IPv6 address, such as 127.0.0.1 or ::1, or "
+                      "localhost: " +
+                          address_fault(text));
 }
 
 std::string as_given(const FlagName&, const std::string& text) {
   return text;
 }
 
-base::IoBackend read_backend(const FlagName& flag, const std::string& text) {
-  if (text == "auto") return base::IoBackend::automatic;
-  if (text == "uring") return base::IoBackend::uring;
-  if (text == "epoll") return base::IoBackend::epoll;
-  throw invalid_value(flag, "value must be one of [auto uring epoll]");
+// A value of a flag that knows a few words; in any case.
+template <typename Value>
+struct Choice {
+  std::string_view name;
+  Value value;
+};
+
+constexpr std::array<Choice<base::IoBackend>, 3> backends{{{"auto", base::IoBackend::automatic},
+                                                           {"uring", base::IoBackend::uring},
+                                                           {"epoll", base::IoBackend::epoll}}};
+
+constexpr std::array<Choice<log::Format>, 3> log_formats{
+    {{"json", log::Format::json},
+     {"text", log::Format::text},
+     {"system-default", log::Format::system_default}}};
+
+constexpr Choice<log::Level> choice_of(log::Level level) {
+  return {log::level_name(level), level};
 }
 
-log::Format read_log_format(const FlagName& flag, const std::string& text) {
-  if (text == "json") return log::Format::json;
-  if (text == "text") return log::Format::text;
-  if (text == "system-default") return log::Format::system_default;
-  throw invalid_value(flag, "value must be one of [json text system-default]");
-}
+constexpr std::array<Choice<log::Level>, 4> log_levels{
+    choice_of(log::Level::debug), choice_of(log::Level::info), choice_of(log::Level::warning),
+    choice_of(log::Level::error)};
 
-log::Level read_log_level(const FlagName& flag, const std::string& text) {
-  using log::Level;
-  for (const Level level : {Level::debug, Level::info, Level::warning, Level::error}) {
-    if (text == log::level_name(level)) return level;
+constexpr std::array<Choice<const char*>, 3> server_types{
+    {{"echo", "echo"}, {"echo-http2", "echo-http2"}, {"fast", "fast"}}};
+
+template <typename Value, size_t Count>
+std::string names_of(const std::array<Choice<Value>, Count>& choices, char separator) {
+  std::string names;
+  for (const Choice<Value>& choice : choices) {
+    if (!names.empty()) names += separator;
+    names += choice.name;
   }
-  throw invalid_value(flag, "value must be one of [DEBUG INFO WARN ERROR]");
-}
-
-std::string read_server_type(const FlagName& flag, const std::string& text) {
-  for (const char* known : {"echo", "echo-http2", "fast"}) {
-    if (text == known) return text;
-  }
-  throw invalid_value(flag, "value must be one of [echo echo-http2 fast]");
+  return names;
 }
 
 // The list "[a, b]" without its brackets and outer blanks. CLI11 joins several given values with
@@ -167,6 +204,19 @@ class Group {
          });
   }
 
+  template <typename Value, typename Known, size_t Count>
+  void choice(const std::string& names, Value& value,
+              const std::array<Choice<Known>, Count>& choices, const std::string& text,
+              const std::string& default_text) {
+    word(names, names_of(choices, '|'), value, text, default_text,
+         [&choices](const FlagName& flag, const std::string& given) -> Value {
+           for (const Choice<Known>& choice : choices) {
+             if (equal_in_any_case(given, choice.name)) return choice.value;
+           }
+           throw invalid_value(flag, "value must be one of [" + names_of(choices, ' ') + "]");
+         });
+  }
+
   void toggle(const std::string& names, bool& value, const std::string& text) {
     const std::string default_text = value ? "default true" : "default false";
     describe(*app_.add_flag(names, value), text, default_text);
@@ -174,8 +224,8 @@ class Group {
 
   // `read` turns the flag's text into its value, or throws a UsageError.
   template <typename Value, typename Read>
-  void word(const std::string& names, const char* type, Value& value, const std::string& text,
-            const std::string& default_text, Read read) {
+  void word(const std::string& names, const std::string& type, Value& value,
+            const std::string& text, const std::string& default_text, Read read) {
     const FlagName flag = name_of(names);
     CLI::Option* option = app_.add_option_function<std::string>(
         names, [flag, &value, read](const std::string& given) { value = read(flag, given); });
@@ -219,7 +269,7 @@ void add_key_flags(CLI::App& app, Config& config) {
 
 void add_listen_flags(CLI::App& app, Config& config) {
   Group group(app, listen_group);
-  group.word("--bind", "ADDRESS", config.bind, "IPv4 or IPv6 address to listen on",
+  group.word("--bind", "ADDRESS", config.bind, "IPv4 or IPv6 address to listen on, or localhost",
              "default all interfaces", read_address);
   group.number("-p,--port", config.port, {0, 65'535}, "REST (HTTP/1.1); 0: any free one");
   group.number("--native-port", config.native_port, {0, 65'535},
@@ -237,12 +287,10 @@ void add_run_flags(CLI::App& app, Config& config) {
                "microseconds that an idle shard polls before it sleeps;\n"
                "CPUs to spare: more than shards",
                "default: 0, or 50 with CPUs to spare");
-  group.word("--io", "NAME", config.io,
-             "auto, uring or epoll; auto takes io_uring\nwhere the kernel allows it",
-             "default auto", read_backend);
-  group.word("-s,--server-type", "NAME", config.server_type,
-             "echo, echo-http2 or fast, as gocc has it;\nwithout effect here", "default none",
-             read_server_type);
+  group.choice("--io", config.io, backends, "auto takes io_uring where the kernel allows it",
+               "default auto");
+  group.choice("-s,--server-type", config.server_type, server_types,
+               "as gocc has it; without effect here", "default none");
   group.word("-i,--instance-urls", "URLS", config.instance_urls,
              "must be empty: there is no distributed mode yet", "default empty", read_list);
   // All given values make the list.
@@ -251,10 +299,10 @@ void add_run_flags(CLI::App& app, Config& config) {
 
 void add_log_flags(CLI::App& app, Config& config) {
   Group group(app, log_group);
-  group.word("-l,--log-format", "NAME", config.log_format, "json, text or system-default",
-             "default json", read_log_format);
-  group.word("--log-level", "NAME", config.log_level, "DEBUG, INFO, WARN or ERROR", "default INFO",
-             read_log_level);
+  group.choice("-l,--log-format", config.log_format, log_formats, "the form of a line",
+               "default json");
+  group.choice("--log-level", config.log_level, log_levels, "lines of lower levels are left out",
+               "default INFO");
   group.toggle("--log-includes-source", config.log_includes_source,
                "name the source file and line (not system-default)");
   group.toggle("--log2xx", config.log_2xx, "a line for every REST request answered 2xx");
@@ -298,18 +346,30 @@ std::string plain_number(const std::string& title, const std::string& text) {
   return text.substr(0, sign) + std::string(digits.substr(zeros));
 }
 
-void read_variable(CLI::Option& option) {
+// Linked containers and Kubernetes set PORT variables of services: NATIVE_PORT=tcp://10.0.0.7:81.
+bool is_service_link(std::string_view text) {
+  const auto schemes = {"tcp://", "udp://", "sctp://"};
+  return std::ranges::any_of(schemes, [&](const char* scheme) { return text.starts_with(scheme); });
+}
+
+void read_variable(CLI::Option& option, Warnings& warnings) {
   const std::string name = environment_name(option.get_lnames().front());
   const char* text = std::getenv(name.c_str());
   if (text == nullptr || *text == '\0') return;
   std::string value = text;
+  if (option.get_type_name() == number_type && is_service_link(value)) {
+    warnings.push_back("environment variable " + name +
+                       " is passed over: " + text::in_quotes(value) +
+                       " is the address of a service, not the value of " + flag_title(option));
+    return;
+  }
   try {
     if (is_switch(option)) {
       const std::optional<bool> on = text::parse_bool(value);
       if (!on) throw invalid_argument(flag_title(option), value, "a switch is true or false");
       value = *on ? "true" : "false";
     } else if (option.get_type_name() == number_type) {
-      value = plain_number(flag_title(option), value);
+      value = plain_number(flag_title(option), in_unit_of(option, value));
     }
     option.add_result(std::move(value));
     option.run_callback();
@@ -345,7 +405,7 @@ bool is_server_flag(const CLI::Option& option) {
 
 void add_server_flags(CLI::App& app, Config& config) {
   app.formatter(std::make_shared<HelpFormatter>());
-  app.description(std::string(description));
+  app.description(std::string(description) + std::string(time_note));
   app.set_help_flag("-h,--help", "this text");
   app.set_version_flag("--version", "sluicegate " SLUICE_VERSION, "the version");
   add_key_flags(app, config);
@@ -356,8 +416,8 @@ void add_server_flags(CLI::App& app, Config& config) {
   add_time_flags(app, config);
 }
 
-void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
-           const UsableCpus& cpus) {
+Warnings parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
+               const UsableCpus& cpus) {
   if (!arguments.empty() && arguments.front() == "help") {
     std::rotate(arguments.begin(), arguments.begin() + 1, arguments.end());
     arguments.back() = "--help";
@@ -365,15 +425,17 @@ void parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
   arguments = normalise(app, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(std::move(arguments));
-  if (!app.get_subcommands().empty()) return;
+  if (!app.get_subcommands().empty()) return {};
+  Warnings warnings;
   for (CLI::Option* option : app.get_options()) {
-    if (option->count() == 0 && is_server_flag(*option)) read_variable(*option);
+    if (option->count() == 0 && is_server_flag(*option)) read_variable(*option, warnings);
   }
   if (config.native_port != 0 && config.native_port == config.port) {
     throw UsageError("--port and --native-port are both " + std::to_string(config.port) +
                      ": choose another one for either (--native-port 0: any free one)");
   }
   set_machine_defaults(app, config, cpus);
+  return warnings;
 }
 
 std::vector<std::string> arguments_of(int argc, const char* const* argv) {
@@ -400,11 +462,12 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
   }
   err << HelpFormatter().make_hint(used) << "Error: " << error.what() << '\n';
   // Of these commands exit code 1 is an answer.
-  const std::array answering = {"acquire", "release", "debug", "ping",  "check-config",
-                                "reserve", "settle",  "usage", "quota", "show",
-                                "set",     "remove",  "reset"};
+  const std::array answering = {"acquire", "release", "debug", "ping", "check-config",
+                                "reserve", "settle",  "usage", "quota"};
+  const bool is_inner = used.get_parent() != nullptr && used.get_parent() != &app;
+  const CLI::App& command = is_inner ? *used.get_parent() : used;  // quota, of `quota show`
   const bool answers =
-      std::ranges::any_of(answering, [&](const char* command) { return used.check_name(command); });
+      std::ranges::any_of(answering, [&](const char* name) { return command.check_name(name); });
   return answers ? 2 : 1;
 }
 

@@ -1,9 +1,11 @@
 #include "config/help.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "config/pflag.hpp"
+#include "config/time_flag.hpp"
 
 namespace sluice::config {
 
@@ -34,6 +36,15 @@ std::string HelpFormatter::make_hint(const CLI::App& app) const {
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
                                      CLI::AppFormatMode mode) const {
   return with_single_gaps(Formatter::make_help(app, std::move(name), mode));
+}
+
+std::string HelpFormatter::make_footer(const CLI::App* app) const {
+  const auto takes_time = [](const CLI::Option* option) { return is_time_flag(*option); };
+  const std::string footer = Formatter::make_footer(app);
+  // The server's own help has commands in between: its description says it.
+  if (app->get_parent() == nullptr) return footer;
+  if (std::ranges::none_of(app->get_options(), takes_time)) return footer;
+  return std::string{time_note} + (footer.empty() ? "" : "\n" + footer);
 }
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {

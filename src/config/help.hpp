@@ -18,6 +18,9 @@ class HelpFormatter : public CLI::Formatter {
                         CLI::AppFormatMode mode) const override;
   std::string make_usage(const CLI::App* app, std::string name) const override;
 
+  // Of a command: above the footer it says how times are written, if a flag takes one.
+  std::string make_footer(const CLI::App* app) const override;
+
  private:
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
 };

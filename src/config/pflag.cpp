@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "config/time_flag.hpp"
 #include "text/number.hpp"
 #include "text/quote.hpp"
 
@@ -22,35 +23,53 @@ int take_base(std::string_view& digits) {
   return letter == letters.npos ? 8 : bases[letter];
 }
 
-// How many letters have to be inserted, removed or replaced to make one word of the other
-// (Levenshtein).
+// How many letters have to be inserted, removed, replaced or swapped with their neighbours to make
+// one word of the other (optimal string alignment).
 size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
+  std::vector<size_t> above = row;
   for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
+    const std::vector<size_t> two_above = std::exchange(above, row);
+    row[0] = i + 1;
     for (size_t j = 0; j < to.size(); ++j) {
-      const size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+      const size_t replaced = above[j] + (from[i] == to[j] ? 0 : 1);
+      row[j + 1] = std::min({replaced, above[j + 1] + 1, row[j] + 1});
+      const bool is_swapped = i > 0 && j > 0 && from[i] == to[j - 1] && from[i - 1] == to[j];
+      if (is_swapped) row[j + 1] = std::min(row[j + 1], two_above[j - 1] + 1);
     }
   }
   return row.back();
 }
 
-// "; did you mean --port?", or nothing where no flag is similar.
-std::string nearest_flag(const CLI::App& app, const std::string& name) {
+// "; did you mean --port?", or nothing where no word of `known` is similar.
+std::string nearest_word(const std::string& word, const std::string& prefix,
+                         const std::vector<std::string>& known) {
   std::string nearest;
-  size_t distance = name.size() / 3 + 1;  // more of it would be another word
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& known : option->get_lnames()) {
-      const size_t found = edit_distance(name, known);
-      if (found > distance || (found == distance && !nearest.empty())) continue;
-      distance = found;
-      nearest = known;
-    }
+  size_t distance = std::max<size_t>(word.size() / 3, 1);  // more would make another word
+  for (const std::string& each : known) {
+    const size_t found = edit_distance(word, each);
+    if (found > distance || (found == distance && !nearest.empty())) continue;
+    distance = found;
+    nearest = each;
   }
-  return nearest.empty() ? "" : "; did you mean --" + nearest + "?";
+  return nearest.empty() ? "" : "; did you mean " + prefix + nearest + "?";
+}
+
+std::string nearest_flag(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    known.insert(known.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  return nearest_word(name, "--", known);
+}
+
+std::string nearest_command(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  return nearest_word(name, "", known);
 }
 
 // One walk over the arguments of one command.
@@ -162,7 +181,7 @@ class Normaliser {
       text += " (a switch takes its value with '=': --" + bare_switch_->get_lnames().front() + "=" +
               argument + ")";
     }
-    return text;
+    return text + nearest_command(*app_, argument);
   }
 
   void emit(const CLI::Option& option, std::string value) {
@@ -171,7 +190,7 @@ class Normaliser {
     bare_switch_ = nullptr;
     if (!is_switch(option)) {
       output_.push_back(name);
-      output_.push_back(std::move(value));  // apart, so that an empty value stays one
+      output_.push_back(in_unit_of(option, std::move(value)));  // apart: an empty one stays
       return;
     }
     const std::optional<bool> on = text::parse_bool(value);

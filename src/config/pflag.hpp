@@ -1,8 +1,10 @@
 // The step in front of CLI11: the command line as Go's pflag reads it, in the forms CLI11 knows.
 // Flow:   argv -> normalise() -> CLI::App::parse().
 // Shape:  "-r=false", "-m=7", "-m7", "-rm7", "--flag=F" become "--requests-can-set-rate=false",
-//         "--max-requests", "7", ...; a switch never takes the next word as its value.
-// Errors: UsageError with pflag's text: unknown flag, missing value, bad word, stray argument.
+//         "--max-requests", "7", ...; a switch never takes the next word as its value. A time with
+//         a unit becomes the number of its flag's unit (time_flag.hpp).
+// Errors: UsageError with pflag's text: unknown flag, missing value, bad word, stray argument. It
+//         names the flag or the command that is nearest.
 // Lives:  before the server starts; may throw and allocate.
 // Source: github.com/spf13/pflag, flag.go; Go's strconv.ParseBool and ParseInt (base 0).
 #pragma once

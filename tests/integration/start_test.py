@@ -234,6 +234,26 @@ def test_help_exits_with_0(arguments):
     assert "--" in result.stdout
 
 
+def test_names_of_loopback_addresses_and_words_in_any_case(start_server, io):
+    server = start_server("--log-level", "info", bind="localhost")
+    assert server.wait_for_message("ready")["bind"] == "127.0.0.1"
+
+
+def test_addresses_of_linked_services_are_passed_over():
+    environment = {**clean_environment(), "SHARDS": "1", "DRAIN_MILLIS": "2s",
+                   "MAX_KEYS": "udp://10.0.0.1:53"}
+    with subprocess.Popen([binary(), "--port", "0", "--bind", "127.0.0.1", "--native-port", "0"],
+                          stdout=subprocess.PIPE, text=True, env=environment) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(json.loads(line))
+            if lines[-1]["message"] == "ready":
+                process.terminate()
+    assert process.returncode == 0
+    warned = [line["message"] for line in lines if "passed over" in line["message"]]
+    assert len(warned) == 1 and '"udp://10.0.0.1:53"' in warned[0] and "MAX_KEYS" in warned[0]
+
+
 @pytest.mark.parametrize("flags", [[], ["--native-port", "8081"]], ids=["default", "given"])
 def test_native_port_in_use_stops_the_start(flags):
     """Clients and commands use 8081, and would speak to the other server."""

@@ -171,9 +171,7 @@ WRONG = [["--max-requests", "0"], ["--max-requests", "1000000001"], ["-m", "-1"]
          ["--max-requests-in-queue", "-1"], ["--max-requests-in-queue", "1000000001"],
          ["--window-millis", "9"], ["--window-millis", "3600001"], ["-w", "0"],
          ["--port", "-1"], ["--port", "65536"],
-         ["--log-format", "xml"], ["--log-format", "JSON"], ["-l", ""],
-         ["--log-level", "info"], ["--log-level", "TRACE"], ["--server-type", "http3"],
-         ["--server-type", "ECHO"],
+         ["--log-format", "xml"], ["-l", ""], ["--log-level", "TRACE"], ["--server-type", "http3"],
          ["--max-requests", "x"], ["--max-requests", "1.5"], ["--max-requests="],
          ["--window-millis", "99999999999999999999"], ["--port", "1e3"],
          ["--requests-can-set-rate=maybe"], ["--log2xx=yes"], ["--requests-can-set-rate=tRUE"]]
@@ -181,7 +179,7 @@ WRONG = [["--max-requests", "0"], ["--max-requests", "1000000001"], ["-m", "-1"]
 WRONG_WORDS = [["--no-such-flag"], ["-x"], ["stray"], ["--", "stray"], ["-r", "false"],
                ["--requests-can-mod-queue", "true"], ["--port"], ["--Port", "0"], ["serve"]]
 WRONG_VARIABLES = [("MAX_REQUESTS", "0"), ("MAX_REQUESTS", "x"), ("WINDOW_MILLIS", "9"),
-                   ("PORT", "65536"), ("REQUESTS_CAN_SET_RATE", "maybe"), ("LOG_LEVEL", "info"),
+                   ("PORT", "65536"), ("REQUESTS_CAN_SET_RATE", "maybe"), ("LOG_LEVEL", "trace"),
                    ("LOG_FORMAT", "xml"), ("LOG_4XX", "yes"), ("SERVER_TYPE", "x")]
 
 

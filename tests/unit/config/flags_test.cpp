@@ -21,6 +21,7 @@ using Words = std::vector<std::string>;
 
 struct Reading {
   Config config;
+  Warnings warnings;
   std::string error;  // empty: none
   int exit_code = 0;
   std::string out;
@@ -34,7 +35,7 @@ Reading read(const Words& arguments, const UsableCpus& cpus = {.numbers = {0}}) 
   add_server_flags(app, reading.config);
   app.add_subcommand("acquire", "asks once");
   try {
-    parse(app, reading.config, arguments, cpus);
+    reading.warnings = parse(app, reading.config, arguments, cpus);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     std::ostringstream err;
@@ -70,7 +71,13 @@ void PrintTo(const NumberFlag& flag, std::ostream* out) {
   *out << flag.name;
 }
 
-class NumberFlags : public ::testing::TestWithParam<NumberFlag> {};
+class NumberFlags : public ::testing::TestWithParam<NumberFlag> {
+ protected:
+  static bool takes_time() {
+    const std::string name = GetParam().name;
+    return name.ends_with("-millis") || name.ends_with("-us");
+  }
+};
 
 TEST_P(NumberFlags, has_its_default) {
   EXPECT_EQ(GetParam().value(Config{}), GetParam().by_default);
@@ -107,7 +114,8 @@ TEST_P(NumberFlags, refuses_text_that_is_no_number) {
     const std::string title =
         GetParam().short_name == nullptr ? "" : "-" + std::string(GetParam().short_name) + ", ";
     EXPECT_EQ(reading.error, "invalid argument \"" + std::string(text) + "\" for \"" + title +
-                                 "--" + GetParam().name + "\" flag: a whole number is expected");
+                                 "--" + GetParam().name + "\" flag: a whole number is expected" +
+                                 (takes_time() ? ", or a time such as 250ms or 10s" : ""));
   }
 }
 
@@ -123,6 +131,33 @@ TEST_P(NumberFlags, has_its_short_form) {
 TEST_P(NumberFlags, reads_its_variable) {
   const Variable variable(GetParam().variable, std::to_string(GetParam().max).c_str());
   EXPECT_EQ(GetParam().value(read({}).config), GetParam().max);
+}
+
+TEST_P(NumberFlags, takes_a_time_if_its_name_ends_in_a_unit) {
+  const std::string flag = std::string("--") + GetParam().name;
+  const int64_t second = std::string(GetParam().name).ends_with("-us") ? 1'000'000 : 1'000;
+  const int64_t part = second / 1'000;  // a millisecond
+  const std::string text = part >= GetParam().min && part <= GetParam().max ? "1ms" : "1s";
+  const int64_t value = text == "1ms" ? part : second;
+  const Variable variable(GetParam().variable, text.c_str());
+  for (const Reading& reading : {read({flag, text}), read({})}) {
+    EXPECT_EQ(reading.error == "", takes_time()) << reading.error;
+    if (!takes_time()) continue;
+    EXPECT_EQ(GetParam().value(reading.config), value);
+  }
+}
+
+TEST_P(NumberFlags, passes_over_the_address_of_a_linked_service) {
+  const Variable variable(GetParam().variable, "tcp://172.17.0.3:8081");
+  const Reading reading = read({});
+  EXPECT_EQ(reading.error, "");
+  EXPECT_EQ(GetParam().value(reading.config), GetParam().by_default);
+  ASSERT_EQ(reading.warnings.size(), 1u);
+  EXPECT_NE(reading.warnings[0].find(GetParam().variable), std::string::npos);
+  EXPECT_NE(reading.warnings[0].find("tcp://172.17.0.3:8081"), std::string::npos);
+  EXPECT_EQ(read({std::string("--") + GetParam().name, "tcp://172.17.0.3:8081"})
+                .error.find("invalid argument"),
+            0u);
 }
 
 TEST_P(NumberFlags, takes_an_empty_variable_for_unset) {
@@ -267,7 +302,8 @@ TEST(Flags, know_the_backends_of_io) {
 }
 
 TEST(Flags, refuse_other_backends) {
-  for (const char* name : {"", "URING", "select"}) {
+  EXPECT_EQ(read({"--io", "URING"}).config.io, IoBackend::uring);
+  for (const char* name : {"", "io_uring", "select"}) {
     EXPECT_EQ(read({"--io", name}).error,
               "invalid value for param 'io': value must be one of [auto uring epoll]");
   }
@@ -287,11 +323,27 @@ TEST(Flags, take_an_address_of_either_family) {
 }
 
 TEST(Flags, refuse_text_that_is_no_address) {
-  for (const char* text : {"localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "lo"}) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"127.0.0.1:80", "it takes neither a port nor brackets"},
+      {"[::1]", "it takes neither a port nor brackets"},
+      {"300.0.0.1", "this is none"},
+      {"lo", "other names are not resolved"},
+      {"localhost:80", "other names are not resolved"},
+      {"rates.internal", "other names are not resolved"}};
+  for (const auto& [text, fault] : cases) {
     EXPECT_EQ(read({"--bind", text}).error,
               "invalid value for param 'bind': value must be an IPv4 or IPv6 address, such as "
-              "127.0.0.1 or ::1");
+              "127.0.0.1 or ::1, or localhost: " +
+                  std::string(fault));
   }
+}
+
+TEST(Flags, know_the_names_of_loopback_addresses) {
+  EXPECT_EQ(read({"--bind", "localhost"}).config.bind, "127.0.0.1");
+  EXPECT_EQ(read({"--bind", "LocalHost"}).config.bind, "127.0.0.1");
+  EXPECT_EQ(read({"--bind", "ip6-localhost"}).config.bind, "::1");
+  const Variable variable("BIND", "localhost");
+  EXPECT_EQ(read({}).config.bind, "127.0.0.1");
 }
 
 const UsableCpus four_cpus{.numbers = {0, 1, 4, 5}};
@@ -376,10 +428,13 @@ TEST(Flags, of_the_log) {
   EXPECT_EQ(read({"-l", "text"}).config.log_format, log::Format::text);
   EXPECT_EQ(read({"--log-format=system-default"}).config.log_format, log::Format::system_default);
   EXPECT_EQ(read({"--log-level", "WARN"}).config.log_level, log::Level::warning);
-  EXPECT_EQ(read({"--log-level=info"}).error,
+  EXPECT_EQ(read({"--log-level=info"}).config.log_level, log::Level::info);
+  EXPECT_EQ(read({"--log-level=Error"}).config.log_level, log::Level::error);
+  EXPECT_EQ(read({"-l", "JSON"}).config.log_format, log::Format::json);
+  EXPECT_EQ(read({"--log-level=trace"}).error,
             "invalid value for param 'log-level': value must be one of [DEBUG INFO WARN ERROR]");
   EXPECT_EQ(
-      read({"-l", "JSON"}).error,
+      read({"-l", "xml"}).error,
       "invalid value for param 'log-format': value must be one of [json text system-default]");
   const Config switched =
       read({"--log2xx", "--log4xx=true", "--log5xx=false", "--log-includes-source=0"}).config;

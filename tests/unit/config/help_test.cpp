@@ -52,6 +52,25 @@ TEST_F(HelpText, has_groups_in_a_fixed_order) {
   }
 }
 
+TEST_F(HelpText, lists_the_words_that_a_flag_knows) {
+  for (const char* text : {"--io auto|uring|epoll", "--log-level DEBUG|INFO|WARN|ERROR",
+                           "--log-format json|text|system-default"}) {
+    EXPECT_NE(app_.help().find(text), std::string::npos) << text << "\n" << app_.help();
+  }
+}
+
+TEST_F(HelpText, says_once_how_times_are_written) {
+  const std::string note = "A time may have a unit: 500us, 250ms, 10s";
+  const size_t found = app_.help().find(note);
+  ASSERT_NE(found, std::string::npos);
+  EXPECT_EQ(app_.help().find(note, found + 1), std::string::npos);
+  CLI::App* command = app_.add_subcommand("acquire", "asks once");
+  EXPECT_EQ(command->help().find(note), std::string::npos);
+  int timeout_ms = 1;
+  command->add_option("--timeout-millis", timeout_ms, "longest wait");
+  EXPECT_NE(command->help().find(note), std::string::npos);
+}
+
 TEST_F(HelpText, fits_into_a_hundred_columns) {
   std::istringstream lines(app_.help());
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;

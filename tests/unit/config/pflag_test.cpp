@@ -126,6 +126,18 @@ TEST_F(Pflag, refuses_unknown_flags) {
   EXPECT_EQ(refusal({"--=1"}), "bad flag syntax: --=1");
 }
 
+TEST_F(Pflag, names_the_nearest_command) {
+  EXPECT_EQ(refusal({"aquire", "user-1"}), "unexpected argument \"aquire\"; did you mean acquire?");
+  EXPECT_EQ(refusal({"acqurie"}), "unexpected argument \"acqurie\"; did you mean acquire?");
+  EXPECT_EQ(refusal({"ping"}), "unexpected argument \"ping\"");
+}
+
+TEST_F(Pflag, takes_a_time_with_a_unit) {
+  app_.add_option("--drain-millis", cost_);
+  EXPECT_EQ(normalised({"--drain-millis=2s"}), (Words{"--drain-millis", "2000"}));
+  EXPECT_NE(refusal({"--drain-millis", "2x"}).find("a time such as"), std::string::npos);
+}
+
 TEST_F(Pflag, refuses_a_flag_without_its_value) {
   EXPECT_EQ(refusal({"--max-requests"}), "flag needs an argument: --max-requests");
   EXPECT_EQ(refusal({"-rm"}), "flag needs an argument: 'm' in -rm");
