@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 #include <string_view>
 #include <thread>
 
+#include "load/cpus.hpp"
 #include "text/json.hpp"
 
 namespace sluice::load {
@@ -30,25 +30,6 @@ constexpr auto stop_time_max = 10s;
 
 std::runtime_error system_fault(const std::string& what) {
   return std::runtime_error(what + ": " + std::strerror(errno));
-}
-
-bool set_affinity(std::span<const int> cpus) noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus) {
-    if (cpu < 0 || cpu >= CPU_SETSIZE) {
-      errno = EINVAL;
-      return false;
-    }
-    CPU_SET(static_cast<size_t>(cpu), &set);
-  }
-  // The kernel ignores cores that do not exist, as long as one exists.
-  cpu_set_t got;
-  if (sched_setaffinity(0, sizeof set, &set) != 0 || sched_getaffinity(0, sizeof got, &got) != 0) {
-    return false;
-  }
-  errno = EINVAL;
-  return CPU_EQUAL(&set, &got);
 }
 
 // Runs between fork and exec: calls async-signal-safe functions only. Does not return.

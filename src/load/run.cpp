@@ -12,6 +12,7 @@
 
 #include "load/client_sender.hpp"
 #include "load/clocks.hpp"
+#include "load/cpus.hpp"
 #include "load/frame_set.hpp"
 #include "load/loop.hpp"
 #include "load/own_server.hpp"
@@ -235,6 +236,9 @@ Result measure(const Options& options, Load& load, OwnServer* server) {
 
 int run(Options options) {
   if (options.distribution == Distribution::one) options.keys = 1;
+  const std::vector<int> allowed = allowed_cpus();
+  check_cpus("--server-cpu", options.server_cpus, allowed);
+  if (options.client_cpu) check_cpus("--client-cpu", {&*options.client_cpu, 1}, allowed);
   const auto own_server = options.address.empty() ? start_server(options) : nullptr;
   const sluicegate::Address server =
       own_server ? sluicegate::Address{"127.0.0.1", own_server->native_port()}
