@@ -40,6 +40,7 @@ struct CheckFlags {
   std::vector<std::string> keys;
   std::vector<std::string> subjects;
   std::string profiles = config::installed_profiles();
+  uint32_t max_key_bytes = config::Config{}.max_key_bytes;
   limiter::Policy default_policy;
 };
 
@@ -113,8 +114,8 @@ int check(const CheckFlags& flags) {
     std::fputs(fmt::format("Error: {}: {}\n", flags.file, read.error).c_str(), stderr);
     return 2;
   }
-  policy::ParsedRules parsed =
-      policy::parse_rules(read.text, policy::read_profiles_in(flags.profiles, flags.file));
+  policy::ParsedRules parsed = policy::parse_rules(
+      read.text, policy::read_profiles_in(flags.profiles, flags.file), flags.max_key_bytes);
   for (const std::string& complaint : parsed.complaints) {
     std::fputs(fmt::format("{}: {}\n", flags.file, complaint).c_str(), stderr);
   }
@@ -158,6 +159,8 @@ void add_check_config_command(CLI::App& app, Run& run) {
       "the server's --max-requests-in-queue", 0, limits::queue_max);
   add("--window-millis", flags->default_policy.window_ms, "the server's --window-millis",
       limits::window_ms_min, limits::default_window_ms_max);
+  add("--max-key-bytes", flags->max_key_bytes, "the server's --max-key-bytes", 1,
+      limits::key_bytes_max);
   command->callback([flags, &run] { run = [flags] { return check(*flags); }; });
 }
 

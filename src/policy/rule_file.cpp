@@ -173,9 +173,31 @@ void read_file(const Json& file, const ReadProfile& read_profile, ParsedRules& p
   }
 }
 
+// A name that the server refuses from every client. Entries of profiles stand behind the file's.
+void check_lengths(size_t name_bytes_max, ParsedRules& parsed) {
+  const auto check = [&](const std::string& place, const std::string& name, bool is_regex) {
+    if (is_regex || name.size() <= name_bytes_max) return;
+    parsed.complaints.push_back(place + " (" + quoted_excerpt(name) + "): has " +
+                                std::to_string(name.size()) + " bytes, and the server takes " +
+                                std::to_string(name_bytes_max) +
+                                " at most: give a shorter name, or raise --max-key-bytes");
+  };
+  for (size_t i = 0; i < parsed.rules.size(); ++i) {
+    check("keys[" + std::to_string(i) + "]", parsed.rules[i].pattern, parsed.rules[i].is_regex);
+  }
+  for (size_t i = 0; i < parsed.quotas.rules.size(); ++i) {
+    const QuotaRule& rule = parsed.quotas.rules[i];
+    const bool is_of_file = rule.source == api::QuotaSource::file;
+    check(is_of_file ? "quotas.subjects[" + std::to_string(i) + "]"
+                     : "a subject of the profile " + rule.quota.profile,
+          rule.subject, rule.is_regex);
+  }
+}
+
 }  // namespace
 
-ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile) {
+ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile,
+                        size_t name_bytes_max) {
   ParsedRules parsed;
   if (text.size() > file_bytes_max) {
     parsed.complaints.push_back("has more than " + std::to_string(file_bytes_max) +
@@ -192,6 +214,7 @@ ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile) 
   } else {
     parsed.complaints.push_back(json.complaint);
   }
+  if (parsed.complaints.empty()) check_lengths(name_bytes_max, parsed);
   if (parsed.complaints.empty()) {
     try {
       const RuleBook book{limiter::Policy{}, parsed.rules, parsed.quotas};

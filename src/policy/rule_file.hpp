@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "policy/quota_file.hpp"
 #include "policy/rule.hpp"
 #include "policy/text_file.hpp"
@@ -29,8 +30,10 @@ struct ParsedRules {
   std::vector<std::string> complaints;  // none: the rules are valid
 };
 
-// Rules without complaints also fit into a RuleBook.
-ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile = no_profile);
+// Rules without complaints also fit into a RuleBook, and name only keys and subjects that a server
+// with --max-key-bytes `name_bytes_max` takes.
+ParsedRules parse_rules(std::string_view text, const ReadProfile& read_profile = no_profile,
+                        size_t name_bytes_max = limits::key_bytes_max);
 
 // The rule as an entry of a file, in one line.
 std::string entry_text(const Rule& rule);

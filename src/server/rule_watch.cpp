@@ -64,10 +64,12 @@ bool take_ring(const io::FileDescriptor& event) noexcept {
 
 }  // namespace
 
-RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, std::string text,
-                     const std::vector<policy::ProfileFile>& profiles, Listener listener)
+RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, size_t name_bytes_max,
+                     std::string text, const std::vector<policy::ProfileFile>& profiles,
+                     Listener listener)
     : path_(std::move(path)),
       read_profile_(std::move(read_profile)),
+      name_bytes_max_(name_bytes_max),
       listener_(std::move(listener)),
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
       poll_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
@@ -241,7 +243,8 @@ void RuleWatch::check_files(Cause cause) {
     seen_ = std::move(now);
     return refuse({error});
   }
-  const policy::ParsedRules parsed = policy::parse_rules(now[0].text, read_profile_);
+  const policy::ParsedRules parsed =
+      policy::parse_rules(now[0].text, read_profile_, name_bytes_max_);
   follow(std::move(now[0]), parsed.profiles);
   if (!parsed.complaints.empty()) return refuse(parsed.complaints);
   if (stops_within(0)) return;  // making the books of a large file takes a while

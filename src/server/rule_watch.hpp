@@ -39,8 +39,8 @@ class RuleWatch {
   };
 
   // `text` and `profiles` are what was read at the start: only what differs from them is new.
-  RuleWatch(std::string path, policy::ReadProfile read_profile, std::string text,
-            const std::vector<policy::ProfileFile>& profiles, Listener listener);
+  RuleWatch(std::string path, policy::ReadProfile read_profile, size_t name_bytes_max,
+            std::string text, const std::vector<policy::ProfileFile>& profiles, Listener listener);
   ~RuleWatch();
 
   // Reads the files now, and calls the listener whether they have changed or not. From any thread,
@@ -78,6 +78,7 @@ class RuleWatch {
 
   const std::string path_;
   const policy::ReadProfile read_profile_;
+  const size_t name_bytes_max_;
   const Listener listener_;
   std::vector<std::string> paths_;  // of the configuration file, then of its profiles
   std::vector<Seen> seen_;          // the texts of these paths that were handled last

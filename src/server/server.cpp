@@ -98,7 +98,8 @@ policy::ParsedRules good_rules(const config::Config& config, const policy::TextF
   const std::string& path = config.config_file;
   policy::ParsedRules parsed;
   if (read.error.empty()) {
-    parsed = policy::parse_rules(read.text, policy::read_profiles_in(config.profiles, path));
+    parsed = policy::parse_rules(read.text, policy::read_profiles_in(config.profiles, path),
+                                 config.max_key_bytes);
   } else {
     parsed.complaints.push_back(read.error);
   }
@@ -207,7 +208,7 @@ void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile
   };
   rule_watch_ = std::make_unique<RuleWatch>(
       config_.config_file, policy::read_profiles_in(config_.profiles, config_.config_file),
-      std::move(text), profiles,
+      config_.max_key_bytes, std::move(text), profiles,
       RuleWatch::Listener{.adopt = adopt,
                           .refused = [this] { worker_group_->count_rules_refused(); },
                           .idle =

@@ -75,6 +75,23 @@ def test_a_bad_file_stops_the_start_with_one_line(config_file, entries, text, ca
     assert cause in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_names_that_no_client_may_use_are_faults(config_file):
+    long = "x" * 33
+    path = config_file({"key_pattern": long, "window_millis": 50}, text=None)
+    result = run_binary("check-config", path, "--max-key-bytes", "32")
+    assert (result.returncode, result.stdout) == (1, ""), result
+    assert "has 33 bytes, and the server takes 32 at most" in result.stderr
+    assert run_binary("check-config", path).returncode == 0
+    quotas = config_file(text=json.dumps({"quotas": {"subjects": [
+        {"subject": long, "limits": [{"name": "a", "metric": "requests", "amount": 1,
+                                      "period_ms": 1000}]}]}}))
+    result = run_binary("--config-file", quotas, "--max-key-bytes", "32", "--port", "0",
+                        "--native-port", "0")
+    assert (result.returncode, result.stdout) == (2, ""), result
+    assert f"quotas.subjects[0] (\"{long}\"): has 33 bytes" in result.stderr
+    assert "--max-key-bytes" in result.stderr
+
+
 def test_a_missing_file_stops_the_start(tmp_path):
     result = run_binary("--config-file", str(tmp_path / "none.json"))
     assert result.returncode == 2 and "No such file" in result.stderr

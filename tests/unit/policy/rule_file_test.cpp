@@ -51,6 +51,21 @@ TEST(RuleFile, reads_entry_text_back_as_the_same_rule) {
             R"("window_millis":60000})");
 }
 
+TEST(RuleFile, complains_of_names_that_no_client_may_use) {
+  const std::string fits(8, 'x');
+  const std::string text = R"({"keys": [{"key_pattern": ")" + fits + R"("}, {"key_pattern": ")" +
+                           fits + R"(y"}, {"key_pattern": ".{1,99}abcdef", )" +
+                           R"("key_pattern_is_regex": true}], "quotas": {"subjects": )" +
+                           R"([{"subject": "long enough", "limits": []}]}})";
+  EXPECT_EQ(parse_rules(text, no_profile, 11).complaints, Complaints{});
+  EXPECT_EQ(
+      parse_rules(text, no_profile, 8).complaints,
+      (Complaints{"keys[1] (\"xxxxxxxxy\"): has 9 bytes, and the server takes 8 at most: give a "
+                  "shorter name, or raise --max-key-bytes",
+                  "quotas.subjects[0] (\"long enough\"): has 11 bytes, and the server takes 8 at "
+                  "most: give a shorter name, or raise --max-key-bytes"}));
+}
+
 TEST(RuleFile, reads_every_field) {
   const auto rules = rules_of(R"({"keys": [
     {"key_pattern": "user 1", "max_requests_per_window": 7, "max_requests_in_queue": 8,
