@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -175,14 +176,61 @@ class Run(unittest.TestCase):
         self.assertIn("--max-requests", run.stderr)
 
 
-class Ports(unittest.TestCase):
-    def test_are_found_in_the_last_start_up_line(self):
-        line = '{"time":"2026-01-01T00:00:00.000Z","message":"ready","port":80,"nativePort":81}\n'
-        self.assertEqual(run_server.ports_of(line), (80, 81))
+class Addresses(unittest.TestCase):
+    TABLE = """\
+  sl local_address rem_address st tx_queue rx_queue tr tm->when retrnsmt uid timeout inode
+   0: 0200007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 71 1 0 100 0 0 10 0
+   1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 72 1 0 100 0 0 10 0
+   2: 0100007F:1F92 0100007F:0050 01 00000000:00000000 00:00000000 00000000 0 0 73 1 0 100 0 0 10 0
+"""
 
-    def test_are_not_found_in_other_lines(self):
-        for line in ("", "text\n", "[]\n", "7\n", '{"message":"starting"}\n', '{"port":80}\n'):
-            self.assertIsNone(run_server.ports_of(line))
+    def test_are_those_of_the_listening_sockets(self):
+        self.assertEqual(run_server.listening(self.TABLE, {"71", "73"}), {("127.0.0.2", 8080)})
+        self.assertEqual(run_server.listening(self.TABLE, set()), set())
+
+    def test_have_both_families(self):
+        loopback = "00000000000000000000000001000000:1F90"
+        self.assertEqual(run_server.address_of(loopback), ("::1", 8080))
+        self.assertEqual([run_server.host_for(address) for address in
+                          ("0.0.0.0", "::", "127.0.0.2", "::1")],
+                         ["localhost", "localhost", "127.0.0.2", "[::1]"])
+
+
+class FirstRequest(unittest.TestCase):
+    """tools/run shows it whatever is logged and wherever the server listens: with a server of this
+    script's instead of Sluicegate."""
+
+    SERVER = """
+import http.server, socket, sys
+native = socket.create_server((sys.argv[1], 0))
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"first")
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+http.server.HTTPServer((sys.argv[1], 0), Answer).serve_forever()
+"""
+
+    def test_is_shown_without_a_log(self):
+        command = [sys.executable, str(TOOLS / "support" / "run_server.py"),
+                   sys.executable, "-c", self.SERVER, "127.0.0.2"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+            alarm = threading.Timer(60, run.terminate)
+            alarm.start()
+            lines = []
+            for line in run.stdout:
+                lines.append(line)
+                if line.startswith("Stop with"):
+                    run.terminate()
+            alarm.cancel()
+        shown = "".join(lines)
+        self.assertRegex(shown, r"\$ curl -i -X POST 127\.0\.0\.2:\d+/rate/hello\n")
+        self.assertRegex(shown, r"(?s)HTTP/1\.1 200 OK.*\nfirst\n")
 
 
 class Help(unittest.TestCase):
@@ -192,6 +240,15 @@ class Help(unittest.TestCase):
                                  check=False)
             self.assertEqual(run.returncode, 0, tool)
             self.assertIn("tools/" + tool, run.stdout)
+
+    def test_of_mutants_changes_nothing(self):
+        run = subprocess.run([sys.executable, str(TOOLS / "support" / "mutants.py"), "--help"],
+                             capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("--check", run.stdout)
+        wrong = subprocess.run([sys.executable, str(TOOLS / "support" / "mutants.py"), "--chekc"],
+                               capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(wrong.returncode, 2)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ A patch opens with two lines, then the diff that git apply reads:
 Test is meson's SUITE/NAME; a GoogleTest filter may follow.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -106,7 +107,10 @@ def result_of(mutant):
 
 
 def main():
-    if sys.argv[1:] == ["--check"]:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="build and test nothing")
+    if parser.parse_args().check:
         return check()
     if check() != 0:
         return 1

@@ -4,7 +4,11 @@ Used by tools/run. Forwards Ctrl-C to the server as a signal: the first one drai
 the server at once.
 """
 
+import contextlib
 import http.client
+import ipaddress
+import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -15,58 +19,107 @@ import time
 KEY = "hello"
 
 
-READY = re.compile(r'\bready\b.*\bport"?[:=](\d+).*\bnativePort"?[:=](\d+)')
+LISTENS = "0A"  # the state in /proc/net/tcp
 
 
-def ports_of(line):
-    """The ports in the last start-up log line, JSON or text; None for any other line."""
-    found = READY.search(line)
-    return (int(found[1]), int(found[2])) if found else None
+def address_of(text):
+    """The address in /proc/net/tcp, "0100007F:1F90": words in the machine's byte order, a port."""
+    words, port = text.split(":")
+    data = b"".join(bytes.fromhex(words[i:i + 8])[::-1] for i in range(0, len(words), 8))
+    return str(ipaddress.ip_address(data)), int(port, 16)
 
 
-def first_request(port):
-    """Status, reason, headers and body of the first answer; waits until the server accepts."""
-    deadline = time.monotonic() + 10
-    while True:
-        connection = http.client.HTTPConnection("localhost", port, timeout=5)
-        try:
-            connection.request("POST", f"/rate/{KEY}")
-            answer = connection.getresponse()
-            return answer.status, answer.reason, answer.getheaders(), answer.read().decode()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        finally:
-            connection.close()
+def listening(table, inodes):
+    """The addresses on which these sockets listen, in the text of /proc/PID/net/tcp or tcp6."""
+    rows = [line.split() for line in table.splitlines()[1:]]
+    return {address_of(row[1]) for row in rows if row[3] == LISTENS and row[9] in inodes}
 
 
-def show(port, native_port):
+def listening_of(pid):
+    """The addresses on which the process listens. The log would not do: its format, its level and
+    its stream are flags of the server's."""
+    proc = pathlib.Path(f"/proc/{pid}")
+    inodes = set()
+    for descriptor in (proc / "fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            inodes.update(re.findall(r"socket:\[(\d+)\]", os.readlink(descriptor)))
+    tables = [(proc / "net" / name).read_text() for name in ("tcp", "tcp6")
+              if (proc / "net" / name).exists()]
+    return set().union(*(listening(table, inodes) for table in tables))
+
+
+def host_for(address):
+    """What a client calls a server that listens there."""
+    found = ipaddress.ip_address(address)
+    if found.is_unspecified:
+        return "localhost"
+    return f"[{address}]" if found.version == 6 else address
+
+
+def speaks_http(host, port):
+    connection = http.client.HTTPConnection(host, port, timeout=5)
     try:
-        status, reason, headers, body = first_request(port)
-    except (OSError, http.client.HTTPException) as error:
-        print(f"\nNo answer on localhost:{port}: {error}\n", flush=True)
+        connection.request("GET", "/healthz")
+        return connection.getresponse().version > 0
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def find_server(process):
+    """Host, REST port and native port, once the server serves; None if it has ended instead. A
+    large configuration file takes it seconds."""
+    while process.poll() is None:
+        try:
+            places = {(host_for(address), port) for address, port in listening_of(process.pid)}
+        except OSError:  # it has just ended
+            continue
+        if len({port for _, port in places}) == 2:
+            rest = [place for place in places if speaks_http(*place)]
+            if rest:
+                host, port = rest[0]
+                return host, port, next(other for _, other in places if other != port)
+        time.sleep(0.05)
+    return None
+
+
+def first_request(host, port):
+    """Status, reason, headers and body of the first answer."""
+    connection = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        connection.request("POST", f"/rate/{KEY}")
+        answer = connection.getresponse()
+        return answer.status, answer.reason, answer.getheaders(), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def show(process):
+    """Shows a first request once the server serves."""
+    found = find_server(process)
+    if found is None:
         return
-    lines = ["", f"$ curl -i -X POST localhost:{port}/rate/{KEY}", f"HTTP/1.1 {status} {reason}"]
+    host, port, native_port = found
+    try:
+        status, reason, headers, body = first_request(host, port)
+    except (OSError, http.client.HTTPException) as error:
+        print(f"\nNo answer on {host}:{port}: {error}\n", flush=True)
+        return
+    lines = ["", f"$ curl -i -X POST {host}:{port}/rate/{KEY}", f"HTTP/1.1 {status} {reason}"]
     lines += [f"{name}: {value}" for name, value in headers]
     lines += ["", body.rstrip("\n"), ""]
-    lines += [f"REST:            http://localhost:{port}"]
-    lines += [f"Native protocol: localhost:{native_port}"]
+    lines += [f"REST:            http://{host}:{port}"]
+    lines += [f"Native protocol: {host}:{native_port}"]
     lines += ["Stop with Ctrl-C.", ""]
     print("\n".join(lines), flush=True)
 
 
 def pass_on(server):
-    """Copies the server's log to our output until it ends; shows a request once it is ready."""
-    shown = False
+    """Copies the server's log to our output until it ends."""
     for line in server.stdout:
         sys.stdout.write(line)
         sys.stdout.flush()
-        ports = None if shown else ports_of(line)
-        if ports:
-            shown = True
-            # In a thread, since this loop has to keep emptying the server's pipe.
-            threading.Thread(target=show, args=ports, daemon=True).start()
 
 
 def main():
@@ -77,6 +130,8 @@ def main():
         signal.signal(number, lambda number, frame: server.send_signal(number))
     # Closing the terminal ends the server as well.
     signal.signal(signal.SIGHUP, lambda number, frame: server.terminate())
+    # In a thread, since this one has to keep emptying the server's pipe.
+    threading.Thread(target=show, args=(server,), daemon=True).start()
     try:
         pass_on(server)
     except BrokenPipeError:  # no reader is left, so no user would stop the server
