@@ -8,11 +8,12 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/native_server.hpp"
-#include "sluicegate/address.hpp"
+#include "cli/verdict_words.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -26,7 +27,8 @@ constexpr const char* acquire_description =
   sluicegate acquire user-7 --cost 5 --count 3
   sluicegate acquire user-7 --wait --wait-limit-ms 2000 && echo go
 
-Exit code: 0 when all was approved, 1 when not, 2 when there was no answer.
+Exit code: 0 when all was approved, 1 when not (a line on stderr has the cause), 2 when there was
+no answer.
 )";
 
 struct AcquireFlags {
@@ -64,9 +66,16 @@ void print_verdict(Verdict verdict, const sluicegate::Details& details, size_t i
   std::fflush(stdout);  // shows `queued` before the wait ends
 }
 
+// On stderr, so that the lines of stdout stay one for each answer.
+void print_sentence(Verdict verdict, const AcquireFlags& flags) {
+  std::fprintf(stderr, "%s: %s\n", std::string{name(verdict)}.c_str(),
+               verdict_sentence(verdict, flags.key, flags.wait).c_str());
+}
+
 // Prints the answers as they arrive, until every entry has its outcome; true when all are approved.
-bool print_answers(sluicegate::Connection& connection, std::chrono::milliseconds answer_time) {
-  bool all_approved = true;
+bool print_answers(sluicegate::Connection& connection, const AcquireFlags& flags) {
+  const std::chrono::milliseconds answer_time{flags.server.timeout_ms};
+  std::set<Verdict> refusals;
   size_t waiting = 0;
   const auto print_all = [&](const auto& answer) {
     for (size_t i = 0; i < answer.verdicts.size(); ++i) {
@@ -74,7 +83,7 @@ bool print_answers(sluicegate::Connection& connection, std::chrono::milliseconds
       if (answer.verdicts[i] == Verdict::queued) {
         ++waiting;
       } else if (answer.verdicts[i] != Verdict::approved) {
-        all_approved = false;
+        if (refusals.insert(answer.verdicts[i]).second) print_sentence(answer.verdicts[i], flags);
       }
     }
   };
@@ -91,11 +100,11 @@ bool print_answers(sluicegate::Connection& connection, std::chrono::milliseconds
       throw sluicegate::Refused(refusal->code, std::string{refusal->text});
     }
   } while (connection.outstanding_frames() > 0 || waiting > 0);
-  return all_approved;
+  return refusals.empty();
 }
 
 int acquire(const AcquireFlags& flags) {
-  const sluicegate::Address server = sluicegate::parse_address(flags.server.address);
+  const sluicegate::Address server = address_of(flags.server);
   const auto connection =
       flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key,
                                                  connect_options(flags.server, "acquire"))
@@ -115,7 +124,7 @@ int acquire(const AcquireFlags& flags) {
                                        .all_may_wait = flags.wait,
                                        .wait_limit_ms = flags.wait_limit_ms,
                                        .details = sluicegate::detail::all});
-  return print_answers(*connection, std::chrono::milliseconds{flags.server.timeout_ms}) ? 0 : 1;
+  return print_answers(*connection, flags) ? 0 : 1;
 }
 
 }  // namespace

@@ -55,8 +55,10 @@ struct Flags {
 
 void add_target_flags(CLI::App& command, load::Options& options) {
   const Flags flags{command, "Server"};
-  auto* address =
-      flags.add("--address", options.address, "a running server's native port", "HOST:PORT");
+  auto* address = flags.add("--address", options.address,
+                            "a running server's native port; SLUICEGATE_ADDRESS\nis not read: no "
+                            "load on a server by mistake",
+                            "HOST:PORT");
   flags.add("--server-pid", options.server_pid, "where to read that server's CPU time", "PID")
       ->needs(address);
   flags
@@ -66,8 +68,8 @@ void add_target_flags(CLI::App& command, load::Options& options) {
       ->allow_extra_args(false)
       ->excludes(address);
   flags.add_number("--shards", options.shards, 1U, 256U, "that server's shards")->excludes(address);
-  flags.add("--io", options.io, "that server's --io: auto, uring or epoll", "WAY")
-      ->check(CLI::IsMember({"auto", "uring", "epoll"}).description(""))
+  flags.add("--io", options.io, "that server's --io", "auto|uring|epoll")
+      ->check(CLI::IsMember({"auto", "uring", "epoll"}, CLI::ignore_case).description(""))
       ->excludes(address);
   flags.add("--client-cpu", options.client_cpu, "core for the load", "N");
 }
@@ -87,8 +89,8 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       .add("--distribution", options.distribution,
            "uniform: all keys in a random order, again and again\n"
            "zipf: exponent 0.99; one: a single key",
-           "NAME")
-      ->transform(CLI::CheckedTransformer(distributions).description(""))
+           "uniform|zipf|one")
+      ->transform(CLI::CheckedTransformer(distributions, CLI::ignore_case).description(""))
       ->default_str("uniform");
   flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions");
   command

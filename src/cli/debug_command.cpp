@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "cli/native_server.hpp"
@@ -39,7 +40,7 @@ live, 2 when there was no answer.
 constexpr uint32_t debug_limit_max = 1'000'000'000;
 
 struct DebugFlags {
-  std::string key;
+  std::optional<std::string> key;  // none: all keys
   NativeServer server;
   uint32_t limit = debug_limit_max;
   bool json = false;
@@ -70,9 +71,9 @@ void print_json(const InspectedKey& key) {
 }
 
 int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
-  const std::optional<InspectedKey> key = connection.inspect(flags.key);
+  const std::optional<InspectedKey> key = connection.inspect(*flags.key);
   if (!key) {
-    std::fprintf(stderr, "%s is not live\n", printable(flags.key).c_str());
+    std::fprintf(stderr, "%s is not live\n", printable(*flags.key).c_str());
     return 1;
   }
   if (!flags.json) print_keys_header();
@@ -113,8 +114,9 @@ int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
 }
 
 int debug(const DebugFlags& flags) {
+  if (flags.key && flags.key->empty()) throw std::invalid_argument("the key is empty");
   const auto connection = connect(flags.server, "debug");
-  return flags.key.empty() ? show_all(*connection, flags) : show_key(*connection, flags);
+  return flags.key ? show_key(*connection, flags) : show_all(*connection, flags);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include "base/limits.hpp"
 #include "cli/http_get.hpp"
 #include "cli/native_server.hpp"
+#include "cli/quota_words.hpp"
+#include "cli/rest_server.hpp"
 #include "text/json.hpp"
 
 namespace sluice::cli {
@@ -26,20 +28,21 @@ constexpr const char* more_text =
     R"(It asks the REST port (GET /v1/reservations), for all subjects or for one.
 
   sluicegate quota holders
-  sluicegate quota holders gpt-4o --rest-address rates.internal:8080
+  sluicegate quota holders gpt-4o --address rates.internal:8081
+  sluicegate quota holders gpt-4o --rest-address rates.internal:9080
   sluicegate quota holders gpt-4o --json | jq -r 'select(.held_ms > 60000) | .reservation'
 
 OWNER is what --owner gave to reserve. Names with blanks, quotes or bytes that do not print are
 shown in quotes, with escapes; --json has a line for each reservation, as REST has it.
 
-Exit code: 0 when it was shown, also when there are no reservations; 2 when there was no answer.)";
+Exit code: 0 when it was shown, also when there are no reservations; 1 when the subject has no
+quota, and no reservations; 2 when there was no answer.)";
 
 constexpr uint32_t holders_limit_max = 1'000'000'000;
 
 struct HoldersFlags {
-  std::string name;
-  std::string address = "127.0.0.1:8080";
-  uint32_t timeout_ms = 5'000;
+  std::optional<std::string> name;  // none: all subjects
+  RestServer server;
   uint32_t limit = holders_limit_max;
   bool json = false;
 };
@@ -57,7 +60,7 @@ std::string escaped(std::string_view text) {
 
 std::string target_of(const HoldersFlags& flags, const std::string& cursor, uint32_t rows_max) {
   std::string target = fmt::format("/v1/reservations?limit={}", rows_max);
-  if (!flags.name.empty()) target += "&subject=" + escaped(flags.name);
+  if (flags.name) target += "&subject=" + escaped(*flags.name);
   if (!cursor.empty()) target += "&cursor=" + cursor;
   return target;
 }
@@ -87,17 +90,30 @@ void print_row(const Json& row) {
                 .c_str());
 }
 
+HttpGet request_of(const HoldersFlags& flags, std::string target) {
+  return {.address = rest_address(flags.server),
+          .target = std::move(target),
+          .timeout = milliseconds{flags.server.timeout_ms}};
+}
+
 Json next_page(const HoldersFlags& flags, const std::string& cursor, uint32_t rows_max) {
-  const std::string body = http_get({.address = flags.address,
-                                     .target = target_of(flags, cursor, rows_max),
-                                     .timeout = milliseconds{flags.timeout_ms}},
-                                    [] { return true; });
-  text::ParsedJson page = text::parse_json(body);
+  const HttpGet request = request_of(flags, target_of(flags, cursor, rows_max));
+  text::ParsedJson page = text::parse_json(http_get(request, [] { return true; }));
   if (page.complaint.empty()) return std::move(page.value);
-  throw std::runtime_error(flags.address + ": the answer is not JSON");
+  throw std::runtime_error(request.address + ": the answer is not JSON");
+}
+
+// For a list without rows: whether it is empty because the name is not the quota's.
+int code_of_none(const HoldersFlags& flags) {
+  if (!flags.name) return 0;
+  const HttpGet request = request_of(flags, "/v1/subjects/" + escaped(*flags.name));
+  if (http_ask(request, [] { return true; }).status != 404) return 0;
+  std::fputs(no_quota_text(*flags.name).c_str(), stderr);
+  return 1;
 }
 
 int holders(const HoldersFlags& flags) {
+  if (flags.name) check_subjects({*flags.name});
   uint32_t left = flags.limit;
   std::string cursor;
   do {
@@ -116,7 +132,7 @@ int holders(const HoldersFlags& flags) {
     cursor = next.is_null() ? "" : next.get<std::string>();
   } while (!cursor.empty() && left > 0);
   if (!cursor.empty() && !flags.json) std::fputs("There may be more: raise --limit.\n", stderr);
-  return 0;
+  return left == flags.limit ? code_of_none(flags) : 0;
 }
 
 }  // namespace
@@ -127,10 +143,7 @@ void add_holders_command(CLI::App& quota, Run& run) {
   command->footer(more_text);
   const auto flags = std::make_shared<HoldersFlags>();
   command->add_option("NAME", flags->name, "of this subject only")->type_name("");
-  command->add_option("--rest-address", flags->address, "the server's REST port")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  add_timeout(*command, flags->timeout_ms);
+  add_rest_server(*command, flags->server, "--rest-address");
   command->add_option("--limit", flags->limit, "show no more reservations; 1 to 1000000000")
       ->type_name("N")
       ->check(CLI::Range(1U, holders_limit_max).description(""));

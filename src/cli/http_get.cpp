@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -11,10 +12,12 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 
 #include "sluicegate/address.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -29,6 +32,14 @@ constexpr std::chrono::milliseconds slice{100};
 constexpr size_t body_bytes_max = 1024 * 1024;
 
 struct Abandoned {};
+struct WrongPort {};
+
+// A frame of one segment; HTTP begins with a letter.
+bool begins_native_frame(const beast::flat_buffer& received) {
+  constexpr std::array<char, 4> one_segment{};
+  return received.size() >= one_segment.size() &&
+         std::memcmp(received.data().data(), one_segment.data(), one_segment.size()) == 0;
+}
 
 // The steps of one exchange, each run to its end.
 class Exchange {
@@ -43,7 +54,7 @@ class Exchange {
     run([&](auto done) { stream_.async_connect(places, done); });
   }
 
-  std::string get(const sluicegate::Address& server, const std::string& target) {
+  HttpAnswer get(const sluicegate::Address& server, const std::string& target) {
     http::request<http::empty_body> request{http::verb::get, target, 11};
     request.set(http::field::host, server.host);
     request.set(http::field::connection, "close");
@@ -51,12 +62,13 @@ class Exchange {
     beast::flat_buffer buffer;
     http::response_parser<http::string_body> parser;
     parser.body_limit(body_bytes_max);
-    run([&](auto done) { http::async_read(stream_, buffer, parser, done); });
-    if (parser.get().result() != http::status::ok) {
-      throw std::runtime_error(
-          fmt::format("GET {} was answered with status {}", target, parser.get().result_int()));
+    try {
+      run([&](auto done) { http::async_read(stream_, buffer, parser, done); });
+    } catch (const boost::system::system_error&) {
+      if (begins_native_frame(buffer)) throw WrongPort{};
+      throw;
     }
-    return std::move(parser.get().body());
+    return {parser.get().result_int(), std::move(parser.get().body())};
   }
 
  private:
@@ -82,9 +94,20 @@ std::string cause_of(const error_code& code, std::chrono::milliseconds timeout) 
   return code.message();
 }
 
+// ": the cause" of a body as RFC 9457 has it; nothing where it is another.
+std::string problem_of(const std::string& body) {
+  const text::Json problem = text::parse_json(body).value;
+  if (!problem.is_object()) return "";
+  for (const char* field : {"detail", "title"}) {
+    const auto found = problem.find(field);
+    if (found != problem.end() && found->is_string()) return ": " + found->get<std::string>();
+  }
+  return "";
+}
+
 }  // namespace
 
-std::string http_get(const HttpGet& what, const std::function<bool()>& go_on) {
+HttpAnswer http_ask(const HttpGet& what, const std::function<bool()>& go_on) {
   const sluicegate::Address server = sluicegate::parse_address(what.address);
   std::string cause;
   try {
@@ -93,13 +116,22 @@ std::string http_get(const HttpGet& what, const std::function<bool()>& go_on) {
     return exchange.get(server, what.target);
   } catch (const Abandoned&) {
     return {};
+  } catch (const WrongPort&) {
+    throw std::runtime_error(what.address +
+                             ": this is the native port; the REST one is another, 8080 by default");
   } catch (const boost::system::system_error& error) {
     cause = cause_of(error.code(), what.timeout);
-  } catch (const std::runtime_error& error) {
-    cause = error.what();
   }
   throw std::runtime_error(what.address + ": " + cause +
                            " (the address must be the server's REST port)");
+}
+
+std::string http_get(const HttpGet& what, const std::function<bool()>& go_on) {
+  HttpAnswer answer = http_ask(what, go_on);
+  constexpr unsigned ok = 200;
+  if (answer.status == ok || answer.status == 0) return std::move(answer.body);
+  throw std::runtime_error(fmt::format("{}: GET {} was answered with status {}{}", what.address,
+                                       what.target, answer.status, problem_of(answer.body)));
 }
 
 }  // namespace sluice::cli

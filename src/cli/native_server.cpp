@@ -3,11 +3,18 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
 
-#include "sluicegate/address.hpp"
 #include "text/quote.hpp"
 
 namespace sluice::cli {
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
 
 void add_timeout(CLI::App& command, uint32_t& timeout_ms) {
   command.add_option("--timeout-millis", timeout_ms, "wait no longer for the server; 1 to 3600000")
@@ -17,10 +24,24 @@ void add_timeout(CLI::App& command, uint32_t& timeout_ms) {
 }
 
 void add_native_server(CLI::App& command, NativeServer& server) {
-  command.add_option("--address", server.address, "the server's native port")
+  server.address = variable(address_variable);
+  if (server.address.empty()) server.address = "127.0.0.1:8081";
+  command
+      .add_option("--address", server.address,
+                  std::string{"the server's native port; env "} + address_variable)
       ->type_name("HOST:PORT")
       ->capture_default_str();
   add_timeout(command, server.timeout_ms);
+}
+
+sluicegate::Address address_of(const NativeServer& server) {
+  try {
+    return sluicegate::parse_address(server.address);
+  } catch (const std::invalid_argument& error) {
+    if (server.address != variable(address_variable)) throw;
+    throw std::invalid_argument(std::string{error.what()} + " (environment variable " +
+                                address_variable + ")");
+  }
 }
 
 sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command) {
@@ -29,18 +50,19 @@ sluicegate::ConnectOptions connect_options(const NativeServer& server, const std
       .client_name = "sluicegate-" + command, .connect_timeout = timeout, .call_timeout = timeout};
 }
 
-sluicegate::ClientOptions client_options(const NativeServer& server, const std::string& command) {
+sluicegate::Client client_of(const NativeServer& server, const std::string& command) {
   const std::chrono::milliseconds timeout{server.timeout_ms};
+  address_of(server);  // throws
   sluicegate::ClientOptions options;
   options.client_name = "sluicegate-" + command;
   options.connect_timeout = timeout;
   options.call_timeout = timeout;
-  return options;
+  return sluicegate::Client{server.address, std::move(options)};
 }
 
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command) {
-  const sluicegate::Address at = sluicegate::parse_address(server.address);
+  const sluicegate::Address at = address_of(server);
   return std::make_unique<sluicegate::Connection>(at.host, at.port,
                                                   connect_options(server, command));
 }

@@ -1,6 +1,6 @@
 // The common part of the commands that ask a running server: its address, the time-out, and how a
 // key is shown on a terminal.
-// Flow:   flags -> NativeServer -> sluicegate::Connection.
+// Flow:   flags -> NativeServer -> sluicegate::Connection or Client.
 // Errors: connect() throws as sluicegate::Connection does; main prints that in one line, exit 2.
 #pragma once
 
@@ -10,24 +10,33 @@
 #include <string>
 #include <string_view>
 
+#include "sluicegate/address.hpp"
 #include "sluicegate/client.hpp"
 #include "sluicegate/connection.hpp"
 
 namespace sluice::cli {
 
+inline constexpr const char* address_variable = "SLUICEGATE_ADDRESS";
+
+// The environment variable's text; empty when it is not set.
+std::string variable(const char* name);
+
 struct NativeServer {
-  std::string address = "127.0.0.1:8081";
+  std::string address;
   uint32_t timeout_ms = 5'000;
 };
 
 void add_timeout(CLI::App& command, uint32_t& timeout_ms);
 
-// --address and --timeout-millis.
+// --address, which has the environment variable for its default, and --timeout-millis.
 void add_native_server(CLI::App& command, NativeServer& server);
+
+// Errors: std::invalid_argument, which names the variable if the address is from there.
+sluicegate::Address address_of(const NativeServer& server);
 
 // The server sees the client as "sluicegate-COMMAND".
 sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command);
-sluicegate::ClientOptions client_options(const NativeServer& server, const std::string& command);
+sluicegate::Client client_of(const NativeServer& server, const std::string& command);
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command);
 

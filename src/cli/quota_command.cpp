@@ -63,7 +63,7 @@ constexpr const char* reset_text =
   sluicegate quota reset --all
 
 Open reservations stay, and still count.
-Exit code: 0 when done, 2 when there was no answer.)";
+Exit code: 0 when done, 1 when the subject has no quota, 2 when there was no answer.)";
 
 struct QuotaFlags {
   std::string name;
@@ -94,6 +94,7 @@ int reported(QuotaCode code, const char* done) {
 }
 
 int show(const QuotaFlags& flags, sluicegate::Client& client) {
+  check_subjects({flags.name});
   const sluicegate::SubjectState subject = client.usage(flags.name);
   if (has_no_quota(subject)) {
     std::fputs(no_quota_text(flags.name).c_str(), stderr);
@@ -137,6 +138,7 @@ int print_dry_run_of_all(const QuotaFlags& flags, sluicegate::Client& client) {
 }
 
 int set(const QuotaFlags& flags, sluicegate::Client& client) {
+  check_subjects({flags.name});
   if (flags.limits.empty() && flags.file.empty() && !flags.unlimited) {
     throw std::invalid_argument(
         "--limit or --file is required, or --unlimited for no limit at all");
@@ -150,12 +152,18 @@ int set(const QuotaFlags& flags, sluicegate::Client& client) {
 }
 
 int remove(const QuotaFlags& flags, sluicegate::Client& client) {
+  check_subjects({flags.name});
   if (flags.dry_run) return print_dry_run(flags, client, {.change = QuotaChange::remove});
   return reported(client.remove_quota(flags.name), "removed");
 }
 
+// The server has nothing to reset for a subject without a quota, and does not report that.
 int reset(const QuotaFlags& flags, sluicegate::Client& client) {
   if (flags.name.empty() && !flags.all) throw std::invalid_argument("NAME or --all is required");
+  if (!flags.all && has_no_quota(client.usage(flags.name))) {
+    std::fputs(no_quota_text(flags.name).c_str(), stderr);
+    return 1;
+  }
   if (flags.dry_run && flags.all) return print_dry_run_of_all(flags, client);
   if (flags.dry_run) return print_dry_run(flags, client, {.change = QuotaChange::reset});
   return reported(flags.all ? client.reset_all() : client.reset(flags.name), "reset");
@@ -174,7 +182,7 @@ void add_quota_command(CLI::App& app, Run& run) {
     add_native_server(*command, flags->server);
     command->callback([flags, action, &run] {
       run = [flags, action] {
-        sluicegate::Client client{flags->server.address, client_options(flags->server, "quota")};
+        sluicegate::Client client = client_of(flags->server, "quota");
         return action(*flags, client);
       };
     });

@@ -205,6 +205,24 @@ uint64_t parse_reservation(std::string_view text) {
   return *reservation;
 }
 
+void check_subjects(const std::vector<std::string>& names) {
+  if (std::ranges::find(names, "") != names.end()) {
+    throw std::invalid_argument("the name of a subject is empty");
+  }
+}
+
+void check_reserved(const std::vector<std::string>& names) {
+  if (names.size() > limits::call_subjects_max) {
+    throw std::invalid_argument(
+        fmt::format("{} subjects were given; at most {} share a reservation", names.size(),
+                    limits::call_subjects_max));
+  }
+  for (auto at = names.begin(); at != names.end(); ++at) {
+    if (std::find(names.begin(), at, *at) == at) continue;
+    throw std::invalid_argument(fmt::format("{} is given twice", printable(*at)));
+  }
+}
+
 bool has_no_quota(const sluicegate::SubjectState& subject) noexcept {
   return subject.source == sluicegate::QuotaSource::none;
 }

@@ -24,6 +24,11 @@ sluicegate::Quota quota_of_json(std::string_view text);
 // From 16 hexadecimal digits.
 uint64_t parse_reservation(std::string_view text);
 
+// Of names that the command line gives: throws std::invalid_argument for those that no subject has;
+// check_reserved() also for what one reservation may not name.
+void check_subjects(const std::vector<std::string>& names);
+void check_reserved(const std::vector<std::string>& names);
+
 // The subject has no quota, neither from run time nor from a file.
 bool has_no_quota(const sluicegate::SubjectState& subject) noexcept;
 // "gpt-5 has no quota: ...", and how it gets one; in lines.

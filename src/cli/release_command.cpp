@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "base/limits.hpp"
@@ -30,6 +31,7 @@ struct ReleaseFlags {
 };
 
 int release(const ReleaseFlags& flags) {
+  if (flags.key.empty()) throw std::invalid_argument("the key is empty");
   connect(flags.server, "release")->release(flags.key, flags.cost);
   std::puts("released");
   return 0;

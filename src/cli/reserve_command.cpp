@@ -67,7 +67,9 @@ void print_admitted(const sluicegate::QuotaOutcome& outcome,
 }
 
 int reserve(const ReserveFlags& flags) {
-  sluicegate::Client client{flags.server.address, client_options(flags.server, "reserve")};
+  check_subjects(flags.names);
+  check_reserved(flags.names);
+  sluicegate::Client client = client_of(flags.server, "reserve");
   sluicegate::ReserveOptions options = flags.options;
   options.id = flags.id;
   options.owner = flags.owner;

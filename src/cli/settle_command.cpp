@@ -37,7 +37,7 @@ struct SettleFlags {
 
 int settle(const SettleFlags& flags) {
   const uint64_t reservation = parse_reservation(flags.reservation);
-  sluicegate::Client client{flags.server.address, client_options(flags.server, "settle")};
+  sluicegate::Client client = client_of(flags.server, "settle");
   const sluicegate::QuotaOutcome outcome =
       flags.cancel ? client.cancel_reservation(reservation, flags.keep_requests)
                    : client.settle(reservation, flags.used);

@@ -14,7 +14,7 @@
 
 #include "base/limits.hpp"
 #include "cli/http_get.hpp"
-#include "cli/native_server.hpp"
+#include "cli/rest_server.hpp"
 #include "cli/top_screen.hpp"
 #include "cli/top_view.hpp"
 
@@ -30,6 +30,7 @@ It asks the REST port (GET /top); docs/rest.md describes how exact the figures a
 
   sluicegate top
   sluicegate top rates.internal:8080 --keys 50
+  sluicegate top --address rates.internal:8081
   sluicegate top --once | head
 
 Keys: q quits; d, a, n and w sort by decisions, approved, denied and waiting. While the server does
@@ -40,10 +41,10 @@ start.
 )";
 
 struct TopFlags {
-  std::string address = "127.0.0.1:8080";
+  RestServer server;
+  std::string address;  // that they lead to
   uint32_t keys = limits::top_keys_default;
   uint32_t interval_ms = 1'000;
-  uint32_t timeout_ms = 5'000;
   bool once = false;
 };
 
@@ -51,7 +52,7 @@ struct TopFlags {
 std::optional<Traffic> ask(const TopFlags& flags, const std::function<bool()>& go_on) {
   const std::string body = http_get({.address = flags.address,
                                      .target = "/top?keys=" + std::to_string(flags.keys),
-                                     .timeout = milliseconds{flags.timeout_ms}},
+                                     .timeout = milliseconds{flags.server.timeout_ms}},
                                     go_on);
   if (body.empty()) return std::nullopt;
   return read_top(body);
@@ -143,9 +144,7 @@ int top(const TopFlags& flags) {
 void add_top_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("top", top_description);
   const auto flags = std::make_shared<TopFlags>();
-  command->add_option("ADDRESS", flags->address, "the server's REST port, as HOST:PORT")
-      ->type_name("")
-      ->capture_default_str();
+  add_rest_server(*command, flags->server, "ADDRESS,--rest-address");
   command->add_option("--keys", flags->keys, "how many keys to show; 1 to 100")
       ->type_name("N")
       ->check(CLI::Range(1U, limits::top_keys_max).description(""))
@@ -156,9 +155,13 @@ void add_top_command(CLI::App& app, Run& run) {
       ->type_name("N")
       ->check(CLI::Range(100U, 3'600'000U).description(""))
       ->capture_default_str();
-  add_timeout(*command, flags->timeout_ms);
   command->add_flag("--once", flags->once, "one update, as plain text");
-  command->callback([flags, &run] { run = [flags] { return top(*flags); }; });
+  command->callback([flags, &run] {
+    run = [flags] {
+      flags->address = rest_address(flags->server);
+      return top(*flags);
+    };
+  });
 }
 
 }  // namespace sluice::cli

@@ -45,7 +45,8 @@ std::vector<sluicegate::SubjectState> all_subjects(sluicegate::Client& client) {
 }
 
 int usage(const UsageFlags& flags) {
-  sluicegate::Client client{flags.server.address, client_options(flags.server, "usage")};
+  check_subjects(flags.names);
+  sluicegate::Client client = client_of(flags.server, "usage");
   const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
   const auto subjects = names.empty() ? all_subjects(client) : client.usage(names);
   if (flags.json) {

@@ -42,6 +42,107 @@ def test_acquire_cost(server, key):
     result = acquire(server, key, "--cost", "101")
     assert result.returncode == 1
     assert result.stdout.startswith("never")
+    assert result.stderr == "never_fits: the cost is above the key's limit: ask for less\n"
+
+
+def test_every_refusal_of_acquire_has_its_sentence_once(server, key):
+    result = acquire(server, key, "--max-requests", "1", "--count", "3")
+    assert [line.split()[0] for line in result.stdout.splitlines()] == [
+        "approved", "denied", "denied"]
+    assert result.stderr == ("denied: the key's limit is reached: ask again later, or wait "
+                             "(--wait)\n")
+    result = acquire(server, "")
+    assert (result.returncode, result.stderr) == (1, "invalid_key: the key is empty\n")
+    result = acquire(server, "x" * 2_000)
+    assert (result.returncode, result.stderr) == (
+        1, "invalid_key: the key has 2000 bytes, more than the server allows (--max-key-bytes)\n")
+
+
+@pytest.mark.parametrize("command_name", ["release", "debug"])
+def test_an_empty_key_is_an_error(server, command_name):
+    result = command(server, command_name, "")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "Error: the key is empty\n"
+
+
+def test_times_may_have_a_unit(server, key):
+    acquire(server, key, "--max-requests", "1")
+    result = acquire(server, key, "--wait", "--wait-limit-ms", "200ms", "--timeout-millis", "20s")
+    assert result.returncode == 1, result
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["queued", "wait_limit"]
+    assert result.stderr == "wait_limit: it waited as long as allowed\n"
+    result = acquire(server, key, "--timeout-millis", "2 minutes")
+    assert result.returncode == 2 and "a time such as 250ms or 10s" in result.stderr
+    assert run_binary("acquire", "--help").stdout.count("A time may have a unit") == 1
+
+
+@pytest.mark.parametrize("words", [["acquire", "k"], ["release", "k"], ["debug"], ["ping"],
+                                   ["usage"], ["quota", "reset", "--all"], ["reserve", "m"]])
+def test_the_address_has_a_variable(server, words):
+    environment = {"SLUICEGATE_ADDRESS": f"127.0.0.1:{server.native_port}"}
+    assert run_binary(*words, environment=environment).returncode == 0
+    unreachable = run_binary(*words, "--address", "127.0.0.1:1", environment=environment)
+    assert unreachable.returncode == 2
+    bad = run_binary(*words, environment={"SLUICEGATE_ADDRESS": "rates"})
+    assert bad.stderr == ("Error: 'rates' is not HOST:PORT (environment variable "
+                          "SLUICEGATE_ADDRESS)\n")
+    command_words = words[:2] if words[0] == "quota" else words[:1]
+    assert "SLUICEGATE_ADDRESS" in run_binary(*command_words, "--help").stdout
+
+
+def test_bench_puts_no_load_on_the_server_of_the_variable(server):
+    result = run_binary("bench", "--seconds", "0.1", "--warm-up-seconds", "0", "--keys", "10",
+                        environment={"SLUICEGATE_ADDRESS": f"127.0.0.1:{server.native_port}"})
+    assert result.returncode == 0 and "(started for this run)" in result.stdout
+
+
+@pytest.mark.parametrize("flag", ["--server-cpu", "--client-cpu"])
+def test_bench_names_the_cpus_that_there_are(flag):
+    result = run_binary("bench", flag, "777", "--seconds", "0.1")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {flag} 777: there is no such CPU"), result
+    assert re.search(r"it may use \d", result.stderr)
+
+
+@pytest.mark.parametrize("words", [["top", "--once"], ["quota", "holders"]])
+def test_the_rest_port_is_found_or_asked_for(server, words):
+    rest, native = f"127.0.0.1:{server.port}", f"127.0.0.1:{server.native_port}"
+    for given in (["--rest-address", rest], ["--rest-address", rest, "--address", native]):
+        assert run_binary(*words, *given).returncode == 0
+    variables = {"SLUICEGATE_REST_ADDRESS": rest, "SLUICEGATE_ADDRESS": native}
+    assert run_binary(*words, environment=variables).returncode == 0
+    for given, environment in ((["--address", native], {}), ([], {"SLUICEGATE_ADDRESS": native})):
+        result = run_binary(*words, *given, environment=environment)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert native in result.stderr and "--rest-address HOST:PORT" in result.stderr
+    assert run_binary(*words, "--rest-address", "", environment=variables).returncode == 2
+    # Beside the default of the one stands the default of the other.
+    result = run_binary(*words, "--address", "[::1]:8081", "--timeout-millis", "1ms")
+    assert result.returncode == 0 or "[::1]:8080: " in result.stderr
+
+
+@pytest.mark.parametrize("words", [["top", "--once"], ["quota", "holders"]])
+def test_native_port_instead_of_the_rest_one_is_named(server, words):
+    result = run_binary(*words, "--rest-address", f"127.0.0.1:{server.native_port}")
+    assert result.returncode == 2, result
+    assert len(result.stderr.splitlines()) == 1
+    assert "this is the native port; the REST one is another" in result.stderr
+
+
+@pytest.mark.parametrize("words, cure", [(["aquire", "k"], "acquire"), (["quota", "shwo"], "show"),
+                                         (["help", "benhc"], "bench")])
+def test_a_mistyped_command_gets_the_nearest(words, cure):
+    result = run_binary(*words)
+    assert result.returncode != 0
+    assert result.stderr.endswith(f"; did you mean {cure}?\n"), result
+
+
+@pytest.mark.parametrize("words, cure", [(["acquire", "k", "--cots", "2"], "cost"),
+                                         (["quota", "set", "m", "--limt", "x"], "limit")])
+def test_a_mistyped_flag_of_a_command_gets_the_nearest(words, cure):
+    result = run_binary(*words)
+    assert result.returncode == 2
+    assert result.stderr.endswith(f"; did you mean --{cure}?\n"), result
 
 
 def test_acquire_waits(server, key):

@@ -172,8 +172,25 @@ def test_lists_holders_of_names_of_any_bytes(server, key):
     assert command(server, "quota", "set", name, "--limit", "slots:concurrency:1").returncode == 0
     reservation = reserve(server, name)
     assert [row["reservation"] for row in listed_holders(server, name)] == [reservation]
+    assert command(server, "quota", "set", key, "--unlimited").returncode == 0
     assert listed_holders(server, key) == []
     assert holders(server, key).stdout.count("\n") == 1  # the heading
+
+
+def test_holders_have_the_exit_codes_of_the_other_commands(server, key):
+    unknown = holders(server, key)
+    assert unknown.returncode == 1 and unknown.stderr.startswith(f"{key} has no quota: ")
+    for words in (["--limit", "0"], ["--lmit", "1"]):
+        assert holders(server, *words).returncode == 2
+    assert holders(server, "").returncode == 2
+
+
+def test_reset_of_an_unknown_name_is_reported(server, key):
+    for flags in ([], ["--dry-run"]):
+        result = command(server, "quota", "reset", key, *flags)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"{key} has no quota: ")
+    assert command(server, "quota", "reset", "--all").returncode == 0
 
 
 def test_lists_all_holders_page_by_page(start_server):
@@ -191,7 +208,7 @@ def test_lists_all_holders_page_by_page(start_server):
 
 def test_holders_fail_on_the_native_port(server):
     result = run_binary("quota", "holders", "--rest-address", f"127.0.0.1:{server.native_port}")
-    assert result.returncode == 2 and "REST port" in result.stderr
+    assert result.returncode == 2 and "this is the native port" in result.stderr
     assert result.stdout == "", "a head without rows would mean that there are no reservations"
 
 
@@ -276,7 +293,7 @@ def test_reserve_reports_subjects_without_limits(server, model):
     result = command(server, "reserve", unknown, "--json")
     reported = json.loads(result.stdout)
     assert (result.returncode, result.stderr) == (0, "")
-    assert (reported["code"], reported["without_limits"]) == ("unknown_model", [unknown])
+    assert (reported["code"], reported["without_limits"]) == ("unknown_subject_allowed", [unknown])
     reported = json.loads(command(server, "reserve", model, "--json").stdout)
     assert reported["without_limits"] == []
 
@@ -288,6 +305,14 @@ def test_reserve_reports_subjects_without_limits(server, model):
     (["quota", "set", "m", "--dry-run"], "--unlimited for no limit at all"),
     (["quota", "reset"], "NAME or --all"),
     (["settle", "0123"], "16 hexadecimal digits"),
+    (["reserve", ""], "the name of a subject is empty"),
+    (["reserve", "m", ""], "the name of a subject is empty"),
+    (["reserve", "{t}m", "{t}m"], "{t}m is given twice"),
+    (["reserve", *(f"{{t}}{number}" for number in range(9))], "at most 8"),
+    (["usage", ""], "the name of a subject is empty"),
+    (["quota", "show", ""], "the name of a subject is empty"),
+    (["quota", "remove", ""], "the name of a subject is empty"),
+    (["quota", "set", "", "--unlimited"], "the name of a subject is empty"),
     (["reserve", "m", "--lifetime-ms", "5"], "lifetime_ms"),
 ])
 def test_bad_arguments_are_errors(server, words, complaint):

@@ -58,9 +58,30 @@ TEST(HttpGet, another_status_is_a_fault) {
   EXPECT_TRUE(fault.starts_with("127.0.0.1:")) << fault;
 }
 
+TEST(HttpGet, a_refusal_is_given_with_its_cause) {
+  const std::string body = R"({"title":"bad","detail":"limit: must be below 257"})";
+  const FakeServer server{answering("HTTP/1.1 400 Bad Request\r\nContent-Length: " +
+                                    std::to_string(body.size()) + "\r\n\r\n" + body)};
+  const std::string fault = fault_of(top_of(server));
+  EXPECT_TRUE(fault.ends_with("status 400: limit: must be below 257")) << fault;
+}
+
+TEST(HttpGet, ask_returns_any_status) {
+  const FakeServer server{answering("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nnot")};
+  const HttpAnswer answer = http_ask(top_of(server), go_on);
+  EXPECT_EQ(answer.status, 404u);
+  EXPECT_EQ(answer.body, "not");
+}
+
 TEST(HttpGet, text_that_is_no_http_is_a_fault) {
+  const FakeServer server{answering("SSH-2.0-OpenSSH_9.2\r\n")};
+  EXPECT_NE(fault_of(top_of(server)).find("must be the server's REST port"), std::string::npos);
+}
+
+TEST(HttpGet, the_native_port_is_named) {
   const FakeServer server{answering(std::string(64, '\0'))};
-  EXPECT_NE(fault_of(top_of(server)).find("REST port"), std::string::npos);
+  EXPECT_NE(fault_of(top_of(server)).find(": this is the native port; the REST one is another"),
+            std::string::npos);
 }
 
 TEST(HttpGet, an_endless_body_is_a_fault) {

@@ -1,0 +1,47 @@
+#include "cli/verdict_words.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace sluice::cli {
+
+std::string verdict_sentence(sluicegate::Verdict verdict, std::string_view key, bool may_wait) {
+  using sluicegate::Verdict;
+  switch (verdict) {
+    case Verdict::approved:
+    case Verdict::queued:
+      return "";
+    case Verdict::denied:
+      return may_wait ? "the key's limit is reached, and its queue is full or the wait too long"
+                      : "the key's limit is reached: ask again later, or wait (--wait)";
+    case Verdict::table_full:
+      return "the server has no room for another key (--max-keys)";
+    case Verdict::waiters_full:
+      return "too many requests wait (--max-waiters)";
+    case Verdict::overloaded:
+      return "the server is overloaded: try again later";
+    case Verdict::not_allowed:
+      return "the server does not let requests set limits (--requests-can-set-rate, "
+             "--requests-can-mod-queue)";
+    case Verdict::never_fits:
+      return "the cost is above the key's limit: ask for less";
+    case Verdict::invalid_key:
+      if (key.empty()) return "the key is empty";
+      return fmt::format("the key has {} bytes, more than the server allows (--max-key-bytes)",
+                         key.size());
+    case Verdict::wait_limit:
+      return "it waited as long as allowed";
+    case Verdict::withdrawn:
+      return "it was withdrawn from the queue";
+    case Verdict::draining:
+      return "the server is shutting down: use another server, or try again later";
+    case Verdict::handles_full:
+      return "the server has no room for another handle (--max-handles)";
+    case Verdict::owner_unreachable:
+      return "the key's shard is not reachable: try again later";
+    case Verdict::none:
+      break;
+  }
+  return "this program does not know the server's answer: the server is newer";
+}
+
+}  // namespace sluice::cli
