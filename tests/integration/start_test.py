@@ -420,6 +420,27 @@ def test_completion_knows_every_flag(shell):
         assert checked.returncode == 0, checked
 
 
+@pytest.mark.parametrize("words, values", [
+    (["--log-level", "D"], ["DEBUG"]), (["--log-level", "=", "W"], ["WARN"]),
+    (["--io", ""], ["auto", "uring", "epoll"]), (["--io", "="], ["auto", "uring", "epoll"]),
+    (["-l", "s"], ["system-default"]), (["--server-type", "f"], ["fast"]),
+    (["bench", "--io", "e"], ["epoll"]), (["bench", "--distribution", "z"], ["zipf"]),
+    (["completion", "z"], ["zsh"]), (["--config-file", ""], []),
+    (["quota", "set", "m", "--file", ""], [])])
+def test_bash_completes_values(words, values):
+    # Where there are none, `complete -o default` has bash complete files.
+    assert completions("sluicegate", *words) == values
+
+
+def test_zsh_and_fish_complete_values():
+    zsh = run_binary("completion", "zsh").stdout
+    assert "--log-level) compadd -- DEBUG INFO WARN ERROR; return ;;" in zsh
+    assert "--config-file|-c) _files; return ;;" in zsh
+    fish = run_binary("completion", "fish").stdout
+    assert "complete -c sluicegate -l log-level -x -a 'DEBUG INFO WARN ERROR'\n" in fish
+    assert "complete -c sluicegate -l config-file -s c -r -F\n" in fish
+
+
 def test_completion_of_another_shell_is_a_usage_error():
     result = run_binary("completion", "tcsh")
     assert result.returncode == 1 and "Error: " in result.stderr
