@@ -1,0 +1,76 @@
+// epoll where the kernel is older or has reached a limit.
+#include <optional>
+
+#include "failing_io_fixture.hpp"
+
+namespace sluice::io::test {
+namespace {
+
+class FailingEpoll : public FailingIoTest<EpollIo> {};
+
+// Linux before 5.11 has no epoll_pwait2; an old seccomp profile forbids what it does not know.
+TEST_F(FailingEpoll, waits_in_milliseconds_without_epoll_pwait2) {
+  for (const int error : {ENOSYS, EPERM}) {
+    SCOPED_TRACE(std::strerror(error));
+    const FailingCall failing(Call::epoll_pwait2, error);
+    rebuild();
+    settle();
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t waits = calls_made(Call::epoll_wait);
+    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::nanoseconds(wait_ns));
+    EXPECT_GT(calls_made(Call::epoll_wait), waits);
+    expect_new_client_is_served();
+    EXPECT_EQ(failing.failed_count(), 1u);  // it is asked once
+  }
+}
+
+// Rounded down, the last part of a millisecond would be spent spinning.
+TEST_F(FailingEpoll, a_wait_in_milliseconds_is_rounded_up) {
+  const FailingCall failing(Call::epoll_pwait2, ENOSYS);
+  rebuild();
+  settle();
+  const uint64_t before = calls_made(Call::epoll_wait);
+  for (int each = 0; each < 10; ++each) poll_once(100'000);  // a tenth of a millisecond
+  EXPECT_LE(calls_made(Call::epoll_wait) - before, 20 + enters_while_asleep);
+}
+
+TEST_F(FailingEpoll, an_interrupted_wait_is_resumed) {
+  rebuild();
+  settle();
+  const FailingCall failing(Call::epoll_pwait2, EINTR, {.failing = 3});
+  const uint64_t others = calls_made(Call::epoll_wait);
+  const auto begin = std::chrono::steady_clock::now();
+  poll_once(wait_ns);
+  EXPECT_EQ(failing.failed_count(), 3u);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::nanoseconds(wait_ns));
+  EXPECT_EQ(calls_made(Call::epoll_wait), others);
+}
+
+TEST_F(FailingEpoll, is_not_built_without_a_descriptor_for_it) {
+  for (const Call call : {Call::epoll_create1, Call::epoll_ctl}) {
+    const FailingCall failing(call, EMFILE);
+    EXPECT_THROW(rebuild(), std::system_error);
+  }
+}
+
+// fs.epoll.max_user_watches, or memory.
+TEST_F(FailingEpoll, a_socket_that_cannot_be_watched_fails_alone) {
+  for (const int error : {ENOSPC, ENOMEM}) {
+    SCOPED_TRACE(std::strerror(error));
+    rebuild();
+    settle();
+    std::optional<FailingCall> failing(std::in_place, Call::epoll_ctl, error);
+    const Client client(port_);
+    const SocketId socket = accept_one();
+    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
+    EXPECT_EQ(reported(socket).failure, -error);
+    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+    failing.reset();
+    close_and_wait(socket);
+    expect_new_client_is_served();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::io::test

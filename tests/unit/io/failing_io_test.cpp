@@ -1,0 +1,116 @@
+// What both back ends do when the kernel refuses a call: they report it once, try again later, and
+// go on when the cause has ended; meanwhile they sleep.
+// Method: tests/support/failing_calls.hpp.
+#include <optional>
+
+#include "failing_io_fixture.hpp"
+
+namespace sluice::io::test {
+namespace {
+
+template <typename Backend>
+class FailingIo : public FailingIoTest<Backend> {};
+TYPED_TEST_SUITE(FailingIo, Backends, BackendNames);
+
+// Out of descriptors or memory, or forbidden: reported, tried again after a pause.
+TYPED_TEST(FailingIo, accepting_pauses_while_it_fails_and_recovers) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM, EINVAL}) {
+    SCOPED_TRACE(std::strerror(error));
+    std::optional<FailingCall> failing(std::in_place, this->accepting, error);
+    this->rebuild();
+    const Client client(this->port_);
+    ASSERT_TRUE(this->until([&] { return this->accept_failures_ > 0; }));
+    EXPECT_EQ(this->accept_failure_, -error);
+    EXPECT_LE(this->enters_in_one_wait(), enters_while_asleep);
+    EXPECT_LE(this->accept_failures_, 2u);
+    failing.reset();
+    this->expect_new_client_is_served();
+  }
+}
+
+// The one connection failed, the next ones are accepted without a pause.
+TYPED_TEST(FailingIo, a_connection_that_is_gone_before_it_is_accepted_delays_no_other) {
+  for (const int error : {ECONNABORTED, EINTR, EPROTO, ENETDOWN}) {
+    SCOPED_TRACE(std::strerror(error));
+    const FailingCall failing(this->accepting, error, {.failing = 1});
+    this->rebuild();
+    this->expect_new_client_is_served();
+    EXPECT_EQ(this->accept_failures_, 0u);
+  }
+}
+
+TYPED_TEST(FailingIo, a_receive_that_is_interrupted_or_would_block_loses_nothing) {
+  for (const int error : {EINTR, EAGAIN}) {
+    SCOPED_TRACE(std::strerror(error));
+    this->rebuild();
+    Client client(this->port_);
+    const SocketId socket = this->accept_one();
+    const FailingCall failing(this->receiving, error, {.failing = 3});
+    this->expect_received_whole(client, socket);
+    EXPECT_GT(failing.failed_count(), 0u);
+  }
+}
+
+TYPED_TEST(FailingIo, a_receive_without_memory_fails_its_connection_alone) {
+  this->build(this->small());
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  {
+    const FailingCall failing(this->receiving, ENOMEM, {.failing = 1});
+    this->io_->receive_start(socket);
+    client.write("x");
+    ASSERT_TRUE(this->until([&] { return this->reported(socket).failures == 1; }));
+  }
+  EXPECT_EQ(this->reported(socket).failure, -ENOMEM);
+  EXPECT_LE(this->enters_in_one_wait(), enters_while_asleep);
+  this->expect_new_client_is_served();
+  this->close_and_wait(socket);
+}
+
+TYPED_TEST(FailingIo, short_and_interrupted_sends_arrive_whole) {
+  for (const int error : {one_byte, EINTR, EAGAIN}) {
+    SCOPED_TRACE(error);
+    this->rebuild();
+    Client client(this->port_);
+    const SocketId socket = this->accept_one();
+    const FailingCall failing(this->sending, error, {.failing = 20});
+    this->expect_sent_whole(client, socket);
+    EXPECT_GT(failing.failed_count(), 0u);
+  }
+}
+
+TYPED_TEST(FailingIo, a_send_without_memory_fails_its_connection_alone) {
+  this->build(this->small());
+  Client client(this->port_);
+  const SocketId socket = this->accept_one();
+  {
+    const FailingCall failing(this->sending, ENOBUFS, {.failing = 1});
+    this->io_->send(socket, bytes_of("answer"));
+    ASSERT_TRUE(this->until([&] { return this->reported(socket).sents == 1; }));
+  }
+  EXPECT_EQ(this->reported(socket).sent_result, -ENOBUFS);
+  EXPECT_EQ(this->reported(socket).untaken_bytes, 6u);
+  this->expect_new_client_is_served();
+  this->close_and_wait(socket);
+}
+
+TYPED_TEST(FailingIo, is_not_built_without_an_eventfd_or_memory) {
+  const auto error_with = [&](Call call, int error, uint32_t skipped) {
+    const FailingCall failing(call, error, {.skipped = skipped});
+    try {
+      this->build(this->small());
+    } catch (const std::system_error& failure) {
+      return std::pair(failure.code().value(), std::string(failure.what()));
+    }
+    return std::pair(0, std::string("built"));
+  };
+  EXPECT_EQ(error_with(Call::eventfd, EMFILE, 0).first, EMFILE);
+  const auto [error, text] = error_with(Call::mmap64, ENOMEM, 0);
+  EXPECT_EQ(error, ENOMEM);
+  EXPECT_NE(text.find("MiB of address space for the"), std::string::npos) << text;
+  this->build(this->small());
+  this->expect_new_client_is_served();
+}
+
+}  // namespace
+}  // namespace sluice::io::test

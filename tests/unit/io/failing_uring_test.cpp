@@ -1,0 +1,90 @@
+// io_uring where the kernel is older, short of memory or refuses: the ring falls back as far as it
+// can, and what it cannot do ends in one error that names the step.
+#include <optional>
+
+#include "failing_io_fixture.hpp"
+
+namespace sluice::io::test {
+namespace {
+
+class FailingUring : public FailingIoTest<UringIo> {};
+
+// 6.1 knows the first flags, 5.19 the second, and without any it still works.
+TEST_F(FailingUring, sets_up_with_older_flags) {
+  for (const uint32_t refused : {1u, 2u}) {
+    SCOPED_TRACE(refused);
+    std::optional<FailingCall> failing(std::in_place, Call::io_uring_queue_init_params, EINVAL,
+                                       Times{.failing = refused});
+    rebuild();
+    EXPECT_EQ(failing->failed_count(), refused);
+    failing.reset();
+    settle();
+    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+    expect_new_client_is_served();
+    io_->wake();
+    EXPECT_TRUE(until([&] { return wakes_ > 0; }));
+    wakes_ = 0;
+    io_->accept_finish(0);
+    EXPECT_TRUE(until([&] { return listeners_closed_ > 0; }));
+    listeners_closed_ = 0;
+  }
+}
+
+TEST_F(FailingUring, goes_on_without_a_registered_ring) {
+  const FailingCall failing(Call::io_uring_register_ring_fd, EINVAL);
+  rebuild();
+  EXPECT_EQ(failing.failed_count(), 1u);
+  expect_new_client_is_served();
+}
+
+TEST_F(FailingUring, an_error_of_the_set_up_names_its_step) {
+  const auto step_with = [&](Call call, int error) {
+    const FailingCall failing(call, error);
+    try {
+      rebuild();
+    } catch (const std::system_error& failure) {
+      EXPECT_EQ(failure.code().value(), error);
+      return std::string(failure.what());
+    }
+    return std::string("built");
+  };
+  for (const int error : {EPERM, ENOSYS, ENOMEM, EMFILE, ENFILE, EINVAL}) {
+    EXPECT_TRUE(step_with(Call::io_uring_queue_init_params, error).starts_with("io_uring_setup"));
+  }
+  for (const int error : {EINVAL, ENOMEM, EEXIST}) {
+    EXPECT_TRUE(step_with(Call::io_uring_register_buf_ring, error)
+                    .starts_with("io_uring_register_buf_ring"));
+  }
+}
+
+// EINTR ends a wait early; the poll goes on with the rest of it.
+TEST_F(FailingUring, an_interrupted_wait_is_resumed) {
+  rebuild();
+  settle();
+  const FailingCall failing(Call::io_uring_submit_and_wait_timeout, EINTR, {.failing = 3});
+  const auto begin = std::chrono::steady_clock::now();
+  poll_once(wait_ns);
+  EXPECT_EQ(failing.failed_count(), 3u);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::nanoseconds(wait_ns));
+}
+
+TEST_F(FailingUring, a_wake_up_that_cannot_be_read_is_read_again) {
+  const FailingCall failing(Call::op_read, EINTR, {.failing = 2});
+  rebuild();
+  settle();
+  io_->wake();
+  EXPECT_TRUE(until([&] { return wakes_ > 0; }));
+}
+
+// Buffers are gone: the sockets wait for them in order, and lose nothing.
+TEST_F(FailingUring, receives_without_a_buffer_wait_for_one) {
+  rebuild();
+  Client client(port_);
+  const SocketId socket = accept_one();
+  const FailingCall failing(Call::op_recv, ENOBUFS, {.failing = 3});
+  expect_received_whole(client, socket);
+  EXPECT_GE(io_->statistics().buffers_exhausted, 3u);
+}
+
+}  // namespace
+}  // namespace sluice::io::test
