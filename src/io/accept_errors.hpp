@@ -14,22 +14,27 @@
 
 namespace sluice::io {
 
-// Out of descriptors or memory: how long until accepting is tried again.
+// Out of descriptors or memory, or forbidden: how long until accepting is tried again.
 inline constexpr int64_t accept_pause_ns = 100 * base::ns_per_ms;
 
-// The one connection failed, or nothing did: the next one may be accepted at once.
+// The one connection failed, or nothing did: the next one may be accepted at once. Any other
+// failure may last, and the listener stays readable: without a pause the worker would never sleep.
 inline bool is_transient_accept_failure(int32_t failure) noexcept {
   switch (-failure) {
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case ENOBUFS:
-    case EBADF:
-    case EINVAL:
-    case EFAULT:
-      return false;
-    default:
+    case EAGAIN:
+    case ECANCELED:
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
       return true;
+    default:
+      return false;
   }
 }
 

@@ -36,7 +36,7 @@ inline constexpr int64_t poll_wait_ns_max = base::s_per_hour * base::ns_per_s;
 
 enum class EventKind : uint8_t {
   accepted,         // a new socket, nothing is received before receive_start()
-  accept_failed,    // out of descriptors or memory; accepting goes on by itself, later
+  accept_failed,    // out of descriptors or memory, or forbidden; it is tried again, later
   received,         // `bytes`, never empty
   end_of_stream,    // behind the last byte: the peer sends no more (half-close); reported once
   hung_up,          // while stopped: the peer has ended; unread bytes may lie before its end

@@ -14,7 +14,7 @@ TYPED_TEST_SUITE(FailingIo, Backends, BackendNames);
 
 // Out of descriptors or memory, or forbidden: reported, tried again after a pause.
 TYPED_TEST(FailingIo, accepting_pauses_while_it_fails_and_recovers) {
-  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM, EINVAL}) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, EACCES, EINVAL, ENOSYS}) {
     SCOPED_TRACE(std::strerror(error));
     std::optional<FailingCall> failing(std::in_place, this->accepting, error);
     this->rebuild();
