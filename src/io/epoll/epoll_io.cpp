@@ -52,6 +52,11 @@ EpollIo::EpollIo(Options options)
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_signal_.fd(), &event) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot set up epoll");
   }
+  if (wait_for_events(1, 0) < 0) {
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot wait with epoll (a seccomp profile has to allow epoll_pwait2 "
+                            "or epoll_wait)");
+  }
   for (size_t index = 0; index < listeners_.size(); ++index) {
     listeners_[index].fd = std::move(options.listeners[index]);
   }
@@ -139,7 +144,7 @@ size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
     sockets_.report(sink);
     for (uint32_t index = 0; index < listeners_.size(); ++index) {
       finish_listener(index, sink);
-      watch_listener(index);
+      watch_listener(index, sink);
     }
     const bool busy = !sink.empty() || !sockets_.all_reported();
     if (!sink.full()) dispatch(sink, wait(sink.room(), busy ? 0 : until_retry(left_ns)));
@@ -188,36 +193,43 @@ void EpollIo::apply_changes() noexcept {
   }
 }
 
-void EpollIo::watch_listener(uint32_t index) noexcept {
+void EpollIo::watch_listener(uint32_t index, EventSink& sink) noexcept {
   Listener& listener = listeners_[index];
   if (listener.finished) return;
   const bool wanted = listener.started && !listener.finishing && !sockets_.full() &&
                       now_.monotonic_ns >= listener.retry_ns;
-  if (wanted == listener.watched) return;
+  if (wanted == listener.watched || sink.full()) return;
   epoll_event event{.events = EPOLLIN, .data = {.u64 = tag(Source::listener, index)}};
   const int operation = wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
   if (::epoll_ctl(epoll_.get(), operation, listener.fd.get(), &event) == 0) {
     listener.watched = wanted;
   } else {
-    listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
+    pause_accepting(index, -errno, sink);
   }
+}
+
+void EpollIo::pause_accepting(uint32_t index, int32_t failure, EventSink& sink) noexcept {
+  listeners_[index].retry_ns = now_.monotonic_ns + accept_pause_ns;
+  sink.push({.kind = EventKind::accept_failed, .listener = index, .result = failure});
 }
 
 size_t EpollIo::wait(size_t events_max, int64_t wait_ns) noexcept {
   ++statistics_.enters;
+  return static_cast<size_t>(std::max(wait_for_events(events_max, wait_ns), 0));
+}
+
+// How many are ready; -1 and errno: interrupted, or refused.
+int EpollIo::wait_for_events(size_t events_max, int64_t wait_ns) noexcept {
   // Each socket that is ready gets a buffer: none is skipped again and again.
   const auto count = static_cast<int>(std::min({events_max, size_t{buffers_}, ready_.size()}));
-  int ready = -1;
   if (precise_wait_) {
     const timespec time{.tv_sec = wait_ns / base::ns_per_s, .tv_nsec = wait_ns % base::ns_per_s};
-    ready = ::epoll_pwait2(epoll_.get(), ready_.data(), count, &time, nullptr);
-    if (ready < 0 && errno != EINTR) precise_wait_ = false;  // before Linux 5.11, or forbidden
+    const int ready = ::epoll_pwait2(epoll_.get(), ready_.data(), count, &time, nullptr);
+    if (ready >= 0 || errno == EINTR) return ready;
+    precise_wait_ = false;  // before Linux 5.11, or forbidden
   }
-  if (!precise_wait_) {
-    const auto wait_ms = static_cast<int>(base::ceil_ms(wait_ns));
-    ready = ::epoll_wait(epoll_.get(), ready_.data(), count, wait_ms);
-  }
-  return static_cast<size_t>(std::max(ready, 0));
+  const auto wait_ms = static_cast<int>(base::ceil_ms(wait_ns));
+  return ::epoll_wait(epoll_.get(), ready_.data(), count, wait_ms);
 }
 
 void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
@@ -267,8 +279,7 @@ bool EpollIo::accept_one(uint32_t index, EventSink& sink) noexcept {
   if (failure == -EAGAIN) return false;
   if (is_transient_accept_failure(failure)) return true;
   spare_.refuse_one(listener.fd.get());
-  listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
-  sink.push({.kind = EventKind::accept_failed, .listener = index, .result = failure});
+  pause_accepting(index, failure, sink);
   return false;
 }
 

@@ -73,7 +73,9 @@ class EpollIo final : public Io {
   int64_t until_retry(int64_t wait_ns) const noexcept;
   void apply_changes() noexcept;
   uint32_t interest(const Slot& slot) const noexcept;
-  void watch_listener(uint32_t index) noexcept;
+  void watch_listener(uint32_t index, EventSink& sink) noexcept;
+  void pause_accepting(uint32_t index, int32_t failure, EventSink& sink) noexcept;
+  int wait_for_events(size_t events_max, int64_t wait_ns) noexcept;
   size_t wait(size_t events_max, int64_t wait_ns) noexcept;
   void dispatch(EventSink& sink, size_t ready_count) noexcept;
 

@@ -47,6 +47,12 @@ TEST_F(FailingEpoll, an_interrupted_wait_is_resumed) {
   EXPECT_EQ(calls_made(Call::epoll_wait), others);
 }
 
+TEST_F(FailingEpoll, is_not_built_where_it_cannot_wait) {
+  const FailingCall precise(Call::epoll_pwait2, EPERM);
+  const FailingCall coarse(Call::epoll_wait, EPERM);
+  EXPECT_THROW(rebuild(), std::system_error);
+}
+
 TEST_F(FailingEpoll, is_not_built_without_a_descriptor_for_it) {
   for (const Call call : {Call::epoll_create1, Call::epoll_ctl}) {
     const FailingCall failing(call, EMFILE);
@@ -68,6 +74,21 @@ TEST_F(FailingEpoll, a_socket_that_cannot_be_watched_fails_alone) {
     EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
     failing.reset();
     close_and_wait(socket);
+    expect_new_client_is_served();
+  }
+}
+
+TEST_F(FailingEpoll, a_listener_that_cannot_be_watched_is_reported_and_tried_again) {
+  for (const int error : {ENOSPC, ENOMEM}) {
+    SCOPED_TRACE(std::strerror(error));
+    // The eventfd is watched first.
+    std::optional<FailingCall> failing(std::in_place, Call::epoll_ctl, error, Times{.skipped = 1});
+    rebuild();
+    EXPECT_TRUE(until([&] { return accept_failures_ > 0; }));
+    EXPECT_EQ(accept_failure_, -error);
+    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+    EXPECT_LE(accept_failures_, 2u);
+    failing.reset();
     expect_new_client_is_served();
   }
 }
