@@ -1,8 +1,10 @@
 #include "io/uring/ring.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <initializer_list>
 #include <system_error>
+#include <thread>
 
 #include "base/time.hpp"
 
@@ -16,6 +18,8 @@ constexpr std::initializer_list<uint32_t> setups = {
     IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,  // 5.19
     0,
 };
+
+constexpr std::chrono::milliseconds refused_pause{1};
 
 }  // namespace
 
@@ -59,15 +63,19 @@ void Ring::enter(int64_t wait_ns) noexcept {
     __kernel_timespec time{.tv_sec = wait_ns / base::ns_per_s, .tv_nsec = wait_ns % base::ns_per_s};
     io_uring_cqe* cqe = nullptr;
     ++enters_;
-    // Interrupted, timed out, no memory: the caller handles the completions there are, and calls
-    // again.
-    io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr);
+    pause_if_refused(io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr));
     return;
   }
   const bool has_taskrun_flag = (ring_.flags & IORING_SETUP_TASKRUN_FLAG) != 0;
   if (has_taskrun_flag && io_uring_sq_ready(&ring_) == 0 && !more_expected()) return;
   ++enters_;
-  io_uring_submit_and_get_events(&ring_);
+  pause_if_refused(io_uring_submit_and_get_events(&ring_));
+}
+
+// Otherwise the caller would call again at once, and again, as long as the kernel has no memory.
+void Ring::pause_if_refused(int result) const noexcept {
+  const bool refused = result < 0 && result != -ETIME && result != -EINTR;
+  if (refused && !has_completions()) std::this_thread::sleep_for(refused_pause);
 }
 
 }  // namespace sluice::io

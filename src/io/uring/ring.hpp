@@ -26,7 +26,8 @@ class Ring {
   io_uring_sqe* next_submission() noexcept;
 
   // Submits, and waits for a completion if there is none and `wait_ns` is above 0. Completions
-  // are made only in here (DEFER_TASKRUN), some twenty at a time: see more_expected().
+  // are made only in here (DEFER_TASKRUN), some twenty at a time: see more_expected(). Where the
+  // kernel refuses (no memory), it pauses: the caller has nothing to do but to try again.
   void enter(int64_t wait_ns) noexcept;
 
   // The kernel has work to do before the next completions show.
@@ -55,6 +56,8 @@ class Ring {
   uint64_t enters() const noexcept { return enters_; }
 
  private:
+  void pause_if_refused(int result) const noexcept;
+
   io_uring ring_{};
   uint32_t completions_max_ = 0;
   uint64_t enters_ = 0;

@@ -57,6 +57,26 @@ TEST_F(FailingUring, an_error_of_the_set_up_names_its_step) {
   }
 }
 
+// The kernel has no memory for requests, or its completions overflow: the queue stays full.
+TEST_F(FailingUring, sleeps_while_the_kernel_takes_nothing_and_recovers) {
+  for (const int error : {EAGAIN, ENOMEM, EBUSY, EPERM}) {
+    SCOPED_TRACE(std::strerror(error));
+    rebuild();
+    Client client(port_);
+    const SocketId socket = accept_one();
+    {
+      const FailingCall submit(Call::io_uring_submit, error);
+      const FailingCall get(Call::io_uring_submit_and_get_events, error);
+      const FailingCall wait(Call::io_uring_submit_and_wait_timeout, error);
+      io_->receive_start(socket);
+      client.write("while it fails");
+      EXPECT_LE(enters_in_one_wait(), wait_ns / base::ns_per_ms + enters_while_asleep);
+    }
+    EXPECT_TRUE(until([&] { return reported(socket).received == "while it fails"; }));
+    expect_sent_whole(client, socket);
+  }
+}
+
 // EINTR ends a wait early; the poll goes on with the rest of it.
 TEST_F(FailingUring, an_interrupted_wait_is_resumed) {
   rebuild();
