@@ -539,6 +539,8 @@ void UringIo::complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept {
   if ((cqe.flags & IORING_CQE_F_MORE) == 0) slot.watching = false;
   if (slot.leaving()) return;
   if (cqe.res > 0) slot.hang_up |= static_cast<uint32_t>(cqe.res);
+  // For lack of memory, say. Watching again would fail again at once.
+  if (cqe.res < 0 && cqe.res != -ECANCELED) sockets_.note_failure(index, cqe.res);
   changed_.push(index);
 }
 
