@@ -131,9 +131,10 @@ void write_connections(Writer& write) noexcept {
             [](const ShardStatistics& shard) { return shard.worker.accepted; });
   write.all("refused_total", "counter", "Connections refused at --max-connections.",
             [](const ShardStatistics& shard) { return shard.worker.refused; });
-  write.all("accept_failures_total", "counter",
-            "Times that no connection could be accepted: out of descriptors or memory.",
-            [](const ShardStatistics& shard) { return shard.worker.accept_failures; });
+  write.all(
+      "accept_failures_total", "counter",
+      "Times that no connection could be accepted: out of descriptors or memory, or forbidden.",
+      [](const ShardStatistics& shard) { return shard.worker.accept_failures; });
   write.all("moved_total", "counter", "Connections handed over to another shard.",
             [](const ShardStatistics& shard) { return shard.worker.moved; });
 }

@@ -16,7 +16,7 @@ namespace sluice::server {
 struct WorkerStatistics {
   uint64_t accepted = 0;
   uint64_t refused = 0;          // above --max-connections
-  uint64_t accept_failures = 0;  // out of descriptors or memory
+  uint64_t accept_failures = 0;  // out of descriptors or memory, or forbidden
   uint64_t moved = 0;            // connections handed over to another shard
   uint64_t blocked = 0;          // times that a session waited for other shards to catch up
   uint64_t force_closed = 0;     // still open when draining took too long

@@ -140,6 +140,7 @@ void Worker::on_event(const io::Event& event) noexcept {
       return;
     case io::EventKind::accept_failed:
       ++statistics_.accept_failures;
+      worker_group_.shortages().note(event.result, context_.now);
       return;
     case io::EventKind::listener_closed:
       --listeners_open_;
@@ -152,10 +153,15 @@ void Worker::on_event(const io::Event& event) noexcept {
     case io::EventKind::released:
       placement_.on_released(event);
       return;
+    case io::EventKind::failed:
+      if (ShortageLog::is_shortage(event.result)) {
+        worker_group_.shortages().note(event.result, context_.now);
+      }
+      runner_.on_event(event);
+      return;
     case io::EventKind::received:
     case io::EventKind::end_of_stream:
     case io::EventKind::hung_up:
-    case io::EventKind::failed:
     case io::EventKind::sent:
       runner_.on_event(event);
       return;

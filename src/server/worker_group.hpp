@@ -13,6 +13,7 @@
 #include "io/io.hpp"
 #include "route/mesh.hpp"
 #include "server/request_ids.hpp"
+#include "server/shortage_log.hpp"
 
 namespace sluice::server {
 
@@ -23,6 +24,7 @@ class WorkerGroup {
 
   route::Mesh& mesh() noexcept { return mesh_; }
   RequestIds& ids() noexcept { return ids_; }
+  ShortageLog& shortages() noexcept { return shortages_; }
   uint32_t shards_count() const noexcept { return mesh_.shards_count(); }
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
@@ -56,6 +58,7 @@ class WorkerGroup {
 
   route::Mesh mesh_;
   RequestIds ids_;
+  ShortageLog shortages_;
   std::atomic<uint64_t> rules_refused_{0};
   std::unique_ptr<Member[]> members_;
 };

@@ -4,43 +4,20 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "log/log.hpp"
+#include "log_fixture.hpp"
 
 namespace sluice::server {
 namespace {
 
 using api::QuotaCode;
 using api::QuotaOp;
-using Json = nlohmann::json;
+using test::Json;
 
-class QuotaLogTest : public testing::Test {
+class QuotaLogTest : public test::LogTest {
  protected:
-  QuotaLogTest() {
-    log::start({.level = log::Level::info, .includes_source = false, .stream = file_});
-  }
-  ~QuotaLogTest() override { std::fclose(file_); }
-
-  std::vector<Json> lines() {
-    EXPECT_TRUE(log::stop(std::chrono::seconds(5)));
-    std::rewind(file_);
-    std::vector<Json> found;
-    std::string line;
-    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_)) {
-      if (c != '\n') {
-        line += static_cast<char>(c);
-        continue;
-      }
-      found.push_back(Json::parse(line));
-      found.back().erase("time");
-      line.clear();
-    }
-    return found;
-  }
-
   static void log_change(QuotaOp op, const std::string& subject, QuotaCode code = QuotaCode::ok,
                          std::string_view peer = "192.0.2.7:51234") {
     api::QuotaBatch batch;
@@ -61,8 +38,6 @@ class QuotaLogTest : public testing::Test {
   }
 
   static base::Now at(int64_t ns) { return {.monotonic_ns = ns, .wall_ns = 0}; }
-
-  std::FILE* const file_ = std::tmpfile();
 };
 
 TEST_F(QuotaLogTest, logs_changes_with_their_peer) {

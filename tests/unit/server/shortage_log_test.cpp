@@ -1,0 +1,65 @@
+// Goal: whoever reads the log learns why connections are turned away and what helps, in one line
+// however often it happens.
+#include "server/shortage_log.hpp"
+
+#include <cerrno>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "log_fixture.hpp"
+
+namespace sluice::server {
+namespace {
+
+class ShortageLogTest : public test::LogTest {
+ protected:
+  static base::Now at(int64_t ms) { return {.monotonic_ns = ms * base::ns_per_ms, .wall_ns = 0}; }
+};
+
+TEST_F(ShortageLogTest, one_line_a_minute_has_cause_cure_and_count) {
+  ShortageLog shortages;
+  constexpr int64_t minute_ms = shortage_pause_ns / base::ns_per_ms;
+  for (int64_t ms = 100; ms < minute_ms; ms += 100) shortages.note(-EMFILE, at(ms));
+  shortages.note(-EMFILE, at(minute_ms + 100));
+  const std::vector<test::Json> reported = lines();
+  ASSERT_EQ(reported.size(), 2u);
+  EXPECT_EQ(reported[0],
+            test::Json::parse(R"({"level": "WARN", "message": "connections are turned away: the )"
+                              R"(process has no free file descriptor; raise the limit (ulimit -n, )"
+                              R"(LimitNOFILE=) or lower --max-connections", )"
+                              R"("cause": "Too many open files", "times": 1})"));
+  EXPECT_EQ(reported[1]["times"], 599);
+}
+
+TEST_F(ShortageLogTest, each_cause_has_its_cure) {
+  const std::initializer_list<std::pair<int, std::string>> cures = {
+      {ENFILE, "fs.file-max"},
+      {ENOMEM, "net.ipv4.tcp_mem"},
+      {ENOBUFS, "net.ipv4.tcp_mem"},
+      {ENOSPC, "fs.epoll.max_user_watches"},
+      {EPERM, "accept4"},
+      {EACCES, "accept4"},
+      {ENOSYS, "accept4"},
+      {EINVAL, "does not accept"}};
+  for (const auto& [error, cure] : cures) {
+    ShortageLog shortages;
+    shortages.note(-error, at(1));
+  }
+  const std::vector<test::Json> reported = lines();
+  ASSERT_EQ(reported.size(), cures.size());
+  for (size_t i = 0; i < cures.size(); ++i) {
+    const std::string message = reported[i]["message"];
+    EXPECT_NE(message.find(cures.begin()[i].second), std::string::npos) << message;
+  }
+}
+
+TEST_F(ShortageLogTest, a_reset_by_the_peer_is_no_shortage) {
+  for (const int error : {ENOMEM, ENOBUFS, ENOSPC}) EXPECT_TRUE(ShortageLog::is_shortage(-error));
+  for (const int error : {ECONNRESET, EPIPE, ETIMEDOUT}) {
+    EXPECT_FALSE(ShortageLog::is_shortage(-error));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::server
