@@ -39,9 +39,10 @@ struct Address {
   throw std::system_error(error, std::generic_category(), text);
 }
 
-void set(int fd, int level, int option, int value) {
+void set(int fd, int level, int option, std::string_view name, int value) {
   if (::setsockopt(fd, level, option, &value, sizeof value) != 0) {
-    fail(errno, "cannot prepare a listening socket");
+    const int error = errno;
+    fail(error, "cannot set " + std::string(name) + " of a listening socket");
   }
 }
 
@@ -87,15 +88,16 @@ Address parse_address(std::string_view text) {
 FileDescriptor open_socket(int family) {
   FileDescriptor fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.is_open()) fail(errno, "cannot open a listening socket");
-  set(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // connections that linger do not hinder a restart
-  if (family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  // Connections that linger do not hinder a restart.
+  set(fd.get(), SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR", 1);
+  if (family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY", 0);
   // The kernel copies these to every accepted socket.
-  set(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  set(fd.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
-  set(fd.get(), IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
-  set(fd.get(), IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
-  set(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
+  set(fd.get(), IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY", 1);
+  set(fd.get(), SOL_SOCKET, SO_KEEPALIVE, "SO_KEEPALIVE", 1);
+  set(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE, "TCP_KEEPIDLE", keepalive_idle_s);
+  set(fd.get(), IPPROTO_TCP, TCP_KEEPINTVL, "TCP_KEEPINTVL", keepalive_interval_s);
+  set(fd.get(), IPPROTO_TCP, TCP_KEEPCNT, "TCP_KEEPCNT", keepalive_probes);
+  set(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT", user_timeout_ms);
   return fd;
 }
 
@@ -173,10 +175,12 @@ Listening listen_now(const ListenOptions& options) {
   listening.port = bound_port(listening.sockets.front());
   set_port(address, listening.port);
   // From here on the port is ours: now it may be shared, among our own sockets.
-  if (options.sockets > 1) set(listening.sockets.front().get(), SOL_SOCKET, SO_REUSEPORT, 1);
+  if (options.sockets > 1) {
+    set(listening.sockets.front().get(), SOL_SOCKET, SO_REUSEPORT, "SO_REUSEPORT", 1);
+  }
   while (listening.sockets.size() < options.sockets) {
     FileDescriptor fd = open_socket(address.family());
-    set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+    set(fd.get(), SOL_SOCKET, SO_REUSEPORT, "SO_REUSEPORT", 1);
     bind_and_listen(fd, address, options);
     listening.sockets.push_back(std::move(fd));
   }
