@@ -37,12 +37,12 @@ void sleep_until_woken(Io& io) {
 
 void wake_and_be_woken(benchmark::State& state, base::IoBackend backend) {
   pin_to(0);
-  const auto here = make_io(backend, Options{});
+  const auto here = make_io({.backend = backend}, Options{}).io;
   std::atomic<Io*> there{nullptr};
   std::atomic<bool> ends{false};
   std::thread other{[&] {
     pin_to(1);
-    const auto io = make_io(backend, Options{});  // on the thread that polls it
+    const auto io = make_io({.backend = backend}, Options{}).io;  // on the thread that polls it
     there = io.get();
     for (sleep_until_woken(*io); !ends; sleep_until_woken(*io)) here->wake();
     there = nullptr;

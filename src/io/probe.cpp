@@ -103,8 +103,9 @@ void try_uring() {
   bool received = false;
   bool woken = false;
   int failure = 0;
+  int refusal = 0;
   for (int round = 0; round < 20 && !(received && woken) && failure == 0; ++round) {
-    ring.enter(50 * base::ns_per_ms);
+    refusal = -ring.enter(50 * base::ns_per_ms);
     ring.completions([&](const io_uring_cqe& cqe) {
       if (cqe.res < 0) failure = -cqe.res;
       if (cqe.res <= 0) return true;
@@ -117,9 +118,20 @@ void try_uring() {
       return true;
     });
   }
+  check(refusal == 0, refusal, "io_uring_enter");
   check(failure == 0, failure, "a multishot receive");
   check(received, EIO, "a multishot receive gave other bytes");
   check(woken, EIO, "an eventfd was not seen");
+}
+
+// What std::system_error puts in front of the error's own text.
+std::string step_of(const std::system_error& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.rfind(": "));
+}
+
+std::string going_on_with_epoll(std::string_view why_not) {
+  return std::string(why_not) + "; going on with epoll";
 }
 
 }  // namespace
@@ -129,27 +141,30 @@ std::string probe_uring() {
     try_uring();
     return {};
   } catch (const std::system_error& error) {
-    std::string_view step = error.what();
-    step = step.substr(0, step.find(": "));
-    return explain(error.code().value(), step);
+    return explain(error.code().value(), step_of(error));
   }
 }
 
 Choice choose_backend(IoBackend wanted) {
   if (wanted == IoBackend::epoll) return {.backend = IoBackend::epoll};
   std::string why_not = probe_uring();
-  if (why_not.empty()) return {.backend = IoBackend::uring};
-  if (wanted == IoBackend::uring) throw std::runtime_error(why_not);
-  return {.backend = IoBackend::epoll, .warning = why_not + "; going on with epoll"};
+  const bool may_fall_back = wanted == IoBackend::automatic;
+  if (why_not.empty()) return {.backend = IoBackend::uring, .may_fall_back = may_fall_back};
+  if (!may_fall_back) throw std::runtime_error(why_not);
+  return {.backend = IoBackend::epoll, .warning = going_on_with_epoll(why_not)};
 }
 
-std::unique_ptr<Io> make_io(IoBackend backend, Options options) {
-  ASSERT(backend != IoBackend::automatic);
-  if (backend == IoBackend::epoll) return std::make_unique<EpollIo>(std::move(options));
+MadeIo make_io(const Choice& choice, Options options) {
+  ASSERT(choice.backend != IoBackend::automatic);
+  if (choice.backend == IoBackend::epoll) return {std::make_unique<EpollIo>(std::move(options))};
   try {
-    return std::make_unique<UringIo>(std::move(options));
+    return {std::make_unique<UringIo>(std::move(options))};
   } catch (const std::system_error& error) {
-    throw std::runtime_error(explain(error.code().value(), "setting up a worker's ring"));
+    const std::string step = step_of(error);
+    if (!step.starts_with("io_uring")) throw;  // epoll would need it, too
+    const std::string why_not = explain(error.code().value(), step + " of a worker");
+    if (!choice.may_fall_back) throw std::runtime_error(why_not);
+    return {std::make_unique<EpollIo>(std::move(options)), going_on_with_epoll(why_not)};
   }
 }
 

@@ -1,7 +1,7 @@
 // Which kernel back end works here, found out by trying.
 // Flow:   --io -> probe_uring() -> make_io(), once per worker, on the worker's own thread.
 // Errors: why_not names the cause and the cure in one line; make_io() throws std::runtime_error
-//         (of make_io(uring): that line).
+//         (where io_uring was asked for: that line).
 #pragma once
 
 #include <memory>
@@ -19,14 +19,20 @@ std::string probe_uring();
 
 struct Choice {
   base::IoBackend backend = base::IoBackend::epoll;  // uring or epoll
-  std::string warning;  // one line for the log when `automatic` fell back; else empty
+  std::string warning;         // one line for the log when `automatic` fell back; else empty
+  bool may_fall_back = false;  // a worker whose own ring cannot be set up goes on with epoll
+};
+
+struct MadeIo {
+  std::unique_ptr<Io> io;
+  std::string warning;  // as in Choice
 };
 
 // Decides for the whole process, before workers start. Throws where `uring` was asked for and
 // does not work.
 Choice choose_backend(base::IoBackend wanted);
 
-// `backend` as chosen. Call it on the thread that polls.
-std::unique_ptr<Io> make_io(base::IoBackend backend, Options options);
+// The back end as chosen. Call it on the thread that polls.
+MadeIo make_io(const Choice& choice, Options options);
 
 }  // namespace sluice::io

@@ -177,14 +177,17 @@ StartReport Server::start(Configuration configuration) {
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));
     io_options.listeners.push_back(std::move(native.sockets.at(shard)));
     options.sessions.shard = shard;
-    workers_.push_back(std::make_unique<WorkerThread>(
-        choice.backend, std::move(io_options), options, *worker_group_, place_of(shard, config_)));
+    workers_.push_back(std::make_unique<WorkerThread>(choice, std::move(io_options), options,
+                                                      *worker_group_, place_of(shard, config_)));
   }
   report.reserved_bytes = worker_group_->mesh().reserved_bytes();
   report.pinned = true;
   for (const auto& worker : workers_) {
     const WorkerStarted started = worker->wait_started();
-    report.io_backend = started.io_backend;
+    // That of a worker that had to fall back, if there is one.
+    const bool fell_back = !started.io_warning.empty();
+    if (report.io_backend.empty() || fell_back) report.io_backend = started.io_backend;
+    if (report.io_warning.empty()) report.io_warning = started.io_warning;
     report.reserved_bytes += started.reserved_bytes;
     report.pinned = report.pinned && started.pinned;
   }

@@ -19,12 +19,11 @@ bool pin_to(int cpu) noexcept {
 
 }  // namespace
 
-WorkerThread::WorkerThread(base::IoBackend backend, io::Options io_options, WorkerOptions options,
+WorkerThread::WorkerThread(io::Choice choice, io::Options io_options, WorkerOptions options,
                            WorkerGroup& worker_group, WorkerPlace place)
-    : thread_([this, backend, moved = std::move(io_options), options = std::move(options),
-               &worker_group,
-               place]() mutable { run(backend, std::move(moved), options, worker_group, place); }) {
-}
+    : thread_([this, choice = std::move(choice), moved = std::move(io_options),
+               options = std::move(options), &worker_group,
+               place]() mutable { run(choice, std::move(moved), options, worker_group, place); }) {}
 
 WorkerThread::~WorkerThread() {
   stop();
@@ -62,14 +61,14 @@ bool WorkerThread::wait_drained(std::chrono::milliseconds timeout) {
   return changed_.wait_for(lock, timeout, [this] { return drained_; });
 }
 
-void WorkerThread::run(base::IoBackend backend, io::Options io_options,
+void WorkerThread::run(const io::Choice& choice, io::Options io_options,
                        const WorkerOptions& options, WorkerGroup& worker_group,
                        WorkerPlace place) noexcept {
   bool started = false;
   try {
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
     const bool pinned = place.cpu && pin_to(*place.cpu);
-    const std::unique_ptr<io::Io> io = io::make_io(backend, std::move(io_options));
+    const auto [io, io_warning] = io::make_io(choice, std::move(io_options));
     Worker worker(*io, options, worker_group, make_deciders(options));
     worker.start();
     {
@@ -78,6 +77,7 @@ void WorkerThread::run(base::IoBackend backend, io::Options io_options,
     }
     started = true;
     started_.set_value({.io_backend = std::string(io->name()),
+                        .io_warning = io_warning,
                         .reserved_bytes = worker.reserved_bytes(),
                         .pinned = pinned});
     loop(worker);

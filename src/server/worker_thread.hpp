@@ -13,7 +13,6 @@
 #include <optional>
 #include <thread>
 
-#include "base/io_backend.hpp"
 #include "io/probe.hpp"
 #include "server/swap_slot.hpp"
 #include "server/worker.hpp"
@@ -27,13 +26,14 @@ struct WorkerPlace {
 
 struct WorkerStarted {
   std::string io_backend;
+  std::string io_warning;
   uint64_t reserved_bytes;
   bool pinned;  // false also when the kernel did not allow it
 };
 
 class WorkerThread {
  public:
-  WorkerThread(base::IoBackend backend, io::Options io_options, WorkerOptions options,
+  WorkerThread(io::Choice choice, io::Options io_options, WorkerOptions options,
                WorkerGroup& worker_group, WorkerPlace place = {});
   ~WorkerThread();
 
@@ -57,7 +57,7 @@ class WorkerThread {
 
   void command(Command command) noexcept;
   void wake() noexcept;
-  void run(base::IoBackend backend, io::Options io_options, const WorkerOptions& options,
+  void run(const io::Choice& choice, io::Options io_options, const WorkerOptions& options,
            WorkerGroup& worker_group, WorkerPlace place) noexcept;
   void loop(Worker& worker) noexcept;
   void set_drained(const Worker& worker) noexcept;

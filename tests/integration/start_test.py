@@ -1,16 +1,12 @@
-"""Start-up, also when the system lacks resources: ports, descriptors, io_uring."""
+"""Start-up, also when the system lacks resources: ports, descriptors."""
 
-import ctypes
-import errno
 import json
 import os
 import pathlib
-import platform
 import resource
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 
 import pytest
@@ -18,7 +14,7 @@ import pytest
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, totals
 from native_peer import APPROVED, NativePeer
-from server_process import (LIBC, TIMEOUT_S, ServerProcess, binary, clean_environment, eventually,
+from server_process import (TIMEOUT_S, ServerProcess, binary, clean_environment, eventually,
                             in_some_try, run_binary)
 
 
@@ -93,67 +89,6 @@ def test_all_interfaces_means_both_families(io):
             with socket.create_connection(("::1", server.port), 30) as six:
                 six.sendall(b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n")
                 assert six.recv(4_096).startswith(b"HTTP/1.1 200 OK\r\n")
-    finally:
-        assert server.stop() == 0
-
-
-# ----------------------------------------------------------------------------------- io_uring
-
-SYSCALL_NUMBERS = {"x86_64": 425, "aarch64": 425}
-AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-
-
-def forbid_io_uring():
-    """As Docker's default seccomp profile does: io_uring_setup() fails with EPERM."""
-    machine = platform.machine()
-
-    def instruction(code, jump_true, jump_false, value):
-        return struct.pack("HBBI", code, jump_true, jump_false, value)
-
-    program = b"".join([
-        instruction(0x20, 0, 0, 0),  # load the system call's number
-        instruction(0x15, 0, 1, SYSCALL_NUMBERS[machine]),
-        instruction(0x06, 0, 0, 0x00050000 | errno.EPERM),
-        instruction(0x06, 0, 0, 0x7FFF0000)])
-    code = ctypes.create_string_buffer(program, len(program))
-
-    class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
-    LIBC.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    pointer = Program(len(program) // 8, ctypes.addressof(code))
-    if LIBC.prctl(22, 2, ctypes.byref(pointer), 0, 0) != 0:  # PR_SET_SECCOMP, MODE_FILTER
-        os._exit(99)
-
-
-needs_seccomp = pytest.mark.skipif(platform.machine() not in SYSCALL_NUMBERS,
-                                   reason="the seccomp program knows two machines")
-
-
-@needs_seccomp
-def test_uring_refuses_to_start_where_it_is_forbidden():
-    result = serve("uring", "--port", "0", "--native-port", "0", preexec=forbid_io_uring)
-    assert_one_line(result, "io_uring", "seccomp", "--io")
-
-
-@needs_seccomp
-def test_auto_falls_back_with_one_warning():
-    server = ServerProcess("auto", 1, preexec=forbid_io_uring)
-    try:
-        warnings = server.warnings()
-        assert len(warnings) == 1
-        assert "io_uring" in warnings[0]["message"] and "seccomp" in warnings[0]["message"]
-        assert server.log[-1]["io"] == "epoll"
-        assert ask(server, "GET", "/healthz").status == 200
-    finally:
-        assert server.stop() == 0
-
-
-def test_epoll_starts_where_uring_is_forbidden():
-    server = ServerProcess("epoll", 1, preexec=forbid_io_uring)
-    try:
-        assert server.warnings() == []
-        assert ask(server, "GET", "/healthz").status == 200
     finally:
         assert server.stop() == 0
 

@@ -58,24 +58,24 @@ bool Ring::more_expected() const noexcept {
   return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
-void Ring::enter(int64_t wait_ns) noexcept {
+int32_t Ring::enter(int64_t wait_ns) noexcept {
   if (wait_ns > 0 && !has_completions()) {
     __kernel_timespec time{.tv_sec = wait_ns / base::ns_per_s, .tv_nsec = wait_ns % base::ns_per_s};
     io_uring_cqe* cqe = nullptr;
     ++enters_;
-    pause_if_refused(io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr));
-    return;
+    return refusal(io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr));
   }
   const bool has_taskrun_flag = (ring_.flags & IORING_SETUP_TASKRUN_FLAG) != 0;
-  if (has_taskrun_flag && io_uring_sq_ready(&ring_) == 0 && !more_expected()) return;
+  if (has_taskrun_flag && io_uring_sq_ready(&ring_) == 0 && !more_expected()) return 0;
   ++enters_;
-  pause_if_refused(io_uring_submit_and_get_events(&ring_));
+  return refusal(io_uring_submit_and_get_events(&ring_));
 }
 
-// Otherwise the caller would call again at once, and again, as long as the kernel has no memory.
-void Ring::pause_if_refused(int result) const noexcept {
-  const bool refused = result < 0 && result != -ETIME && result != -EINTR;
-  if (refused && !has_completions()) std::this_thread::sleep_for(refused_pause);
+// Without the pause the caller would call again at once, and again, as long as it lasts.
+int32_t Ring::refusal(int32_t result) const noexcept {
+  if (result >= 0 || result == -ETIME || result == -EINTR) return 0;
+  if (!has_completions()) std::this_thread::sleep_for(refused_pause);
+  return result;
 }
 
 }  // namespace sluice::io

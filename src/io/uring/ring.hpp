@@ -27,8 +27,9 @@ class Ring {
 
   // Submits, and waits for a completion if there is none and `wait_ns` is above 0. Completions
   // are made only in here (DEFER_TASKRUN), some twenty at a time: see more_expected(). Where the
-  // kernel refuses (no memory), it pauses: the caller has nothing to do but to try again.
-  void enter(int64_t wait_ns) noexcept;
+  // kernel refuses (no memory), it pauses, and returns why: a negative errno. The caller handles
+  // the completions there are, and calls again.
+  int32_t enter(int64_t wait_ns) noexcept;
 
   // The kernel has work to do before the next completions show.
   bool more_expected() const noexcept;
@@ -56,7 +57,7 @@ class Ring {
   uint64_t enters() const noexcept { return enters_; }
 
  private:
-  void pause_if_refused(int result) const noexcept;
+  int32_t refusal(int32_t result) const noexcept;
 
   io_uring ring_{};
   uint32_t completions_max_ = 0;

@@ -33,7 +33,7 @@ uint32_t submissions_for(const Options& options) {
 
 }  // namespace
 
-UringIo::UringIo(Options options)
+UringIo::UringIo(Options&& options)
     : ring_(submissions_for(options), completions_for(options)),
       buffers_(ring_.raw(), options.receive_buffers, options.receive_buffer_bytes),
       wake_signal_(0),

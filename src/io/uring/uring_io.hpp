@@ -27,7 +27,8 @@ namespace sluice::io {
 
 class UringIo final : public Io {
  public:
-  explicit UringIo(Options options);
+  // Takes the listeners only when nothing can fail any more.
+  explicit UringIo(Options&& options);
   ~UringIo() override;
 
   std::string_view name() const noexcept override { return "uring"; }

@@ -71,7 +71,7 @@ TEST(Probe, takes_uring_where_it_works) {
 TEST(Probe, takes_epoll_when_asked) {
   EXPECT_EQ(choose_backend(IoBackend::epoll).backend, IoBackend::epoll);
   EXPECT_EQ(choose_backend(IoBackend::epoll).warning, "");
-  EXPECT_EQ(make_io(IoBackend::epoll, {.sockets_max = 1})->name(), "epoll");
+  EXPECT_EQ(make_io({.backend = IoBackend::epoll}, {.sockets_max = 1}).io->name(), "epoll");
 }
 
 TEST(Probe, auto_falls_back_under_a_seccomp_profile_and_names_the_cure) {

@@ -91,7 +91,7 @@ class AllocationTest : public ::testing::TestWithParam<Setting> {
     options.sessions.shard = static_cast<uint32_t>(shards_.size());
     options.sessions.shards = GetParam().shards;
     TestShard& shard = shards_.emplace_back();
-    shard.io = io::make_io(GetParam().backend, std::move(io_options));
+    shard.io = io::make_io({.backend = GetParam().backend}, std::move(io_options)).io;
     shard.worker =
         std::make_unique<Worker>(*shard.io, options, worker_group_, make_deciders(options));
     if (shards_.size() == 1) shard.worker->start();  // the others have no listeners
