@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "log/log.hpp"
@@ -47,9 +48,23 @@ std::string first_step(const std::string& path) {
   return error || target.empty() || target.is_absolute() ? std::string{} : target.begin()->string();
 }
 
-void warn_of_polls(const std::string& path) {
-  log::warning("no inotify: changes of the configuration file are seen within seconds only",
-               {{"configFile", path}, {"cause", std::strerror(errno)}});
+void warn_of_polls(const std::string& path, int error) {
+  const std::string cure = error == EMFILE   ? "raise the sysctl fs.inotify.max_user_instances"
+                           : error == ENOSPC ? "raise the sysctl fs.inotify.max_user_watches"
+                                             : "allow inotify, or send SIGHUP after a change";
+  log::warning(
+      "no inotify: changes of the configuration file are seen within seconds only; " + cure,
+      {{"configFile", path}, {"cause", std::strerror(error)}});
+}
+
+// The descriptor; throws if there is none: without a timer no change would be seen, without the
+// events the thread would never end.
+int needed(int descriptor) {
+  if (descriptor >= 0) return descriptor;
+  throw std::system_error(errno, std::generic_category(),
+                          "cannot watch the configuration file: raise the limit of file "
+                          "descriptors (ulimit -n, LimitNOFILE=), and allow timerfd_create and "
+                          "eventfd2 in the seccomp profile");
 }
 
 void ring(const io::FileDescriptor& event) noexcept {
@@ -71,18 +86,18 @@ RuleWatch::RuleWatch(std::string path, policy::ReadProfile read_profile, size_t 
       read_profile_(std::move(read_profile)),
       name_bytes_max_(name_bytes_max),
       listener_(std::move(listener)),
-      inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
-      poll_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-      asked_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      stop_(::eventfd(0, EFD_CLOEXEC)) {
+      poll_timer_(needed(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC))),
+      asked_(needed(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
+      stop_(needed(::eventfd(0, EFD_CLOEXEC))) {
   follow({.text = std::move(text)}, profiles);
   candidate_ = seen_;
   const itimerspec every{.it_interval = {.tv_sec = poll_s, .tv_nsec = 0},
                          .it_value = {.tv_sec = poll_s, .tv_nsec = 0}};
   ::timerfd_settime(poll_timer_.get(), 0, &every, nullptr);
+  inotify_.reset(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!inotify_.is_open()) {
     warned_ = true;
-    warn_of_polls(path_);
+    warn_of_polls(path_, errno);
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -194,8 +209,9 @@ void RuleWatch::watch_folders() {
     for (const std::string& folder : {folder_of(path), folder_of(real)}) {
       const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), events_mask);
       // A missing folder may appear again; other errors are the limits of the user.
-      if (watch < 0 && errno != ENOENT && !std::exchange(warned_, true)) {
-        unless_stopped([&] { warn_of_polls(path_); });
+      const int error = errno;
+      if (watch < 0 && error != ENOENT && !std::exchange(warned_, true)) {
+        unless_stopped([&] { warn_of_polls(path_, error); });
       }
     }
   }

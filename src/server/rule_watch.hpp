@@ -7,7 +7,8 @@
 //         and those where the files really are. So it notices writing in place, renaming another
 //         file over it, and the symbolic links that Kubernetes swaps. The poll is for what inotify
 //         does not report: network file systems, a folder that is itself replaced.
-// Errors: without inotify (its limits are per user) only the poll is left; a WARN reports that.
+// Errors: without inotify (its limits are per user) only the poll is left; a WARN reports that. The
+//         constructor throws std::system_error without its other descriptors.
 // Lives:  stop() ends it, but a large file that is being read is read to its end; the destructor
 //         waits for that, wait_ended() at most its timeout.
 // Source: inotify(7); gocc, "Hot reload".

@@ -3,6 +3,7 @@ cure, sleeps while there is nothing to do, and recovers.
 Method: seccomp filters (system_calls.py) and limits of descriptors, below the real binary."""
 
 import errno
+import json
 import resource
 import socket
 import time
@@ -163,3 +164,36 @@ def test_out_of_descriptors_it_sleeps_warns_once_and_recovers(start, io):
     ("setsockopt", errno.ENOPROTOOPT, "SO_REUSEADDR")])
 def test_start_without_a_needed_call_ends_with_one_line(call, error, part):
     assert_does_not_start("--io", "epoll", preexec=failing((call, error)), parts=[part])
+
+
+# ------------------------------------------------------------------------- configuration file
+
+def limit_of_all(limit):
+    return json.dumps({"keys": [{"key_pattern": ".*", "key_pattern_is_regex": True,
+                                 "max_requests_per_window": limit}]})
+
+
+@pytest.mark.parametrize("call, error, cure", [
+    ("inotify_init1", errno.EMFILE, "fs.inotify.max_user_instances"),
+    ("inotify_add_watch", errno.ENOSPC, "fs.inotify.max_user_watches")])
+def test_without_inotify_it_polls_and_warns_once(start, tmp_path, call, error, cure):
+    file = tmp_path / "limits.json"
+    file.write_text(limit_of_all(10))
+    server = start("epoll", "--config-file", str(file), preexec=failing((call, error)))
+    file.write_text(limit_of_all(11))
+
+    def is_new():
+        new_key = f"k{time.monotonic()}"
+        return ask(server, "POST", f"/rate/{new_key}").rate_limit()["q"] == 11
+    eventually(is_new, "the new limit")
+    assert_sleeps(server)
+    warning = only_warning(server)
+    assert "no inotify" in warning["message"] and cure in warning["message"]
+
+
+def test_configuration_file_that_cannot_be_watched_ends_the_start(tmp_path):
+    file = tmp_path / "limits.json"
+    file.write_text(limit_of_all(10))
+    assert_does_not_start("--io", "epoll", "--config-file", str(file),
+                          preexec=failing(("timerfd_create", errno.EMFILE)),
+                          parts=["cannot watch the configuration file", "ulimit -n"])
