@@ -4,7 +4,7 @@
 // Shape:  an operation of io_uring is no call: one that shall fail becomes a no-op on its way to
 //         the kernel, and its completion gets the error. Calls inside shared libraries do not fail.
 // Lives:  a failure ends with its FailingCall; one at a time for each call. Any thread may call.
-// Source: ld(1), --wrap.
+// Source: ld(1), --wrap; failing_calls.md has what is covered and what is not.
 #pragma once
 
 #include <cstdint>
