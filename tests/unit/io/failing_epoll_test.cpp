@@ -62,20 +62,7 @@ TEST_F(FailingEpoll, is_not_built_without_a_descriptor_for_it) {
 
 // fs.epoll.max_user_watches, or memory.
 TEST_F(FailingEpoll, a_socket_that_cannot_be_watched_fails_alone) {
-  for (const int error : {ENOSPC, ENOMEM}) {
-    SCOPED_TRACE(std::strerror(error));
-    rebuild();
-    settle();
-    std::optional<FailingCall> failing(std::in_place, Call::epoll_ctl, error);
-    const Client client(port_);
-    const SocketId socket = accept_one();
-    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
-    EXPECT_EQ(reported(socket).failure, -error);
-    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
-    failing.reset();
-    close_and_wait(socket);
-    expect_new_client_is_served();
-  }
+  for (const int error : {ENOSPC, ENOMEM}) expect_unwatched_fails_alone(Call::epoll_ctl, error);
 }
 
 TEST_F(FailingEpoll, a_listener_that_cannot_be_watched_is_reported_and_tried_again) {

@@ -78,6 +78,22 @@ class FailingIoTest : public IoTest<Backend> {
     expect_sent_whole(client, socket);
   }
 
+  // `watching`: the call by which it learns that the peer of a socket hangs up.
+  void expect_unwatched_fails_alone(Call watching, int error) {
+    SCOPED_TRACE(std::strerror(error));
+    rebuild();
+    this->settle();
+    std::optional<FailingCall> failing(std::in_place, watching, error);
+    const Client client(this->port_);
+    const SocketId socket = this->accept_one();
+    ASSERT_TRUE(this->until([&] { return this->reported(socket).failures == 1; }));
+    EXPECT_EQ(this->reported(socket).failure, -error);
+    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+    failing.reset();
+    this->close_and_wait(socket);
+    expect_new_client_is_served();
+  }
+
   // Builds it anew: the last one's sockets are gone.
   void rebuild() {
     this->io_.reset();

@@ -90,19 +90,7 @@ TEST_F(FailingUring, an_interrupted_wait_is_resumed) {
 
 // While nothing is received, a poll looks for the peer's hang-up.
 TEST_F(FailingUring, a_watch_that_fails_fails_its_connection_alone) {
-  for (const int error : {ENOMEM, EINVAL}) {
-    SCOPED_TRACE(std::strerror(error));
-    rebuild();
-    std::optional<FailingCall> failing(std::in_place, Call::op_poll_add, error);
-    const Client client(port_);
-    const SocketId socket = accept_one();
-    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
-    EXPECT_EQ(reported(socket).failure, -error);
-    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
-    failing.reset();
-    close_and_wait(socket);
-    expect_new_client_is_served();
-  }
+  for (const int error : {ENOMEM, EINVAL}) expect_unwatched_fails_alone(Call::op_poll_add, error);
 }
 
 TEST_F(FailingUring, a_wake_up_that_cannot_be_read_is_read_again) {
