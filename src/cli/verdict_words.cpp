@@ -17,6 +17,10 @@ std::string verdict_sentence(sluicegate::Verdict verdict, std::string_view key, 
       return "the server has no room for another key (--max-keys)";
     case Verdict::waiters_full:
       return "too many requests wait (--max-waiters)";
+    case Verdict::connection_waiters_full:
+      return "too many requests of this connection wait (--max-waiters)";
+    case Verdict::key_waiters_full:
+      return "too many requests wait for this key (--max-waiters)";
     case Verdict::overloaded:
       return "the server is overloaded: try again later";
     case Verdict::not_allowed:
