@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -177,8 +176,11 @@ struct Promises {
   void operator()(const wire::QuotaChangeRequest& change) const {
     require(!change.subject.empty());
     if (change.remove) return;
-    const std::optional<api::Quota> quota = wire::quota_of(change);
-    if (!quota) return;
+    const auto quota = wire::quota_of(change);
+    if (!quota) {
+      require(!quota.error().empty() && quota.error().size() <= wire::invalid_detail_bytes_max);
+      return;
+    }
     require(quota->limits.size() <= limits::quota_limits_max);
     for (const api::Limit& limit : quota->limits) {
       require(limit.amount <= limits::amount_max && limit.period_ms >= 0);

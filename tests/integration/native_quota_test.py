@@ -311,6 +311,14 @@ def test_quotas_are_removed_and_refused(server, key):
         assert answer.codes == ["invalidQuota"]
         assert answer.body["detail"] == (
             'limits[1] ("tokens"), name: is also the name of an earlier limit: names must differ')
+        many = {"limits": [{**TOKENS, "name": f"limit {number}"} for number in range(17)]}
+        answer = peer.call("quota", {**subject, "quota": many})
+        assert (answer.codes, answer.body["detail"]) == (
+            ["invalidQuota"], "limits: has 17; at most 16 are allowed")
+        huge = {"limits": [{**TOKENS, "amount": 2**63}]}
+        answer = peer.call("quota", {**subject, "quota": huge})
+        assert (answer.codes, answer.body["detail"]) == (
+            ["invalidQuota"], f'limits[0] ("tokens"), amount: must be at most {2**63 - 1}')
         peer.put_quota(key, limit("rpm", "requests", 0))
         assert peer.reserve(key).codes == ["exceedsLimit"]
         assert peer.call("quota", {**subject, "remove": True}).codes == ["ok"]
