@@ -334,6 +334,7 @@ struct Welcome {
   instanceId @12 :UInt64;         # random, of this start of the server
   features @13 :UInt64;
   serverVersion @14 :Text;
+  restPort @15 :UInt16;           # of the same host; 0: not announced
 }
 
 enum RoutingHash {

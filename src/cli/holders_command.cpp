@@ -43,6 +43,7 @@ constexpr uint32_t holders_limit_max = 1'000'000'000;
 struct HoldersFlags {
   std::optional<std::string> name;  // none: all subjects
   RestServer server;
+  std::string address;  // of the REST port
   uint32_t limit = holders_limit_max;
   bool json = false;
 };
@@ -91,7 +92,7 @@ void print_row(const Json& row) {
 }
 
 HttpGet request_of(const HoldersFlags& flags, std::string target) {
-  return {.address = rest_address(flags.server),
+  return {.address = flags.address,
           .target = std::move(target),
           .timeout = milliseconds{flags.server.timeout_ms}};
 }
@@ -148,7 +149,12 @@ void add_holders_command(CLI::App& quota, Run& run) {
       ->type_name("N")
       ->check(CLI::Range(1U, holders_limit_max).description(""));
   command->add_flag("--json", flags->json, "a line of JSON for each reservation");
-  command->callback([flags, &run] { run = [flags] { return holders(*flags); }; });
+  command->callback([flags, &run] {
+    run = [flags] {
+      flags->address = rest_address(flags->server);
+      return holders(*flags);
+    };
+  });
 }
 
 }  // namespace sluice::cli

@@ -2,8 +2,8 @@
 // lead to.
 // Flow:   --rest-address, --address, SLUICEGATE_REST_ADDRESS, SLUICEGATE_ADDRESS: the first that is
 //         given -> rest_address() -> http_get().
-// Errors: std::invalid_argument where only a native port is known, and it is not the default: the
-//         REST port beside it is not guessed, it could be that of another server.
+// Errors: as of connect() where only a native port is given, which is asked for the REST one;
+//         std::invalid_argument where an older server does not announce it.
 #pragma once
 
 #include <CLI/App.hpp>

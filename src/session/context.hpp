@@ -45,6 +45,7 @@ struct Options {
   uint32_t shards = 1;
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
+  uint16_t rest_port = 0;
   AccessLog access_log;
 };
 

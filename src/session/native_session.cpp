@@ -119,6 +119,7 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
       .handles_max = options.handles_max,
       .key_bytes_max = options.key_bytes_max,
       .server_version = SLUICE_VERSION,
+      .rest_port = options.rest_port,
   };
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_welcome(id, welcome, out); });

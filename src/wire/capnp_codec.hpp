@@ -141,6 +141,7 @@ struct WelcomeAnswer {
   uint32_t handles_max = 0;
   uint32_t key_bytes_max = 0;
   std::string_view server_version;
+  uint16_t rest_port = 0;
 };
 
 struct ErrorAnswer {

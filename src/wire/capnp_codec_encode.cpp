@@ -20,7 +20,7 @@ namespace welcome_at {
 constexpr size_t version = 0, routing_hash = 2, shard = 4, shards = 8, frame_bytes_max = 12,
                  routing_seed = 16, frame_entries_max = 24, outstanding_frames_max = 28,
                  outstanding_bytes_max = 32, waiting_entries_max = 36, handles_max = 40,
-                 key_bytes_max = 44, instance_id = 48, features = 56;
+                 key_bytes_max = 44, instance_id = 48, features = 56, rest_port = 64;
 constexpr size_t server_version = pointer_of(welcome_rows, "serverVersion");
 }  // namespace welcome_at
 namespace verdicts_at {
@@ -159,6 +159,7 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
   writer.set(welcome, welcome_at::features, schema::FEATURE_QUOTAS);
+  writer.set(welcome, welcome_at::rest_port, answer.rest_port);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));
   return writer.finish();

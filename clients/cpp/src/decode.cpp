@@ -35,6 +35,7 @@ Welcome welcome(schema::Welcome::Reader from) {
   to.instance_id = from.getInstanceId();
   to.features = from.getFeatures();
   to.server_version = text(from.getServerVersion());
+  to.rest_port = from.getRestPort();
   return to;
 }
 

@@ -79,6 +79,7 @@ void expect(const Welcome& welcome, const Json& message) {
   EXPECT_EQ(welcome.instance_id, number(json.at("instanceId")));
   EXPECT_EQ(welcome.features, number(json.at("features")));
   EXPECT_EQ(welcome.server_version, json.at("serverVersion"));
+  EXPECT_EQ(welcome.rest_port, number(json.at("restPort")));
 }
 
 void expect(const Verdicts& verdicts, const Json& message) {

@@ -257,7 +257,8 @@ std::string encoded(const json& message) {
                                .waiting_entries_max = body["waitingEntriesMax"],
                                .handles_max = body["handlesMax"],
                                .key_bytes_max = body["keyBytesMax"],
-                               .server_version = version};
+                               .server_version = version,
+                               .rest_port = body["restPort"]};
     return write(small_answer_bytes_max, [&](Out out) { return encode_welcome(id, answer, out); });
   }
   if (kind == "verdicts") {

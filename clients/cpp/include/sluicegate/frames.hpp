@@ -132,6 +132,7 @@ struct Welcome {
   uint64_t instance_id = 0;  // of this start of the server
   uint64_t features = 0;
   std::string server_version{};
+  uint16_t rest_port = 0;  // of the same host; 0: the server does not announce it
 };
 
 // Each column is empty when it was not requested.

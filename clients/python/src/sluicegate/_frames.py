@@ -217,6 +217,7 @@ class Welcome(NamedTuple):
     instance_id: int
     features: int
     server_version: str
+    rest_port: int = 0  # of the same host; 0: the server does not announce it
 
 
 Columns = dict[str, "array[int]"]
@@ -399,7 +400,8 @@ def _read_welcome(frame_id: int, body: Struct) -> Welcome:
     return Welcome(
         frame_id, number(0, 2), number(2, 2), number(4, 4), number(8, 4), number(12, 4),
         number(16, 8), number(24, 4), number(28, 4), number(32, 4), number(36, 4), number(40, 4),
-        number(44, 4), number(48, 8), number(56, 8), body.text(0))
+        number(44, 4), number(48, 8), number(56, 8), body.text(0),
+        number(64, 2))
 
 
 def _read_verdicts(frame_id: int, body: Struct) -> VerdictsAnswer:
