@@ -37,11 +37,6 @@ std::string joined(const std::string& place, std::string_view field) {
   return place + ", " + std::string{field};
 }
 
-std::string place_of(size_t index, const std::string& name) {
-  const std::string place = "limits[" + std::to_string(index) + "]";
-  return name.empty() ? place : place + " (" + quoted_excerpt(name) + ")";
-}
-
 // The first kind and the first unit that JSON may name: it has no "concurrency" and no "none".
 constexpr auto first_kind = static_cast<size_t>(LimitKind::fixed);
 constexpr auto first_unit = static_cast<size_t>(CalendarUnit::hour);
@@ -182,7 +177,7 @@ class LimitReader {
     const bool is_object = entry.is_object();
     const auto name = is_object ? entry.find("name") : entry.end();
     const bool has_name = is_object && name != entry.end() && name->is_string();
-    place_ = joined(place, place_of(index, has_name ? name->get<std::string>() : ""));
+    place_ = joined(place, limit_place(index, has_name ? name->get<std::string>() : ""));
     if (!is_object) {
       complain("", "must be an object, not " + shown(entry));
       return;
@@ -316,8 +311,8 @@ void read_limits(const Json& value, const std::string& place, Form form, Quota& 
     quota.limits.push_back(LimitReader(i, value[i], place, form, complaints).take());
   }
   check_names_differ(quota.limits, [&](size_t i) {
-    complaints.push_back(joined(joined(place, place_of(i, quota.limits[i].name)), "name") + ": " +
-                         std::string{name_is_taken});
+    complaints.push_back(joined(joined(place, limit_place(i, quota.limits[i].name)), "name") +
+                         ": " + std::string{name_is_taken});
   });
 }
 
@@ -394,13 +389,22 @@ ParsedQuota parse_quota(std::string_view text) {
   return parsed;
 }
 
+std::string limit_place(size_t index, std::string_view name) {
+  const std::string place = "limits[" + std::to_string(index) + "]";
+  return name.empty() ? place : place + " (" + quoted_excerpt(std::string{name}) + ")";
+}
+
+std::string limits_complaint(size_t count) {
+  return "limits: " + too_many_limits(count);
+}
+
 std::vector<std::string> check_quota(Quota& quota) {
   std::vector<std::string> complaints;
   if (quota.limits.size() > limits::quota_limits_max) {
-    return {"limits: " + too_many_limits(quota.limits.size())};
+    return {limits_complaint(quota.limits.size())};
   }
   const auto complain = [&](size_t index, std::string_view field, const std::string& what) {
-    complaints.push_back(joined(place_of(index, quota.limits[index].name), field) + ": " + what);
+    complaints.push_back(joined(limit_place(index, quota.limits[index].name), field) + ": " + what);
   };
   for (size_t i = 0; i < quota.limits.size(); ++i) {
     check_limit(quota.limits[i],

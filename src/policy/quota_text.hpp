@@ -43,6 +43,10 @@ api::Quota read_quota(const text::Json& object, const std::string& place,
 // are absent to their defaults. The caller has checked that the enumerators are known.
 std::vector<std::string> check_quota(api::Quota& quota);
 
+// How complaints name a limit, `limits[0] ("tpm")`; and the one of too many limits.
+std::string limit_place(size_t index, std::string_view name);
+std::string limits_complaint(size_t count);
+
 // A number, "unlimited" or "block".
 text::Json amount_json(api::Ceiling ceiling, uint64_t amount);
 // JSON that read_quota() reads as the same quota; optional fields with their defaults are left out.

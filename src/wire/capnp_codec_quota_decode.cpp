@@ -85,12 +85,12 @@ Checked check_ids(const ReserveRequest& request) noexcept {
 
 // ----------------------------------------------------------------------------------- a quota
 
-// Whether this version knows all enumerators: a newer client may send others.
-bool has_known_enumerators(schema::Limit::Reader limit) {
-  return static_cast<uint32_t>(limit.getMetric()) < api::metrics_count &&
-         static_cast<uint32_t>(limit.getKind()) < api::limit_kinds_count &&
-         limit.getCeiling() <= schema::Ceiling::BLOCK &&
-         limit.getUnit() <= schema::CalendarUnit::MONTH;
+// The field whose enumerator this version does not know, because the client is newer; or none.
+std::string_view unknown_field(schema::Limit::Reader limit) {
+  if (static_cast<uint32_t>(limit.getMetric()) >= api::metrics_count) return "metric";
+  if (static_cast<uint32_t>(limit.getKind()) >= api::limit_kinds_count) return "kind";
+  if (limit.getCeiling() > schema::Ceiling::BLOCK) return "ceiling";
+  return limit.getUnit() > schema::CalendarUnit::MONTH ? "unit" : "";
 }
 
 std::string_view view(capnp::Text::Reader text) noexcept {
@@ -114,7 +114,7 @@ std::string joined_complaints(const std::vector<std::string>& complaints) {
   std::string joined = complaints.front().substr(0, invalid_detail_bytes_max);
   for (size_t i = 1; i < complaints.size(); ++i) {
     const std::string rest = "; and " + std::to_string(complaints.size() - i) + " more";
-    if (joined.size() + complaints[i].size() + rest.size() > invalid_detail_bytes_max) {
+    if (joined.size() + 2 + complaints[i].size() + rest.size() > invalid_detail_bytes_max) {
       return joined + rest;
     }
     joined += "; " + complaints[i];
@@ -124,13 +124,13 @@ std::string joined_complaints(const std::vector<std::string>& complaints) {
 
 // Reads everything that quota_of() will read, so that quota_of() does not throw. What can be read
 // but is outside the rules is left to quota_of(), which names the field.
-Checked check_quota_fields(schema::Quota::Reader quota) {
-  for (const auto limit : quota.getLimits()) {
+void read_quota_fields(schema::Quota::Reader quota) {
+  const auto given = quota.getLimits();
+  if (given.size() > limits::quota_limits_max) return;
+  for (const auto limit : given) {
     limit.getName();
     limit.getTimeZone();
-    if (!has_known_enumerators(limit)) return refuse(ErrorCode::bad_flag);
   }
-  return {};
 }
 
 }  // namespace
@@ -171,8 +171,8 @@ Checked check_request(const UsageRequest& request) noexcept {
 
 Checked check_request(const QuotaChangeRequest& request, schema::QuotaChange::Reader change) {
   if (request.subject.empty()) return refuse(ErrorCode::bad_subject);
-  if (request.remove) return {};
-  return check_quota_fields(change.getQuota());
+  if (!request.remove) read_quota_fields(change.getQuota());
+  return {};
 }
 
 Checked check_request(const ResetRequest& request) noexcept {
@@ -183,9 +183,18 @@ Checked check_request(const ResetRequest& request) noexcept {
 tl::expected<api::Quota, std::string> quota_of(const QuotaChangeRequest& request) {
   FrameMessage message(request.frame);
   const schema::Quota::Reader given = message.root().getQuota().getQuota();
+  if (const size_t count = given.getLimits().size(); count > limits::quota_limits_max) {
+    return tl::unexpected(policy::limits_complaint(count));
+  }
   api::Quota quota{.refund_expired = given.getRefundExpired(),
                    .overtakers_max = given.getOvertakersMax()};
-  for (const auto limit : given.getLimits()) quota.limits.push_back(limit_of(limit));
+  for (const auto limit : given.getLimits()) {
+    if (const std::string_view field = unknown_field(limit); !field.empty()) {
+      return tl::unexpected(policy::limit_place(quota.limits.size(), view(limit.getName())) + ", " +
+                            std::string(field) + ": is unknown to this server");
+    }
+    quota.limits.push_back(limit_of(limit));
+  }
   const std::vector<std::string> complaints = policy::check_quota(quota);
   if (complaints.empty()) return quota;
   return tl::unexpected(joined_complaints(complaints));

@@ -315,6 +315,10 @@ def test_quotas_are_removed_and_refused(server, key):
         answer = peer.call("quota", {**subject, "quota": many})
         assert (answer.codes, answer.body["detail"]) == (
             ["invalidQuota"], "limits: has 17; at most 16 are allowed")
+        newer = {"limits": [TOKENS, {**TOKENS, "name": "kittens", "metric": 6}]}
+        answer = peer.call("quota", {**subject, "quota": newer})
+        assert (answer.codes, answer.body["detail"]) == (
+            ["invalidQuota"], 'limits[1] ("kittens"), metric: is unknown to this server')
         huge = {"limits": [{**TOKENS, "amount": 2**63}]}
         answer = peer.call("quota", {**subject, "quota": huge})
         assert (answer.codes, answer.body["detail"]) == (
