@@ -20,6 +20,8 @@ TEST(Duration, has_a_unit) {
       {"1h", 3'600 * second_ns},
       {"30d", int64_t{30} * 86'400 * second_ns},
       {"0s", 0},
+      {"4294967297ms", 4'294'967'297'000'000},
+      {"31536000000ms", int64_t{365} * 86'400 * second_ns},
   };
   for (const auto& [text, duration_ns] : cases) {
     EXPECT_EQ(parse_duration(text), duration_ns) << text;
