@@ -279,7 +279,9 @@ def test_a_connection_that_ends_at_any_byte_leaks_nothing(server, client, subjec
 
 def test_check_changes_nothing_and_record_charges_without_a_decision(client, subject):
     assert client.check(subject).code is QuotaCode.UNKNOWN_SUBJECT_ALLOWED
-    assert client.decide(subject, 1).code is QuotaCode.UNKNOWN_MODEL  # go-ratelimit's name
+    decision = client.decide(subject, 1)
+    assert decision.code is QuotaCode.UNKNOWN_MODEL  # go-ratelimit's name
+    assert decision.reason == "model has no configured quota"  # and its words
     assert client.usage(subject).source == "none" and client.get_quota(subject) is None
     client.put_quota(subject, [Limit("rpm", "requests", 2, 60_000),
                                Limit("tpm", "tokens", 1_000, 60_000)])

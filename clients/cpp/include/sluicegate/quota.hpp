@@ -269,13 +269,12 @@ struct [[nodiscard]] QuotaBatchOutcome {
 // The server rejected a quota; the one before stays in force. what() names the fields at fault.
 class InvalidQuota : public Error {
  public:
-  // `detail`: of the server; empty: it gave none, as servers of before 0.1.0.
+  // `detail`: of the server; empty: it gave none.
   explicit InvalidQuota(std::string_view detail);
 };
 
 // The subjects of a call do not share one {tag} (`subjects_apart`), or the server takes no such
-// name
-// (`invalid_subject`). Callbacks and batches get the code.
+// name (`invalid_subject`). Callbacks and batches get the code.
 class InvalidSubject : public Error {
  public:
   explicit InvalidSubject(QuotaCode code);

@@ -353,7 +353,8 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """check() for one request of `tokens` tokens, by the reference's codes and reasons."""
         if base.is_negative(tokens):
             return base.INVALID_TOKENS
-        return await self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
+        return base.by_reference(await self.check(
+            model, input_tokens=tokens, max_output_tokens=0, timeout=timeout))
 
     async def record_usage(self, model: Subject, prompt: int, output: int, *,
                            timeout: Timeout = DEFAULT) -> None:

@@ -74,6 +74,13 @@ INVALID_TOKENS = Decision(False, QuotaCode.INVALID_TOKENS, QuotaCode.INVALID_TOK
                           Stats(), ())
 
 
+def by_reference(decision: Decision) -> Decision:
+    """With go-ratelimit's words for a model without a quota."""
+    if decision.code is not QuotaCode.UNKNOWN_SUBJECT_ALLOWED:
+        return decision
+    return decision._replace(reason="model has no configured quota")
+
+
 def is_negative(tokens: int) -> bool:
     return isinstance(tokens, int) and tokens < 0
 

@@ -314,7 +314,8 @@ class QuotaCalls(Caller, QuotaBase):
         """check() for one request of `tokens` tokens, by the reference's codes and reasons."""
         if base.is_negative(tokens):
             return base.INVALID_TOKENS
-        return self.check(model, input_tokens=tokens, max_output_tokens=0, timeout=timeout)
+        return base.by_reference(self.check(
+            model, input_tokens=tokens, max_output_tokens=0, timeout=timeout))
 
     def record_usage(self, model: Subject, prompt: int, output: int, *,
                      timeout: Timeout = DEFAULT) -> None:

@@ -170,7 +170,7 @@ class ReservationEnded(QuotaError):
 class InvalidQuota(QuotaError, InvalidArgument):
     """The server rejected the quota; the one before stays in force.
 
-    `detail` names the limits and fields at fault ("" from a server of before 0.1.0).
+    `detail` names the limits and fields at fault ("" if the server gave none).
     """
 
     def __init__(self, code: QuotaCode, what: str, detail: str = "") -> None:
