@@ -64,14 +64,14 @@ QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
 // Whose bound keeps the request from joining its queues; `none`: it may join.
 QuotaCode QueueServer::why_no_waiter(const api::QuotaCall& call,
                                      const Request& request) const noexcept {
-  if ((call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
-  if ((call.flags & api::quota_flag::connection_waiters_full) != 0) {
-    return QuotaCode::connection_waiters_full;
-  }
   // Each waiter has a place for its outcome; outcomes that the worker has not fetched keep theirs.
   const WaitQueues::Pool& pool = queues_.pool();
   const size_t taken = pool.used() + grants_.size();
-  if (taken >= pool.capacity()) return QuotaCode::waiters_full;
+  const bool is_full = taken >= pool.capacity();
+  if (is_full || (call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
+  if ((call.flags & api::quota_flag::connection_waiters_full) != 0) {
+    return QuotaCode::connection_waiters_full;
+  }
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex subject = request.subjects[place];
     if (subject != no_subject && subjects_[subject].waiting >= pool.capacity() - taken) {

@@ -34,7 +34,6 @@ class QueueServer {
   api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
                       api::ShardId origin, api::QuotaAnswer& answer) noexcept;
   // Sets the obstacle of a request that would fit if others did not wait.
-  api::QuotaCode why_no_waiter(const api::QuotaCall& call, const Request& request) const noexcept;
   void set_queue_ahead(Obstacle& obstacle, const LimitedSubjects& limited) const noexcept;
   // Take a waiter out of its queues, with an outcome, or without.
   void withdraw(api::WaiterId index) noexcept;
@@ -68,6 +67,7 @@ class QueueServer {
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
 
  private:
+  api::QuotaCode why_no_waiter(const api::QuotaCall& call, const Request& request) const noexcept;
   static constexpr api::WaiterId not_draining = api::no_waiter;
   static constexpr api::WaiterId nothing_to_mark = api::no_waiter;
 

@@ -90,7 +90,7 @@ void EntryDecisions::register_waiters() noexcept {
   route::Turn& turn = context_.turn;
   for (size_t index = 0; index < turn.entries().size(); ++index) {
     if (turn.verdicts()[index] != Verdict::queued) continue;
-    waiters_.on_queued(turn.entries()[index].ticket, turn.waiters()[index], shard_, false);
+    waiters_.on_queued(turn.entries()[index].ticket, turn.waiters()[index], shard_);
   }
 }
 
@@ -173,7 +173,7 @@ void EntryDecisions::on_returned(api::ShardId target, const route::ShardMessage&
   for (size_t index = 0; index < message.entries.size(); ++index) {
     const Verdict verdict = message.verdicts[index];
     if (verdict == Verdict::queued) {
-      waiters_.on_queued(message.entries[index].ticket, message.waiters[index], target, false);
+      waiters_.on_queued(message.entries[index].ticket, message.waiters[index], target);
     }
     const uint32_t slot = message.slots[index];
     const auto split = mailboxes_.book().split_of(slot);

@@ -147,7 +147,7 @@ void QuotaTasks::on_decided(QuotaTask& task) noexcept {
     if (api::is_paged(call.op)) continue_page(call, task.batch.answers[index]);
     if (is_of_every_shard(call.op) && call.shard + 1U < mailboxes_.shards_count()) ++call.shard;
     if (task.batch.answers[index].code == api::QuotaCode::queued) {
-      waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.shard, true);
+      waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.shard);
     }
   }
   ++task.shard;

@@ -9,6 +9,7 @@
 #include "server/shard_queries.hpp"
 #include "server/task_pool.hpp"
 #include "server/waiter_delivery.hpp"
+#include "server/worker_group.hpp"
 #include "session/context.hpp"
 #include "shard/key_decider.hpp"
 
@@ -16,6 +17,7 @@ namespace sluice::server {
 
 // The parts of a worker that sessions use.
 struct WorkerParts {
+  const WorkerGroup& worker_group;
   shard::KeyDecider& keys;
   route::Mailboxes& mailboxes;
   EntryDecisions& decisions;
@@ -57,6 +59,10 @@ class SessionBackend final : public session::Backend {
   // Waiters.
   void withdraw(session::WaitingEntry& entry) noexcept override { parts_.waiters.withdraw(entry); }
   void abandon(session::WaitingEntry& entry) noexcept override { parts_.waiters.abandon(entry); }
+
+  uint64_t waiting_on_other_shards(session::WaitsFor what) const noexcept override {
+    return parts_.worker_group.waiting_on_others(parts_.mailboxes.shard(), what);
+  }
 
   // Queries of shards.
   bool may_query() const noexcept override { return parts_.tasks.has_room(); }

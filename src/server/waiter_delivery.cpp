@@ -22,7 +22,7 @@ WaiterDelivery::WaiterDelivery(session::Context& context, SessionTable& sessions
 
 void WaiterDelivery::withdraw(WaitingEntry& entry) noexcept {
   if (entry.owner == shard_) {
-    api::Decider& decider = decider_of(entry.quota);
+    api::Decider& decider = decider_of(entry.waits_for);
     const bool left = decider.withdraw(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) deliver_grants();
     return;
@@ -39,7 +39,7 @@ void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   }
   if (entry.owner == shard_) {
     // Else its grant is still in the list, and will find no client.
-    api::Decider& decider = decider_of(entry.quota);
+    api::Decider& decider = decider_of(entry.waits_for);
     const bool left = decider.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) context_.waits.free(entry.ticket);
     return;
@@ -59,7 +59,7 @@ void WaiterDelivery::free_or_abandon(api::Ticket ticket, bool is_queued) noexcep
 // Sends a notice to the waiter's owner, or changes the one that was not sent yet.
 void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcept {
   entry.notice.kind = kind;
-  entry.notice.quota = entry.quota;
+  entry.notice.quota = entry.waits_for == session::WaitsFor::quota;
   entry.notice.waiter = entry.waiter;
   entry.notice.ticket = entry.ticket;
   if (!entry.notice.is_linked()) mailboxes_.post(entry.owner, entry.notice);
@@ -67,7 +67,8 @@ void WaiterDelivery::send_notice(WaitingEntry& entry, Notice::Kind kind) noexcep
 
 // At the waiter's owner.
 void WaiterDelivery::on_notice(api::ShardId origin, Notice& notice) noexcept {
-  api::Decider& decider = decider_of(notice.quota);
+  using session::WaitsFor;
+  api::Decider& decider = decider_of(notice.quota ? WaitsFor::quota : WaitsFor::permits);
   switch (notice.kind) {
     case Notice::Kind::withdraw:
       notice.done = decider.withdraw(notice.waiter, notice.ticket, context_.now, origin);
@@ -124,7 +125,7 @@ void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::RefundClaim& refund_claim = entry.notice.refund_claim;
   const bool approved = refund_claim.cost > 0 || refund_claim.reservation != 0;
   if (approved && entry.owner != shard_) return send_notice(entry, Notice::Kind::refund);
-  if (approved) decider_of(entry.quota).refund(refund_claim, context_.now);
+  if (approved) decider_of(entry.waits_for).refund(refund_claim, context_.now);
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
   context_.waits.free(entry.ticket);

@@ -31,12 +31,10 @@ class WaiterDelivery {
   void abandon(session::WaitingEntry& entry) noexcept;
 
   // A waiter was queued by shard `owner`.
-  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::ShardId owner,
-                 bool quota) noexcept {
+  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::ShardId owner) noexcept {
     session::WaitingEntry& entry = context_.waits[ticket];
     entry.waiter = waiter;
     entry.owner = owner;
-    entry.quota = quota;
   }
   // As session::free_or_abandon(), for a connection that has ended.
   void free_or_abandon(api::Ticket ticket, bool is_queued) noexcept;
@@ -61,7 +59,9 @@ class WaiterDelivery {
     size_t kept = 0;  // at the front
   };
 
-  api::Decider& decider_of(bool quota) const noexcept { return sources_[quota ? 1 : 0].decider; }
+  api::Decider& decider_of(session::WaitsFor what) const noexcept {
+    return sources_[static_cast<size_t>(what)].decider;
+  }
   void deliver_grants(GrantSource& source) noexcept;
   void send_grants(GrantSource& source) noexcept;
   void refund(session::WaitingEntry& entry) noexcept;

@@ -32,7 +32,8 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       quotas_(std::move(deciders.quotas)),
       mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
                  options.splits),
-      backend_({.keys = *keys_,
+      backend_({.worker_group = worker_group_,
+                .keys = *keys_,
                 .mailboxes = mailboxes_,
                 .decisions = decisions_,
                 .waiters = waiters_,
@@ -96,6 +97,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   runner_.run_timers();
   decisions_.execute();
   waiters_.deliver_grants();
+  publish_waiting();  // before a client sees that it waits
   runner_.end_turn();
   check_drain();
   ASSERT(context_.turn.empty());
@@ -105,6 +107,12 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   const bool interned = std::exchange(context_.handle_work, 0) > 0;
   if (interned && !context_.blocked.empty()) context_.room_made = true;
   send_messages();
+}
+
+void Worker::publish_waiting() noexcept {
+  for (const auto what : {session::WaitsFor::permits, session::WaitsFor::quota}) {
+    worker_group_.set_waiting(mailboxes_.shard(), what, context_.waits.waiting_count(what));
+  }
 }
 
 // Sends what this turn has for other shards, and wakes those that sleep.

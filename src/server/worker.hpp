@@ -89,6 +89,7 @@ class Worker final : private ShardStatisticsSource {
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
+  void publish_waiting() noexcept;
   void send_messages() noexcept;
   void check_drain() noexcept;
 

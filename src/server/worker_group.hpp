@@ -14,6 +14,7 @@
 #include "route/mesh.hpp"
 #include "server/request_ids.hpp"
 #include "server/shortage_log.hpp"
+#include "session/ticket_share.hpp"
 
 namespace sluice::server {
 
@@ -47,6 +48,12 @@ class WorkerGroup {
   }
   uint32_t connections_of_all() const noexcept;
 
+  // Entries of connections of a shard that wait, as of the end of its last turn.
+  void set_waiting(uint32_t shard, session::WaitsFor what, uint32_t count) noexcept {
+    members_[shard].waiting[static_cast<size_t>(what)].store(count, std::memory_order_relaxed);
+  }
+  uint64_t waiting_on_others(uint32_t shard, session::WaitsFor what) const noexcept;
+
   // The shard with the fewest connections of a listener; `here` unless another has fewer.
   uint32_t least_connected(uint32_t here, io::ListenerId listener) const noexcept;
 
@@ -54,6 +61,7 @@ class WorkerGroup {
   struct alignas(64) Member {
     std::atomic<io::Io*> io{nullptr};
     std::atomic<uint32_t> connections[2] = {0, 0};
+    std::atomic<uint32_t> waiting[session::waits_for_count] = {0, 0};
   };
 
   route::Mesh mesh_;
@@ -67,6 +75,16 @@ inline uint32_t WorkerGroup::connections_of_all() const noexcept {
   uint32_t count = 0;
   for (uint32_t shard = 0; shard < mesh_.shards_count(); ++shard) {
     count += connections(shard, 0) + connections(shard, 1);
+  }
+  return count;
+}
+
+inline uint64_t WorkerGroup::waiting_on_others(uint32_t shard,
+                                               session::WaitsFor what) const noexcept {
+  uint64_t count = 0;
+  for (uint32_t other = 0; other < mesh_.shards_count(); ++other) {
+    if (other == shard) continue;
+    count += members_[other].waiting[static_cast<size_t>(what)].load(std::memory_order_relaxed);
   }
   return count;
 }

@@ -73,6 +73,9 @@ class Backend {
   // needs it, and refunds granted permits while their window runs.
   virtual void abandon(WaitingEntry& entry) noexcept = 0;
 
+  // How many entries of connections of other shards wait; may be a turn old.
+  virtual uint64_t waiting_on_other_shards(WaitsFor what) const noexcept = 0;
+
   // Whether a shard query or a batch may be sent now; if not, ask again when the session is
   // resumed.
   virtual bool may_query() const noexcept = 0;

@@ -205,6 +205,7 @@ void NativeSession::fill_common(std::span<api::Entry> entries,
 void NativeSession::take_tickets(std::span<api::Entry> entries,
                                  const wire::AcquireCommon& terms) noexcept {
   const uint32_t wait_ms = base::smaller_limit(terms.wait_limit_ms, context_.options.wait_ms_max);
+  const uint64_t waiting = waiting_count(WaitsFor::permits);
   for (uint32_t i = 0; i < entries.size(); ++i) {
     const bool may_wait =
         terms.all_may_wait() || (terms.entry_flags[i] & wire::entry_bit::may_wait) != 0;
@@ -212,20 +213,26 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
     api::Entry& entry = entries[i];
     entry.flags |= api::flag::may_wait;
     entry.wait_ms_max = wait_ms;
-    entry.flags |= take_ticket(i, entry.ticket);
+    entry.flags |= take_ticket(WaitsFor::permits, waiting, i, entry.ticket);
   }
 }
 
-// For an entry or a quota call that may wait. Returns the flag that says whose bound leaves no room
-// for another ticket; 0: `ticket` is one.
-uint8_t NativeSession::take_ticket(uint32_t entry_index, api::Ticket& ticket) noexcept {
-  const bool has_share = tickets_count_ < limits::connection_waiters_max &&
-                         context_.waits.has_share_for(tickets_count_);
-  if (!has_share) return api::flag::connection_waiters_full;
-  ticket = context_.waits.take(connection_.socket().index, entry_index);
+// For an entry or a quota call that may wait, with the number of those that wait. Returns the flag
+// that says whose bound leaves no room for another ticket; 0: `ticket` is one.
+uint8_t NativeSession::take_ticket(WaitsFor what, uint64_t waiting, uint32_t entry_index,
+                                   api::Ticket& ticket) noexcept {
+  if (!tickets_.may_take(what, waiting, context_.options.waiters_max)) {
+    return api::flag::connection_waiters_full;
+  }
+  ticket = context_.waits.take(connection_.socket().index, entry_index, what);
   if (ticket == api::no_ticket) return api::flag::waiters_full;
-  ++tickets_count_;
+  tickets_.taken(what);
   return 0;
+}
+
+// How many entries of all connections of all shards wait for that.
+uint64_t NativeSession::waiting_count(WaitsFor what) const noexcept {
+  return context_.waits.waiting_count(what) + context_.backend.waiting_on_other_shards(what);
 }
 
 void NativeSession::on_release(uint64_t id, size_t frame_bytes,
@@ -321,7 +328,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     if (ticket == api::no_ticket) continue;
     if (verdicts.verdicts[i] != api::Verdict::queued) {
       context_.waits.free(ticket);
-      --tickets_count_;
+      tickets_.dropped_undecided(WaitsFor::permits);
       continue;
     }
     if (frame == nullptr) {
@@ -332,6 +339,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
     context_.waits.follow(entry, WaitEvent::joined);
+    tickets_.joined(WaitsFor::permits);
     entry.detail.request_id = verdicts.details[i].request_id;
     frame->waiting.push_back(entry);
   }
@@ -342,7 +350,7 @@ void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
   for (size_t i = 0; i < verdicts.entries.size(); ++i) {
     const api::Ticket ticket = verdicts.entries[i].ticket;
     if (ticket == api::no_ticket) continue;
-    --tickets_count_;
+    tickets_.dropped_undecided(WaitsFor::permits);
     free_or_abandon(context_, ticket, verdicts.verdicts[i] == api::Verdict::queued);
   }
 }
@@ -389,8 +397,8 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
       scratch.details.push_back(entry.detail);
     }
     frame.granted.pop_front();
+    tickets_.dropped(entry.waits_for);
     context_.waits.free(entry.ticket);
-    --tickets_count_;
   }
   const auto count = static_cast<uint32_t>(scratch.indexes.size());
   write(wire::granted_bytes_max(count, frame.detail_bits), [&](auto out) {
@@ -420,7 +428,7 @@ void NativeSession::drop_entries(WaitingEntries& entries) noexcept {
   while (!entries.empty()) {
     WaitingEntry& entry = entries.front();
     entries.pop_front();
-    --tickets_count_;
+    tickets_.dropped(entry.waits_for);
     context_.backend.abandon(entry);
   }
 }
@@ -481,19 +489,26 @@ void NativeSession::answer_draining(uint64_t id, uint32_t count, uint8_t detail_
 int64_t NativeSession::deadline_ms() const noexcept {
   if (held_by(held_by_move)) return base::never_ms;
   if (!welcomed_) return started_ms_ + context_.options.header_timeout_ms;
-  if (awaits_rest()) return partial_since_ms_ + context_.options.header_timeout_ms;
-  // Outcomes that another shard has not reported yet, or that the peer does not read, come first;
-  // the drain's own deadline is not far.
-  if (sent_go_away_ && frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0) {
-    return drain_started_ms_ + go_away_grace_ms;
-  }
-  return base::never_ms;
+  return std::min(rest_deadline_ms(), grace_deadline_ms());
+}
+
+// When the rest of a frame has to be there. Not while the session is held: then it does not look.
+int64_t NativeSession::rest_deadline_ms() const noexcept {
+  if (held() || partial_since_ms_ == base::never_ms) return base::never_ms;
+  return partial_since_ms_ + context_.options.header_timeout_ms;
+}
+
+// After GoAway. Outcomes that another shard has not reported yet, or that the peer does not read,
+// come first; the drain's own deadline is not far.
+int64_t NativeSession::grace_deadline_ms() const noexcept {
+  const bool is_done = frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0;
+  return sent_go_away_ && is_done ? drain_started_ms_ + go_away_grace_ms : base::never_ms;
 }
 
 void NativeSession::on_deadline() noexcept {
   if (!welcomed_) {
     write_error(0, ErrorCode::hello_timeout);
-  } else if (awaits_rest()) {
+  } else if (rest_deadline_ms() <= context_.now_ms()) {
     write_error(0, ErrorCode::frame_timeout);
   } else {
     finish();

@@ -48,10 +48,9 @@ class NativeSession final : public Session {
   bool has_waiting() const noexcept override { return !frames_.empty(); }
   bool has_undecided() const noexcept override { return outstanding_frames_ > 0; }
   int64_t deadline_ms() const noexcept override;
+  int64_t rest_deadline_ms() const noexcept;
+  int64_t grace_deadline_ms() const noexcept;
   void on_deadline() noexcept override;
-
-  // Not while the session is held: then it does not look for the rest.
-  bool awaits_rest() const noexcept { return !held() && partial_since_ms_ != base::never_ms; }
 
   // False: not now; the frame is handled again when the session is resumed.
   bool on_frame(std::span<const std::byte> bytes) noexcept;
@@ -105,7 +104,9 @@ class NativeSession final : public Session {
                             const wire::AcquireCommon& terms) const noexcept;
   void fill_common(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
   void take_tickets(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
-  uint8_t take_ticket(uint32_t entry_index, api::Ticket& ticket) noexcept;
+  uint8_t take_ticket(WaitsFor what, uint64_t waiting, uint32_t entry_index,
+                      api::Ticket& ticket) noexcept;
+  uint64_t waiting_count(WaitsFor what) const noexcept;
   void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
   void abandon_waiting(const Verdicts& verdicts) noexcept;
   void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;
@@ -118,7 +119,7 @@ class NativeSession final : public Session {
   uint32_t other_shard_handles_ = 0;    // how many of them are of other shards' keys
   WaitingFrames frames_;                // by id
   GrantedFrames granted_frames_;        // with outcomes that are not written yet
-  uint32_t tickets_count_ = 0;          // of entries that wait, or may wait and are undecided
+  TicketShare tickets_;
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;
   uint64_t highest_id_ = 0;                 // of the outstanding frames

@@ -248,9 +248,10 @@ bool NativeSession::admit_batch(uint64_t id, size_t frame_bytes, size_t entries_
 }
 
 void NativeSession::take_tickets(QuotaBatch& batch) noexcept {
+  const uint64_t waiting = waiting_count(WaitsFor::quota);
   for (uint32_t entry = 0; entry < batch.calls.size(); ++entry) {
     QuotaCall& call = batch.calls[entry];
-    call.flags |= take_ticket(entry, call.ticket);
+    call.flags |= take_ticket(WaitsFor::quota, waiting, entry, call.ticket);
   }
 }
 
@@ -325,7 +326,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     if (ticket == api::no_ticket) continue;
     if (batch.answers[index].code != QuotaCode::queued) {
       context_.waits.free(ticket);
-      --tickets_count_;
+      tickets_.dropped_undecided(WaitsFor::quota);
       continue;
     }
     if (frame == nullptr) {
@@ -337,6 +338,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
     context_.waits.follow(entry, WaitEvent::joined);
+    tickets_.joined(WaitsFor::quota);
     frame->waiting.push_back(entry);
   }
 }
@@ -346,7 +348,7 @@ void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::Ticket ticket = batch.calls[index].ticket;
     if (ticket == api::no_ticket) continue;
-    --tickets_count_;
+    tickets_.dropped_undecided(WaitsFor::quota);
     free_or_abandon(context_, ticket, batch.answers[index].code == QuotaCode::queued);
   }
 }

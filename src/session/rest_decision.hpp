@@ -34,7 +34,7 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   entry = asked;
   complete_entry(entry, context.options, log);
   if ((entry.flags & api::flag::may_wait) != 0) {
-    entry.ticket = context.waits.take(request.session, 0);
+    entry.ticket = context.waits.take(request.session, 0, WaitsFor::permits);
     if (entry.ticket == api::no_ticket) entry.flags |= api::flag::waiters_full;
   }
   return entry;

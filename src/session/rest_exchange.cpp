@@ -133,7 +133,7 @@ void RestExchange::ask() noexcept {
   quota()->fill(batch);
   api::QuotaCall& call = batch.calls[0];
   if ((call.flags & api::quota_flag::may_wait) != 0) {
-    call.ticket = context_.waits.take(session_, 0);
+    call.ticket = context_.waits.take(session_, 0, WaitsFor::quota);
     if (call.ticket == api::no_ticket) {
       call.flags |= api::quota_flag::waiters_full;
     } else {

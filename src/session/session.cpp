@@ -23,7 +23,7 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
 }  // namespace
 
 Context::Context(Backend& of, const Options& with)
-    : backend(of), options(with), waits(with.waiters_max, with.shards), work(with.turn_work) {}
+    : backend(of), options(with), waits(with.waiters_max), work(with.turn_work) {}
 
 Context::~Context() {
   departed_handles.clear_and_dispose(std::default_delete<HandleSet>());

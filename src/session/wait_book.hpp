@@ -5,10 +5,10 @@
 // Shape:  tickets are pool indexes. A native frame with waiting entries is a WaitingFrame, found by
 //         its id; an HTTP connection waits with one ticket and no frame.
 // Errors: take() returns api::no_ticket when the book is full: the entry's answer is waiters_full.
-// Bounds: a connection holds at most as many tickets as places are free, so that none has them all.
 // Lives:  one thread only; a ticket lives from take() to free().
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "base/limits.hpp"
 #include "base/object_pool.hpp"
 #include "route/shard_message.hpp"
+#include "session/ticket_share.hpp"
 #include "session/wait_state.hpp"
 
 namespace sluice::session {
@@ -27,15 +28,15 @@ namespace sluice::session {
 struct WaitingFrame;
 
 struct WaitingEntry : boost::intrusive::list_base_hook<> {
-  explicit WaitingEntry(uint32_t of_session, uint32_t of_index) noexcept
-      : session(of_session), entry_index(of_index) {}
+  WaitingEntry(uint32_t of_session, uint32_t of_index, WaitsFor what) noexcept
+      : session(of_session), entry_index(of_index), waits_for(what) {}
 
   uint32_t session;      // valid until its client leaves
   uint32_t entry_index;  // in its frame
+  WaitsFor waits_for;
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
   api::ShardId owner = 0;  // where the waiter is
-  bool quota = false;      // waits for quotas
   WaitState state = WaitState::undecided;
   route::Notice notice;           // to an owner that is another shard
   WaitingFrame* frame = nullptr;  // native only
@@ -78,30 +79,21 @@ using GrantedFrames =
 class WaitBook {
  public:
   // Entries that may wait hold a ticket until they are decided, hence the turn's entries on top.
-  explicit WaitBook(uint32_t waiters_max, uint32_t shards = 1)
-      : waiters_max_(waiters_max),
-        shards_(shards),
-        entries_(waiters_max + limits::turn_entries, "waiting entries (--max-waiters)"),
+  explicit WaitBook(uint32_t waiters_max)
+      : entries_(waiters_max + limits::turn_entries, "waiting entries (--max-waiters)"),
         frames_(waiters_max + limits::turn_entries, "waiting frames (--max-waiters)") {}
 
-  api::Ticket take(uint32_t session, uint32_t entry_index) noexcept {
-    const api::Ticket ticket = entries_.take(session, entry_index);
-    if (ticket == api::no_ticket) return ticket;
-    entries_[ticket].ticket = ticket;
-    ++undecided_;
+  api::Ticket take(uint32_t session, uint32_t entry_index, WaitsFor what) noexcept {
+    const api::Ticket ticket = entries_.take(session, entry_index, what);
+    if (ticket != api::no_ticket) entries_[ticket].ticket = ticket;
     return ticket;
   }
-  // Whether a connection with so many tickets may take another one. Other connections' undecided
-  // entries do not count: few of them will wait. Connections are spread evenly over the shards, so
-  // the other shards' connections hold about as many as this one's.
-  bool has_share_for(uint32_t tickets_held) const noexcept {
-    const uint64_t waiting = uint64_t{waiting_count()} * shards_;
-    return tickets_held == 0 || tickets_held + waiting < waiters_max_;
-  }
   void follow(WaitingEntry& entry, WaitEvent event) noexcept {
-    if (entry.state == WaitState::undecided) --undecided_;
+    uint32_t& waiting = waiting_[static_cast<size_t>(entry.waits_for)];
+    waiting -= waits(entry.state);
     entry.state = next_wait_state(entry.state, event);
     ASSERT(entry.state != no_wait_state);
+    waiting += waits(entry.state);
   }
   // A ticket that a notice names, here or under way, must not name another entry: it stays until
   // the notice has returned, and free_ended() is called.
@@ -129,16 +121,21 @@ class WaitBook {
   void close_frame(WaitingFrame& frame) noexcept { frames_.free(frame.pool_index); }
 
   uint32_t tickets_count() const noexcept { return entries_.used(); }
-  uint32_t waiting_count() const noexcept { return entries_.used() - undecided_; }
+  // Entries that wait, or have an outcome that is not written yet.
+  uint32_t waiting_count(WaitsFor what) const noexcept {
+    return waiting_[static_cast<size_t>(what)];
+  }
   uint32_t frames_count() const noexcept { return frames_.used(); }
   uint64_t reserved_bytes() const noexcept {
     return entries_.reserved_bytes() + frames_.reserved_bytes();
   }
 
  private:
-  uint32_t waiters_max_;
-  uint32_t shards_;
-  uint32_t undecided_ = 0;  // tickets of entries that are not decided yet
+  static constexpr bool waits(WaitState state) noexcept {
+    return state != WaitState::undecided && state != WaitState::ended;
+  }
+
+  std::array<uint32_t, waits_for_count> waiting_{};
   base::ObjectPool<WaitingEntry> entries_;
   base::ObjectPool<WaitingFrame> frames_;
 };

@@ -151,14 +151,14 @@ Verdict KeyStore::acquire_without_extra(const Question& question, Place place) n
   const bool fits = window.fits(entry.cost, policy.max_requests);
   const bool queues = (entry.flags & api::flag::may_wait) != 0 && policy.max_requests_in_queue > 0;
   const bool counts_beyond = !fits && window.denied == WindowCell::denied_max;
-  const Verdict refusal = queues ? why_no_waiter(entry, 0) : Verdict::denied;
-  const bool joins = !fits && refusal == Verdict::none;
+  const Verdict no_waiter = !fits && queues ? why_no_waiter(entry, 0) : Verdict::none;
+  const bool joins = !fits && queues && no_waiter == Verdict::none;
   if (changes_policy(entry, policy) || joins || counts_beyond) {
     return acquire_with_extra(question, add_extra(place, window, question.hash));
   }
   Verdict verdict = Verdict::approved;
   if (!window.take(entry.cost, policy.max_requests)) {
-    verdict = refusal;
+    verdict = queues ? no_waiter : Verdict::denied;
     if (!queues) window.deny();
   }
   own.set_window(window);
@@ -204,14 +204,14 @@ void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t 
 
 // Whose bound keeps the entry from joining a queue of that size; `none`: it may join.
 Verdict KeyStore::why_no_waiter(const api::Entry& entry, uint32_t queue_size) const noexcept {
-  if ((entry.flags & api::flag::waiters_full) != 0) return Verdict::waiters_full;
-  if ((entry.flags & api::flag::connection_waiters_full) != 0) {
-    return Verdict::connection_waiters_full;
-  }
   // Grants that the worker has not fetched yet count as waiters: their list has room for
   // waiters_max.
   const size_t taken = waiters_.used() + grants_.size();
-  if (taken >= waiters_.capacity()) return Verdict::waiters_full;
+  const bool is_full = taken >= waiters_.capacity();
+  if (is_full || (entry.flags & api::flag::waiters_full) != 0) return Verdict::waiters_full;
+  if ((entry.flags & api::flag::connection_waiters_full) != 0) {
+    return Verdict::connection_waiters_full;
+  }
   return queue_size < waiters_.capacity() - taken ? Verdict::none : Verdict::key_waiters_full;
 }
 

@@ -239,13 +239,27 @@ def test_one_connection_holds_as_many_waiters_as_places_are_free(start_server, k
     with NativePeer(server) as peer, NativePeer(server) as other:
         for name in keys:
             fill(peer, name)
-        waits = [peer.ask([name], flags=MAY_WAIT).verdicts[0] for name in keys]
-        assert waits == [QUEUED] * 50 + [CONNECTION_WAITERS_FULL] * 50
+        waits = peer.ask(keys[:60], flags=MAY_WAIT).verdicts
+        assert waits == [QUEUED] * 50 + [CONNECTION_WAITERS_FULL] * 10
+        waits = [peer.ask([name], flags=MAY_WAIT).verdicts[0] for name in keys[60:]]
+        assert waits == [CONNECTION_WAITERS_FULL] * 40
         assert other.ask(keys[50:75], flags=MAY_WAIT).verdicts == [QUEUED] * 25
         assert ask(server, "POST", f"/rate/{keys[80]}?canWait=true&maxWaitMillis=1").status == 429
         peer.close()
         eventually(lambda: waiting(server, keys[0]) == 0, "its places are free")
         assert other.ask(keys[75:100], flags=MAY_WAIT).verdicts == [QUEUED] * 25
+
+
+def test_a_connections_share_does_not_depend_on_the_shards(start_server, key):
+    """Other shards report how many of their connections' entries wait."""
+    server = start_server(*LONG_WINDOW, "--max-waiters", "1000", "--shards", "4")
+    keys = [f"{key}{number}" for number in range(1_000)]
+    with NativePeer(server) as peer, NativePeer(server) as other:
+        assert peer.welcome.body["shard"] != other.welcome.body["shard"]
+        for name in keys:
+            fill(peer, name)
+        assert peer.ask(keys, flags=MAY_WAIT).verdicts.count(QUEUED) == 500
+        assert other.ask(keys, flags=MAY_WAIT).verdicts.count(QUEUED) == 250
 
 
 def test_one_key_has_as_many_waiters_as_places_are_free(start_server, key):

@@ -40,7 +40,7 @@ class Side {
       entries[place] = {.key_data = names[place].data(),
                         .key_bytes = static_cast<uint16_t>(names[place].size()),
                         .flags = static_cast<uint8_t>(api::flag::may_wait | flags),
-                        .ticket = context.waits.take(0, 0)};
+                        .ticket = context.waits.take(0, 0, session::WaitsFor::permits)};
     }
   }
   void turn() {

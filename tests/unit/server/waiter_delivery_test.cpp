@@ -83,8 +83,9 @@ class Side {
 
   // An entry that this owner has queued as waiter 5.
   WaitingEntry& queued_by(api::ShardId owner, bool quota = false) {
-    const api::Ticket ticket = context.waits.take(0, 0);
-    waiters.on_queued(ticket, 5, owner, quota);
+    const api::Ticket ticket =
+        context.waits.take(0, 0, quota ? session::WaitsFor::quota : session::WaitsFor::permits);
+    waiters.on_queued(ticket, 5, owner);
     return context.waits[ticket];
   }
   uint32_t tickets() const { return context.waits.tickets_count(); }
@@ -216,7 +217,7 @@ TEST_F(WaiterDeliveryTest, a_grant_waits_until_its_request_is_complete) {
 
 TEST_F(WaiterDeliveryTest, answer_to_ended_connection_leaves_no_ticket) {
   here_.waiters.free_or_abandon(api::no_ticket, false);
-  here_.waiters.free_or_abandon(here_.context.waits.take(0, 0), false);
+  here_.waiters.free_or_abandon(here_.context.waits.take(0, 0, session::WaitsFor::permits), false);
   here_.waiters.free_or_abandon(here_.queued_by(0).ticket, true);
   EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
   EXPECT_EQ(here_.tickets(), 0U);

@@ -37,6 +37,7 @@ class KeepingBackend final : public Backend {
   std::string_view key_of(api::Handle) const noexcept override { return {}; }
   void withdraw(WaitingEntry& entry) noexcept override { withdrawn.push_back(entry.ticket); }
   void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
+  uint64_t waiting_on_other_shards(WaitsFor) const noexcept override { return other_waiting; }
   bool may_query() const noexcept override { return has_room; }
   void inspect(Session&, uint64_t, std::string_view key) noexcept override {
     queries.push_back(std::string("inspect ").append(key));
@@ -70,6 +71,7 @@ class KeepingBackend final : public Backend {
   std::vector<std::string> queries;  // shard queries
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> cancelled, ended_bindings;
+  uint64_t other_waiting = 0;
   bool has_room = true;
   bool spans = false;
 };

@@ -168,6 +168,16 @@ TEST_F(NativeSessionHalfFrameTest, times_each_frame_from_its_own_first_bytes) {
   EXPECT_FALSE(session_.connection().finishing());
 }
 
+TEST_F(NativeSessionHalfFrameTest, does_not_hold_up_a_drain) {
+  receive_part(0, 12);
+  session_.begin_drain();
+  answers_.clear();
+  end_turn();
+  pass_ms(200);
+  EXPECT_TRUE(session_.connection().finishing());
+  EXPECT_TRUE(only_answer().isGoAway());
+}
+
 TEST_F(NativeSessionHalfFrameTest, counts_no_time_in_which_the_session_does_not_read_on) {
   receive(session_, "usage", 7);
   receive_part(0, 12);  // behind a query

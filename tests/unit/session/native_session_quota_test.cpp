@@ -206,12 +206,13 @@ TEST_F(NativeSessionQuotaTest, marks_calls_beyond_the_share_of_a_connection) {
     return count;
   };
   send_waiting(2, 120);
-  EXPECT_EQ(tickets_of_frame(), 100);
+  EXPECT_EQ(tickets_of_frame(), 50);
   for (api::QuotaAnswer& answer : asked().answers) answer.code = QuotaCode::ok;
   for (size_t index = 0; index < 10; ++index) asked().answers[index].code = QuotaCode::queued;
   answer();
-  send_waiting(3, 120);  // 10 of each of the four shards wait
-  EXPECT_EQ(tickets_of_frame(), 50);
+  backend_.other_waiting = 20;
+  send_waiting(3, 120);
+  EXPECT_EQ(tickets_of_frame(), 30);  // and ten that wait: 40 of the 80 that others leave
 }
 
 TEST_F(NativeSessionQuotaTest, withdraws_the_last_entries_of_a_frame_first) {

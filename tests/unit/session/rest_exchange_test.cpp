@@ -28,7 +28,7 @@ class RestExchangeTest : public ::testing::Test {
   // Begins a /rate request with a queued entry.
   api::Ticket wait(bool json) {
     const std::string key = "k";
-    const api::Ticket ticket = context_.waits.take(7, 0);
+    const api::Ticket ticket = context_.waits.take(7, 0, WaitsFor::permits);
     api::Entry entry{.key_data = key.data(), .key_bytes = 1, .ticket = ticket};
     exchange_.wait(entry, 42, json);
     return ticket;
