@@ -215,7 +215,11 @@ void EpollIo::pause_accepting(uint32_t index, int32_t failure, EventSink& sink) 
 
 size_t EpollIo::wait(size_t events_max, int64_t wait_ns) noexcept {
   ++statistics_.enters;
-  return static_cast<size_t>(std::max(wait_for_events(events_max, wait_ns), 0));
+  int ready = wait_for_events(events_max, wait_ns);
+  // A process that was stopped is interrupted as it goes on. What has arrived meanwhile comes
+  // before the time-outs that it would have prevented.
+  if (ready < 0 && errno == EINTR) ready = wait_for_events(events_max, 0);
+  return static_cast<size_t>(std::max(ready, 0));
 }
 
 // How many are ready; -1 and errno: interrupted, or refused.

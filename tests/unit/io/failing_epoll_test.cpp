@@ -47,6 +47,22 @@ TEST_F(FailingEpoll, an_interrupted_wait_is_resumed) {
   EXPECT_EQ(calls_made(Call::epoll_wait), others);
 }
 
+// A process that was stopped goes on with an interrupted wait: what its peers sent in time comes
+// before the time-outs.
+TEST_F(FailingEpoll, an_interrupted_wait_reports_what_has_arrived) {
+  rebuild();
+  Client client(port_);
+  const SocketId socket = accept_one();
+  io_->receive_start(socket);
+  settle();
+  client.write("x");
+  const FailingCall failing(Call::epoll_pwait2, EINTR, {.failing = 1});
+  poll_once(0);
+  EXPECT_EQ(failing.failed_count(), 1u);
+  EXPECT_EQ(reported(socket).received, "x");
+  close_and_wait(socket);
+}
+
 TEST_F(FailingEpoll, is_not_built_where_it_cannot_wait) {
   const FailingCall precise(Call::epoll_pwait2, EPERM);
   const FailingCall coarse(Call::epoll_wait, EPERM);
