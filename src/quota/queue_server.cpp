@@ -69,16 +69,14 @@ QuotaCode QueueServer::why_no_waiter(const api::QuotaCall& call,
   const size_t taken = pool.used() + grants_.size();
   const bool is_full = taken >= pool.capacity();
   if (is_full || (call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
-  if ((call.flags & api::quota_flag::connection_waiters_full) != 0) {
-    return QuotaCode::connection_waiters_full;
-  }
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex subject = request.subjects[place];
     if (subject != no_subject && subjects_[subject].waiting >= pool.capacity() - taken) {
       return QuotaCode::subject_waiters_full;
     }
   }
-  return QuotaCode::none;
+  const bool has_share = (call.flags & api::quota_flag::connection_waiters_full) == 0;
+  return has_share ? QuotaCode::none : QuotaCode::connection_waiters_full;
 }
 
 // If it may overtake the waiters, they only have to be tried first.

@@ -209,10 +209,9 @@ Verdict KeyStore::why_no_waiter(const api::Entry& entry, uint32_t queue_size) co
   const size_t taken = waiters_.used() + grants_.size();
   const bool is_full = taken >= waiters_.capacity();
   if (is_full || (entry.flags & api::flag::waiters_full) != 0) return Verdict::waiters_full;
-  if ((entry.flags & api::flag::connection_waiters_full) != 0) {
-    return Verdict::connection_waiters_full;
-  }
-  return queue_size < waiters_.capacity() - taken ? Verdict::none : Verdict::key_waiters_full;
+  if (queue_size >= waiters_.capacity() - taken) return Verdict::key_waiters_full;
+  const bool has_share = (entry.flags & api::flag::connection_waiters_full) == 0;
+  return has_share ? Verdict::none : Verdict::connection_waiters_full;
 }
 
 Verdict KeyStore::join_queue(const Question& question, ExtraIndex index) noexcept {

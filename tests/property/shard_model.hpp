@@ -248,10 +248,10 @@ class ShardModel {
     const size_t taken = waiting() + grants.size();
     const bool is_full = taken >= options_.waiters_max;
     if (is_full || (entry.flags & api::flag::waiters_full) != 0) return api::Verdict::waiters_full;
+    if (key.waiters.size() >= options_.waiters_max - taken) return api::Verdict::key_waiters_full;
     if ((entry.flags & api::flag::connection_waiters_full) != 0) {
       return api::Verdict::connection_waiters_full;
     }
-    if (key.waiters.size() >= options_.waiters_max - taken) return api::Verdict::key_waiters_full;
     Waiter waiter{.ticket = entry.ticket, .cost = entry.cost, .deadline_ms = {}};
     if (entry.wait_ms_max > 0) waiter.deadline_ms = now_rounded_up_ms() + entry.wait_ms_max;
     key.waiters.push_back(waiter);

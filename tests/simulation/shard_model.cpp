@@ -183,8 +183,8 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
     const bool key_full = !full && key.queue.size() >= options_.waiters_max - taken;
     const bool too_late = (entry.flags & api::flag::draining) != 0;
     verdict = full              ? Verdict::waiters_full
-              : connection_full ? Verdict::connection_waiters_full
               : key_full        ? Verdict::key_waiters_full
+              : connection_full ? Verdict::connection_waiters_full
               : too_late        ? Verdict::draining
                                 : Verdict::queued;
   }
