@@ -269,8 +269,15 @@ std::future<Reservation> Client::reserve_future(const Subjects& subjects,
                                                 const ReserveOptions& options) {
   const auto promise = std::make_shared<std::promise<Reservation>>();
   auto future = promise->get_future();
-  reserve_async(
-      subjects, [promise](Reservation got) { promise->set_value(std::move(got)); }, options);
+  const auto deliver = [promise](Reservation got) {
+    const QuotaCode code = got.outcome().code;
+    if (is_mistake(code)) {
+      promise->set_exception(std::make_exception_ptr(InvalidSubject(code)));
+    } else {
+      promise->set_value(std::move(got));
+    }
+  };
+  reserve_async(subjects, deliver, options);
   return future;
 }
 

@@ -274,7 +274,7 @@ class InvalidQuota : public Error {
 };
 
 // The subjects of a call do not share one {tag} (`subjects_apart`), or the server takes no such
-// name (`invalid_subject`). Callbacks and batches get the code.
+// name (`invalid_subject`). Futures have it, callbacks and batches get the code.
 class InvalidSubject : public Error {
  public:
   explicit InvalidSubject(QuotaCode code);
