@@ -104,6 +104,7 @@ bool print_answers(sluicegate::Connection& connection, const AcquireFlags& flags
 }
 
 int acquire(const AcquireFlags& flags) {
+  if (flags.key.empty()) throw std::invalid_argument("the key is empty");
   const sluicegate::Address server = address_of(flags.server);
   const auto connection =
       flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key,

@@ -51,14 +51,12 @@ def test_every_refusal_of_acquire_has_its_sentence_once(server, key):
         "approved", "denied", "denied"]
     assert result.stderr == ("denied: the key's limit is reached: ask again later, or wait "
                              "(--wait)\n")
-    result = acquire(server, "")
-    assert (result.returncode, result.stderr) == (1, "invalid_key: the key is empty\n")
     result = acquire(server, "x" * 2_000)
     assert (result.returncode, result.stderr) == (
         1, "invalid_key: the key has 2000 bytes, more than the server allows (--max-key-bytes)\n")
 
 
-@pytest.mark.parametrize("command_name", ["release", "debug"])
+@pytest.mark.parametrize("command_name", ["acquire", "release", "debug"])
 def test_an_empty_key_is_an_error(server, command_name):
     result = command(server, command_name, "")
     assert (result.returncode, result.stdout) == (2, "")
