@@ -25,7 +25,8 @@ def test_codes_equal_the_schemas():
 
 
 def test_names_and_reasons_equal_the_servers():
-    texts = dict(re.findall(r'\{"(\w+)",\s*"([^"]*)"\}', CPP))
+    rows = re.findall(r'\{"(\w+)",\s*((?:"[^"]*"\s*)+)\}', CPP)
+    texts = {name: "".join(re.findall(r'"([^"]*)"', parts)) for name, parts in rows}
     assert {str(code): code.reason for code in QuotaCode if code.name not in MADE_HERE} == texts
     assert all(QuotaCode[name].reason for name in MADE_HERE)
 
