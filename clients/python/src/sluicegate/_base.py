@@ -9,6 +9,7 @@ import functools
 import inspect as introspection
 import re
 import string
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -72,8 +73,10 @@ def first_state(answer: _frames.InspectedAnswer) -> KeyState | None:
 
 
 class Base:
-    def __init__(self, address: str, settings: Settings) -> None:
+    def __init__(self, address: str, settings: Settings,
+                 monotonic: Callable[[], float] = time.monotonic) -> None:
         self.address = address
+        self._monotonic = monotonic
         self._host, self._port = parse_address(address)
         self._settings = settings
         self._dispatcher = Dispatcher(settings)

@@ -11,7 +11,6 @@ Errors: a call ends with a result, an error or its time-out, whatever the server
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +65,7 @@ class Caller(LeaderFollowers):
     def _run(self, completion: ThreadResult, submit: Callable[[], None], timeout: float | None, *,
              call: BatchCall | None = None, waits: bool = False,
              applies_policy: bool = False) -> Any:
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else self._monotonic() + timeout
         while not self._submit(submit):
             try:
                 self._wait_for_room(deadline)
@@ -122,7 +121,7 @@ class Caller(LeaderFollowers):
 
         False: it did nothing, so the caller uses _run(). It waits for a late answer as _run() does.
         """
-        start = time.monotonic()
+        start = self._monotonic()
         try:
             if not self._send_directly(key, completion, timeout, start):
                 return False
@@ -176,7 +175,7 @@ class Caller(LeaderFollowers):
                 return
         except ConnectionLost as error:
             self._drop(error)
-        self._used = time.monotonic()
+        self._used = self._monotonic()
         if self._dispatcher.pending:
             self._send_queued()
         self._signal_room()
@@ -217,7 +216,7 @@ class Caller(LeaderFollowers):
                 completion.set_result(result)
             self._leave_queue(completion, call)
         if waits:
-            self._drive(completion, time.monotonic() + WITHDRAW_S,
+            self._drive(completion, self._monotonic() + WITHDRAW_S,
                         lambda: self._has_left_queue(completion, call))
 
     def _leave_queue(self, completion: ThreadResult, call: BatchCall | None) -> None:

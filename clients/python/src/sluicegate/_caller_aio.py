@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -31,8 +32,9 @@ GATHERING = 1 / 16
 class AsyncCaller(AsyncLink):
     """Runs calls; an answer sets the future of its call."""
 
-    def __init__(self, address: str, settings: Settings) -> None:
-        super().__init__(address, settings)
+    def __init__(self, address: str, settings: Settings,
+                 monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(address, settings, monotonic)
         self._process = os.getpid()
         self._gathering_until = 0.0
         self._room: deque[asyncio.Future[None]] = deque()  # of the callers that wait for room

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from ._link import RECEIVE_BYTES, TICK_S, Link
-from ._sockets import poll_once, shut_down
+from ._sockets import shut_down
 from .errors import ConnectionLost
 
 IDLE_CHECK_S = 0.1  # the server may have closed a connection that was unused for longer
@@ -75,7 +74,7 @@ class LeaderFollowers(Link):
                 with self._lock:
                     if is_over():
                         return True
-                    if deadline is not None and time.monotonic() >= deadline:
+                    if deadline is not None and self._monotonic() >= deadline:
                         return False
                     lock = self._follow(own)
                     behind = self._socket if self._unsent else None
@@ -84,7 +83,7 @@ class LeaderFollowers(Link):
                 elif behind is not None:
                     self._help_sending(behind)
                 else:
-                    left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+                    left = -1.0 if deadline is None else max(0.0, deadline - self._monotonic())
                     # No thread wakes one that waits for its withdrawal.
                     lock.acquire(timeout=left if not own.done() else min(left, WITHDRAW_POLL_S))
         finally:
@@ -102,7 +101,7 @@ class LeaderFollowers(Link):
         if self._leader is own:
             return None
         if own.lock is None:
-            own.lock = threading.Lock()
+            own.lock = self._system.lock()
             own.lock.acquire()
             self._followers[own] = None
         return own.lock
@@ -154,19 +153,21 @@ class LeaderFollowers(Link):
                 has_rest = bool(self._unsent)
             if opened is None:
                 self._connect(deadline)
-            elif has_rest or deadline is not None and deadline - time.monotonic() < TICK_S:
+            elif has_rest or deadline is not None and deadline - self._monotonic() < TICK_S:
                 self._wait_and_receive(opened, deadline, has_rest)
             else:
                 self._receive(opened, self._receive_soon)
-            if deadline is not None and time.monotonic() >= deadline:
+            if deadline is not None and self._monotonic() >= deadline:
                 return
 
     def _wait_and_receive(self, opened: socket.socket, deadline: float | None,
                           has_rest: bool) -> None:
         """For a deadline to the millisecond, or while there are bytes to send."""
-        wait_s = TICK_S if deadline is None else min(TICK_S, max(0.0, deadline - time.monotonic()))
+        wait_s = TICK_S
+        if deadline is not None:
+            wait_s = min(TICK_S, max(0.0, deadline - self._monotonic()))
         try:
-            readable, writable = poll_once(opened, has_rest, wait_s)
+            readable, writable = self._system.poll_once(opened, has_rest, wait_s)
         except ValueError:  # closed meanwhile
             return
         if writable:
@@ -199,8 +200,8 @@ class LeaderFollowers(Link):
         if self._sleeps_left or self._followers or not self._settings.spin:
             self._sleeps_left = max(0, self._sleeps_left - 1)
             return opened.recv(RECEIVE_BYTES)
-        end = time.perf_counter() + self._settings.spin
-        while time.perf_counter() < end:
+        end = self._monotonic() + self._settings.spin
+        while self._monotonic() < end:
             try:
                 return opened.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -211,7 +212,7 @@ class LeaderFollowers(Link):
     def _check_idle(self) -> None:
         """Drops a connection that ended while it was idle, before a call is lost on it."""
         if (self._socket is None or self._leader is not None
-                or time.monotonic() - self._used < IDLE_CHECK_S):
+                or self._monotonic() - self._used < IDLE_CHECK_S):
             return
         connection = self._dispatcher.connection
         if connection is not None and connection.is_idle:
@@ -222,7 +223,7 @@ class LeaderFollowers(Link):
     def _help_sending(self, opened: socket.socket) -> None:
         """Called by a follower: the leader may be inside recv()."""
         try:
-            _, writable = poll_once(opened, True, TICK_S, read=False)
+            _, writable = self._system.poll_once(opened, True, TICK_S, read=False)
         except ValueError:
             return
         if writable:

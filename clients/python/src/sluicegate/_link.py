@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
-import time
 
 from ._base import Base
-from ._dispatcher import Dispatcher
-from ._sockets import open_socket, shut_down
+from ._dispatcher import Dispatcher, Settings
+from ._sockets import shut_down
+from ._system import SYSTEM, System
 from .errors import ConnectionLost, Unreachable
 
 RECEIVE_BYTES = 65_536
@@ -30,8 +29,13 @@ TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
 class Link(Base):
     """Frames on a socket. The subclass LeaderFollowers chooses the thread that reads."""
 
+    def __init__(self, address: str, settings: Settings, system: System = SYSTEM) -> None:
+        super().__init__(address, settings, system.monotonic)
+        self._system = system
+        self._begin()
+
     def _begin(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = self._system.lock()
         self._socket: socket.socket | None = None
         self._opening: socket.socket | None = None  # until its Welcome has arrived
         self._unsent = b""
@@ -82,7 +86,7 @@ class Link(Base):
         self._unsent = frames[sent:]
 
     def _take(self, data: bytes, why: str) -> None:
-        self._used = time.monotonic()
+        self._used = self._monotonic()
         try:
             if not data:
                 raise ConnectionLost(why)
@@ -98,7 +102,7 @@ class Link(Base):
         if opened is not None:
             opened.close()
         self._unsent = b""
-        self._dispatcher.disconnected(error, time.monotonic())
+        self._dispatcher.disconnected(error, self._monotonic())
 
     def _check_closed(self, why: str) -> None:
         """Takes received bytes, and does not wait for more."""
@@ -116,7 +120,7 @@ class Link(Base):
 
     def _connect(self, deadline: float | None) -> None:
         """Called by the leader. Queued calls fail without a server, or during the backoff."""
-        now = time.monotonic()
+        now = self._monotonic()
         with self._lock:
             if not self._dispatcher.may_connect(now):
                 pause = self._dispatcher.backoff.not_before - now
@@ -133,21 +137,22 @@ class Link(Base):
         try:
             self._greet(own_end)
         except TimeoutError as error:
-            own_time_is_over = own_end < limit and time.monotonic() >= own_end
+            own_time_is_over = own_end < limit and self._monotonic() >= own_end
             self._failed_to_connect(error, is_final=not own_time_is_over)
         except Exception as error:  # for example UnicodeError of a host's name
             self._failed_to_connect(error, is_final=True)
 
     def _pause(self, seconds: float, deadline: float | None) -> None:
-        end = time.monotonic() + seconds
+        end = self._monotonic() + seconds
         if deadline is not None:
             end = min(end, deadline)
-        while (left := end - time.monotonic()) > 0 and not self._dispatcher.is_closed:
-            time.sleep(min(left, TICK_S))
+        while (left := end - self._monotonic()) > 0 and not self._dispatcher.is_closed:
+            self._system.sleep(min(left, TICK_S))
 
     def _greet(self, end: float) -> None:
         """Exchanges Hello and Welcome on a new socket; then the client uses it."""
-        opened = open_socket(self._host, self._port, max(0.001, end - time.monotonic()))
+        opened = self._system.open_socket(self._host, self._port,
+                                          max(0.001, end - self._monotonic()))
         try:
             with self._lock:
                 self._stop_if_closed()
@@ -155,7 +160,7 @@ class Link(Base):
                 hello = self._dispatcher.connecting()
             opened.sendall(hello)
             while self.welcome is None:
-                opened.settimeout(max(0.001, end - time.monotonic()))
+                opened.settimeout(max(0.001, end - self._monotonic()))
                 data = opened.recv(RECEIVE_BYTES)
                 if not data:
                     raise ConnectionLost("the server closed the connection before its Welcome")
@@ -179,7 +184,7 @@ class Link(Base):
     def _adopt(self, opened: socket.socket) -> None:
         self._stop_if_closed()
         self._socket = opened
-        self._used = time.monotonic()
+        self._used = self._monotonic()
         self._send_queued()
 
     def _failed_to_connect(self, cause: Exception, is_final: bool) -> None:
@@ -191,6 +196,6 @@ class Link(Base):
             if not is_final:  # the leader's call timed out, not the attempt
                 self._dispatcher.connection = None
                 return
-            self._dispatcher.disconnected(error, time.monotonic())
+            self._dispatcher.disconnected(error, self._monotonic())
             self._dispatcher.fail_queued(error)
             self._signal_room()

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
+from collections.abc import Callable
 from typing import cast
 
 from ._base import Base
@@ -22,8 +24,9 @@ from .errors import ConnectionLost, Unreachable
 class AsyncLink(Base):
     """Frames on a transport of the loop that the client belongs to."""
 
-    def __init__(self, address: str, settings: Settings) -> None:
-        super().__init__(address, settings)
+    def __init__(self, address: str, settings: Settings,
+                 monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(address, settings, monotonic)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: asyncio.Transport | None = None
         self._protocol: _Protocol | None = None

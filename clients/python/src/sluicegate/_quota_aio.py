@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 import weakref
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterable, Sequence
 from typing import Any, Generic, TypeVar, overload
@@ -38,7 +37,7 @@ class AsyncReservation(ReservationState):
 
     def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
                  subjects: tuple[bytes, ...]) -> None:
-        super().__init__(outcome, subjects)
+        super().__init__(outcome, subjects, client._monotonic)
         self._client = client
 
     async def __aenter__(self: Own) -> Own:
@@ -111,7 +110,7 @@ class AsyncLease(AsyncReservation, LeaseState):
 
     async def _try_to_extend(self, lifetime: float) -> float:
         """Returns the pause before the next renewal; 0: stop renewing."""
-        since = time.monotonic()
+        since = self._monotonic()
         try:
             await self.extend(lifetime, timeout=lifetime / RENEWALS)
         except SluicegateError as error:
@@ -220,12 +219,12 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def _leasing(self, terms: QuotaTerms, entry: ReserveEntry, timeout: Timeout,
                        wait_limit: float | None, renewed_for: float | None) -> AsyncLease:
-        since = time.monotonic()
+        since = self._monotonic()
         outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = AsyncLease(self, outcome, entry.subjects)
         if renewed_for is not None and lease.id:
-            lease._renew(renewed_for, time.monotonic() if terms.may_wait else since)
+            lease._renew(renewed_for, self._monotonic() if terms.may_wait else since)
         return lease
 
     async def reserve_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,

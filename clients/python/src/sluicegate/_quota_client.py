@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, overload
@@ -40,7 +39,7 @@ class Reservation(ReservationState):
     """
 
     def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
-        super().__init__(outcome, subjects)
+        super().__init__(outcome, subjects, client._monotonic)
         self._client = client
 
     def __enter__(self: Own) -> Own:
@@ -93,7 +92,7 @@ class Lease(Reservation, LeaseState):
 
     def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
         super().__init__(client, outcome, subjects)
-        self._stop = threading.Event()
+        self._stop = client._system.event()
 
     def release(self, *, timeout: Timeout = DEFAULT) -> None:
         self.cancel(timeout=timeout)
@@ -104,13 +103,13 @@ class Lease(Reservation, LeaseState):
 
     def _renew(self, lifetime: float, since: float) -> None:
         self._renewed(since, lifetime)
-        threading.Thread(target=renewing, args=(weakref.ref(self), self._stop, lifetime),
-                         name="sluicegate-renewal", daemon=True).start()
+        self._client._system.start_thread("sluicegate-renewal", renewing, weakref.ref(self),
+                                          self._stop, lifetime)
         weakref.finalize(self, self._stop.set)
 
     def _try_to_extend(self, lifetime: float) -> float:
         """Returns the pause before the next renewal; 0: stop renewing."""
-        since = time.monotonic()
+        since = self._monotonic()
         try:
             self.extend(lifetime, timeout=lifetime / RENEWALS)
         except SluicegateError as error:
@@ -189,12 +188,12 @@ class QuotaCalls(Caller, QuotaBase):
         """
         terms, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
                                             connection_bound)
-        since = time.monotonic()
+        since = self._monotonic()
         outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = Lease(self, outcome, entry.subjects)
         if renew and lifetime is not None and lease.id:
-            lease._renew(lifetime, time.monotonic() if wait else since)
+            lease._renew(lifetime, self._monotonic() if wait else since)
         return lease
 
     def reserve_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-import time
+from collections.abc import Callable
 
 from ._quota_arguments import subject_text
 from ._quota_requests import Outcome
@@ -21,13 +21,15 @@ RETRIES = 10  # in a lifetime, after a renewal that failed
 class ReservationState:
     """A reservation, as far as the client knows its state."""
 
-    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
+    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...],
+                 monotonic: Callable[[], float]) -> None:
         self.id = outcome.reservation
         self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY
         self.subjects = tuple(map(subject_text, subjects))
         self.limits = outcome.limits  # of every subject, with limits=True
         self.is_open = True
         self._process = os.getpid()
+        self._monotonic = monotonic
 
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
@@ -46,13 +48,14 @@ class ReservationState:
 class LeaseState(ReservationState):
     """A lease is held until it is ended, or a renewal did not succeed in time."""
 
-    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
-        super().__init__(outcome, subjects)
+    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...],
+                 monotonic: Callable[[], float]) -> None:
+        super().__init__(outcome, subjects, monotonic)
         self._held_until = math.inf
 
     @property
     def held(self) -> bool:
-        return self.is_open and time.monotonic() < self._held_until
+        return self.is_open and self._monotonic() < self._held_until
 
     def _renewed(self, since: float, lifetime: float) -> float:
         """Returns the pause before the next renewal."""

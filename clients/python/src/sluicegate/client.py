@@ -39,7 +39,6 @@ class Client(QuotaCalls):
         super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
                                            when_full, window, frame_entries_max, timeout,
                                            connect_timeout, backoff, spin))
-        self._begin()
         _CLIENTS.add(self)
 
     def __enter__(self) -> Client:
