@@ -84,9 +84,10 @@ class AsyncLease(AsyncReservation, LeaseState):
     """A slot of a subject's concurrency limit. The end of the `async with` block, release() and the
     end of its lifetime free it: a holder that dies keeps it no longer than that.
 
-    With renew=True a task extends it while this object is referenced; `held` is false once the
-    slot is lost, or may be lost. Without it the client does not watch the lifetime: `held` is false
-    only after this client has ended the lease.
+    With renew=True a task extends it while this object is referenced. `held` is false once the slot
+    is lost, or may be lost: after its `lifetime`, unless it was extended in time. If only the
+    server knows the lifetime, because none was given, `held` is false after this client's end of
+    the lease.
     """
 
     def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
@@ -102,8 +103,12 @@ class AsyncLease(AsyncReservation, LeaseState):
             self._renewal.cancel()
         await super().cancel(keep_requests, timeout=timeout)
 
-    def _renew(self, lifetime: float, since: float) -> None:
-        self._renewed(since, lifetime)
+    async def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
+        since = self._monotonic()
+        await super().extend(lifetime, timeout=timeout)
+        self._extended(since, lifetime)
+
+    def _renew(self, lifetime: float) -> None:
         loop = asyncio.get_running_loop()
         self._renewal = loop.create_task(renewing(weakref.ref(self), lifetime))
         weakref.finalize(self, self._renewal.cancel).atexit = False  # its loop is closed by then
@@ -112,7 +117,7 @@ class AsyncLease(AsyncReservation, LeaseState):
         """Returns the pause before the next renewal; 0: stop renewing."""
         since = self._monotonic()
         try:
-            await self.extend(lifetime, timeout=lifetime / RENEWALS)
+            await super().extend(lifetime, timeout=lifetime / RENEWALS)
         except SluicegateError as error:
             return self._not_renewed(error, lifetime)
         return self._renewed(since, lifetime)
@@ -214,17 +219,19 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """
         terms, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
                                             connection_bound)
-        return Reserving(self._leasing(terms, entry, timeout, wait_limit,
-                                       lifetime if renew else None))
+        return Reserving(self._leasing(terms, entry, timeout, wait_limit, lifetime, renew))
 
     async def _leasing(self, terms: QuotaTerms, entry: ReserveEntry, timeout: Timeout,
-                       wait_limit: float | None, renewed_for: float | None) -> AsyncLease:
+                       wait_limit: float | None, lifetime: float | None,
+                       renew: bool) -> AsyncLease:
         since = self._monotonic()
         outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = AsyncLease(self, outcome, entry.subjects)
-        if renewed_for is not None and lease.id:
-            lease._renew(renewed_for, self._monotonic() if terms.may_wait else since)
+        if lifetime is not None and lease.id:
+            lease._extended(self._monotonic() if terms.may_wait else since, lifetime)
+            if renew:
+                lease._renew(lifetime)
         return lease
 
     async def reserve_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,

@@ -85,9 +85,10 @@ class Lease(Reservation, LeaseState):
     """A slot of a subject's concurrency limit. The end of the `with` block, release() and the end
     of its lifetime free it: a holder that dies keeps it no longer than that.
 
-    With renew=True a thread extends it while this object is referenced; `held` is false once the
-    slot is lost, or may be lost. Without it the client does not watch the lifetime: `held` is false
-    only after this client has ended the lease.
+    With renew=True a thread extends it while this object is referenced. `held` is false once the slot
+    is lost, or may be lost: after its `lifetime`, unless it was extended in time. If only the
+    server knows the lifetime, because none was given, `held` is false after this client's end of
+    the lease.
     """
 
     def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
@@ -101,8 +102,12 @@ class Lease(Reservation, LeaseState):
         self._stop.set()
         super().cancel(keep_requests, timeout=timeout)
 
-    def _renew(self, lifetime: float, since: float) -> None:
-        self._renewed(since, lifetime)
+    def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
+        since = self._monotonic()
+        super().extend(lifetime, timeout=timeout)
+        self._extended(since, lifetime)
+
+    def _renew(self, lifetime: float) -> None:
         self._client._system.start_thread("sluicegate-renewal", renewing, weakref.ref(self),
                                           self._stop, lifetime)
         weakref.finalize(self, self._stop.set)
@@ -111,7 +116,7 @@ class Lease(Reservation, LeaseState):
         """Returns the pause before the next renewal; 0: stop renewing."""
         since = self._monotonic()
         try:
-            self.extend(lifetime, timeout=lifetime / RENEWALS)
+            super().extend(lifetime, timeout=lifetime / RENEWALS)
         except SluicegateError as error:
             return self._not_renewed(error, lifetime)
         return self._renewed(since, lifetime)
@@ -192,8 +197,10 @@ class QuotaCalls(Caller, QuotaBase):
         outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = Lease(self, outcome, entry.subjects)
-        if renew and lifetime is not None and lease.id:
-            lease._renew(lifetime, self._monotonic() if wait else since)
+        if lifetime is not None and lease.id:
+            lease._extended(self._monotonic() if wait else since, lifetime)
+            if renew:
+                lease._renew(lifetime)
         return lease
 
     def reserve_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ._quota_arguments import subject_text
 from ._quota_requests import Outcome
-from .errors import ConnectionLost, SluicegateError, TimedOut
+from .errors import ConnectionLost, Overloaded, SluicegateError, TimedOut
 
 RENEWALS = 3  # in a lifetime: two may fail
 RETRIES = 10  # in a lifetime, after a renewal that failed
@@ -51,19 +51,27 @@ class LeaseState(ReservationState):
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...],
                  monotonic: Callable[[], float]) -> None:
         super().__init__(outcome, subjects, monotonic)
+        self._lifetime: float | None = None  # None: only the server knows it
         self._held_until = math.inf
 
     @property
     def held(self) -> bool:
         return self.is_open and self._monotonic() < self._held_until
 
+    def _extended(self, since: float, lifetime: float | None) -> None:
+        self._lifetime = self._lifetime if lifetime is None else lifetime
+        if self._lifetime is not None:
+            self._held_until = since + self._lifetime
+
     def _renewed(self, since: float, lifetime: float) -> float:
-        """Returns the pause before the next renewal."""
-        self._held_until = since + lifetime
+        """Returns the pause before the next renewal; 0: too late, its holder may have left."""
+        if not self.held:
+            return 0.0
+        self._extended(since, lifetime)
         return lifetime / RENEWALS
 
     def _not_renewed(self, error: SluicegateError, lifetime: float) -> float:
         """Returns the pause before the next attempt; 0: stop renewing."""
-        if not isinstance(error, (ConnectionLost, TimedOut)):
+        if not isinstance(error, (ConnectionLost, Overloaded, TimedOut)):
             self.is_open = False
         return lifetime / RETRIES if self.held else 0.0
