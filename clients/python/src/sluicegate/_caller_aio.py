@@ -21,12 +21,14 @@ from ._calls import BatchCall
 from ._dispatcher import Settings
 from ._link_aio import AsyncLink
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
-from ._requests import ControlRequest, GatheredAcquires
+from ._requests import ControlRequest, GatheredAcquires, SharedTimer
 from .errors import Closed, Overloaded, SluicegateError, TimedOut
 
 # Acquires of several loop iterations gather in one frame while two frames are outstanding. They
 # share a timer, so a frame accepts entries for no longer than this part of the time-out.
 GATHERING = 1 / 16
+# A cancelled acquire is not noticed at once, so a full client looks for them every so often.
+SEEK_CANCELLED_S = 0.05
 
 
 class AsyncCaller(AsyncLink):
@@ -37,23 +39,25 @@ class AsyncCaller(AsyncLink):
         super().__init__(address, settings, monotonic)
         self._process = os.getpid()
         self._gathering_until = 0.0
+        self._sought_cancelled = 0.0
+        self._own_timers: set[asyncio.Future[Any]] = set()  # acquires that do not share one
         self._room: deque[asyncio.Future[None]] = deque()  # of the callers that wait for room
         self._dispatcher.on_gathering = self._start_shared_timer
 
     async def _run_control(self, make: Callable[[Any], ControlRequest], timeout: Timeout) -> Any:
         seconds = self._seconds(timeout, False, None)
-        await self._wait_for_room(seconds)
+        end = await self._wait_for_room(seconds)
         assert self._loop is not None
         future = self._loop.create_future()
         self._dispatcher.submit_control(make(future))
-        return await self._answer(future, seconds, False, None)
+        return await self._answer(future, seconds, end, False, None)
 
     async def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
                               wait_limit: float | None) -> Any:
         seconds = self._seconds(timeout, terms.may_wait, wait_limit)
         applies_policy = terms.needs_admission and not terms.may_wait
         try:
-            await self._wait_for_room(seconds)
+            end = await self._wait_for_room(seconds)
         except TimedOut:
             if not applies_policy or self._dispatcher.policy_verdict is None:
                 raise
@@ -62,7 +66,7 @@ class AsyncCaller(AsyncLink):
         future: asyncio.Future[Any] = self._loop.create_future()
         self._dispatcher.submit_quota_call(terms, entry, future)
         try:
-            return await self._answer(future, seconds, applies_policy, None)
+            return await self._answer(future, seconds, end, applies_policy, None)
         except BaseException:
             self._cancel_unwanted(future)
             raise
@@ -82,7 +86,7 @@ class AsyncCaller(AsyncLink):
         call = make(future)
         applies_policy = call.applies_policy and not call.may_wait
         try:
-            await self._wait_for_room(timeout)
+            end = await self._wait_for_room(timeout)
         except TimedOut:
             verdict = self._dispatcher.policy_verdict
             if not applies_policy or verdict is None:
@@ -90,20 +94,19 @@ class AsyncCaller(AsyncLink):
             return call.policy_result(verdict)
         self._dispatcher.start(call)
         try:
-            return await self._answer(future, timeout, applies_policy, call)
+            return await self._answer(future, timeout, end, applies_policy, call)
         finally:
             if not call.is_complete:  # timed out or cancelled
                 call.withdraw()
                 self._flush_soon()
 
-    async def _answer(self, future: asyncio.Future[Any], timeout: float | None,
+    async def _answer(self, future: asyncio.Future[Any], timeout: float | None, end: float | None,
                       applies_policy: bool, call: BatchCall | None) -> Any:
         self._flush_soon()
-        if timeout is None:
+        if timeout is None or end is None:
             return await future
         assert self._loop is not None
-        timer = self._loop.call_later(timeout, self._time_out, future, timeout, applies_policy,
-                                      call)
+        timer = self._loop.call_at(end, self._time_out, future, timeout, applies_policy, call)
         try:
             return await future
         finally:
@@ -111,27 +114,36 @@ class AsyncCaller(AsyncLink):
 
     # --- room
 
-    async def _wait_for_room(self, timeout: float | None) -> None:
-        """Waits for room among the pending calls; the loop is known from here on."""
+    async def _wait_for_room(self, timeout: float | None) -> float | None:
+        """Waits for room among the pending calls; the loop is known from here on.
+
+        Returns when the call's time-out ends, which includes this wait.
+        """
         self._stop_after_fork()
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._belong_to(loop)
+        end = None if timeout is None else loop.time() + timeout
         while not self._has_room():
             if self._settings.when_full == "refuse":
                 raise Overloaded(f"{self._dispatcher.pending} calls are pending (pending_max)")
             waiter: asyncio.Future[None] = loop.create_future()
             self._room.append(waiter)
             try:
-                await asyncio.wait_for(waiter, timeout)
+                await asyncio.wait_for(waiter, None if end is None else end - loop.time())
             except asyncio.TimeoutError:
                 raise TimedOut(f"no room among {self._dispatcher.pending} pending calls in time"
                                ) from None
         if self._dispatcher.is_closed:
             raise Closed("the client is closed")
+        return end
 
     def _has_room(self) -> bool:
         if self._dispatcher.is_full:
+            assert self._loop is not None
+            if self._loop.time() - self._sought_cancelled >= SEEK_CANCELLED_S:
+                self._sought_cancelled = self._loop.time()
+                self._dispatcher.has_abandoned = True
             self._dispatcher.drop_abandoned()
         return not self._dispatcher.is_full or self._dispatcher.is_closed
 
@@ -184,7 +196,7 @@ class AsyncCaller(AsyncLink):
         self._gathering_until = self._loop.time() + timeout * GATHERING
         timer = self._loop.call_later(timeout * (1 + GATHERING), self._time_out_gathered, gathered,
                                       timeout)
-        gathered.on_answer = timer.cancel
+        gathered.timer = SharedTimer(timer.cancel)
 
     def _seal(self) -> None:
         """Ends the gathering when it is due. One timer for all frames: most are sent before."""
@@ -199,6 +211,6 @@ class AsyncCaller(AsyncLink):
     def _time_out_gathered(self, gathered: GatheredAcquires, timeout: float) -> None:
         if self._dispatcher.is_open(gathered):
             self._dispatcher.seal()  # the loop was blocked: it must accept no further entry
-        for position, completion in enumerate(gathered.completions):
-            if position not in gathered.options_by_position:  # those have their own timers
+        for completion in gathered.completions:
+            if completion not in self._own_timers:
                 self._time_out(completion, timeout, True)

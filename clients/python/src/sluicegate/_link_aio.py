@@ -68,13 +68,12 @@ class AsyncLink(Base):
     def _flush(self) -> None:
         self._flush_is_due = False
         dispatcher = self._dispatcher
-        if self._transport is None:
-            if dispatcher.wants_to_send and self._connecting is None and not dispatcher.is_closed:
-                self._connect_or_fail()
-            return
-        frames = dispatcher.output()
-        if frames:
-            self._transport.write(frames)
+        if self._transport is not None:
+            frames = dispatcher.output()
+            if frames:
+                self._transport.write(frames)
+        elif dispatcher.wants_to_send and self._connecting is None and not dispatcher.is_closed:
+            self._connect_or_fail()
         if self._sealing is None and dispatcher.is_gathering:
             self._seal()
 

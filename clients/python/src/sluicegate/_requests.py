@@ -70,6 +70,10 @@ class Request(abc.ABC):
     def lost(self, error: ConnectionLost) -> None:
         """The connection was lost: there will be no answer."""
 
+    def without_done(self) -> Request | None:
+        """The unsent request without the entries whose completions are done; None if all are."""
+        return self
+
     def split(self) -> list[Request]:
         """Two smaller requests in place of this one, whose frame is too large."""
         raise LimitExceeded("the server allows no frame that could hold this entry")
@@ -94,6 +98,23 @@ def verdict_bytes(verdicts: bytes, count: int) -> bytes:
 
 # ---- single acquires -----------------------------------------------------------------------------
 
+class SharedTimer:
+    """The timer of one request and of the parts that replace it: the last one's end cancels it."""
+
+    def __init__(self, cancel: Callable[[], object]) -> None:
+        self._cancel = cancel
+        self._requests = 1
+
+    def share(self) -> SharedTimer:
+        self._requests += 1
+        return self
+
+    def leave(self) -> None:
+        self._requests -= 1
+        if not self._requests:
+            self._cancel()
+
+
 class GatheredAcquires(Request):
     """Single acquires of many callers in one frame.
 
@@ -109,7 +130,7 @@ class GatheredAcquires(Request):
         self.options_by_position: dict[int, AcquireOptions] = {}
         self.wait_limit_ms = 0
         self._queued: set[int] = set()
-        self.on_answer: Callable[[], object] | None = None  # for example cancels a timer
+        self.timer: SharedTimer | None = None  # of the entries with the default options
 
     @property
     def entries(self) -> int:  # type: ignore[override]
@@ -133,17 +154,24 @@ class GatheredAcquires(Request):
     def part(self, positions: Iterable[int]) -> GatheredAcquires:
         """A request for some of the entries, which replaces them."""
         part = GatheredAcquires(self._dispatcher)
+        part.timer = self.timer and self.timer.share()
         for position in positions:
             part.add(self.keys[position], self.completions[position],
                      self.options_by_position.get(position))
         return part
 
+    def _leave_timer(self) -> None:
+        timer, self.timer = self.timer, None
+        if timer is not None:
+            timer.leave()
+
     def without_done(self) -> GatheredAcquires | None:
-        """The request without the entries whose completions are done; None if all are."""
         live = self._live(range(len(self.completions)))
         if len(live) == len(self.completions):
             return self
-        return self.part(live) if live else None
+        part = self.part(live) if live else None
+        self._leave_timer()
+        return part
 
     def _live(self, positions: Sequence[int]) -> list[int]:
         """The positions of entries that a caller waits for; ends the others."""
@@ -158,7 +186,9 @@ class GatheredAcquires(Request):
         half = len(self.keys) // 2
         if not half:
             return super().split()
-        return [self.part(range(half)), self.part(range(half, len(self.keys)))]
+        parts: list[Request] = [self.part(range(half)), self.part(range(half, len(self.keys)))]
+        self._leave_timer()
+        return parts
 
     def encode(self, frame_id: int) -> bytes:
         return _frames.encode_acquire(frame_id, _frames.encode_keys(self.keys), self._columns())
@@ -188,17 +218,23 @@ class GatheredAcquires(Request):
             except (TypeError, ValueError) as bad_key:
                 self._fail(position, bad_key)
         if len(encodable) < len(self.keys):
-            return [self.part(encodable)] if encodable else []
+            parts: list[Request] = [self.part(encodable)] if encodable else []
+            self._leave_timer()
+            return parts
         return super().drop_unencodable(error)
 
     def answered(self, answer: _frames.Answer) -> bool:
         if type(answer) is not _frames.VerdictsAnswer or answer.length != len(self.completions):
             raise _frames.Malformed("not the answer to this Acquire")
-        if self.on_answer is not None and not self.options_by_position:
-            self.on_answer()
         raw = answer.verdicts
         if self.options_by_position or DRAINING in raw or QUEUED in raw:
-            return self._answered_each(verdict_bytes(raw, answer.length))
+            self._answered_each(verdict_bytes(raw, answer.length))
+        else:
+            self._answered_all(raw)
+        self._leave_timer()  # an entry in a queue has its own
+        return not self._queued
+
+    def _answered_all(self, raw: bytes) -> None:
         if len(raw) == 1:
             verdict = BY_BYTE[from_server(raw)[0]]
             for completion in self.completions:
@@ -210,9 +246,8 @@ class GatheredAcquires(Request):
                 if not completion.done():
                     completion.set_result(verdict)
         self._dispatcher.finished(len(self.completions))
-        return True
 
-    def _answered_each(self, raw: bytes) -> bool:
+    def _answered_each(self, raw: bytes) -> None:
         self._queued = {position for position, verdict in enumerate(raw) if verdict == QUEUED}
         for position in self._queued:
             if not self._may_wait(position):
@@ -223,7 +258,6 @@ class GatheredAcquires(Request):
                 self._complete(position, verdict)
             elif self.completions[position].done():
                 self._dispatcher.withdraw(self.frame_id, position)
-        return not self._queued
 
     def _may_wait(self, position: int) -> bool:
         options = self.options_by_position.get(position)
@@ -259,6 +293,7 @@ class GatheredAcquires(Request):
     def failed(self, error: Exception) -> None:
         for position in sorted(self._queued) or range(len(self.completions)):
             self._fail(position, error)
+        self._leave_timer()
 
     def _fail(self, position: int, error: Exception) -> None:
         completion = self.completions[position]
@@ -269,6 +304,7 @@ class GatheredAcquires(Request):
 
     def lost(self, error: ConnectionLost) -> None:
         self._lost(sorted(self._queued) or range(len(self.completions)), error)
+        self._leave_timer()
 
     def _lost(self, positions: Sequence[int], error: ConnectionLost) -> None:
         dispatcher = self._dispatcher
@@ -349,6 +385,12 @@ class ControlRequest(Request):
 
     def encode(self, frame_id: int) -> bytes:
         return self._encode(frame_id)
+
+    def without_done(self) -> ControlRequest | None:
+        if not self._completion.done():
+            return self
+        self._dispatcher.finished(1)
+        return None
 
     def answered(self, answer: _frames.Answer) -> bool:
         expect(self._kind, answer)

@@ -84,15 +84,23 @@ class AsyncClient(AsyncQuotaCalls):
             self._seconds(timeout, wait, wait_limit))
 
     def _acquire_with_options(self, key: Key, options: AcquireOptions | None,
-                              timeout: float | None) -> asyncio.Future[Verdict]:
-        """An acquire with other options than the defaults, or with its own time-out."""
+                              timeout: float | None,
+                              end: float | None = None) -> asyncio.Future[Verdict]:
+        """An acquire with other options than the defaults, or with its own time-out.
+
+        `end`: when the time-out ends, if it has begun already.
+        """
         assert self._loop is not None
         future: asyncio.Future[Verdict] = self._loop.create_future()
         self._dispatcher.submit_acquire(key, future, options)
         self._flush_soon()
+        self._own_timers.add(future)
+        future.add_done_callback(self._own_timers.discard)
         waits = options is not None and options.may_wait
         if timeout is not None:
-            timer = self._loop.call_later(timeout, self._time_out, future, timeout, not waits)
+            if end is None:
+                end = self._loop.time() + timeout
+            timer = self._loop.call_at(end, self._time_out, future, timeout, not waits)
             future.add_done_callback(lambda _: timer.cancel())
         if waits:
             future.add_done_callback(self._withdraw_if_waiting)
@@ -102,16 +110,17 @@ class AsyncClient(AsyncQuotaCalls):
                                      wait_limit: float | None, max_requests: int | None,
                                      max_requests_in_queue: int | None,
                                      timeout: Timeout) -> Verdict:
+        seconds = self._seconds(timeout, wait, wait_limit)
+        options = self._acquire_options(cost, wait, wait_limit, max_requests,
+                                        max_requests_in_queue)
         try:
-            await self._wait_for_room(self._seconds(timeout, wait, wait_limit))
+            end = await self._wait_for_room(seconds)
         except TimedOut:
             verdict = self._dispatcher.policy_verdict
             if wait or verdict is None:
                 raise
             return verdict
-        return await self.acquire(key, cost, wait=wait, wait_limit=wait_limit,
-                                  max_requests=max_requests, timeout=timeout,
-                                  max_requests_in_queue=max_requests_in_queue)
+        return await self._acquire_with_options(key, options, seconds, end)
 
     async def acquire_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                            wait: bool = False, wait_limit: float | None = None,
