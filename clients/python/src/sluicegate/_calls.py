@@ -171,6 +171,13 @@ class BatchFrame(Request):
     def encode(self, frame_id: int) -> bytes:
         return self.call.encode(frame_id, self.positions)
 
+    def without_done(self) -> BatchFrame | None:
+        if not self.call.completion.done():
+            return self
+        self.call.frames_out -= 1
+        self.call.go_on()
+        return None
+
     def split(self) -> list[Request]:
         half = len(self.positions) // 2
         if not half:

@@ -245,11 +245,13 @@ class Dispatcher:
             return
         self.has_abandoned = False
         self.seal()
-        live = [gathered.without_done() for gathered in self._gathered]
-        self._gathered = deque(gathered for gathered in live if gathered is not None)
         self._open_quotas.clear()
-        live_quotas = [gathered.without_done() for gathered in self._gathered_quotas]
-        self._gathered_quotas = deque(gathered for gathered in live_quotas if gathered is not None)
+        queues: tuple[deque[Any], ...] = (self._sent_first, self._gathered, self._gathered_quotas)
+        for queue in queues:
+            for _ in range(len(queue)):
+                live = queue.popleft().without_done()
+                if live is not None:
+                    queue.append(live)
         for _ in range(len(self._calls)):
             call = self._calls.popleft()
             call.is_queued = False
@@ -427,8 +429,11 @@ class Dispatcher:
             self._sent_first.append(Cancellation(reservations[start:start + CALLS_MAX]))
 
     def _next_request(self, connection: Connection) -> Request | None:
-        if self._sent_first:
-            return self._sent_first.popleft()
+        while self._sent_first:
+            first = self._sent_first.popleft()
+            live = first.without_done() if self.has_abandoned else first
+            if live is not None:
+                return live
         while connection.gathered_out < GATHERED_OUT_MAX and (self._gathered or self._open.keys):
             gathered = self._next_gathered()
             if gathered is not None:

@@ -218,10 +218,7 @@ class GatheredQuotaCalls(Request):
         return part
 
     def without_done(self) -> GatheredQuotaCalls | None:
-        """The request without the calls whose completions are done; None if all are.
-
-        Keeps settle, cancel and extend, which need no caller.
-        """
+        """Keeps settle, cancel and extend, which need no caller."""
         if self.terms.kind in REPEATABLE:
             return self
         live = self._live(range(len(self._completions)))
