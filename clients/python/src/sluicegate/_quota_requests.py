@@ -218,8 +218,11 @@ class GatheredQuotaCalls(Request):
         return part
 
     def without_done(self) -> GatheredQuotaCalls | None:
-        """Keeps settle, cancel and extend, which need no caller."""
-        if self.terms.kind in REPEATABLE:
+        """Keeps settle, cancel and extend, which need no caller, while there is a connection.
+
+        Without one they would fill a client that refuses calls, so that none of them connects.
+        """
+        if self.terms.kind in REPEATABLE and self._dispatcher.connection is not None:
             return self
         live = self._live(range(len(self._completions)))
         return self if len(live) == len(self._completions) else self._part(live) if live else None
