@@ -321,7 +321,8 @@ class Dispatcher:
             self.backoff.failed(now)
         self._withdrawals.clear()
         if connection is not None:
-            unsent = list(self._sent_first)
+            unsent = [request for request in self._sent_first
+                      if not isinstance(request, Withdrawal)]  # of this connection's frames
             self._sent_first.clear()
             for request in connection.end():
                 request.lost(error)  # perhaps puts it into _sent_first
