@@ -2,7 +2,8 @@
 // its counters.
 // Flow:   advance() once a turn -> per_second() when a client asks.
 // Shape:  readings are taken once a second, and the last two are kept: a rate spans one to two
-//         seconds, and less only in the first.
+//         seconds, and less only in the first, also after a pause without turns (a stopped
+//         process), which would be no part of the present.
 // Units:  monotonic nanoseconds; entries per second. An entry that waits counts as queued, and
 //         again with its outcome; one that is neither approved nor queued counts as denied.
 #pragma once
@@ -31,8 +32,9 @@ class RateWindow {
   void advance(int64_t now_ns, const shard::Statistics& statistics) noexcept {
     if (now_ns - last_.ns < reading_ns) [[likely]]
       return;
-    before_ = last_.ns == never ? read(now_ns, statistics) : last_;
-    last_ = read(now_ns, statistics);
+    const Reading now = read(now_ns, statistics);
+    before_ = now_ns - last_.ns < 2 * reading_ns ? last_ : now;
+    last_ = now;
   }
 
   Rates per_second(int64_t now_ns, const shard::Statistics& statistics) const noexcept {

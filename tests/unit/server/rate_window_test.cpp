@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace sluice::server {
 namespace {
 
@@ -24,6 +27,15 @@ class Counters {
   }
   Rates rates(const RateWindow& window) const { return window.per_second(now_ns, statistics); }
 
+  // Approved in the last `ms`, counted by the test.
+  uint64_t since(int64_t ms) const {
+    uint64_t count = 0;
+    for (const auto& [ns, entries] : recent)
+      if (ns > now_ns - ms * base::ns_per_ms) count += entries;
+    return count;
+  }
+
+  std::vector<std::pair<int64_t, uint64_t>> recent;
   shard::Statistics statistics;
   int64_t now_ns = 77'000'000'000;
 };
@@ -56,6 +68,41 @@ TEST(RateWindow, rate_is_zero_two_seconds_after_the_last_entry) {
   counters.run(window, 5'000, 1'000);
   counters.run(window, 2'100, 0);
   EXPECT_EQ(counters.rates(window).approved, 0);
+}
+
+// As after SIGSTOP, or on a machine that slept: no turn for a while.
+TEST(RateWindow, a_pause_between_turns_is_no_part_of_the_rate) {
+  RateWindow window;
+  Counters counters;
+  counters.run(window, 5'000, 5);
+  counters.now_ns += 30'000 * base::ns_per_ms;
+  counters.run(window, 1'000, 5);
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_NEAR(counters.rates(window).approved, 50, 5.01) << i;
+    counters.run(window, 100, 5);
+  }
+}
+
+// The entries between two moments are those that a reader of both counts.
+TEST(RateWindow, rates_add_up_to_the_entries_across_pauses_and_bursts) {
+  RateWindow window;
+  Counters counters;
+  counters.run(window, 3'000, 0);
+  uint64_t state = 1;
+  for (int step = 0; step < 2'000; ++step) {
+    state = state * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+    const uint64_t random = state >> 33;
+    const uint64_t burst = random % 7;
+    const int64_t pause_ms = random % 50 == 0 ? 5'000 : 100;
+    counters.now_ns += pause_ms * base::ns_per_ms;
+    window.advance(counters.now_ns, counters.statistics);
+    counters.add(Verdict::approved, burst);
+    counters.recent.push_back({counters.now_ns, burst});
+    const double approved = counters.rates(window).approved;
+    // At least those of the last second, at most those of the last two, over one second or two.
+    EXPECT_LE(approved, static_cast<double>(counters.since(2'000)) + 0.01) << step;
+    EXPECT_GE(approved, static_cast<double>(counters.since(900)) / 2 - 0.01) << step;
+  }
 }
 
 TEST(RateWindow, counts_every_refusal_as_denied) {
