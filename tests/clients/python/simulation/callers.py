@@ -1,0 +1,183 @@
+"""The callers: what each does, as a script that a thread or a task performs, and what it saw.
+
+Shape: a script is a generator: it yields a Pause, or an Invocation whose result or exception it
+gets back. Threads and tasks perform the same scripts.
+"""
+
+import dataclasses
+from typing import Any
+
+from sluicegate import SluicegateError
+from sluicegate._dispatcher import Settings
+
+
+@dataclasses.dataclass
+class Pause:
+    seconds: float
+
+
+@dataclasses.dataclass
+class Call:
+    """A call, and how it ended."""
+
+    method: str
+    arguments: tuple = ()
+    options: dict = dataclasses.field(default_factory=dict)
+    keys: tuple = ()  # the entries that the server decides
+    waits: bool = False
+    timeout: float | None = None  # the one that applies
+    shares_a_timer: bool = False  # with asyncio
+    cancel_after: float | None = None
+    started: float = 0.0
+    cancelled: float | None = None
+    ended: float | None = None
+    result: Any = None
+    error: BaseException | None = None
+    returns: int = 0  # how often it ended
+    target: Any = None  # instead of the client
+
+    @property
+    def deadline(self):
+        return float("inf") if self.timeout is None else self.started + self.timeout
+
+    def end(self, now, result=None, error=None):
+        self.ended, self.result, self.error = now, result, error
+        self.returns += 1
+
+
+def settings(random):
+    return Settings(
+        client_name="simulated", on_failure=random.choice(["error", "open", "closed"]),
+        requeue=random.choice([False, True]), pending_max=random.choice([5, 65_536]),
+        when_full=random.choice(["block", "refuse"]), window=random.choice([1, 4]),
+        frame_entries_max=random.choice([2, 1024]), timeout=random.choice([0.4, 2.0, 30.0]),
+        connect_timeout=0.4, backoff=(0.02, 0.3), spin=0.0)
+
+
+class Callers:
+    """Makes the scripts of one seed, and keeps all calls."""
+
+    def __init__(self, world, server, settings, may_cancel):
+        self._world = world
+        self._random = world.random
+        self._server = server
+        self._settings = settings
+        self._may_cancel = may_cancel
+        self._count = 0
+        self.calls = []
+        self.failures = []
+        self.delivered = {}  # reservation -> the call that got it
+        self.leases = []  # (reservation, lifetime, from, until, was always held)
+
+    def scripts(self):
+        return [self._script() for _ in range(self._random.randint(2, 9))]
+
+    def _script(self):
+        for _ in range(self._random.randint(2, 7)):
+            yield Pause(self._random.choice([0, 0, self._random.expovariate(5)]))
+            make = self._random.choice([self._acquire, self._acquire, self._acquire,
+                                        self._acquire_many, self._reserve, self._lease,
+                                        self._ping])
+            yield from make()
+
+    def _key(self):
+        self._count += 1
+        return f"k{self._count}"
+
+    def _invoke(self, method, *arguments, timeout="default", keys=(), waits=False, target=None,
+                **options):
+        random, own = self._random, self._settings.timeout
+        if timeout == "default" and random.random() < 0.3:
+            timeout = options["timeout"] = random.uniform(0.15, 1.0)
+        elif timeout == "default":
+            timeout = None if waits else own
+        call = Call(method, arguments, options, keys, waits, timeout, target=target)
+        call.shares_a_timer = method == "acquire" and not waits and "timeout" not in options
+        if self._may_cancel and target is None and random.random() < 0.2:
+            call.cancel_after = random.expovariate(3)
+        self.calls.append(call)
+        return call
+
+    def _acquire(self):
+        key, waits = self._key(), self._random.random() < 0.4
+        options = {"wait": True} if waits else {}
+        if self._random.random() < 0.2:
+            options["cost"] = self._random.randint(1, 3)
+        yield self._invoke("acquire", key, keys=(key,), waits=waits, **options)
+
+    def _acquire_many(self):
+        keys = tuple(self._key() for _ in range(self._random.randint(1, 9)))
+        waits = self._random.random() < 0.4
+        yield self._invoke("acquire_many", keys, keys=keys, waits=waits,
+                           **({"wait": True} if waits else {}))
+
+    def _ping(self):
+        yield self._invoke("ping")
+
+    def _reserve(self):
+        key, waits = self._key(), self._random.random() < 0.4
+        call = self._invoke("reserve", key, keys=(key,), waits=waits, wait=waits)
+        reservation = yield call
+        if call.error is not None or not reservation.id:
+            return
+        self.delivered[reservation.id] = call
+        yield Pause(self._random.expovariate(20))
+        yield self._invoke(self._random.choice(["settle", "cancel"]), target=reservation)
+
+    def _lease(self):
+        key, waits = self._key(), self._random.random() < 0.3
+        lifetime = self._random.choice([0.3, 1.5])
+        renew = self._random.random() < 0.8
+        call = self._invoke("lease", key, keys=(key,), waits=waits, wait=waits, lifetime=lifetime,
+                            renew=renew)
+        lease = yield call
+        if call.error is not None or not lease.id:
+            return
+        self.delivered[lease.id] = call
+        yield from self._hold(lease, lifetime, renew, waits)
+        yield self._invoke("release", target=lease)
+
+    def _hold(self, lease, lifetime, renew, waits):
+        """The holder looks at `held`: never true once the server's slot has ended."""
+        world, slot = self._world, self._server.book.slots[lease.id]
+        # How long ago a waiting lease was granted is unknown to the client.
+        granted = world.now - self._visit_of(lease.id).decided if waits else 0.0
+        begun, until, was_held = world.now, world.now + self._random.uniform(0, 5), True
+        while world.now < until:
+            held = lease.held
+            if held and not was_held:
+                self.failures.append(f"{lease!r} is held again after it was lost")
+            if held and world.now > slot.promised + granted and not slot.cancels:
+                self.failures.append(f"{lease!r} is held {world.now - slot.promised:.3f} s after the "
+                                     f"end of its slot (renew={renew})")
+            was_held = was_held and held
+            yield Pause(self._random.uniform(0.01, lifetime / 2))
+        if renew:
+            self.leases.append((lease.id, lifetime, begun, world.now, was_held))
+
+    def _visit_of(self, reservation):
+        key = self._server.book.slots[reservation].subject
+        return next(visit for visit in self._server.book.visits[key]
+                    if visit.reservation == reservation)
+
+
+def perform_in_thread(script, client, threads):
+    world, value = threads.world, None
+    while (step := next_step(script, value)) is not None:
+        value = None
+        if isinstance(step, Pause):
+            threads.wait(lambda: False, world.now + step.seconds)
+            continue
+        step.started = world.now
+        try:
+            value = getattr(step.target or client, step.method)(*step.arguments, **step.options)
+            step.end(world.now, value)
+        except SluicegateError as error:
+            step.end(world.now, error=error)
+
+
+def next_step(script, value):
+    try:
+        return script.send(value)
+    except StopIteration:
+        return None
