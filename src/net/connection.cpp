@@ -84,8 +84,8 @@ void Connection::flush(int64_t now_ms) noexcept {
   if (output_.unsent_bytes() > 0) {
     send_started_ms_ = now_ms;
     io_.send(socket_, output_.take_for_sending());
-  } else if (finishing_ && !finished_) {
-    finished_ = true;
+  } else if (finishing_ && !is_finished()) {
+    finished_ms_ = now_ms;
     io_.send_finish(socket_);
   }
 }
@@ -95,16 +95,15 @@ void Connection::on_sent(int32_t result) noexcept {
   if (result < 0) broken_ = true;
 }
 
-void Connection::finish(int64_t now_ms) noexcept {
+void Connection::finish() noexcept {
   if (finishing_) return;
   finishing_ = true;
-  finish_started_ms_ = now_ms;
   input_.clear();
   start_reading();  // only to see the peer's end, and lest its unparsed bytes reset the connection
 }
 
 bool Connection::ready_to_close() const noexcept {
-  return !closing_ && (broken_ || (finished_ && peer_finished_));
+  return !closing_ && (broken_ || (is_finished() && peer_finished_));
 }
 
 void Connection::close() noexcept {

@@ -14,6 +14,7 @@
 
 #include "base/limits.hpp"
 #include "base/mapped_region.hpp"
+#include "base/time.hpp"
 #include "io/io.hpp"
 #include "net/input_buffer.hpp"
 #include "net/output_buffer.hpp"
@@ -71,9 +72,10 @@ class Connection {
   int64_t send_started_ms() const noexcept { return send_started_ms_; }  // while one is in flight
 
   // Sends what is written, then ends our side of the stream; bytes that still come are dropped.
-  void finish(int64_t now_ms) noexcept;
+  void finish() noexcept;
   bool finishing() const noexcept { return finishing_; }
-  int64_t finish_started_ms() const noexcept { return finish_started_ms_; }
+  // When our side ended, and the peer's time to end its own began; base::never_ms: not yet.
+  int64_t finished_ms() const noexcept { return finished_ms_; }
 
   void on_end_of_stream() noexcept { peer_finished_ = true; }
   void on_failed() noexcept { broken_ = true; }
@@ -90,6 +92,7 @@ class Connection {
 
  private:
   bool holds_much() const noexcept;
+  bool is_finished() const noexcept { return finished_ms_ != base::never_ms; }
 
   io::Io& io_;
   ConnectionMemory& memory_;
@@ -98,10 +101,9 @@ class Connection {
   OutputBuffer output_;
   size_t reserved_output_bytes_ = 0;
   int64_t send_started_ms_ = 0;
-  int64_t finish_started_ms_ = 0;
+  int64_t finished_ms_ = base::never_ms;
   bool reading_ = false;
   bool finishing_ = false;
-  bool finished_ = false;  // our side of the stream has ended
   bool peer_finished_ = false;
   bool broken_ = false;
   bool closing_ = false;

@@ -274,7 +274,7 @@ void Session::end_turn() noexcept {
 void Session::finish() noexcept {
   if (connection_.finishing() || connection_.closing()) return;
   drop_waiting();
-  connection_.finish(context_.now_ms());
+  connection_.finish();
   mark_dirty();
   schedule_timer();
 }
@@ -303,15 +303,16 @@ int64_t Session::send_deadline_ms() const noexcept {
   return connection_.send_started_ms() + context_.options.send_timeout_ms;
 }
 
+// A peer that reads slowly lingers no less: its time begins when it has been sent everything.
+int64_t Session::linger_deadline_ms() const noexcept {
+  const int64_t finished_ms = connection_.finished_ms();
+  return finished_ms == base::never_ms ? base::never_ms : finished_ms + linger_ms_;
+}
+
 int64_t Session::next_deadline_ms() const noexcept {
   // The dialect's deadline is for what the peer does: not while its requests wait for their turn.
-  int64_t next = is_ready() ? base::never_ms : deadline_ms();
-  if (connection_.finishing()) next = connection_.finish_started_ms() + linger_ms_;
-  if (connection_.output().in_flight()) {
-    // A peer that reads slowly gets its send time-out also while the session finishes.
-    next = connection_.finishing() ? send_deadline_ms() : std::min(next, send_deadline_ms());
-  }
-  return next;
+  const int64_t own = is_ready() || connection_.finishing() ? base::never_ms : deadline_ms();
+  return std::min({own, send_deadline_ms(), linger_deadline_ms()});
 }
 
 void Session::schedule_timer() noexcept {

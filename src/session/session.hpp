@@ -176,6 +176,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   void control_reading() noexcept;
   void cancel_undelivered(uint64_t send, size_t taken_bytes) noexcept;
   int64_t send_deadline_ms() const noexcept;
+  int64_t linger_deadline_ms() const noexcept;
   int64_t next_deadline_ms() const noexcept;
 
   bool is_ready() const noexcept { return ReadyHook::is_linked(); }

@@ -63,7 +63,7 @@ TEST_F(ConnectionTest, counts_promises_as_output) {
 
 TEST_F(ConnectionTest, flushes_before_it_ends_its_side) {
   write("bye");
-  connection_.finish(0);
+  connection_.finish();
   connection_.flush(0);
   EXPECT_EQ(io_.calls, (Calls{"receive_start", "send"}));
   connection_.on_sent(3);
@@ -72,6 +72,18 @@ TEST_F(ConnectionTest, flushes_before_it_ends_its_side) {
   EXPECT_FALSE(connection_.ready_to_close());
   connection_.on_end_of_stream();
   EXPECT_TRUE(connection_.ready_to_close());
+}
+
+TEST_F(ConnectionTest, the_peers_time_to_end_begins_behind_the_last_byte) {
+  write("bye");
+  connection_.finish();
+  connection_.flush(5);
+  EXPECT_EQ(connection_.finished_ms(), base::never_ms);
+  connection_.on_sent(3);
+  connection_.flush(900);
+  EXPECT_EQ(connection_.finished_ms(), 900);
+  connection_.flush(901);
+  EXPECT_EQ(connection_.finished_ms(), 900);
 }
 
 TEST_F(ConnectionTest, is_ready_to_close_when_broken) {
