@@ -498,11 +498,12 @@ int64_t NativeSession::rest_deadline_ms() const noexcept {
   return partial_since_ms_ + context_.options.header_timeout_ms;
 }
 
-// After GoAway. Outcomes that another shard has not reported yet, or that the peer does not read,
-// come first; the drain's own deadline is not far.
+// After GoAway. Answers that another shard has not given yet, or that the peer does not read, come
+// first; the drain's own deadline is not far.
 int64_t NativeSession::grace_deadline_ms() const noexcept {
-  const bool is_done = frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0;
-  return sent_go_away_ && is_done ? drain_started_ms_ + go_away_grace_ms : base::never_ms;
+  const bool is_answered = frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0;
+  const bool is_idle = is_answered && !held();
+  return sent_go_away_ && is_idle ? drain_started_ms_ + go_away_grace_ms : base::never_ms;
 }
 
 void NativeSession::on_deadline() noexcept {

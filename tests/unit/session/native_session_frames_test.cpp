@@ -106,6 +106,20 @@ TEST_F(NativeSessionFramesTest, refuses_permits_and_reservations_when_it_drains)
   EXPECT_EQ(backend_.batches.size(), 5U);
 }
 
+TEST_F(NativeSessionFramesTest, a_drain_waits_for_the_answer_to_a_query) {
+  session_.begin_drain();
+  receive(session_, "inspect_key", 7);
+  end_turn();
+  ASSERT_EQ(backend_.queries.size(), 1U);
+  context_.now.monotonic_ns += base::ns_per_s;
+  session_.on_timer();
+  EXPECT_FALSE(session_.connection().finishing());
+  session_.on_inspected(7, nullptr);
+  end_turn();
+  session_.on_timer();
+  EXPECT_TRUE(session_.connection().finishing());
+}
+
 TEST_F(NativeSessionFramesTest, waits_for_room_where_a_frame_needs_it) {
   backend_.has_room = false;
   for (const std::string name : {"ping", "withdraw", "intern", "forget"}) {
