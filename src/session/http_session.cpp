@@ -128,6 +128,7 @@ void HttpSession::on_body_end() noexcept {
 void HttpSession::update_flow() noexcept {
   if (connection_.closing()) return;
   mark_dirty();
+  if (!in_request_) phase_started_ms_ = context_.now_ms();  // idle since its last answer
   if (transport_.is_over()) return finish();
   if (exchange_.is_pending()) {
     hold(held_by_decision);
