@@ -31,6 +31,7 @@ class TaskSlots {
     ASSERT(used_ > 0);
     --used_;
   }
+  uint32_t used_count() const noexcept { return used_; }
 
  private:
   uint32_t used_ = 0;

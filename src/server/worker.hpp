@@ -68,6 +68,10 @@ class Worker final : private ShardStatisticsSource {
   // For tests: the entries that are being decided; the message that they came in, if any.
   const route::Turn& undecided() const noexcept { return context_.turn; }
   const route::ShardMessage* serving() const noexcept { return decisions_.serving(); }
+  uint32_t tasks_count() const noexcept { return tasks_.used_count(); }
+  uint32_t debug_walks_count() const noexcept { return context_.debug_walks_count; }
+  // No session waits for its turn, or for other shards.
+  bool has_caught_up() const noexcept { return context_.ready.empty() && context_.blocked.empty(); }
   // Other shards have sent messages that the next turn will take.
   bool has_messages() noexcept { return mailboxes_.has_messages(); }
   // No message, ticket, own call or moving connection is left between this shard and others.

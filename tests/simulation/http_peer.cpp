@@ -92,9 +92,15 @@ void HttpPeer::send_request(const std::string& method, const std::string& target
     text += "\r\n";
   }
   sent_last_ = asked.last;
-  asked_.push_back(std::move(asked));
+  if (asked.last) end_with_next_request();
   trace("asks " + method + " " + target);
-  send(text);
+  send_text(text);
+  asked.end = record().asked_bytes;
+  asked_.push_back(std::move(asked));
+}
+
+void HttpPeer::send_text(std::string_view text) {
+  send(std::as_bytes(std::span(text)), text.find("\r\n\r\n") + 4);
 }
 
 void HttpPeer::ask_acquire() {
@@ -168,8 +174,9 @@ void HttpPeer::ask_wrong() {
       "POST /rate/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "nonsense\r\n\r\n"};
   ++world_.operations;
   sent_last_ = true;
-  asked_.push_back({.status = 400, .key = {}, .last = true});
-  send(wrong[world_.random.below(wrong.size())]);
+  end_with_next_request();
+  send_text(wrong[world_.random.below(wrong.size())]);
+  asked_.push_back({.status = 400, .key = {}, .last = true, .end = record().asked_bytes});
 }
 
 // ------------------------------------------------------------------------------------ answers
@@ -233,20 +240,21 @@ void HttpPeer::on_response(const Response& response) {
   trace("got " + std::to_string(response.status) + " " + response.body.substr(0, 40));
   const bool closes =
       response.headers.contains("connection") && response.headers.at("connection") == "close";
-  const bool is_refusal = world_.connections_full && response.status == 503 &&
-                          response.body.find("--max-connections") != std::string::npos;
-  if (is_refusal) {
-    may_be_ended_ = true;
-    return;
+  if (record().refused) {
+    if (response.status == 503 && response.body.find("--max-connections") != std::string::npos) {
+      return;
+    }
+    return fail("was refused with status " + std::to_string(response.status));
   }
   if (asked_.empty()) return fail("got an answer to nothing");
   const Asked asked = asked_.front();
   asked_.pop_front();
-  if (closes && !asked.last && !world_.draining) return fail("got Connection: close for no reason");
-  may_be_ended_ |= closes || asked.last;
+  if (closes && !asked.last && !drains_anywhere())
+    return fail("got Connection: close for no reason");
+  record().saw_last_answer |= closes || asked.last;
   const bool known =
       asked.kind == Kind::shown && (response.status == 200 || response.status == 404);
-  const bool unready = asked.kind == Kind::health && world_.draining && response.status == 503;
+  const bool unready = asked.kind == Kind::health && is_draining() && response.status == 503;
   if (asked.kind == Kind::acquire || asked.kind == Kind::release) {
     on_decided(asked, response);
   } else if (response.status != asked.status && !unready && !known) {
@@ -260,7 +268,7 @@ void HttpPeer::on_decided(const Asked& asked, const Response& response) {
   const bool was_decided = !decided().empty() && decided().front().entries[0].op == op;
   if (!was_decided) {
     // While draining, the server decides no acquire any more.
-    const bool is_refusal = world_.draining && asked.kind == Kind::acquire;
+    const bool is_refusal = drains_anywhere() && asked.kind == Kind::acquire;
     if (!is_refusal || response.status != 503) fail("got an answer without a decision");
     return;
   }
@@ -305,14 +313,16 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
 
 // Every decision was answered, except that of a waiter that the half-close removed.
 void HttpPeer::check_graceful_end() {
+  const bool left = was_ended_for(why::peer_left);
   for (const DecidedRequest& request : decided()) {
-    if (world_.force_closed || world_.time_outs) break;  // it read too slowly
-    const bool gave_up = half_closed_ && request.entries[0].verdict == api::Verdict::queued;
+    const bool gave_up = left && request.entries[0].verdict == api::Verdict::queued;
     if (!gave_up) return fail("ended without an answer that was decided");
   }
-  const bool may_lack_answers = (half_closed_ && may_ever_wait_) || may_be_ended_ ||
-                                world_.draining || world_.time_outs || world_.connections_full;
-  if (!asked_.empty() && !may_lack_answers) fail("ended with requests unanswered");
+  const bool may_lack_answers =
+      record().refused || record().saw_last_answer || (left && may_ever_wait_);
+  if (open_end() <= record().delivered_at_end && !may_lack_answers) {
+    fail("ended with requests unanswered");
+  }
 }
 
 }  // namespace sluice::simulation

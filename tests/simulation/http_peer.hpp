@@ -26,6 +26,7 @@ class HttpPeer final : public Peer {
     bool head = false;       // the answer has no body
     bool last = false;       // the server ends the connection behind its answer
     bool continues = false;  // may be answered with `100 Continue` first
+    uint64_t end = 0;        // in the stream
   };
 
   struct Response {
@@ -37,6 +38,7 @@ class HttpPeer final : public Peer {
   void ask() override;
   void take_answers() override;
   bool awaits_answer() const override { return !asked_.empty(); }
+  uint64_t open_end() const override { return asked_.empty() ? no_offset : asked_.front().end; }
   void check_graceful_end() override;
 
   void ask_acquire();
@@ -44,6 +46,7 @@ class HttpPeer final : public Peer {
   void ask_other();
   void ask_wrong();
   void send_request(const std::string& method, const std::string& target, Asked asked);
+  void send_text(std::string_view text);
 
   bool take_response();
   bool read_body(const std::string& text, size_t start, Response& response, size_t& end) const;

@@ -30,6 +30,7 @@ uint32_t NativePeer::segment_words() {
 
 void NativePeer::send_frame(const Fill& fill) {
   send(build_frame(segment_words(), fill));
+  asked_.rbegin()->second.end = record().asked_bytes;
 }
 
 uint64_t NativePeer::expect(Kind kind, ErrorCode error) {
@@ -52,6 +53,7 @@ void NativePeer::send_hello() {
     // Zero is no wish; one too many is no wish either.
     if (world_.random.chance(0.5)) {
       hello.setWantedShard(static_cast<uint32_t>(world_.random.below(world_.ios.size() + 2)));
+      record().wanted_shard = hello.getWantedShard() - 1;
     }
   });
 }
@@ -305,7 +307,7 @@ void NativePeer::ask_wrong() {
         builder.setUnset();
       });
     case 9:
-      may_be_ended_ = true;
+      end_with_next_request();
       frame.id = expect(Kind::wrong, ErrorCode::unexpected_hello);
       return send_frame([&](schema::ClientFrame::Builder builder) {
         builder.setId(frame.id);
@@ -318,7 +320,7 @@ void NativePeer::ask_wrong() {
 
 // Bytes that are no Cap'n Proto: the connection ends, whatever follows.
 void NativePeer::send_broken_bytes() {
-  may_be_ended_ = true;
+  end_with_next_request();
   Bytes garbage(8 + world_.random.below(64));
   for (std::byte& byte : garbage) byte = static_cast<std::byte>(world_.random.next());
   std::ranges::fill(std::span(garbage).first(4), std::byte{0xFF});
@@ -347,6 +349,7 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::WELCOME:
       if (find(id, Kind::hello) == nullptr) return;
       welcomed_ = true;
+      record().was_welcomed = true;
       shard_ = frame.getWelcome().getShard();
       shards_ = frame.getWelcome().getShards();
       routing_seed_ = frame.getWelcome().getRoutingSeed();
@@ -368,8 +371,7 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::ERROR:
       return on_error(id, frame.getError());
     case schema::ServerFrame::GO_AWAY:
-      if (!world_.draining) fail("got GoAway for no reason");
-      return;
+      return take_go_away();
     case schema::ServerFrame::QUOTA_ANSWERS:
     case schema::ServerFrame::USAGE_REPLY:
     case schema::ServerFrame::UNSET:
@@ -393,7 +395,7 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
     // After GoAway the server decides nothing any more.
     const bool all = std::ranges::all_of(
         column, [](uint8_t byte) { return byte == static_cast<uint8_t>(api::Verdict::draining); });
-    if (!world_.draining || !all) return fail("got verdicts without a decision");
+    if (!drains_anywhere() || !all) return fail("got verdicts without a decision");
     asked_.erase(id);
     return;
   }
@@ -485,7 +487,7 @@ void NativePeer::on_interned(uint64_t id, const std::string& key, api::Handle ha
     return fail("got " + std::string(api::verdict_name(verdict)) + " when it interned a key");
   }
   if (invalid || verdict == api::Verdict::handles_full) return;
-  if (verdict == api::Verdict::draining && world_.draining) return;
+  if (verdict == api::Verdict::draining && drains_anywhere()) return;
   if (verdict != api::Verdict::approved) return fail("got no handle for no reason");
   const auto number = numbers_.find(key);
   if (number != numbers_.end() && number->second != handle) return fail("got a second handle");
@@ -527,16 +529,10 @@ void NativePeer::on_inspected(uint64_t id, schema::Inspected::Reader inspected) 
 
 void NativePeer::on_error(uint64_t id, schema::Error::Reader error) {
   const auto code = static_cast<ErrorCode>(error.getCode());
-  const bool busy = code == ErrorCode::too_many_connections && world_.connections_full;
-  const bool late =
-      (code == ErrorCode::hello_timeout || code == ErrorCode::frame_timeout) && world_.time_outs;
-  const bool leaving = code == ErrorCode::draining && world_.draining;
+  const bool sent_broken_bytes = record().last_request_from != no_offset;
   const bool broken =
-      may_be_ended_ && (code == ErrorCode::malformed || code == ErrorCode::hello_expected);
-  if (busy || late || leaving || broken) {
-    may_be_ended_ = true;
-    return;
-  }
+      sent_broken_bytes && (code == ErrorCode::malformed || code == ErrorCode::hello_expected);
+  if (broken || take_ending_error(code)) return;
   const Asked* asked = find(id, Kind::wrong);
   if (asked == nullptr) return;
   if (asked->error != code) return fail("got error " + std::string(error_name(code)));
@@ -547,17 +543,26 @@ bool NativePeer::awaits_answer() const {
   return !asked_.empty();
 }
 
+uint64_t NativePeer::open_end() const {
+  return asked_.empty() ? no_offset : asked_.begin()->second.end;
+}
+
 // Every decision was answered, except the outcomes of waiters that the half-close removed.
 void NativePeer::check_graceful_end() {
-  const bool gives_up_waiting = half_closed_ || may_be_ended_ || world_.time_outs;
+  const bool gives_up_waiting =
+      was_ended_for(why::peer_left | why::last_request | why::header_timeout);
   for (const DecidedRequest& request : decided()) {
-    if (world_.force_closed || world_.time_outs) break;  // it read too slowly
     if (!request.reported || !gives_up_waiting)
       return fail("ended without an answer that was decided");
   }
-  const bool may_lack_answers = may_ever_wait_ || may_be_ended_ || world_.draining ||
-                                world_.time_outs || world_.connections_full;
-  if (!asked_.empty() && !may_lack_answers) fail("ended with frames unanswered");
+  const bool may_lack_answers =
+      was_ended_for(why::refused | why::last_request | why::drain_answer) ||
+      (was_ended_for(why::peer_left) && may_ever_wait_);
+  for (const auto& [id, asked] : asked_) {
+    const bool waits = asked.decided != nullptr && gives_up_waiting;
+    if (asked.end > record().delivered_at_end || waits || may_lack_answers) continue;
+    return fail("ended with frame " + std::to_string(id) + " unanswered");
+  }
 }
 
 }  // namespace sluice::simulation

@@ -43,11 +43,13 @@ class NativePeer final : public Peer {
     std::vector<std::string> keys;      // interned
     std::vector<api::Handle> handles;   // forgotten
     std::vector<MeantKey> meant;        // by handle: the key of each entry
+    uint64_t end = 0;                   // of the frame in the stream
   };
 
   void ask() override;
   void take_answers() override;
   bool awaits_answer() const override;
+  uint64_t open_end() const override;
   void check_graceful_end() override;
 
   void send_hello();

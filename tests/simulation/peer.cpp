@@ -3,19 +3,25 @@
 #include <algorithm>
 
 namespace sluice::simulation {
+namespace {
+
+constexpr uint64_t pauses_max = 400;
+
+}  // namespace
 
 Peer::Peer(World& world, io::ListenerId listener)
     : world_(world),
       client_(world.any_io().connect(listener)),
       greedy_(world.random.chance(world.greedy_share)) {
   ++world_.operations;
+  record().listener = listener;
 }
 
 void Peer::fail(const std::string& text) {
   std::string circumstances = half_closed_ ? ", half closed" : "";
-  if (world_.draining) circumstances += ", while draining";
+  if (is_draining()) circumstances += ", while draining";
   if (world_.time_outs) circumstances += ", with time-outs";
-  if (may_be_ended_) circumstances += ", as it provoked";
+  if (was_ended_for(UINT32_MAX)) circumstances += ", ended by " + reasons_text(record().reasons);
   world_.failure.report("client " + std::to_string(client_.link_id()) + " " + describe() + " " +
                         text + circumstances);
   over_ = true;
@@ -34,18 +40,30 @@ void Peer::trace(const std::string& text) const {
   world_.oracle.trace("client " + std::to_string(client_.link_id()) + " " + text);
 }
 
-void Peer::send(std::span<const std::byte> bytes) {
+void Peer::send(std::span<const std::byte> bytes, size_t head_bytes) {
   outbox_.insert(outbox_.end(), bytes.begin(), bytes.end());
+  const uint64_t begin = record().asked_bytes;
+  record().asked_bytes = begin + bytes.size();
+  record().not_whole.push_back({.head_end = begin + head_bytes, .end = begin + bytes.size()});
+}
+
+void Peer::end_with_next_request() {
+  record().last_request_from = std::min(record().last_request_from, record().asked_bytes);
 }
 
 void Peer::act() {
   if (over_) return;
   io::Random& random = world_.random;
   if (random.chance(0.05)) reads_ = !greedy_ && !reads_;
-  if (!half_closed_) {
+  if (pauses_ > 0) {
+    --pauses_;
+  } else if (!half_closed_) {
     if (random.chance(0.8)) ask();
-    write_some(random.chance(0.8));
+    const bool pauses = world_.time_outs && random.chance(0.02);
+    if (pauses) pauses_ = 1 + static_cast<uint32_t>(random.below(pauses_max));
+    write_some(random.chance(pauses ? 0.5 : 0.8));
   }
+  record().open_end = open_end();
   if (random.chance(0.01)) leave();
 }
 
@@ -88,28 +106,51 @@ void Peer::receive() {
   if (client_.refused()) return end();
   client_.read(inbox_, settling_ ? SIZE_MAX : 1 + world_.random.below(32 * 1024));
   if (!inbox_.empty()) take_answers();
+  record().open_end = open_end();
   if (over_) return;
+  const bool is_closed = record().side > ConnectionRecord::Side::finished;
   if (client_.was_reset()) {
-    const bool explained = client_.was_cut_by_network() || may_be_ended_ || world_.draining ||
-                           world_.time_outs || world_.connections_full;
-    if (!explained) return fail("was reset for no reason");
+    if (!client_.was_cut_by_network() && !is_closed) return fail("was reset for no reason");
     return end();
   }
   if (client_.end_of_stream()) {
-    const bool explained = half_closed_ || may_be_ended_ || world_.draining || world_.time_outs ||
-                           world_.connections_full;
-    if (!explained) return fail("was ended for no reason");
-    // A connection that is cut off may end in the middle of an answer.
-    if (!inbox_.empty() && !world_.force_closed && !world_.time_outs) {
-      return fail("was left with half an answer");
-    }
+    if (record().was_cut_off) return end();  // maybe in the middle of an answer
+    if (!record().was_ended()) return fail("was ended for no reason");
+    if (!inbox_.empty()) return fail("was left with half an answer");
+    check_announced_end();
     check_graceful_end();
-    return end();
+    if (!lingers_ || is_closed) end();
+    return;
   }
   if (settling_ && !awaits_answer() && !half_closed_) {
     half_closed_ = true;
     client_.shutdown_write();
   }
+}
+
+bool Peer::take_ending_error(ErrorCode code) {
+  const bool is_expected = code == ErrorCode::too_many_connections ? record().refused
+                           : code == ErrorCode::hello_timeout      ? !record().was_welcomed
+                           : code == ErrorCode::frame_timeout      ? record().was_welcomed
+                           : code == ErrorCode::draining ? is_draining() && !record().was_welcomed
+                                                         : false;
+  if (is_expected) ended_by_ = code;
+  return is_expected;
+}
+
+void Peer::take_go_away() {
+  if (!is_draining() || got_go_away_) fail("got GoAway for no reason");
+  got_go_away_ = true;
+}
+
+// What the server has said before it ended the connection must be why it did.
+void Peer::check_announced_end() {
+  const uint32_t reason = ended_by_ == ErrorCode::too_many_connections ? why::refused
+                          : ended_by_ == ErrorCode::draining           ? why::drain_answer
+                          : ended_by_ == ErrorCode::none               ? UINT32_MAX
+                                                                       : why::header_timeout;
+  if (!was_ended_for(reason)) fail("was ended with " + std::string(error_name(ended_by_)));
+  if (record().was_open_at_drain && !got_go_away_) fail("got no GoAway");
 }
 
 void Peer::settle() {

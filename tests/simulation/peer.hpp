@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error_code.hpp"
+#include "connection_watch.hpp"
 #include "frames.hpp"
 #include "io/sim/sim_io.hpp"
 #include "io/sim/sim_network.hpp"
@@ -29,6 +31,7 @@ struct World {
   Failure& failure;
   std::vector<std::string> keys;
   io::SimNetwork* network = nullptr;
+  ConnectionWatch* connections = nullptr;
   QuotaBooks* books = nullptr;  // null: a run without quotas
   uint64_t operations = 0;      // requests and frames sent, connections made and ended
   uint32_t cost_max = 3;
@@ -38,10 +41,7 @@ struct World {
   uint32_t spare_keys = 1'500;  // interned, and hardly ever used
   bool can_set_rate = true;
   bool can_mod_queue = true;
-  bool draining = false;
-  bool force_closed = false;      // draining took too long: connections were closed as they were
-  bool time_outs = false;         // the server may end a slow connection
-  bool connections_full = false;  // the server may refuse a connection: there are too many
+  bool time_outs = false;  // some clients are slow enough for the server's time-outs
 };
 
 class Peer {
@@ -71,10 +71,24 @@ class Peer {
   virtual void ask() = 0;                  // adds a request, if there is room for one
   virtual void take_answers() = 0;         // takes whole answers off the front of inbox_
   virtual bool awaits_answer() const = 0;  // answers are outstanding
+  virtual uint64_t open_end() const = 0;   // of the first request without its whole answer
   virtual void check_graceful_end() = 0;   // the server ended its side: are all answers here?
 
-  void send(std::span<const std::byte> bytes);
-  void send(std::string_view text) { send(std::as_bytes(std::span(text))); }
+  // Adds one whole request, which the server may answer when it has the first `head_bytes`.
+  void send(std::span<const std::byte> bytes, size_t head_bytes);
+  void send(std::span<const std::byte> bytes) { send(bytes, bytes.size()); }
+  // The server ends the connection because of the next request.
+  void end_with_next_request();
+  ConnectionRecord& record() { return world_.connections->of(client_.link_id()); }
+  const ConnectionRecord& record() const { return world_.connections->of(client_.link_id()); }
+  // Whether the server has ended the connection for one of these reasons.
+  bool was_ended_for(uint32_t reasons) const { return (record().reasons & reasons) != 0; }
+  bool is_draining() const { return world_.connections->drains(record()); }
+  bool drains_anywhere() const { return world_.connections->drains_anywhere(); }
+
+  // Of the native protocol: an error that announces the connection's end, if it is one.
+  bool take_ending_error(ErrorCode code);
+  void take_go_away();
   void fail(const std::string& text);
   void trace(const std::string& text) const;
   void end();
@@ -86,7 +100,6 @@ class Peer {
   World& world_;
   io::SimClient client_;
   Bytes inbox_;
-  bool may_be_ended_ = false;  // the peer gave the server a reason to end the connection
   bool half_closed_ = false;
   bool settling_ = false;
   const bool
@@ -95,10 +108,15 @@ class Peer {
  private:
   void write_some(bool all);
   void leave();
+  void check_announced_end();
 
   Bytes outbox_;
   bool reads_ = true;
   bool over_ = false;
+  ErrorCode ended_by_ = ErrorCode::none;  // that the server announced
+  bool got_go_away_ = false;
+  uint32_t pauses_ = 0;  // so often act() sends nothing, maybe behind half a request
+  const bool lingers_ = world_.time_outs && world_.random.chance(0.3);  // leaves the last to close
 };
 
 }  // namespace sluice::simulation

@@ -90,7 +90,9 @@ void QuotaHttpPeer::send_request(const std::string& method, const std::string& t
   trace("asks " + asked_.back().what);
   std::string text = method + " " + target + " HTTP/1.1\r\nHost: localhost\r\n";
   if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
-  send(text + "\r\n" + body);
+  text += "\r\n" + body;
+  send(std::as_bytes(std::span(text)));
+  asked_.back().end = record().asked_bytes;
 }
 
 void QuotaHttpPeer::ask_reserve() {
@@ -238,10 +240,13 @@ bool QuotaHttpPeer::take_answer() {
   inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(head_end + 4 + bytes));
   const int status = std::stoi(head.substr(9, 3));
   trace("got " + std::to_string(status) + " " + body);
-  if (head.find("Connection: close") != std::string::npos) may_be_ended_ = true;
+  if (record().refused) {
+    if (status != 503) fail("was refused with " + std::to_string(status));
+    return true;
+  }
+  if (head.find("Connection: close") != std::string::npos) record().saw_last_answer = true;
   if (asked_.empty()) {
-    const bool is_refusal = world_.connections_full || world_.draining || world_.time_outs;
-    if (!is_refusal) fail("got an answer to nothing");
+    fail("got an answer to nothing");
     return true;
   }
   const Asked asked = std::move(asked_.front());
@@ -279,9 +284,11 @@ void QuotaHttpPeer::on_usage(const QuestionPtr& question, int status, const std:
 }
 
 void QuotaHttpPeer::check_graceful_end() {
-  const bool may_lack_answers = (half_closed_ && may_ever_wait_) || may_be_ended_ ||
-                                world_.draining || world_.time_outs || world_.connections_full;
-  if (!asked_.empty() && !may_lack_answers) fail("ended with requests unanswered");
+  const bool may_lack_answers = record().refused || record().saw_last_answer ||
+                                (was_ended_for(why::peer_left) && may_ever_wait_);
+  if (open_end() <= record().delivered_at_end && !may_lack_answers) {
+    fail("ended with requests unanswered");
+  }
 }
 
 }  // namespace sluice::simulation

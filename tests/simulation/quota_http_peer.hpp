@@ -23,6 +23,7 @@ class QuotaHttpPeer final : public Peer {
     std::string what;
     std::vector<int> statuses;  // of allowed answers, beside 503
     OnAnswer on_answer;
+    uint64_t end = 0;  // in the stream
   };
 
   struct Reserve {
@@ -35,6 +36,7 @@ class QuotaHttpPeer final : public Peer {
   void ask() override;
   void take_answers() override;
   bool awaits_answer() const override { return !asked_.empty(); }
+  uint64_t open_end() const override { return asked_.empty() ? no_offset : asked_.front().end; }
   void check_graceful_end() override;
 
   void ask_reserve();

@@ -39,6 +39,7 @@ int64_t QuotaPeer::now_ns() const {
 void QuotaPeer::send_frame(const Fill& fill) {
   const uint32_t segment_words = world_.random.chance(0.1) ? 24 : 4'096;
   send(build_frame(segment_words, fill));
+  asked_.at(last_id_).end = record().asked_bytes;
 }
 
 QuotaPeer::Asked& QuotaPeer::expect(Kind kind) {
@@ -58,6 +59,7 @@ void QuotaPeer::send_hello() {
     hello.setVersion(1);
     if (world_.random.chance(0.5)) {
       hello.setWantedShard(static_cast<uint32_t>(world_.random.below(world_.ios.size() + 1)));
+      record().wanted_shard = hello.getWantedShard() - 1;
     }
   });
 }
@@ -318,6 +320,7 @@ void QuotaPeer::on_frame(schema::ServerFrame::Reader frame) {
   switch (frame.which()) {
     case schema::ServerFrame::WELCOME:
       welcomed_ = true;
+      record().was_welcomed = true;
       asked_.erase(id);
       return;
     case schema::ServerFrame::QUOTA_ANSWERS:
@@ -337,8 +340,7 @@ void QuotaPeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::ERROR:
       return on_error(frame.getError());
     case schema::ServerFrame::GO_AWAY:
-      if (!world_.draining) fail("got GoAway for no reason");
-      return;
+      return take_go_away();
     default:
       fail("got a frame of a kind that it cannot get");
   }
@@ -451,18 +453,17 @@ void QuotaPeer::on_usage(uint64_t id, schema::UsageReply::Reader reported) {
 
 void QuotaPeer::on_error(schema::Error::Reader error) {
   const auto code = static_cast<ErrorCode>(error.getCode());
-  const bool busy = code == ErrorCode::too_many_connections && world_.connections_full;
-  const bool late =
-      (code == ErrorCode::hello_timeout || code == ErrorCode::frame_timeout) && world_.time_outs;
-  const bool leaving = code == ErrorCode::draining && world_.draining;
-  if (!busy && !late && !leaving) return fail("got error " + std::string(error_name(code)));
-  may_be_ended_ = true;
+  if (!take_ending_error(code)) fail("got error " + std::string(error_name(code)));
 }
 
 void QuotaPeer::check_graceful_end() {
-  const bool may_lack_answers = may_ever_wait_ || may_be_ended_ || world_.draining ||
-                                world_.time_outs || world_.connections_full;
-  if (!asked_.empty() && !may_lack_answers) fail("ended with frames unanswered");
+  const bool may_lack_answers = was_ended_for(why::refused | why::drain_answer) ||
+                                (was_ended_for(why::peer_left) && may_ever_wait_);
+  for (const auto& [id, asked] : asked_) {
+    const bool waits = asked.answered && was_ended_for(why::header_timeout);
+    if (asked.end > record().delivered_at_end || waits || may_lack_answers) continue;
+    return fail("ended with frame " + std::to_string(id) + " unanswered");
+  }
 }
 
 }  // namespace sluice::simulation

@@ -50,11 +50,15 @@ class QuotaPeer final : public Peer {
     std::set<uint32_t> waiting;  // entries
     int64_t asked_ns = 0;
     std::vector<QuestionPtr> questions;
+    uint64_t end = 0;  // of the frame in the stream
   };
 
   void ask() override;
   void take_answers() override;
   bool awaits_answer() const override { return !asked_.empty(); }
+  uint64_t open_end() const override {
+    return asked_.empty() ? no_offset : asked_.begin()->second.end;
+  }
   void check_graceful_end() override;
 
   void send_hello();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "connection_watch.hpp"
 #include "http_peer.hpp"
 #include "io/sim/sim_io.hpp"
 #include "io/sim/sim_network.hpp"
@@ -14,6 +15,7 @@
 #include "quota_peer.hpp"
 #include "quota_watch.hpp"
 #include "server/worker.hpp"
+#include "watched_io.hpp"
 
 namespace sluice::simulation {
 namespace {
@@ -66,7 +68,12 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
   }
   const bool logs = random.chance(0.1);
   options.access_log = {.of_2xx = logs, .of_4xx = logs, .of_5xx = true};
-  if (!time_outs) {
+  if (time_outs) {
+    options.header_timeout_ms = pick<int64_t, 4>(random, {20, 200, 1'000, 10'000});
+    options.idle_timeout_ms = pick<int64_t, 4>(random, {0, 20, 200, 2'000});
+    options.send_timeout_ms = pick<int64_t, 3>(random, {20, 500, 5'000});
+    options.linger_ms = pick<int64_t, 3>(random, {1, 50, 2'000});
+  } else {
     options.header_timeout_ms = a_day_ms;
     options.idle_timeout_ms = 0;
     options.send_timeout_ms = a_day_ms;
@@ -98,6 +105,8 @@ io::SimOptions draw_io(Random& random, bool greedy) {
     options.receive_buffer_bytes = std::max(options.receive_buffer_bytes, 4'096U);
     options.peer_window_bytes = std::max(options.peer_window_bytes, 8'192U);
   }
+  // So few that clients wait for a slot, and that moves find none.
+  if (random.chance(0.2)) options.sockets_max = 2 + static_cast<uint32_t>(random.below(6));
   options.turn_ns_max = pick<int64_t, 4>(random, {0, 100'000, 2'000'000, 20'000'000});
   options.wait_ns_max = 10'000 + static_cast<int64_t>(random.below(5'000'000));
   options.clock_jump_ns_max =
@@ -138,6 +147,7 @@ std::vector<policy::Rule> draw_rules(Random& random) {
 // One shard: its kernel, its worker, and whether that sleeps.
 struct SimulatedShard {
   std::unique_ptr<io::SimIo> io;
+  std::unique_ptr<WatchedIo> watched_io;
   std::unique_ptr<server::Worker> worker;
   bool asleep = false;
   int64_t wakes_ns = 0;  // when its worker wakes by itself
@@ -184,12 +194,14 @@ class Run {
   std::unique_ptr<QuotaBooks> books_;
   std::unique_ptr<QuotaWatch> quotas_;
   std::unique_ptr<server::WorkerGroup> worker_group_;
+  std::unique_ptr<ConnectionWatch> connections_;
   World world_;
   std::vector<SimulatedShard> shards_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
   const bool changes_rules_;
   const bool drains_;  // before the clients have ended
+  bool draining_ = false;
   double slowness_ = 0;
   uint64_t turns_ = 0;
   std::array<uint64_t, shard_events_count> events_{};
@@ -199,7 +211,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     : random_(seed),
       operations_count_(operations_count),
       tiny_table_(random_.chance(0.2)),
-      time_outs_(random_.chance(0.2)),
+      time_outs_(random_.chance(0.4)),
       greedy_share_(pick<double, 4>(random_, {0, 0, 0.1, 0.5})),
       shard_(draw_shard(random_, tiny_table_)),
       io_options_(draw_io(random_, greedy_share_ > 0)),
@@ -228,11 +240,14 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   world_.network = &network_;
   world_.books = books_.get();
   // Fewer connections than clients: the server refuses some.
-  world_.connections_full = random_.chance(0.1);
-  options.connections_max = world_.connections_full ? 1 + peers_max_ / 2 : 256;
+  const bool connections_full = random_.chance(0.1);
+  options.connections_max = connections_full ? 1 + peers_max_ / 2 : 256;
+  if (time_outs_) options.drain_ms = pick<int64_t, 4>(random_, {0, 100, 500, 5'000});
   world_.greedy_share = greedy_share_;
   worker_group_ = std::make_unique<server::WorkerGroup>(
       shards_count == 1 ? route::MeshOptions{} : draw_mesh(random_, shards_count));
+  connections_ = std::make_unique<ConnectionWatch>(options, *worker_group_, failure_);
+  world_.connections = connections_.get();
   if (shards_count > 1) {
     slowness_ = pick<double, 3>(random_, {0, 0.3, 0.8});
     options.splits.entries_max = pick<uint32_t, 2>(random_, {8'192, 32'768});
@@ -248,10 +263,13 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     options.sessions.shard = shard;
     shards_[shard].io = std::make_unique<io::SimIo>(io_options_, network_);
     if (quotas_) shards_[shard].io->watch_taken(quotas_->taken_watch());
+    shards_[shard].watched_io =
+        std::make_unique<WatchedIo>(*shards_[shard].io, *connections_, shard);
     shards_[shard].worker = std::make_unique<server::Worker>(
-        *shards_[shard].io, options, *worker_group_, watched_deciders(options));
+        *shards_[shard].watched_io, options, *worker_group_, watched_deciders(options));
     world_.ios.push_back(shards_[shard].io.get());
     oracle_.watch(*shards_[shard].worker, *shards_[shard].io);
+    connections_->watch(*shards_[shard].worker);
   }
 }
 
@@ -274,7 +292,7 @@ bool Run::sleeps_on(SimulatedShard& shard) {
 
 void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
   shard.worker->turn(wait_ns);
-  world_.force_closed |= shard.worker->statistics().force_closed > 0;
+  connections_->after_turn(shard.worker->mailboxes().shard(), shard.watched_io->now_ms());
   if (++turns_ % 16 == 0) {
     shard.worker->check_invariants();
     oracle_.check_waiters();
@@ -314,8 +332,8 @@ void Run::advance_if_all_sleep() {
 }
 
 void Run::connect_some() {
-  if (peers_.size() >= peers_max_ || !random_.chance(0.3)) return;
-  peers_.push_back(new_peer());
+  const bool all = random_.chance(0.01);
+  while (peers_.size() < peers_max_ && (all || random_.chance(0.2))) peers_.push_back(new_peer());
 }
 
 std::unique_ptr<Peer> Run::new_peer() {
@@ -344,10 +362,11 @@ void Run::receive_all() {
 void Run::operate() {
   while (world_.operations < operations_count_ && !failure_) step();
   if (!drains_ || failure_) return;
-  world_.draining = true;
+  draining_ = true;
   // Clients go on as before; the workers begin to drain one after the other.
   const uint64_t turns_between = random_.below(drain_turns / shards_.size());
   for (SimulatedShard& shard : shards_) {
+    connections_->begin_drain(shard.worker->mailboxes().shard(), shard.watched_io->now_ms());
     shard.worker->begin_drain();
     for (uint64_t turns = 0; turns < turns_between && !failure_; ++turns) step();
   }
@@ -419,7 +438,7 @@ void Run::end_quotas() {
   network_.advance(lifetimes_ns);
   for (uint64_t turns = 0; turns < drop_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) quotas_->check_empty();
-  if (world_.draining || failure_) return;
+  if (draining_ || failure_) return;
   peers_.push_back(std::make_unique<QuotaPeer>(world_, true));
   turn_until_over();
 }
@@ -450,13 +469,18 @@ void Run::check_idle() {
     none(shard.worker->waiting_frames_count(), "waiting frames");
     none(shard.worker->keys().waiters_count(), "waiters");
     none(shard.worker->keys().handles_count(), "handles");
+    none(shard.worker->quotas().waiters_count(), "waiters for quotas");
+    none(shard.worker->tasks_count(), "tasks");
+    none(shard.worker->debug_walks_count(), "walks through all keys");
+    none(shard.io->sockets_open(), "sockets");
     none(shard.worker->undecided().requests().size(), "undecided requests");
     none(shard.worker->mailboxes().book().open_count(), "split requests");
     none(shard.io->sends_in_flight(), "sends");
-    if (world_.draining && !shard.worker->drained()) failure_.report("has not drained");
+    if (draining_ && !shard.worker->drained()) failure_.report("has not drained");
     shard.worker->check_invariants();
   }
-  none(worker_group_->connections_of_all(), "counted connections");
+  none(network_.released_count(), "connections between two shards");
+  connections_->check_none_left();
   none(oracle_.waiters_count(), "waiters of the model");
 }
 
@@ -473,7 +497,7 @@ RunResult Run::play() {
                    .by_handle = oracle_.by_handle_count(),
                    .handles_full = oracle_.handles_full_count(),
                    .turns = turns_,
-                   .drained = world_.draining ? 1U : 0U};
+                   .drained = draining_ ? 1U : 0U};
   for (uint32_t i = 0; i < io::faults_count; ++i) {
     result.faults[i] = network_.faults().counted(static_cast<io::Fault>(i));
   }
@@ -495,6 +519,7 @@ RunResult Run::play() {
   events_[static_cast<uint32_t>(ShardEvent::refunded)] = oracle_.refunded();
   events_[static_cast<uint32_t>(ShardEvent::refunded_late)] = oracle_.refunded_late();
   result.shard_events = events_;
+  result.connection_events = connections_->events();
   if (quotas_) {
     result.quota_events = quotas_->events();
     result.usages_checked = books_->usages_checked();

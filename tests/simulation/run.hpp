@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "api/verdict.hpp"
+#include "connection_watch.hpp"
 #include "io/sim/sim_faults.hpp"
 #include "quota_watch.hpp"
 
@@ -36,12 +38,13 @@ struct RunResult {
   uint64_t handles_full = 0;  // keys that got no handle
   uint64_t turns = 0;
   std::array<uint64_t, io::faults_count> faults{};
-  std::array<uint64_t, 16> verdicts{};  // entries decided, by verdict
-  uint64_t drained = 0;                 // 1: the server was drained in the middle
+  std::array<uint64_t, api::verdicts_count> verdicts{};  // entries decided, by verdict
+  uint64_t drained = 0;                                  // 1: the server was drained in the middle
   uint64_t evicted = 0;
   uint64_t adopted = 0;  // new rules, counted for each worker
   std::array<uint64_t, shard_events_count> shard_events{};
   std::array<uint64_t, quota_events_count> quota_events{};
+  std::array<uint64_t, connection_events_count> connection_events{};
   uint64_t usages_checked = 0;  // amounts reported, against the clients' books
 };
 

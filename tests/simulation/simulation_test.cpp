@@ -1,11 +1,16 @@
 // Server and clients in one thread, over a kernel with every fault that a real one may have.
 // Each seed draws its own options, clients and faults; the oracle checks every entry.
+// Shape:  the same seeds in every run, those that were red before (red_seeds.txt), and a few fresh
+//         ones, which the run prints.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +19,7 @@
 #include "io/sim/sim_faults.hpp"
 #include "log/log.hpp"
 #include "run.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace sluice::simulation {
 namespace {
@@ -24,8 +30,10 @@ constexpr uint64_t operations_each = 2'000;
 // sanitizers, which look for other bugs than wrong decisions.
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 50;
+constexpr uint64_t fresh_seeds_of_a_run = 2;
 #else
 constexpr uint64_t seeds_of_a_run = 300;
+constexpr uint64_t fresh_seeds_of_a_run = 10;
 #endif
 
 uint64_t number_from_environment(const char* name, uint64_t otherwise) {
@@ -64,9 +72,10 @@ struct Totals {
   uint64_t evicted = 0;
   uint64_t adopted = 0;
   std::array<uint64_t, io::faults_count> faults{};
-  std::array<uint64_t, 16> verdicts{};
+  std::array<uint64_t, api::verdicts_count> verdicts{};
   std::array<uint64_t, shard_events_count> shard_events{};
   std::array<uint64_t, quota_events_count> quota_events{};
+  std::array<uint64_t, connection_events_count> connection_events{};
   uint64_t usages_checked = 0;
 
   void add(const RunResult& result) {
@@ -83,6 +92,9 @@ struct Totals {
     for (size_t i = 0; i < verdicts.size(); ++i) verdicts[i] += result.verdicts[i];
     for (size_t i = 0; i < shard_events.size(); ++i) shard_events[i] += result.shard_events[i];
     for (size_t i = 0; i < quota_events.size(); ++i) quota_events[i] += result.quota_events[i];
+    for (size_t i = 0; i < connection_events.size(); ++i) {
+      connection_events[i] += result.connection_events[i];
+    }
     usages_checked += result.usages_checked;
   }
 };
@@ -100,16 +112,50 @@ class Log {
   std::FILE* file_ = std::fopen("/dev/null", "w");
 };
 
+// Of this test, in red_seeds.txt: lines of test, seed and what it found.
+std::vector<uint64_t> red_seeds(const std::string& test) {
+  std::ifstream file(test::source_folder() / "tests/simulation/red_seeds.txt");
+  EXPECT_TRUE(file) << "red_seeds.txt cannot be read";
+  std::vector<uint64_t> seeds;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.empty() || line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string name;
+    uint64_t seed = 0;
+    words >> name >> seed;
+    EXPECT_TRUE(words && (name == "every_seed_*" || name == "several_shards_*")) << line;
+    if (name == test) seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+// With SEED set: that one. SEEDS and FRESH_SEEDS change how many there are.
+std::vector<uint64_t> seeds_of(const std::string& test) {
+  if (std::getenv("SEED") != nullptr) return {number_from_environment("SEED", 1)};
+  std::vector<uint64_t> seeds = red_seeds(test);
+  const uint64_t count = number_from_environment("SEEDS", seeds_of_a_run);
+  for (uint64_t seed = 1; seed <= count; ++seed) seeds.push_back(seed);
+  std::random_device entropy;
+  std::printf("fresh seeds:");
+  for (uint64_t i = number_from_environment("FRESH_SEEDS", fresh_seeds_of_a_run); i > 0; --i) {
+    seeds.push_back(entropy());
+    std::printf(" %lu", seeds.back());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+  return seeds;
+}
+
 // Runs seeds with these numbers of shards in turn, and adds up their results.
 Totals play(const std::string& test, const std::vector<uint32_t>& shards) {
   const Log log;
-  const bool one = std::getenv("SEED") != nullptr;
-  const uint64_t first = number_from_environment("SEED", 1);
-  const uint64_t count = one ? 1 : number_from_environment("SEEDS", seeds_of_a_run);
+  const std::vector<uint64_t> seeds = seeds_of(test);
   std::signal(SIGABRT, on_abort);
   Totals totals;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    command_of_this_run = "\nrepeat with: " + repeat_command(seed, test) + "\n";
+  for (const uint64_t seed : seeds) {
+    command_of_this_run = "\nrepeat with: " + repeat_command(seed, test) +
+                          "\nand keep the seed in tests/simulation/red_seeds.txt\n";
     const RunResult result = simulate(seed, operations_each, shards[seed % shards.size()]);
     totals.add(result);
     EXPECT_EQ(result.failure, "") << command_of_this_run;
@@ -152,6 +198,10 @@ std::string_view name_of_quota_event(uint32_t index) {
   return quota_event_name(static_cast<QuotaEvent>(index));
 }
 
+std::string_view name_of_connection_event(uint32_t index) {
+  return connection_event_name(static_cast<ConnectionEvent>(index));
+}
+
 void demand_quotas(const Totals& totals) {
   demand_all(totals.quota_events, name_of_quota_event, quota_events_count);
   std::printf("%12lu reported amounts that lie within the books\n", totals.usages_checked);
@@ -163,6 +213,8 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   print_totals(totals);
   demand_all(totals.faults, name_of_fault, static_cast<uint32_t>(io::Fault::delayed_wake));
   demand_quotas(totals);
+  demand_all(totals.connection_events, name_of_connection_event,
+             static_cast<uint32_t>(ConnectionEvent::move_refused));
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.evicted, 0u);
     EXPECT_GT(totals.adopted, 0u);
@@ -181,6 +233,7 @@ TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
       [](uint32_t index) { return shard_event_name(static_cast<ShardEvent>(index)); },
       shard_events_count);
   demand_quotas(totals);
+  demand_all(totals.connection_events, name_of_connection_event, connection_events_count);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);
     EXPECT_GT(totals.adopted, 0u);

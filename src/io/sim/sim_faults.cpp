@@ -25,12 +25,15 @@ constexpr std::array<Row, faults_count> rows = {{
     {"accept_failed", 0.3},
     {"delayed_closed", 0.8},
     {"spurious_wake", 0.2},
+    {"buffers_gone", 0.02},
+    {"overflow", 0.5},
     {"clock_jump", 0.01},
     {"wall_clock_back", 0.02},
     {"delayed_wake", 0.8},
     {"release_late_bytes", 0.9},
     {"delayed_released", 0.8},
     {"reset_in_transit", 0.05},
+    {"adopt_refused", 0.2},
 }};
 // clang-format on
 

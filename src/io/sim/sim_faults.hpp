@@ -29,6 +29,8 @@ enum class Fault : uint8_t {
   accept_failed,      // out of descriptors
   delayed_closed,     // the kernel holds a closed socket for longer
   spurious_wake,      // `woken` without a call of wake()
+  buffers_gone,       // no receive finds a buffer for many polls
+  overflow,           // completions come late and in bursts, and every receive ends
   clock_jump,         // the monotonic clock jumps forward
   wall_clock_back,    // the wall clock is set back
   // Between workers.
@@ -36,8 +38,9 @@ enum class Fault : uint8_t {
   release_late_bytes,  // bytes are delivered although release() was called
   delayed_released,    // the kernel holds a released socket for longer
   reset_in_transit,    // the connection is reset before it is adopted
+  adopt_refused,       // there is no slot for a connection
 };
-inline constexpr uint32_t faults_count = 21;
+inline constexpr uint32_t faults_count = 24;
 
 std::string_view fault_name(Fault fault) noexcept;
 

@@ -17,6 +17,12 @@
 #endif
 
 namespace sluice::io {
+namespace {
+
+constexpr uint64_t overflow_events_max = 3;
+constexpr uint64_t buffers_gone_polls_max = 200;
+
+}  // namespace
 
 SimIo::SimIo(const SimOptions& options, Random& random)
     : SimIo(options, std::make_unique<SimNetwork>(random, options.start)) {}
@@ -111,6 +117,10 @@ void SimIo::release(SocketId socket) noexcept {
 std::optional<SocketId> SimIo::adopt(int fd) noexcept {
   ASSERT(network_.is_released(fd));
   if (free_slots_.empty()) return {};
+  if (faults_.fires(Fault::adopt_refused)) {
+    faults_.count(Fault::adopt_refused);
+    return {};
+  }
   const uint32_t link = network_.take(fd);
   if (!network_.link(link).reset && faults_.fires(Fault::reset_in_transit)) {
     faults_.count(Fault::reset_in_transit);
@@ -257,6 +267,15 @@ bool SimIo::wake_seen() noexcept {
 // different sockets interleave, and those of one socket stay in order.
 size_t SimIo::collect(std::span<Event> events) noexcept {
   size_t count = 0;
+  overflows_ = faults_.fires(Fault::overflow);
+  if (overflows_) {
+    faults_.count(Fault::overflow);
+    events = events.first(std::min<size_t>(events.size(), 1 + random_.below(overflow_events_max)));
+  }
+  if (faults_.fires(Fault::buffers_gone)) {
+    faults_.count(Fault::buffers_gone);
+    buffers_gone_until_ = polls_ + random_.below(buffers_gone_polls_max);
+  }
   const bool woken = wake_seen();
   const bool spurious = !woken && faults_.fires(Fault::spurious_wake);
   if (spurious) faults_.count(Fault::spurious_wake);

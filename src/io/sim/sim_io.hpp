@@ -192,6 +192,8 @@ class SimIo final : public Io {
   std::vector<Candidate> candidates_;
   uint32_t sockets_open_ = 0;
   uint64_t polls_ = 0;
+  uint64_t buffers_gone_until_ = 0;  // this poll
+  bool overflows_ = false;           // in this poll
   TakenWatch* taken_watch_ = nullptr;
   std::atomic<bool> woken_ = false;
   Statistics statistics_;

@@ -91,7 +91,7 @@ std::optional<Event> SimIo::receive_event(uint32_t index) noexcept {
     return {};
   }
   if (has_bytes) {
-    const bool exhausted = buffers_out_ == options_.receive_buffers;
+    const bool exhausted = buffers_out_ == options_.receive_buffers || polls_ < buffers_gone_until_;
     if (!exhausted && !faults_.fires(Fault::no_buffer)) return deliver(index);
     faults_.count(Fault::no_buffer);
     ++statistics_.buffers_exhausted;
@@ -136,7 +136,7 @@ Event SimIo::deliver(uint32_t index) noexcept {
   std::ranges::copy(arrived.view().first(bytes), buffer.begin());
   arrived.pop(bytes);
 
-  const bool more = !faults_.fires(Fault::multishot_ended);
+  const bool more = !overflows_ && !faults_.fires(Fault::multishot_ended);
   if (!more) {
     faults_.count(Fault::multishot_ended);
     ++statistics_.rearms;

@@ -1,0 +1,442 @@
+#include "connection_watch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "session/session.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+using Side = ConnectionRecord::Side;
+
+// How long an idle connection stays while its shard drains (docs/operations.md, "Stop").
+constexpr int64_t drain_grace_ms = 200;
+
+}  // namespace
+
+std::string reasons_text(uint32_t reasons) {
+  constexpr std::array<std::string_view, 7> names = {
+      "the client left",   "its last request", "too many connections",    "the header time-out",
+      "the idle time-out", "draining",         "the grace while draining"};
+  std::string text;
+  for (size_t bit = 0; bit < names.size(); ++bit) {
+    if ((reasons >> bit & 1) != 0) text += (text.empty() ? "" : ", ") + std::string(names[bit]);
+  }
+  return text;
+}
+
+std::string_view connection_event_name(ConnectionEvent event) {
+  constexpr std::array<std::string_view, connection_events_count> names = {
+      "ended: client left",    "ended: last request",    "ended: refused",
+      "ended: no Hello",       "ended: half a request",  "ended: half a frame",
+      "ended: idle",           "ended: drain, answered", "ended: drain, idle",
+      "closed: send time-out", "closed: linger is over", "closed: drain is over",
+      "closed: move refused"};
+  return names[static_cast<uint32_t>(event)];
+}
+
+ConnectionWatch::ConnectionWatch(const server::WorkerOptions& options,
+                                 const server::WorkerGroup& group, Failure& failure)
+    : options_(options.sessions),
+      drain_ms_(options.drain_ms),
+      connections_max_(options.connections_max),
+      group_(group),
+      failure_(failure) {}
+
+void ConnectionWatch::watch(const server::Worker& worker) {
+  shards_.emplace_back(worker);
+}
+
+ConnectionRecord& ConnectionWatch::of(uint32_t link) {
+  while (records_.size() <= link) records_.emplace_back();
+  return records_[link];
+}
+
+bool ConnectionWatch::drains(const ConnectionRecord& record) const {
+  return shards_[record.shard].drain_ms != never;
+}
+
+bool ConnectionWatch::is_http(const ConnectionRecord& record) const {
+  return record.listener == server::http_listener;
+}
+
+void ConnectionWatch::fail(const ConnectionRecord& record, const std::string& text,
+                           int64_t now_ms) {
+  const auto link =
+      std::ranges::find_if(records_, [&](const ConnectionRecord& one) { return &one == &record; });
+  failure_.report("connection " + std::to_string(link - records_.begin()) +
+                  (is_http(record) ? " (http)" : " (native)") + " of shard " +
+                  std::to_string(record.shard) + " " + text + ", at " + std::to_string(now_ms) +
+                  " ms: placed " + std::to_string(record.placed_ms) + ", last byte " +
+                  std::to_string(record.delivered_ms) + ", part begun " +
+                  (record.has_part() ? std::to_string(record.begun_ms) : "never") + ", last send " +
+                  std::to_string(record.sent_ms) + ", taken " + std::to_string(record.taken_ms) +
+                  (record.is_sending ? ", sending" : "") + ", ended " +
+                  std::to_string(record.finished_ms) + ", drain " +
+                  std::to_string(shards_[record.shard].drain_ms));
+}
+
+// ------------------------------------------------------------------------------ its placement
+
+void ConnectionWatch::add(const ConnectionRecord& record, int32_t by) {
+  shards_[record.counted_at].connections[record.listener] += static_cast<uint32_t>(by);
+}
+
+// Other workers count while this one works through its events: each is applied in its turn.
+void ConnectionWatch::apply_until(uint32_t link) {
+  while (!pending_.empty()) {
+    const Pending next = pending_.front();
+    pending_.pop_front();
+    ConnectionRecord& record = records_[next.link];
+    if (next.accepted) {
+      place(record);
+    } else if (record.counts) {
+      record.counts = false;
+      add(record, -1);
+    }
+    if (next.link == link && next.accepted) return;
+  }
+}
+
+// The shard with the fewest connections of its kind; where it was accepted, if no other has fewer.
+void ConnectionWatch::place(ConnectionRecord& record) {
+  uint32_t all = 0;
+  for (const ShardState& shard : shards_) all += shard.connections[0] + shard.connections[1];
+  record.refused = all >= connections_max_;
+  if (record.refused) return;
+  record.counted_at = record.shard;
+  for (uint32_t shard = 0; shard < shards_.size() && !drains(record); ++shard) {
+    const auto count = [&](uint32_t of) { return shards_[of].connections[record.listener]; };
+    if (count(shard) < count(record.counted_at)) record.counted_at = shard;
+  }
+  record.counts = true;
+  add(record, 1);
+}
+
+void ConnectionWatch::on_receive_start(uint32_t link, int64_t now_ms) {
+  ConnectionRecord& record = records_[link];
+  if (record.side != Side::accepted) return;
+  apply_until(link);
+  record.side = Side::placed;
+  record.placed_ms = now_ms;
+  if (!record.refused && record.counted_at != record.shard) {
+    fail(record, "stays, although another shard has fewer connections", now_ms);
+  }
+}
+
+void ConnectionWatch::on_release(uint32_t link) {
+  ConnectionRecord& record = records_[link];
+  if (record.side == Side::accepted) {
+    apply_until(link);
+    if (record.refused) fail(record, "moves instead of being refused", record.delivered_ms);
+  } else {
+    if (record.wanted_shard >= shards_.size()) fail(record, "moves unasked", record.delivered_ms);
+    if (failure_) return;
+    add(record, -1);
+    record.counted_at = record.wanted_shard;
+    add(record, 1);
+  }
+  if (record.counted_at == record.shard)
+    fail(record, "moves to its own shard", record.delivered_ms);
+  record.side = Side::leaving;
+}
+
+void ConnectionWatch::on_adopted(uint32_t shard, uint32_t link, int64_t now_ms) {
+  ConnectionRecord& record = records_[link];
+  record.shard = shard;
+  record.side = Side::placed;
+  record.placed_ms = now_ms;
+  // Its new shard gets these events again.
+  record.peer_ended = false;
+  record.stream_ended = false;
+  if (record.counted_at != shard) fail(record, "came to the wrong shard", now_ms);
+}
+
+void ConnectionWatch::on_discard(uint32_t link, bool had_slot) {
+  ConnectionRecord& record = records_[link];
+  if (had_slot) fail(record, "was dropped by a shard with room for it", record.delivered_ms);
+  record.side = Side::gone;
+  record.was_cut_off = true;
+  std::erase(open_, link);
+  if (std::exchange(record.counts, false)) add(record, -1);
+  count(ConnectionEvent::move_refused);
+}
+
+void ConnectionWatch::check_counts() {
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    for (const io::ListenerId listener : {server::http_listener, server::native_listener}) {
+      const uint32_t expected = shards_[shard].connections[listener];
+      const uint32_t counted = group_.connections(shard, listener);
+      if (counted == expected) continue;
+      failure_.report("shard " + std::to_string(shard) + " counts " + std::to_string(counted) +
+                      (listener == server::http_listener ? " http" : " native") +
+                      " connections and has " + std::to_string(expected));
+    }
+  }
+}
+
+void ConnectionWatch::check_none_left() {
+  if (!open_.empty())
+    failure_.report(std::to_string(open_.size()) + " connections left at the end");
+  check_counts();
+  for (const ShardState& shard : shards_) {
+    if (shard.connections[0] + shard.connections[1] == 0) continue;
+    failure_.report("connections still count at the end");
+  }
+}
+
+// ------------------------------------------------------------------------------- what happens
+
+void ConnectionWatch::on_event(uint32_t shard, uint32_t link, const io::Event& event,
+                               int64_t now_ms) {
+  ConnectionRecord& record = of(link);
+  switch (event.kind) {
+    case io::EventKind::accepted:
+      record.shard = shard;
+      record.side = Side::accepted;
+      open_.push_back(link);
+      pending_.push_back({.shard = shard, .link = link, .accepted = true});
+      return;
+    case io::EventKind::received:
+      return on_delivered(link, event.bytes.size(), now_ms);
+    case io::EventKind::end_of_stream:
+      record.stream_ended = true;
+      record.peer_ended = true;
+      return;
+    case io::EventKind::hung_up:
+      record.peer_ended = true;
+      return;
+    case io::EventKind::failed:
+      record.failed = true;
+      return;
+    case io::EventKind::sent:
+      record.is_sending = false;
+      record.taken_ms = now_ms;
+      record.failed |= event.result < 0;
+      return;
+    case io::EventKind::closed:
+      record.side = Side::gone;
+      std::erase(open_, link);
+      pending_.push_back({.shard = shard, .link = link, .accepted = false});
+      return;
+    default:
+      return;
+  }
+}
+
+void ConnectionWatch::on_delivered(uint32_t link, size_t bytes, int64_t now_ms) {
+  if (bytes == 0) return;
+  ConnectionRecord& record = records_[link];
+  const uint64_t before = record.delivered;
+  record.delivered += bytes;
+  record.delivered_ms = now_ms;
+  while (!record.not_whole.empty() && record.not_whole.front().end <= record.delivered) {
+    record.request_begin = record.not_whole.front().end;
+    record.not_whole.pop_front();
+    ++record.requests;
+  }
+  if (record.request_begin >= before) record.begun_ms = now_ms;
+}
+
+void ConnectionWatch::on_send(uint32_t link, int64_t now_ms) {
+  ConnectionRecord& record = records_[link];
+  // Behind another send its bytes may have been written at any time since that.
+  record.written_ms = record.taken_ms == now_ms ? record.sent_ms : now_ms;
+  record.sent_ms = now_ms;
+  record.is_sending = true;
+}
+
+void ConnectionWatch::begin_drain(uint32_t shard, int64_t now_ms) {
+  shards_[shard].drain_ms = now_ms;
+  if (!drains_anywhere()) first_drain_ms_ = now_ms;
+  for (const uint32_t link : open_) {
+    ConnectionRecord& record = records_[link];
+    const bool is_ending = record.may_end_ms != never;
+    record.was_open_at_drain = record.shard == shard && record.is_open() && !is_ending &&
+                               record.was_welcomed && !record.failed;
+  }
+}
+
+// --------------------------------------------------------------------------------- predictions
+
+// Since when the server waits for the rest of a request, or for the first one.
+int64_t ConnectionWatch::unfinished_since_ms(const ConnectionRecord& record) const {
+  if (record.requests == 0) return record.placed_ms;
+  return record.has_part() ? std::max(record.begun_ms, record.placed_ms) : never;
+}
+
+// Every reason for which the server may have ended its side by now.
+uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now_ms) const {
+  uint32_t reasons = 0;
+  if (record.peer_ended) reasons |= why::peer_left;
+  if (record.delivered > record.last_request_from) reasons |= why::last_request;
+  if (record.refused) reasons |= why::refused;
+  const int64_t since_ms = unfinished_since_ms(record);
+  const bool is_late = since_ms != never && now_ms >= since_ms + options_.header_timeout_ms;
+  if (is_late) reasons |= why::header_timeout;
+  const int64_t idle_ms = now_ms - std::max(record.delivered_ms, record.written_ms);
+  const bool is_idle = is_http(record) && record.requests > 0 && !record.has_part();
+  const bool may_be_idle = options_.idle_timeout_ms > 0;
+  if (is_idle && may_be_idle && idle_ms >= options_.idle_timeout_ms) reasons |= why::idle_timeout;
+  if (is_http(record) && drains_anywhere() && record.sent_ms >= first_drain_ms_) {
+    reasons |= why::drain_answer;
+  }
+  if (!drains(record)) return reasons;
+  const int64_t drain_ms = shards_[record.shard].drain_ms;
+  if (!is_http(record) && !record.was_welcomed) reasons |= why::drain_answer;
+  const int64_t grace_ms = now_ms - std::max(drain_ms, record.placed_ms);
+  if (!record.has_part() && grace_ms >= drain_grace_ms) reasons |= why::drain_grace;
+  return reasons;
+}
+
+// Every reason for which it must have: nothing of this connection waits inside the server.
+uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t now_ms) const {
+  const ShardState& shard = shards_[record.shard];
+  if (shard.caught_up_ms == never) return 0;
+  uint32_t reasons = 0;
+  if (record.refused) reasons |= why::refused;
+  if (record.saw_last_answer) reasons |= why::last_request;
+  if (record.open_end <= record.delivered) return reasons;
+  if (record.stream_ended) reasons |= why::peer_left;
+  const bool is_greeted = is_http(record) ? record.requests > 0 : record.was_welcomed;
+  if (drains(record) && !record.has_part() && (is_http(record) || is_greeted)) {
+    const int64_t grace_ms = now_ms - std::max(shard.drain_ms, record.placed_ms);
+    return reasons | (grace_ms >= drain_grace_ms ? why::drain_grace : 0);
+  }
+  // The server may have taken the last bytes only when it had caught up, or had been read.
+  const int64_t taken_up_ms =
+      std::max({record.placed_ms, record.sent_ms, record.taken_ms, shard.caught_up_ms});
+  const int64_t since_ms = unfinished_since_ms(record);
+  const bool awaits_head =
+      record.not_whole.empty() || record.delivered < record.not_whole.front().head_end;
+  if (since_ms != never && awaits_head &&
+      now_ms >= std::max(since_ms, taken_up_ms) + options_.header_timeout_ms) {
+    reasons |= why::header_timeout;
+  }
+  const int64_t idle_ms = now_ms - std::max(record.delivered_ms, taken_up_ms);
+  const bool may_be_idle =
+      is_http(record) && is_greeted && !record.has_part() && options_.idle_timeout_ms > 0;
+  if (may_be_idle && idle_ms >= options_.idle_timeout_ms) reasons |= why::idle_timeout;
+  return reasons;
+}
+
+// Counted from the server's end: its last answer may have taken long to leave.
+bool ConnectionWatch::lingers_too_long(const ConnectionRecord& record, int64_t now_ms) const {
+  const int64_t linger_ms = record.refused
+                                ? std::min(options_.linger_ms, options_.refused_linger_ms)
+                                : options_.linger_ms;
+  return record.side == Side::finished && now_ms >= record.finished_ms + linger_ms;
+}
+
+bool ConnectionWatch::sends_too_long(const ConnectionRecord& record, int64_t now_ms) const {
+  return record.is_sending && now_ms >= record.sent_ms + options_.send_timeout_ms;
+}
+
+bool ConnectionWatch::drain_is_over(const ConnectionRecord& record, int64_t now_ms) const {
+  return drains(record) && now_ms >= shards_[record.shard].drain_ms + drain_ms_;
+}
+
+bool ConnectionWatch::must_close(const ConnectionRecord& record, int64_t now_ms) const {
+  const bool both_ended = record.side == Side::finished && record.stream_ended;
+  return both_ended || record.failed || lingers_too_long(record, now_ms) ||
+         sends_too_long(record, now_ms) || drain_is_over(record, now_ms);
+}
+
+// ------------------------------------------------------------------------------------ its end
+
+void ConnectionWatch::on_finish(uint32_t link, int64_t now_ms) {
+  ConnectionRecord& record = records_[link];
+  record.reasons |= may_finish(record, now_ms);
+  if (record.reasons == 0) fail(record, "was ended for no reason", now_ms);
+  if (record.may_end_ms == never) record.delivered_at_end = record.delivered;
+  record.side = Side::finished;
+  record.finished_ms = now_ms;
+  count_end(record);
+}
+
+// Those that only one reason explains.
+void ConnectionWatch::count_end(const ConnectionRecord& record) {
+  switch (record.reasons) {
+    case why::peer_left:
+      return count(ConnectionEvent::peer_left);
+    case why::last_request:
+      return count(ConnectionEvent::last_request);
+    case why::refused:
+      return count(ConnectionEvent::refused);
+    case why::header_timeout:
+      if (is_http(record)) return count(ConnectionEvent::half_request_timeout);
+      return count(record.requests == 0 ? ConnectionEvent::hello_timeout
+                                        : ConnectionEvent::half_frame_timeout);
+    case why::idle_timeout:
+      return count(ConnectionEvent::idle_timeout);
+    case why::drain_answer:
+      return count(ConnectionEvent::drain_answer);
+    case why::drain_grace:
+      return count(ConnectionEvent::drain_grace);
+    default:
+      return;
+  }
+}
+
+void ConnectionWatch::on_close(uint32_t link, int64_t now_ms) {
+  if (failure_) return;  // the workers end
+  ConnectionRecord& record = records_[link];
+  const bool discarded =
+      record.delivered > record.delivered_at_end + session::Session::linger_bytes_max;
+  const bool sent_too_much = record.side == Side::finished && discarded;
+  if (!must_close(record, now_ms) && !sent_too_much) {
+    fail(record, "was closed for no reason", now_ms);
+  }
+  if (!record.failed && sends_too_long(record, now_ms)) count(ConnectionEvent::send_timeout);
+  if (!record.failed && !record.stream_ended && lingers_too_long(record, now_ms)) {
+    count(ConnectionEvent::linger_timeout);
+  }
+  if (drain_is_over(record, now_ms)) count(ConnectionEvent::drain_over);
+  record.was_cut_off = record.side != Side::finished;
+  record.side = Side::closing;
+}
+
+void ConnectionWatch::after_turn(uint32_t shard, int64_t now_ms) {
+  apply_until(UINT32_MAX);
+  check_counts();
+  ShardState& state = shards_[shard];
+  if (!state.worker->has_caught_up()) {
+    state.caught_up_ms = never;
+  } else if (state.caught_up_ms == never) {
+    state.caught_up_ms = now_ms;
+  }
+  for (const uint32_t link : open_) {
+    ConnectionRecord& record = records_[link];
+    if (record.shard == shard) check_turn(record, now_ms);
+  }
+}
+
+// A reason that appears at the end of a turn, after its timers, acts in the next.
+void ConnectionWatch::check_turn(ConnectionRecord& record, int64_t now_ms) {
+  if (record.side != Side::placed && record.side != Side::finished) return;
+  uint32_t reasons = 0;
+  // It may have decided to end, and does so behind this send, or behind what others decide.
+  const bool awaits_others = !is_http(record) && shards_.size() > 1;
+  const bool has_open = record.open_end <= record.delivered;
+  if (record.is_open() && (record.is_sending || (awaits_others && has_open))) {
+    const uint32_t now = may_finish(record, now_ms);
+    if (now != 0 && record.may_end_ms == never) {
+      record.may_end_ms = now_ms;
+      record.delivered_at_end = record.delivered;
+    }
+    record.reasons |= now;
+  } else if (record.is_open()) {
+    record.reasons = 0;
+    record.may_end_ms = never;
+    reasons = must_finish(record, now_ms);
+  }
+  const bool is_due = reasons != 0 || must_close(record, now_ms);
+  if (is_due && record.was_due) {
+    fail(record, "is still open: " + (reasons != 0 ? reasons_text(reasons) : "should be closed"),
+         now_ms);
+  }
+  record.was_due = is_due;
+}
+
+}  // namespace sluice::simulation
