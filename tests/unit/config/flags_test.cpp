@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <variant>
 
+#include "config/flag_table.hpp"
 #include "config/pflag.hpp"
+#include "tests/support/source_folder.hpp"
 
 namespace sluice::config {
 namespace {
@@ -57,192 +60,169 @@ class Variable {
   const char* name_;
 };
 
-struct NumberFlag {
-  const char* name;
-  const char* short_name;  // null: none
-  const char* variable;
-  int64_t by_default;
-  int64_t min;
-  int64_t max;
-  std::function<int64_t(const Config&)> value;
+// A row of the table whose value is of this kind, as a parameter of tests.
+template <typename Kind>
+struct Row {
+  const Flag* flag;
+  Kind value;
+
+  std::string name() const { return std::string(flag->name()); }
+  std::string option() const { return "--" + name(); }
+  std::string variable() const { return environment_name(name()); }
 };
 
-void PrintTo(const NumberFlag& flag, std::ostream* out) {
-  *out << flag.name;
+template <typename Kind>
+void PrintTo(const Row<Kind>& row, std::ostream* out) {
+  *out << row.name();
 }
 
-class NumberFlags : public ::testing::TestWithParam<NumberFlag> {
- protected:
-  static bool takes_time() {
-    const std::string name = GetParam().name;
-    return name.ends_with("-millis") || name.ends_with("-us");
+template <typename Kind>
+std::vector<Row<Kind>> rows() {
+  std::vector<Row<Kind>> found;
+  for (const Flag& flag : flag_table) {
+    if (const Kind* value = std::get_if<Kind>(&flag.value)) found.push_back({&flag, *value});
   }
+  return found;
+}
+
+int64_t number_of(const Config& config, const NumberFlag& flag) {
+  return std::visit([&](auto field) { return int64_t{config.*field}; }, flag.field);
+}
+
+class NumberFlags : public ::testing::TestWithParam<Row<NumberFlag>> {
+ protected:
+  const std::string name_ = GetParam().name();
+  const std::string option_ = GetParam().option();
+  const std::string variable_ = GetParam().variable();
+  const int64_t min_ = GetParam().value.min;
+  const int64_t max_ = GetParam().value.max;
+  const int64_t default_ = number_of(Config{}, GetParam().value);
+
+  int64_t value(const Config& config) const { return number_of(config, GetParam().value); }
+  bool takes_time() const { return name_.ends_with("-millis") || name_.ends_with("-us"); }
 };
 
 TEST_P(NumberFlags, has_its_default) {
-  EXPECT_EQ(GetParam().value(Config{}), GetParam().by_default);
-  EXPECT_EQ(GetParam().value(read({}).config), GetParam().by_default);
+  EXPECT_EQ(value(read({}).config), default_);
+  EXPECT_LE(min_, default_);
+  EXPECT_GE(max_, default_);
 }
 
 TEST_P(NumberFlags, takes_its_bounds) {
-  for (const int64_t bound : {GetParam().min, GetParam().max}) {
-    const Reading reading = read({std::string("--") + GetParam().name, std::to_string(bound)});
+  for (const int64_t bound : {min_, max_}) {
+    const Reading reading = read({option_, std::to_string(bound)});
     EXPECT_EQ(reading.error, "");
-    EXPECT_EQ(GetParam().value(reading.config), bound);
+    EXPECT_EQ(value(reading.config), bound);
   }
 }
 
 TEST_P(NumberFlags, refuses_values_below_its_bounds) {
-  const Reading reading =
-      read({"--" + std::string(GetParam().name) + "=" + std::to_string(GetParam().min - 1)});
-  EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
-                               "': value must be at least " + std::to_string(GetParam().min));
+  const Reading reading = read({option_ + "=" + std::to_string(min_ - 1)});
+  EXPECT_EQ(reading.error, "invalid value for param '" + name_ + "': value must be at least " +
+                               std::to_string(min_));
   EXPECT_EQ(reading.exit_code, 1);
 }
 
 TEST_P(NumberFlags, refuses_values_above_its_bounds) {
-  for (const std::string& text : {std::to_string(GetParam().max + 1), std::string(30, '9')}) {
-    const Reading reading = read({"--" + std::string(GetParam().name), text});
-    EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
-                                 "': value must be at most " + std::to_string(GetParam().max));
+  for (const std::string& text : {std::to_string(max_ + 1), std::string(30, '9')}) {
+    const Reading reading = read({option_, text});
+    EXPECT_EQ(reading.error, "invalid value for param '" + name_ + "': value must be at most " +
+                                 std::to_string(max_));
   }
 }
 
 TEST_P(NumberFlags, refuses_text_that_is_no_number) {
   for (const char* text : {"", "abc", "1.5", "1e3"}) {
-    const Reading reading = read({"--" + std::string(GetParam().name), text});
-    const std::string title =
-        GetParam().short_name == nullptr ? "" : "-" + std::string(GetParam().short_name) + ", ";
+    const Reading reading = read({option_, text});
+    const char letter = GetParam().flag->short_name();
+    const std::string title = letter == 0 ? "" : std::string("-") + letter + ", ";
     EXPECT_EQ(reading.error, "invalid argument \"" + std::string(text) + "\" for \"" + title +
-                                 "--" + GetParam().name + "\" flag: a whole number is expected" +
+                                 option_ + "\" flag: a whole number is expected" +
                                  (takes_time() ? ", or a time such as 250ms or 10s" : ""));
   }
 }
 
 TEST_P(NumberFlags, has_its_short_form) {
-  if (GetParam().short_name == nullptr) return;
-  const std::string form = std::string("-") + GetParam().short_name;
-  const std::string text = std::to_string(GetParam().max);
+  if (GetParam().flag->short_name() == 0) return;
+  const std::string form = std::string("-") + GetParam().flag->short_name();
+  const std::string text = std::to_string(max_);
   for (const Words& words : {Words{form, text}, Words{form + text}, Words{form + "=" + text}}) {
-    EXPECT_EQ(GetParam().value(read(words).config), GetParam().max) << words.front();
+    EXPECT_EQ(value(read(words).config), max_) << words.front();
   }
 }
 
 TEST_P(NumberFlags, reads_its_variable) {
-  const Variable variable(GetParam().variable, std::to_string(GetParam().max).c_str());
-  EXPECT_EQ(GetParam().value(read({}).config), GetParam().max);
+  const Variable variable(variable_.c_str(), std::to_string(max_).c_str());
+  EXPECT_EQ(value(read({}).config), max_);
 }
 
 TEST_P(NumberFlags, takes_a_time_if_its_name_ends_in_a_unit) {
-  const std::string flag = std::string("--") + GetParam().name;
-  const int64_t second = std::string(GetParam().name).ends_with("-us") ? 1'000'000 : 1'000;
+  const std::string flag = option_;
+  const int64_t second = name_.ends_with("-us") ? 1'000'000 : 1'000;
   const int64_t part = second / 1'000;  // a millisecond
-  const std::string text = part >= GetParam().min && part <= GetParam().max ? "1ms" : "1s";
-  const int64_t value = text == "1ms" ? part : second;
-  const Variable variable(GetParam().variable, text.c_str());
+  const std::string text = part >= min_ && part <= max_ ? "1ms" : "1s";
+  const int64_t expected = text == "1ms" ? part : second;
+  const Variable variable(variable_.c_str(), text.c_str());
   for (const Reading& reading : {read({flag, text}), read({})}) {
     EXPECT_EQ(reading.error == "", takes_time()) << reading.error;
     if (!takes_time()) continue;
-    EXPECT_EQ(GetParam().value(reading.config), value);
+    EXPECT_EQ(value(reading.config), expected);
   }
 }
 
 TEST_P(NumberFlags, passes_over_the_address_of_a_linked_service) {
-  const Variable variable(GetParam().variable, "tcp://172.17.0.3:8081");
+  const Variable variable(variable_.c_str(), "tcp://172.17.0.3:8081");
   const Reading reading = read({});
   EXPECT_EQ(reading.error, "");
-  EXPECT_EQ(GetParam().value(reading.config), GetParam().by_default);
+  EXPECT_EQ(value(reading.config), default_);
   ASSERT_EQ(reading.warnings.size(), 1u);
-  EXPECT_NE(reading.warnings[0].find(GetParam().variable), std::string::npos);
+  EXPECT_NE(reading.warnings[0].find(variable_), std::string::npos);
   EXPECT_NE(reading.warnings[0].find("tcp://172.17.0.3:8081"), std::string::npos);
-  EXPECT_EQ(read({std::string("--") + GetParam().name, "tcp://172.17.0.3:8081"})
-                .error.find("invalid argument"),
-            0u);
+  EXPECT_EQ(read({option_, "tcp://172.17.0.3:8081"}).error.find("invalid argument"), 0u);
 }
 
 TEST_P(NumberFlags, takes_an_empty_variable_for_unset) {
-  const Variable variable(GetParam().variable, "");
+  const Variable variable(variable_.c_str(), "");
   const Reading reading = read({});
   EXPECT_EQ(reading.error, "");
-  EXPECT_EQ(GetParam().value(reading.config), GetParam().by_default);
+  EXPECT_EQ(value(reading.config), default_);
 }
 
 TEST_P(NumberFlags, wins_over_its_variable) {
-  const Variable variable(GetParam().variable, "not a number");
-  const Reading reading =
-      read({"--" + std::string(GetParam().name), std::to_string(GetParam().min)});
+  const Variable variable(variable_.c_str(), "not a number");
+  const Reading reading = read({option_, std::to_string(min_)});
   EXPECT_EQ(reading.error, "");
-  EXPECT_EQ(GetParam().value(reading.config), GetParam().min);
+  EXPECT_EQ(value(reading.config), min_);
 }
 
 TEST_P(NumberFlags, names_a_variable_out_of_bounds) {
-  const Variable variable(GetParam().variable, std::to_string(GetParam().min - 1).c_str());
+  const Variable variable(variable_.c_str(), std::to_string(min_ - 1).c_str());
   const Reading reading = read({});
-  EXPECT_EQ(reading.error, "invalid value for param '" + std::string(GetParam().name) +
-                               "': value must be at least " + std::to_string(GetParam().min) +
-                               " (environment variable " + GetParam().variable + ")");
+  EXPECT_EQ(reading.error, "invalid value for param '" + name_ + "': value must be at least " +
+                               std::to_string(min_) + " (environment variable " + variable_ + ")");
   EXPECT_EQ(reading.exit_code, 1);
 }
 
 TEST_P(NumberFlags, names_a_variable_that_is_no_number) {
-  const Variable variable(GetParam().variable, "many");
+  const Variable variable(variable_.c_str(), "many");
   const Reading reading = read({});
   EXPECT_NE(reading.error.find("\"many\""), std::string::npos) << reading.error;
-  EXPECT_NE(reading.error.find(GetParam().variable), std::string::npos) << reading.error;
+  EXPECT_NE(reading.error.find(variable_), std::string::npos) << reading.error;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Flags, NumberFlags,
-    ::testing::Values(
-        NumberFlag{"max-requests", "m", "MAX_REQUESTS", 100, 1, 1'000'000'000,
-                   [](const Config& config) { return config.max_requests; }},
-        NumberFlag{"max-requests-in-queue", nullptr, "MAX_REQUESTS_IN_QUEUE", 400, 0, 1'000'000'000,
-                   [](const Config& config) { return config.max_requests_in_queue; }},
-        NumberFlag{"window-millis", "w", "WINDOW_MILLIS", 1'000, 10, 3'600'000,
-                   [](const Config& config) { return config.window_ms; }},
-        NumberFlag{"max-wait-millis", nullptr, "MAX_WAIT_MILLIS", 0, 0, 3'600'000,
-                   [](const Config& config) { return config.max_wait_ms; }},
-        NumberFlag{"port", "p", "PORT", 8'080, 0, 65'535,
-                   [](const Config& config) { return config.port; }},
-        NumberFlag{"native-port", nullptr, "NATIVE_PORT", 8'081, 0, 65'535,
-                   [](const Config& config) { return config.native_port; }},
-        NumberFlag{"shards", nullptr, "SHARDS", 1, 1, 256,
-                   [](const Config& config) { return config.shards; }},
-        NumberFlag{"spin-us", nullptr, "SPIN_US", 0, 0, 1'000,
-                   [](const Config& config) { return config.spin_us; }},
-        NumberFlag{"max-keys", nullptr, "MAX_KEYS", 10'000'000, 1, 1'000'000'000,
-                   [](const Config& config) { return config.max_keys; }},
-        NumberFlag{"max-key-bytes", nullptr, "MAX_KEY_BYTES", 1'024, 1, 65'535,
-                   [](const Config& config) { return config.max_key_bytes; }},
-        NumberFlag{"max-handles", nullptr, "MAX_HANDLES", 1'000'000, 1, 1'000'000'000,
-                   [](const Config& config) { return config.max_handles; }},
-        NumberFlag{"max-waiters", nullptr, "MAX_WAITERS", 100'000, 1, 100'000'000,
-                   [](const Config& config) { return config.max_waiters; }},
-        NumberFlag{"max-connections", nullptr, "MAX_CONNECTIONS", 10'000, 1, 1'000'000,
-                   [](const Config& config) { return config.max_connections; }},
-        NumberFlag{"header-timeout-millis", nullptr, "HEADER_TIMEOUT_MILLIS", 10'000, 1, 3'600'000,
-                   [](const Config& config) { return config.header_timeout_ms; }},
-        NumberFlag{"idle-timeout-millis", nullptr, "IDLE_TIMEOUT_MILLIS", 120'000, 0, 86'400'000,
-                   [](const Config& config) { return config.idle_timeout_ms; }},
-        NumberFlag{"drain-millis", nullptr, "DRAIN_MILLIS", 5'000, 0, 3'600'000,
-                   [](const Config& config) { return config.drain_ms; }}),
-    [](const auto& flag) { return std::string(flag.param.variable); });
+INSTANTIATE_TEST_SUITE_P(Flags, NumberFlags, ::testing::ValuesIn(rows<NumberFlag>()),
+                         [](const auto& row) { return row.param.variable(); });
 
-struct SwitchFlag {
-  const char* name;
-  const char* short_name;
-  const char* variable;
-  bool Config::*value;
+class SwitchFlags : public ::testing::TestWithParam<Row<SwitchFlag>> {
+ protected:
+  const std::string option_ = GetParam().option();
+  const std::string variable_ = GetParam().variable();
+
+  bool value(const Config& config) const { return config.*GetParam().value.field; }
 };
 
-void PrintTo(const SwitchFlag& flag, std::ostream* out) {
-  *out << flag.name;
-}
-
-class SwitchFlags : public ::testing::TestWithParam<SwitchFlag> {};
-
-TEST_P(SwitchFlags, is_on_by_default) {
-  EXPECT_TRUE(read({}).config.*GetParam().value);
+TEST_P(SwitchFlags, has_its_default) {
+  EXPECT_EQ(value(read({}).config), value(Config{}));
 }
 
 TEST_P(SwitchFlags, reads_every_word) {
@@ -251,27 +231,26 @@ TEST_P(SwitchFlags, reads_every_word) {
                                              {"0", false},     {"f", false},     {"F", false},
                                              {"FALSE", false}, {"false", false}, {"False", false}};
   for (const auto& [word, on] : words) {
-    EXPECT_EQ(read({"--" + std::string(GetParam().name) + "=" + word}).config.*GetParam().value, on)
-        << word;
-    const Variable variable(GetParam().variable, word.c_str());
-    EXPECT_EQ(read({}).config.*GetParam().value, on) << word << " in the environment";
+    EXPECT_EQ(value(read({option_ + "=" + word}).config), on) << word;
+    const Variable variable(variable_.c_str(), word.c_str());
+    EXPECT_EQ(value(read({}).config), on) << word << " in the environment";
   }
 }
 
 TEST_P(SwitchFlags, stands_alone_for_true) {
-  const Variable variable(GetParam().variable, "false");
-  EXPECT_TRUE(read({"--" + std::string(GetParam().name)}).config.*GetParam().value);
+  const Variable variable(variable_.c_str(), "false");
+  EXPECT_TRUE(value(read({option_}).config));
 }
 
 TEST_P(SwitchFlags, has_its_short_form) {
-  if (GetParam().short_name == nullptr) return;
-  EXPECT_FALSE(read({"-" + std::string(GetParam().short_name) + "=false"}).config.*
-               GetParam().value);
+  const char letter = GetParam().flag->short_name();
+  if (letter == 0) return;
+  EXPECT_FALSE(value(read({std::string("-") + letter + "=false"}).config));
 }
 
 TEST_P(SwitchFlags, refuses_other_words) {
-  EXPECT_NE(read({"--" + std::string(GetParam().name) + "=yes"}).error, "");
-  const Variable variable(GetParam().variable, "yes");
+  EXPECT_NE(read({option_ + "=yes"}).error, "");
+  const Variable variable(variable_.c_str(), "yes");
   const Reading reading = read({});
   EXPECT_NE(reading.error.find("a switch is true or false (environment variable"),
             std::string::npos)
@@ -279,19 +258,65 @@ TEST_P(SwitchFlags, refuses_other_words) {
 }
 
 TEST_P(SwitchFlags, takes_an_empty_variable_for_unset) {
-  const Variable variable(GetParam().variable, "");
+  const Variable variable(variable_.c_str(), "");
   EXPECT_EQ(read({}).error, "");
-  EXPECT_TRUE(read({}).config.*GetParam().value);
+  EXPECT_EQ(value(read({}).config), value(Config{}));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Flags, SwitchFlags,
-    ::testing::Values(SwitchFlag{"requests-can-set-rate", "r", "REQUESTS_CAN_SET_RATE",
-                                 &Config::requests_can_set_rate},
-                      SwitchFlag{"requests-can-mod-queue", nullptr, "REQUESTS_CAN_MOD_QUEUE",
-                                 &Config::requests_can_mod_queue},
-                      SwitchFlag{"pin", nullptr, "PIN", &Config::pin}),
-    [](const auto& flag) { return std::string(flag.param.variable); });
+INSTANTIATE_TEST_SUITE_P(Flags, SwitchFlags, ::testing::ValuesIn(rows<SwitchFlag>()),
+                         [](const auto& row) { return row.param.variable(); });
+
+// ------------------------------------------------------------------------------ docs/operations.md
+
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells;
+  std::istringstream text(row.substr(1));
+  for (std::string cell; std::getline(text, cell, '|');) {
+    const size_t first = cell.find_first_not_of(' ');
+    const size_t last = cell.find_last_not_of(' ');
+    cells.push_back(first == cell.npos ? "" : cell.substr(first, last - first + 1));
+  }
+  return cells;
+}
+
+// A row of the page's table of flags: flag, variable, default, valid values.
+std::optional<std::vector<std::string>> documented(const Flag& flag) {
+  std::ifstream page(test::source_folder() / "docs" / "operations.md");
+  const std::string variable = "| `" + environment_name(std::string(flag.name())) + "` |";
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `-") && line.find(variable) != line.npos) return cells_of(line);
+  }
+  return std::nullopt;
+}
+
+std::string without_commas(std::string text) {
+  std::erase(text, ',');
+  return text;
+}
+
+// Bounds and defaults stand in the page a second time, in words of its own: a wrong row of the
+// table turns this red, which the tests that follow the table do not.
+TEST(Flags, have_a_row_in_the_page) {
+  for (const Flag& flag : flag_table) {
+    const auto cells = documented(flag);
+    ASSERT_TRUE(cells) << flag.name();
+    EXPECT_NE((cells->at(0) + ",").find("`--" + std::string(flag.name()) + "`"), std::string::npos);
+    if (flag.short_name() != 0) {
+      EXPECT_TRUE(cells->at(0).starts_with(std::string("`-") + flag.short_name() + "`, "));
+    }
+    if (const auto* toggle = std::get_if<SwitchFlag>(&flag.value)) {
+      EXPECT_EQ(cells->at(2), Config{}.*toggle->field ? "true" : "false") << flag.name();
+    }
+    const auto* number = std::get_if<NumberFlag>(&flag.value);
+    if (number == nullptr) continue;
+    const std::string valid = without_commas(cells->at(3));
+    const std::string range = std::to_string(number->min) + " to " + std::to_string(number->max);
+    EXPECT_TRUE(valid == range || cells->at(3).starts_with(range + ", not")) << flag.name();
+    if (!flag.default_text.empty()) continue;  // it depends on the machine
+    EXPECT_EQ(without_commas(cells->at(2)), std::to_string(number_of(Config{}, *number)))
+        << flag.name();
+  }
+}
 
 TEST(Flags, know_the_backends_of_io) {
   EXPECT_EQ(read({}).config.io, IoBackend::automatic);
