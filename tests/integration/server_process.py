@@ -29,7 +29,8 @@ def binary():
 
 def clean_environment():
     """The environment without variables that the server reads as flags, such as PORT."""
-    keep = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS")
+    keep = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+            "LLVM_PROFILE_FILE")
     return {name: os.environ[name] for name in keep if name in os.environ}
 
 

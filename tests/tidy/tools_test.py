@@ -235,7 +235,7 @@ http.server.HTTPServer((sys.argv[1], 0), Answer).serve_forever()
 
 class Help(unittest.TestCase):
     def test_exists_for_every_tool(self):
-        for tool in ("setup", "build", "run", "test", "tidy.py"):
+        for tool in ("setup", "build", "run", "test", "mutate", "coverage", "tidy.py"):
             run = subprocess.run([str(TOOLS / tool), "--help"], capture_output=True, text=True,
                                  check=False)
             self.assertEqual(run.returncode, 0, tool)
