@@ -65,8 +65,8 @@ using ServerTypeFlag = ChoiceFlag<std::string, const char*>;
 
 // ------------------------------------------------------------------------------- the rows
 
-// Where a flag's effect is to be seen: on a listener or in its dialect, or elsewhere (threads,
-// log, start).
+// Where a flag's effect is to be seen: on a listener or in its dialect, or of the process
+// (threads, log, start).
 enum class Seen : uint8_t { process, rest, native, both };
 
 enum class FlagGroup : uint8_t { keys, listening, running, log, bounds, times };

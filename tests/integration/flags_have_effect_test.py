@@ -1,9 +1,9 @@
 """Every flag has an effect, on each listener and in each dialect that its row of the table names.
 
 Method: a case sets a flag to a value beside its default, and asks for something that is answered so
-with this value only: a build that ignores the flag turns it red. The program that SLUICEGATE_FLAGS names
-prints the table (src/config/flag_table.hpp); the last test compares. Who listens where is read from
-the kernel. A case that needs to know the share of a shard runs one shard.
+with this value only: a build that ignores the flag turns it red. The program that SLUICEGATE_FLAGS
+names prints the table (src/config/flag_table.hpp); the last test compares. Who listens where is
+read from the kernel. A case that needs to know the share of a shard runs one shard.
 """
 
 import json

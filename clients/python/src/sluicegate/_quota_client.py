@@ -85,8 +85,8 @@ class Lease(Reservation, LeaseState):
     """A slot of a subject's concurrency limit. The end of the `with` block, release() and the end
     of its lifetime free it: a holder that dies keeps it no longer than that.
 
-    With renew=True a thread extends it while this object is referenced. `held` is false once the slot
-    is lost, or may be lost: after its `lifetime`, unless it was extended in time. If only the
+    With renew=True a thread extends it while this object is referenced. `held` is false once the
+    slot is lost, or may be lost: after its `lifetime`, unless it was extended in time. If only the
     server knows the lifetime, because none was given, `held` is false after this client's end of
     the lease.
     """

@@ -138,7 +138,7 @@ class Callers:
         yield self._invoke("release", target=lease)
 
     def _hold(self, lease, lifetime, renew, waits):
-        """The holder looks at `held`: never true once the server's slot has ended."""
+        """The holder reads `held`: never true once the server's slot has ended."""
         world, slot = self._world, self._server.book.slots[lease.id]
         # How long ago a waiting lease was granted is unknown to the client.
         granted = world.now - self._visit_of(lease.id).decided if waits else 0.0
@@ -148,8 +148,9 @@ class Callers:
             if held and not was_held:
                 self.failures.append(f"{lease!r} is held again after it was lost")
             if held and world.now > slot.promised + granted and not slot.cancels:
-                self.failures.append(f"{lease!r} is held {world.now - slot.promised:.3f} s after the "
-                                     f"end of its slot (renew={renew})")
+                late = world.now - slot.promised
+                self.failures.append(f"{lease!r} is held {late:.3f} s after the end of its slot "
+                                     f"(renew={renew})")
             was_held = was_held and held
             yield Pause(self._random.uniform(0.01, lifetime / 2))
         if renew:

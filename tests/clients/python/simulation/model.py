@@ -1,5 +1,5 @@
-"""What each caller must have seen, from the server's book: its outcome and when, and what the client
-had to tell the server afterwards.
+"""What each caller must have seen, from the server's book: its outcome and when, and what the
+client had to report to the server afterwards.
 
 Shape: a call ends with the earliest of its answer, the loss of its connection (unless it is sent
        again), its time-out and its cancellation. Where two come within SLACK_S, either is right.
@@ -252,7 +252,7 @@ class Model:
                                      "nobody got")
 
     def _check_queues(self):
-        """The server hears of each queued entry whose caller has left."""
+        """The server is informed of each queued entry whose caller has left."""
         for call in self._own_calls("acquire", "acquire_many", "reserve", "lease"):
             left = self._left_at(call)
             if left == NEVER or not call.waits:
@@ -284,7 +284,8 @@ class Model:
         for number, lifetime, begun, until, was_held in self.leases:
             slot = self.book.slots[number]
             losses = [wire.lost_at for wire in self.book.wires if wire.lost_at is not None]
-            if any(begun - lifetime <= loss <= until for loss in losses + self.book.failed_attempts):
+            losses += self.book.failed_attempts
+            if any(begun - lifetime <= loss <= until for loss in losses):
                 continue
             moments = [begun, *(when for when in slot.extends if when < until), until]
             gap = max(later - earlier for earlier, later in zip(moments, moments[1:]))

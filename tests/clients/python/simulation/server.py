@@ -1,5 +1,5 @@
-"""The scripted server: decides at random, answers late and in another order, goes away and comes
-back, and keeps a book of all that it received and of what the client has seen.
+"""The scripted server: decides at random, answers late and in another order, goes away and returns,
+and keeps a book of all that it received and of what the client has seen.
 
 Shape: a key, or a subject, belongs to one call, so that the book knows every decision by its key.
 """
@@ -145,7 +145,7 @@ class Server:
         for slot in self.book.slots.values():
             slot.ends = min(slot.ends, self.world.now)
 
-    def come_back(self):
+    def go_up(self):
         self.is_down = False
 
     def calm_down(self):

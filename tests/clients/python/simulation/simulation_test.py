@@ -1,8 +1,9 @@
-"""Each caller of either client sees what it must, whatever a server does, and leaves nothing behind.
+"""Each caller of either client sees what it must, whatever a server does, and leaves nothing
+behind.
 
-Method: the real clients in simulated time, against a scripted server that answers late, in parts and
-in another order, queues, grants across a withdrawal, drains, closes and comes back; random callers
-time out, cancel, batch and hold leases. model.py says what each must see.
+Method: the real clients in simulated time, against a scripted server that answers late, in parts
+and in another order, queues, grants across a withdrawal, drains, closes and starts again; random
+callers time out, cancel, batch and hold leases. model.py says what each must see.
 
 SEED=N repeats one seed; SEEDS=N plays the first N.
 """
@@ -51,7 +52,7 @@ def plan_outages(world, server):
         when += world.random.uniform(0.1, 2)
         world.at(when, server.go_down, world.random.choice(["closes", "resets", "goes away"]))
         when += world.random.uniform(0.6, 2)
-        world.at(when, server.come_back)
+        world.at(when, server.go_up)
 
 
 def leftovers(client):
@@ -150,7 +151,8 @@ def test_every_seed_agrees_with_the_model(play):
             raise AssertionError(again) from error
         model = Model(server, callers, chosen, play is play_tasks)
         failures = model.check() + [f"left behind: {each}" for each in left]
-        assert not failures, "\n".join([*failures[:5], f"{len(failures)} failures, {chosen}", again])
+        count = f"{len(failures)} failures, {chosen}"
+        assert not failures, "\n".join([*failures[:5], count, again])
         outcomes |= model.seen_outcomes
     if len(seeds()) >= SEEDS_OF_A_RUN:
         assert outcomes >= {"answer", "lost", "timed out", "no room"}
