@@ -148,9 +148,8 @@ class Callers:
             if held and not was_held:
                 self.failures.append(f"{lease!r} is held again after it was lost")
             if held and world.now > slot.promised + granted and not slot.cancels:
-                late = world.now - slot.promised
-                self.failures.append(f"{lease!r} is held {late:.3f} s after the end of its slot "
-                                     f"(renew={renew})")
+                self.failures.append(f"{lease!r} is held {world.now - slot.promised:.3f} s after "
+                                     f"the end of its slot (renew={renew})")
             was_held = was_held and held
             yield Pause(self._random.uniform(0.01, lifetime / 2))
         if renew:

@@ -232,6 +232,9 @@ class Model:
             return min(call.ended, call.deadline)
         return call.ended if kind == "lost" else NEVER
 
+    def _survived(self, wire):
+        return wire.lost_at is None or wire.lost_at >= self.book.client_ended
+
     def _own_calls(self, *methods):
         return [call for call in self.calls
                 if call.method in methods and call.returns == 1 and call.target is None]
@@ -246,13 +249,13 @@ class Model:
                             if call.waits and visit.outcome == visit.codes.approved
                             and visit.seen is not None and visit.seen >= left - SLACK_S]
                 sure = [visit for visit in unwanted
-                        if visit.wire.lost_at is None and visit.seen > left + SLACK_S]
+                        if self._survived(visit.wire) and visit.seen > left + SLACK_S]
                 if not len(sure) <= releases <= len(unwanted):
                     self._fail(call, f"{key}: {releases} releases of {len(unwanted)} permits that "
                                      "nobody got")
 
     def _check_queues(self):
-        """The server is informed of each queued entry whose caller has left."""
+        """The server receives a Withdraw for each queued entry whose caller has left."""
         for call in self._own_calls("acquire", "acquire_many", "reserve", "lease"):
             left = self._left_at(call)
             if left == NEVER or not call.waits:
@@ -274,7 +277,7 @@ class Model:
                 if len(slot.cancels) > 1 + self.settings.requeue + 1:
                     self.failures.append(f"reservation of {key} was ended {len(slot.cancels)} "
                                          "times")
-                if (visit.reservation not in self.delivered and visit.wire.lost_at is None
+                if (visit.reservation not in self.delivered and self._survived(visit.wire)
                         and len(slot.cancels) != 1):
                     self.failures.append(f"reservation of {key}, which nobody got, was cancelled "
                                          f"{len(slot.cancels)} times")
@@ -289,7 +292,7 @@ class Model:
                 continue
             moments = [begun, *(when for when in slot.extends if when < until), until]
             gap = max(later - earlier for earlier, later in zip(moments, moments[1:]))
-            if was_held and gap > 1.6 * lifetime:  # it looks every half
+            if was_held and gap > 1.6 * lifetime:
                 self.failures.append(f"lease {number:x} was not renewed for {gap:.2f} s")
             if not was_held and self.is_prompt and lifetime > 1:
                 self.failures.append(f"lease {number:x} was lost without a cause")

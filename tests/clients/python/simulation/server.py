@@ -1,5 +1,5 @@
-"""The scripted server: decides at random, answers late and in another order, goes away and returns,
-and keeps a book of all that it received and of what the client has seen.
+"""The scripted server: decides at random, answers late and in another order, goes away and starts
+again, and keeps a book of all that it received and of what the client has seen.
 
 Shape: a key, or a subject, belongs to one call, so that the book knows every decision by its key.
 """
@@ -76,6 +76,7 @@ class Book:
         self.slots = {}  # reservation -> Slot, of all instances
         self.failed_attempts = []  # to connect: when the client saw it
         self.wires = []
+        self.client_ended = float("inf")  # it was closed, and its connection with it
         self.errors = []  # of the client, against the protocol
 
 
@@ -145,7 +146,7 @@ class Server:
         for slot in self.book.slots.values():
             slot.ends = min(slot.ends, self.world.now)
 
-    def go_up(self):
+    def start_again(self):
         self.is_down = False
 
     def calm_down(self):

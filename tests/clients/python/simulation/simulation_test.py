@@ -1,5 +1,4 @@
-"""Each caller of either client sees what it must, whatever a server does, and leaves nothing
-behind.
+"""Each caller of either client sees what it must whatever a server does, and nothing is left over.
 
 Method: the real clients in simulated time, against a scripted server that answers late, in parts
 and in another order, queues, grants across a withdrawal, drains, closes and starts again; random
@@ -52,7 +51,7 @@ def plan_outages(world, server):
         when += world.random.uniform(0.1, 2)
         world.at(when, server.go_down, world.random.choice(["closes", "resets", "goes away"]))
         when += world.random.uniform(0.6, 2)
-        world.at(when, server.go_up)
+        world.at(when, server.start_again)
 
 
 def leftovers(client):
@@ -83,6 +82,7 @@ def play_threads(seed):
         server.calm_down()
         settle_threads(client, threads)
         left += list(leftovers(client).items()) + [client._leader] * bool(client._leader)
+        server.book.client_ended = world.now
         client.close()
     except Deadlock:
         raise threads.failure from None
@@ -130,6 +130,7 @@ def play_tasks(seed):
         await asyncio.sleep(0)  # done callbacks cancel timers
         left += list(leftovers(client).items()) + [
             timer for timer in loop.timers if timer is not client._sealing]
+        server.book.client_ended = world.now
         await client.close()
         await asyncio.sleep(0)
         return left + [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -151,8 +152,8 @@ def test_every_seed_agrees_with_the_model(play):
             raise AssertionError(again) from error
         model = Model(server, callers, chosen, play is play_tasks)
         failures = model.check() + [f"left behind: {each}" for each in left]
-        count = f"{len(failures)} failures, {chosen}"
-        assert not failures, "\n".join([*failures[:5], count, again])
+        assert not failures, "\n".join(
+            [*failures[:5], f"{len(failures)} failures, {chosen}", again])
         outcomes |= model.seen_outcomes
     if len(seeds()) >= SEEDS_OF_A_RUN:
         assert outcomes >= {"answer", "lost", "timed out", "no room"}
