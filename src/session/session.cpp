@@ -104,9 +104,12 @@ void Session::on_received(std::span<std::byte> bytes) noexcept {
   if (held()) {
     store(bytes);
   } else if (is_ready() || !context_.work.may_serve_at_once()) {
+    // The first bytes of a request are read however few they are: its time begins.
+    const bool is_first = connection_.input().empty();
     store(bytes);
     const size_t stored = connection_.input().unparsed().size();
-    if (stored >= std::min(needed_bytes_, context_.options.held_input_bytes)) mark_ready();
+    const size_t enough = std::min(needed_bytes_, context_.options.held_input_bytes);
+    if (is_first || stored >= enough) mark_ready();
   } else {
     process(bytes);
     serve_later();

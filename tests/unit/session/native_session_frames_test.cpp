@@ -182,6 +182,13 @@ TEST_F(NativeSessionHalfFrameTest, times_each_frame_from_its_own_first_bytes) {
   EXPECT_FALSE(session_.connection().finishing());
 }
 
+TEST_F(NativeSessionHalfFrameTest, times_the_first_bytes_also_when_others_come_first) {
+  context_.work.begin_turn(true);
+  receive_part(0, 5);
+  pass_ms(timeout_ms);
+  EXPECT_TRUE(session_.connection().finishing());
+}
+
 TEST_F(NativeSessionHalfFrameTest, does_not_hold_up_a_drain) {
   receive_part(0, 12);
   session_.begin_drain();
