@@ -286,7 +286,9 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   const int64_t drain_ms = shards_[record.shard].drain_ms;
   if (!is_http(record) && !record.was_welcomed) reasons |= why::drain_answer;
   const int64_t grace_ms = now_ms - std::max(drain_ms, record.placed_ms);
-  if (!record.has_part() && grace_ms >= drain_grace_ms) reasons |= why::drain_grace;
+  // Half a native frame does not hold up the drain.
+  const bool asks = is_http(record) && record.has_part();
+  if (!asks && grace_ms >= drain_grace_ms) reasons |= why::drain_grace;
   return reasons;
 }
 
@@ -300,7 +302,8 @@ uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t no
   if (record.open_end <= record.delivered) return reasons;
   if (record.stream_ended) reasons |= why::peer_left;
   const bool is_greeted = is_http(record) ? record.requests > 0 : record.was_welcomed;
-  if (drains(record) && !record.has_part() && (is_http(record) || is_greeted)) {
+  const bool asks = is_http(record) && record.has_part();
+  if (drains(record) && !asks && (is_http(record) || is_greeted)) {
     const int64_t grace_ms = now_ms - std::max(shard.drain_ms, record.placed_ms);
     return reasons | (grace_ms >= drain_grace_ms ? why::drain_grace : 0);
   }

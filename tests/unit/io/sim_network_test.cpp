@@ -389,7 +389,9 @@ class SeededRun {
     if (event.kind != EventKind::released) return;
     ++moves_;
     leaving_.erase(static_cast<uint32_t>(event.result));
-    other.receive_start(other.adopt(event.result).value());
+    const auto adopted = other.adopt(event.result);
+    if (!adopted) return other.discard(event.result);
+    other.receive_start(*adopted);
     other.wake();
   }
 
