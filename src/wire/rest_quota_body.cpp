@@ -15,6 +15,7 @@
 #include "text/quote.hpp"
 #include "wire/http_text.hpp"
 #include "wire/rest_endpoint.hpp"
+#include "wire/rest_numbers.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -196,12 +197,11 @@ class BodyReader {
       case cost:
         return read_amount(field.name, value, call.amounts.cost, api::given::cost);
       case cached_input_tokens:
-        return read_number(field.name, value, 0, limits::amount_max, call.cached_input_tokens);
+        return read_number(amount_number(field.name), value, call.cached_input_tokens);
       case lifetime_ms:
-        return read_small(field.name, value, limits::lifetime_ms_min, limits::lifetime_ms_max,
-                          call.lifetime_ms);
+        return read_small(lifetime_number, value, call.lifetime_ms);
       case wait_limit_ms:
-        return read_wait(field.name, value);
+        return read_wait(value);
       case id:
         return read_text(field.name, value, request_.client_id);
       case owner:
@@ -219,35 +219,33 @@ class BodyReader {
     return value.is_number() && value.get<double>() < 0;
   }
 
-  void read_number(std::string_view name, const Json& value, uint64_t min, uint64_t max,
-                   uint64_t& out) {
-    if (const auto number = text::whole_number(value, min, max)) {
+  void read_number(const text::NumberField& field, const Json& value, uint64_t& out) {
+    if (const auto number = text::whole_number(value, field)) {
       out = *number;
       return;
     }
-    const std::string what = text::whole_number_complaint(value, min, max);
-    if (is_token_count(name) && is_negative(value)) {
-      problem_ = bad_tokens(std::string(name) + ": " + what);
+    const std::string what = text::whole_number_complaint(value, field);
+    if (is_token_count(field.name) && is_negative(value)) {
+      problem_ = bad_tokens(std::string(field.name) + ": " + what);
     } else {
-      complain(name, what);
+      complain(field.name, what);
     }
   }
 
-  void read_small(std::string_view name, const Json& value, uint32_t min, uint32_t max,
-                  uint32_t& out) {
+  void read_small(const text::NumberField& field, const Json& value, uint32_t& out) {
     uint64_t number = out;
-    read_number(name, value, min, max, number);
+    read_number(field, value, number);
     out = static_cast<uint32_t>(number);
   }
 
   void read_amount(std::string_view name, const Json& value, uint64_t& out, uint8_t given) {
-    read_number(name, value, 0, limits::amount_max, out);
+    read_number(amount_number(name), value, out);
     request_.call.given_bits |= given;
   }
 
-  void read_wait(std::string_view name, const Json& value) {
+  void read_wait(const Json& value) {
     api::QuotaCall& call = request_.call;
-    read_small(name, value, 0, limits::wait_ms_max, call.wait_ms_max);
+    read_small(wait_limit_number, value, call.wait_ms_max);
     // A check never waits.
     if (call.wait_ms_max == 0 || shape_.op != QuotaOp::reserve) return;
     call.flags |= api::quota_flag::may_wait;
@@ -256,8 +254,8 @@ class BodyReader {
 
   void read_text(std::string_view name, const Json& value, std::string& out) {
     if (value.is_string()) out = value.get<std::string>();
-    if (!value.is_string() || out.empty() || out.size() > limits::client_id_bytes_max) {
-      complain(name, "must be a string of 1 to " + std::to_string(limits::client_id_bytes_max) +
+    if (!value.is_string() || out.empty() || out.size() > id_bytes_number.max) {
+      complain(name, "must be a string of 1 to " + std::to_string(id_bytes_number.max) +
                          " bytes, not " + text::shown(value));
     }
   }
@@ -287,11 +285,10 @@ class BodyReader {
     if (!value.is_array()) {
       return complain("subjects", "must be an array of strings, not " + text::shown(value));
     }
-    if (value.empty() || value.size() > limits::call_subjects_max) {
-      problem_ =
-          problem_of(QuotaCode::invalid_subject, "subjects: must have 1 to " +
-                                                     std::to_string(limits::call_subjects_max) +
-                                                     " names, not " + std::to_string(value.size()));
+    if (value.empty() || value.size() > subjects_number.max) {
+      problem_ = problem_of(QuotaCode::invalid_subject,
+                            "subjects: must have 1 to " + std::to_string(subjects_number.max) +
+                                " names, not " + std::to_string(value.size()));
       return;
     }
     for (size_t i = 0; i < value.size() && !problem_; ++i) {
@@ -351,9 +348,9 @@ std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& ca
   call.limit = quota_page_rows;
   if (!asked.limit.empty()) {
     call.limit = text::parse_whole<uint32_t>(asked.limit).value_or(0);
-    if (call.limit == 0 || call.limit > limits::subjects_page_max) {
+    if (call.limit == 0 || call.limit > page_limit_number.max) {
       return bad_request("limit: must be a whole number from 1 to " +
-                         std::to_string(limits::subjects_page_max) + ", not " +
+                         std::to_string(page_limit_number.max) + ", not " +
                          text::quoted_excerpt(asked.limit));
     }
   }

@@ -8,6 +8,7 @@
 #include "wire/content_type.hpp"
 #include "wire/http_text.hpp"
 #include "wire/rest_endpoint.hpp"
+#include "wire/rest_numbers.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -16,9 +17,16 @@ constexpr bool is_within(int32_t value, uint32_t min, uint32_t max) noexcept {
   return value >= 0 && static_cast<uint32_t>(value) >= min && static_cast<uint32_t>(value) <= max;
 }
 
-// The number of a parameter that is_present(), else `absent`; nullopt for a text that is no number.
-std::optional<int32_t> number(const QueryParameter& parameter, int32_t absent) noexcept {
-  return parameter.is_present() ? text::parse_int32(parameter.value) : absent;
+bool is_within(int32_t value, const QueryNumber& row) noexcept {
+  return is_within(value, row.min, row.max);
+}
+
+// The number of a parameter that is_present(), else that of its row; nullopt for a text that is no
+// number.
+std::optional<int32_t> number(const RestQuery& query, const QueryNumber& row) noexcept {
+  const QueryParameter& parameter = query.*row.parameter;
+  return parameter.is_present() ? text::parse_int32(parameter.value)
+                                : static_cast<int32_t>(row.absent);
 }
 
 // Why the request is refused; without text: no fault so far.
@@ -37,20 +45,20 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
       can_wait.is_present() ? text::parse_bool(can_wait.value) : false;
   if (!may_wait) return {400, "failed to parse canWait query parameter"};
 
-  const std::optional<int32_t> requests = number(max_requests, 1);
-  if (!requests) return {400, "failed to parse maxRequests query parameter"};
+  const std::optional<int32_t> requests = number(query, max_requests_number);
+  if (!requests) return {400, max_requests_number.unreadable};
   if (max_requests.is_present() && !options.requests_can_set_rate) {
     return {403, "maxRequests query parameter is disabled"};
   }
 
-  const std::optional<int32_t> queue = number(max_queue, 0);
-  if (!queue) return {400, "failed to parse maxRequestsInQueue query parameter"};
+  const std::optional<int32_t> queue = number(query, max_queue_number);
+  if (!queue) return {400, max_queue_number.unreadable};
   if (max_queue.is_present() && !options.requests_can_mod_queue) {
     return {403, "maxRequestsInQueue query parameter is disabled"};
   }
 
-  if (!is_within(*requests, 1, limits::permits_max)) return {400, "maxRequests out of bounds"};
-  if (!is_within(*queue, 0, limits::queue_max)) return {400, "maxRequestsInQueue out of bounds"};
+  if (!is_within(*requests, max_requests_number)) return {400, max_requests_number.outside};
+  if (!is_within(*queue, max_queue_number)) return {400, max_queue_number.outside};
 
   if (*may_wait) entry.flags |= api::flag::may_wait;
   if (max_requests.is_present()) entry.max_requests = static_cast<uint32_t>(*requests);
@@ -59,15 +67,14 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
 }
 
 // Parameters that gocc does not have are checked after all of gocc's, in the same manner.
-Complaint read_own_parameters(const QueryParameter& cost, const QueryParameter& max_wait_ms,
-                              api::Entry& entry) noexcept {
-  const std::optional<int32_t> permits = number(cost, 1);
-  if (!permits) return {400, "failed to parse cost query parameter"};
-  const std::optional<int32_t> wait_ms = number(max_wait_ms, 0);
-  if (!wait_ms) return {400, "failed to parse maxWaitMillis query parameter"};
+Complaint read_own_parameters(const RestQuery& query, api::Entry& entry) noexcept {
+  const std::optional<int32_t> permits = number(query, cost_number);
+  if (!permits) return {400, cost_number.unreadable};
+  const std::optional<int32_t> wait_ms = number(query, max_wait_number);
+  if (!wait_ms) return {400, max_wait_number.unreadable};
 
-  if (!is_within(*permits, 1, limits::permits_max)) return {400, "cost out of bounds"};
-  if (!is_within(*wait_ms, 0, limits::wait_ms_max)) return {400, "maxWaitMillis out of bounds"};
+  if (!is_within(*permits, cost_number)) return {400, cost_number.outside};
+  if (!is_within(*wait_ms, max_wait_number)) return {400, max_wait_number.outside};
 
   entry.cost = static_cast<uint32_t>(*permits);
   entry.wait_ms_max = static_cast<uint32_t>(*wait_ms);
@@ -81,7 +88,7 @@ Complaint read_entry(const RestTarget& target, api::Entry& entry) noexcept {
   }
   Complaint complaint = read_gocc_parameters(target.query, target.options, entry);
   if (complaint.text.empty()) {
-    complaint = read_own_parameters(target.query.cost, target.query.max_wait_ms, entry);
+    complaint = read_own_parameters(target.query, entry);
   }
   entry.op = api::Op::acquire;
   entry.flags |= api::flag::wants_details | api::flag::shows_id;
@@ -95,7 +102,7 @@ Complaint read_released(const RestTarget& target, api::Entry& entry) noexcept {
     return {431, "key too long (--max-key-bytes)"};
   }
   entry.op = api::Op::release;
-  return read_own_parameters(target.query.cost, QueryParameter{}, entry);
+  return read_own_parameters({.cost = target.query.cost}, entry);
 }
 
 RestReply refusal(const RestTarget& target, const Complaint& complaint) noexcept {
@@ -143,10 +150,10 @@ RestRequest read_release(const RestTarget& target) noexcept {
 // gocc has only `pretty` here.
 RestRequest read_debug(const RestTarget& target) noexcept {
   const RestQuery& query = target.query;
-  const std::optional<int32_t> keys_max = number(query.limit, limits::debug_keys_max);
-  if (!keys_max) return refusal(target, {400, "failed to parse limit query parameter"});
-  if (!is_within(*keys_max, 1, limits::debug_keys_max)) {
-    return refusal(target, {400, "limit out of bounds"});
+  const std::optional<int32_t> keys_max = number(query, debug_limit_number);
+  if (!keys_max) return refusal(target, {400, debug_limit_number.unreadable});
+  if (!is_within(*keys_max, debug_limit_number)) {
+    return refusal(target, {400, debug_limit_number.outside});
   }
   return RestDebug{.pretty = query.pretty.was_given,
                    .prefix = query.prefix.value,
@@ -169,10 +176,10 @@ RestRequest read_metrics(const RestTarget&) noexcept {
 }
 
 RestRequest read_top(const RestTarget& target) noexcept {
-  const std::optional<int32_t> keys_max = number(target.query.keys, limits::top_keys_default);
-  if (!keys_max) return refusal(target, {400, "failed to parse keys query parameter"});
-  if (!is_within(*keys_max, 1, limits::top_keys_max)) {
-    return refusal(target, {400, "keys out of bounds"});
+  const std::optional<int32_t> keys_max = number(target.query, top_keys_number);
+  if (!keys_max) return refusal(target, {400, top_keys_number.unreadable});
+  if (!is_within(*keys_max, top_keys_number)) {
+    return refusal(target, {400, top_keys_number.outside});
   }
   return RestTop{.keys_max = static_cast<uint32_t>(*keys_max)};
 }

@@ -1,0 +1,156 @@
+// Goal: each number of a query or a body over REST is taken at its bounds and refused beyond them,
+//       with the field's name; under /v1/ also with the bounds.
+// Method: the rows that the readers use, each put into a request that is valid otherwise.
+#include "wire/rest_numbers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/unit/wire/routed_request.hpp"
+#include "wire/rest_quota.hpp"
+
+namespace sluice::wire {
+namespace {
+
+// ---------------------------------------------------------------------------------- outside /v1/
+
+struct Place {
+  const QueryNumber* row;
+  const char* method;
+  const char* path;
+};
+
+constexpr Place places[] = {
+    {&max_requests_number, "POST", "/rate/k"}, {&max_queue_number, "POST", "/rate/k"},
+    {&cost_number, "POST", "/rate/k"},         {&cost_number, "DELETE", "/rate/k/1"},
+    {&max_wait_number, "POST", "/rate/k"},     {&debug_limit_number, "GET", "/debug"},
+    {&top_keys_number, "GET", "/top"},
+};
+
+TEST(QueryNumbers, are_bounded) {
+  for (const Place& place : places) {
+    const QueryNumber& row = *place.row;
+    const auto asked = [&](const std::string& number) {
+      return answer(place.method,
+                    std::string(place.path) + "?" + std::string(row.name) + "=" + number);
+    };
+    for (const uint32_t number : {row.min, row.max}) {
+      EXPECT_FALSE(asked(std::to_string(number)).starts_with("400")) << row.name << " " << number;
+    }
+    const std::string outside = "400 " + std::string(row.outside);
+    const std::string unreadable = "400 " + std::string(row.unreadable);
+    EXPECT_EQ(asked(std::to_string(int64_t{row.min} - 1)), outside);
+    EXPECT_EQ(asked(std::to_string(int64_t{row.max} + 1)), outside);
+    EXPECT_EQ(asked("1.5"), unreadable);
+    for (const std::string& text : {outside, unreadable}) {
+      EXPECT_NE(text.find(" " + std::string(row.name) + " "), std::string::npos) << text;
+    }
+    EXPECT_LE(row.min, row.absent);
+    EXPECT_GE(row.max, row.absent);
+  }
+}
+
+// ------------------------------------------------------------------------------------ under /v1/
+
+// The detail of the refusal; empty: there is none.
+std::string refusal(const RestQuota& asked, const std::string& body) {
+  const auto result = read_quota_request(asked, body, {.name_bytes_max = 64});
+  const auto* problem = std::get_if<QuotaProblem>(&result);
+  if (problem == nullptr) return "";
+  EXPECT_FALSE(problem->detail.empty());
+  return problem->detail;
+}
+
+// Whether the text names the field and both bounds.
+bool names(const std::string& text, const text::NumberField& field) {
+  return text.starts_with(std::string(field.name) + ": ") &&
+         text.find(std::to_string(field.min) + " to " + std::to_string(field.max)) !=
+             std::string::npos;
+}
+
+std::string in_body(QuotaEndpoint endpoint, std::string_view name, const std::string& value) {
+  const bool names_subjects = endpoint == QuotaEndpoint::reserve ||
+                              endpoint == QuotaEndpoint::check || endpoint == QuotaEndpoint::record;
+  const std::string start =
+      names_subjects ? R"({"subjects": ["s"])" : R"({"reservation": "00000a5d1c2e9f03")";
+  return refusal({.endpoint = endpoint, .method = "POST"},
+                 start + ", \"" + std::string(name) + "\": " + value + "}");
+}
+
+void expect_bounds(QuotaEndpoint endpoint, const text::NumberField& field) {
+  for (const uint64_t number : {field.min, field.max}) {
+    // A part of the input tokens: only zero is no more than none.
+    if (field.name == "cached_input_tokens" && number > 0) continue;
+    EXPECT_EQ(in_body(endpoint, field.name, std::to_string(number)), "") << field.name;
+  }
+  for (const std::string& number : {std::to_string(static_cast<int64_t>(field.min) - 1),
+                                    std::to_string(field.max + 1), std::string("1.5")}) {
+    const std::string text = in_body(endpoint, field.name, number);
+    EXPECT_TRUE(names(text, field)) << field.name << " " << number << ": " << text;
+  }
+}
+
+TEST(BodyNumbers, of_a_reserve_and_a_check_are_bounded) {
+  for (const QuotaEndpoint endpoint : {QuotaEndpoint::reserve, QuotaEndpoint::check}) {
+    for (const char* name : {"requests", "input_tokens", "max_output_tokens", "cost"}) {
+      expect_bounds(endpoint, amount_number(name));
+    }
+    expect_bounds(endpoint, lifetime_number);
+    expect_bounds(endpoint, wait_limit_number);
+  }
+}
+
+TEST(BodyNumbers, of_a_settle_and_a_record_are_bounded) {
+  for (const QuotaEndpoint endpoint : {QuotaEndpoint::settle, QuotaEndpoint::record}) {
+    for (const char* name :
+         {"requests", "input_tokens", "cached_input_tokens", "output_tokens", "cost"}) {
+      expect_bounds(endpoint, amount_number(name));
+    }
+  }
+}
+
+TEST(BodyNumbers, of_an_extend_are_bounded) {
+  expect_bounds(QuotaEndpoint::extend, lifetime_number);
+}
+
+TEST(BodyNumbers, of_texts_and_lists_are_bounded) {
+  for (const char* name : {"id", "owner"}) {
+    const auto sized = [&](size_t bytes) {
+      return in_body(QuotaEndpoint::reserve, name, "\"" + std::string(bytes, 'x') + "\"");
+    };
+    const text::NumberField field{name, id_bytes_number.min, id_bytes_number.max};
+    EXPECT_EQ(sized(field.min), "");
+    EXPECT_EQ(sized(field.max), "");
+    EXPECT_TRUE(names(sized(field.min - 1), field));
+    EXPECT_TRUE(names(sized(field.max + 1), field));
+  }
+  const auto listed = [](size_t count) {
+    std::string subjects;
+    for (size_t i = 0; i < count; ++i)
+      subjects += (i == 0 ? "\"s" : ", \"s") + std::to_string(i) + '"';
+    return refusal({.endpoint = QuotaEndpoint::reserve, .method = "POST"},
+                   "{\"subjects\": [" + subjects + "]}");
+  };
+  EXPECT_EQ(listed(subjects_number.min), "");
+  EXPECT_EQ(listed(subjects_number.max), "");
+  EXPECT_TRUE(names(listed(subjects_number.min - 1), subjects_number));
+  EXPECT_TRUE(names(listed(subjects_number.max + 1), subjects_number));
+}
+
+TEST(PageNumbers, are_bounded) {
+  for (const QuotaEndpoint endpoint : {QuotaEndpoint::subjects, QuotaEndpoint::reservations}) {
+    const auto page = [&](uint64_t limit) {
+      const std::string text = std::to_string(limit);
+      return refusal({.endpoint = endpoint, .method = "GET", .limit = text}, "");
+    };
+    EXPECT_EQ(page(page_limit_number.min), "");
+    EXPECT_EQ(page(page_limit_number.max), "");
+    EXPECT_TRUE(names(page(page_limit_number.min - 1), page_limit_number));
+    EXPECT_TRUE(names(page(page_limit_number.max + 1), page_limit_number));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::wire
