@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/limits.hpp"
+#include "policy/number_fields.hpp"
 #include "policy/quota_text.hpp"
 #include "policy/text_file.hpp"
 #include "text/joined_list.hpp"
@@ -205,14 +205,14 @@ void read_unknown(const Json& value, QuotaRules& quotas, Complaints& complaints)
 }
 
 template <typename Integer>
-void read_number(const char* field, const Json& value, uint64_t min, uint64_t max, Integer& out,
+void read_number(const NumberField& field, const Json& value, Integer& out,
                  Complaints& complaints) {
-  if (const auto number = text::whole_number(value, min, max)) {
+  if (const auto number = text::whole_number(value, field)) {
     out = static_cast<Integer>(*number);
     return;
   }
-  complaints.push_back(std::string{"quotas."} + field + ": " +
-                       text::whole_number_complaint(value, min, max));
+  complaints.push_back("quotas." + std::string{field.name} + ": " +
+                       text::whole_number_complaint(value, field));
 }
 
 // "anthropic, gemini and openai": the profiles of a folder.
@@ -275,12 +275,10 @@ QuotaRules read_quotas(const Json& value, const ReadProfile& read_profile,
       read_unknown(of, quotas, complaints);
     } else if (field == "subjects") {
       quotas.rules = SubjectsReader("quotas.subjects", QuotaSource::file, complaints).read(of);
-    } else if (field == "default_lifetime_ms") {
-      read_number("default_lifetime_ms", of, limits::lifetime_ms_min, limits::lifetime_ms_max,
-                  quotas.lifetime_ms, complaints);
-    } else if (field == "default_output_tokens") {
-      read_number("default_output_tokens", of, 0, limits::amount_max, quotas.output_tokens,
-                  complaints);
+    } else if (field == default_lifetime_field.name) {
+      read_number(default_lifetime_field, of, quotas.lifetime_ms, complaints);
+    } else if (field == default_output_field.name) {
+      read_number(default_output_field, of, quotas.output_tokens, complaints);
     } else {
       complaints.push_back("quotas, " + quoted_excerpt(field) +
                            ": no such field; there are profiles, unknown_subjects, subjects, "

@@ -8,6 +8,7 @@
 #include "base/limits.hpp"
 #include "base/time.hpp"
 #include "limiter/zone.hpp"
+#include "policy/number_fields.hpp"
 #include "text/joined_list.hpp"
 #include "text/quote.hpp"
 #include "text/utf8.hpp"
@@ -68,9 +69,9 @@ bool is_plain_text(const std::string& text) {
 }
 
 void check_name(const Limit& limit, const Complain& complain) {
-  if (limit.name.empty() || limit.name.size() > limits::limit_name_bytes_max) {
-    complain("name", "must have 1 to " + std::to_string(limits::limit_name_bytes_max) +
-                         " bytes, not " + std::to_string(limit.name.size()));
+  if (limit.name.size() < limit_name_field.min || limit.name.size() > limit_name_field.max) {
+    complain("name", "must have 1 to " + std::to_string(limit_name_field.max) + " bytes, not " +
+                         std::to_string(limit.name.size()));
   } else if (!is_plain_text(limit.name)) {
     complain("name", "must be UTF-8 without control characters");
   }
@@ -92,10 +93,9 @@ void check_period(Limit& limit, const Complain& complain) {
     case LimitKind::fixed:
     case LimitKind::sliding:
     case LimitKind::gcra:
-      if (limit.period_ms < limits::window_ms_min || limit.period_ms > limits::window_ms_max) {
-        complain("period_ms", "must be a whole number from " +
-                                  std::to_string(limits::window_ms_min) + " to " +
-                                  std::to_string(limits::window_ms_max) + not_this);
+      if (limit.period_ms < static_cast<int64_t>(period_field.min) ||
+          limit.period_ms > static_cast<int64_t>(period_field.max)) {
+        complain("period_ms", text::whole_number_complaint(limit.period_ms, period_field));
       }
       break;
     case LimitKind::anchored_day:
@@ -141,8 +141,8 @@ void check_limit(Limit& limit, const Complain& complain) {
   }
   check_calendar(limit, complain);
   if (limit.ceiling != Ceiling::number) limit.amount = 0;
-  if (limit.amount > limits::amount_max) {
-    complain("amount", "must be at most " + std::to_string(limits::amount_max));
+  if (limit.amount > amount_field.max) {
+    complain("amount", "must be at most " + std::to_string(amount_field.max));
   }
   if (limit.count_cached && !counts_input(limit.metric)) {
     complain("count_cached", "is only for input_tokens and tokens");
@@ -150,7 +150,7 @@ void check_limit(Limit& limit, const Complain& complain) {
 }
 
 std::string too_many_limits(size_t count) {
-  return "has " + std::to_string(count) + "; at most " + std::to_string(limits::quota_limits_max) +
+  return "has " + std::to_string(count) + "; at most " + std::to_string(limits_field.max) +
          " are allowed";
 }
 
@@ -247,24 +247,23 @@ class LimitReader {
   }
 
   void read_amount(const Json& value) {
-    if (const auto number = whole_number(value, 0, limits::amount_max)) {
+    if (const auto number = whole_number(value, amount_field)) {
       limit_.amount = *number;
     } else if (value == "unlimited") {
       limit_.ceiling = Ceiling::unlimited;
     } else if (value == "block") {
       limit_.ceiling = Ceiling::block;
     } else {
-      complain("amount", "must be a whole number from 0 to " + std::to_string(limits::amount_max) +
+      complain("amount", "must be a whole number from 0 to " + std::to_string(amount_field.max) +
                              ", \"unlimited\" or \"block\", not " + shown(value));
     }
   }
 
   void read_period(const Json& value) {
-    if (const auto number = whole_number(value, 0, limits::window_ms_max)) {
+    if (const auto number = whole_number(value, 0, period_field.max)) {
       limit_.period_ms = static_cast<int64_t>(*number);
     } else {
-      complain("period_ms",
-               text::whole_number_complaint(value, limits::window_ms_min, limits::window_ms_max));
+      complain("period_ms", text::whole_number_complaint(value, period_field));
     }
   }
 
@@ -303,7 +302,7 @@ void read_limits(const Json& value, const std::string& place, Form form, Quota& 
     complaints.push_back(joined(place, "limits") + ": must be an array, not " + shown(value));
     return;
   }
-  if (value.size() > limits::quota_limits_max) {
+  if (value.size() > limits_field.max) {
     complaints.push_back(joined(place, "limits") + ": " + too_many_limits(value.size()));
     return;
   }
@@ -328,11 +327,11 @@ void read_expired(const Json& value, const std::string& place, Quota& quota,
 
 void read_overtakers(const Json& value, const std::string& place, Quota& quota,
                      std::vector<std::string>& complaints) {
-  if (const auto number = whole_number(value, 0, limits::overtakers_max)) {
+  if (const auto number = whole_number(value, overtakers_field)) {
     quota.overtakers_max = static_cast<uint32_t>(*number);
   } else {
     complaints.push_back(joined(place, "overtakers") + ": " +
-                         text::whole_number_complaint(value, 0, limits::overtakers_max));
+                         text::whole_number_complaint(value, overtakers_field));
   }
 }
 
@@ -400,7 +399,7 @@ std::string limits_complaint(size_t count) {
 
 std::vector<std::string> check_quota(Quota& quota) {
   std::vector<std::string> complaints;
-  if (quota.limits.size() > limits::quota_limits_max) {
+  if (quota.limits.size() > limits_field.max) {
     return {limits_complaint(quota.limits.size())};
   }
   const auto complain = [&](size_t index, std::string_view field, const std::string& what) {
@@ -412,9 +411,9 @@ std::vector<std::string> check_quota(Quota& quota) {
   }
   check_names_differ(quota.limits,
                      [&](size_t i) { complain(i, "name", std::string{name_is_taken}); });
-  if (quota.overtakers_max > limits::overtakers_max) {
-    complaints.push_back("overtakers: " + text::whole_number_complaint(quota.overtakers_max, 0,
-                                                                       limits::overtakers_max));
+  if (quota.overtakers_max > overtakers_field.max) {
+    complaints.push_back("overtakers: " +
+                         text::whole_number_complaint(quota.overtakers_max, overtakers_field));
   }
   return complaints;
 }

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "base/limits.hpp"
+#include "policy/number_fields.hpp"
 #include "policy/rule_book.hpp"
 #include "text/json.hpp"
 #include "text/quote.hpp"
@@ -57,11 +57,11 @@ class EntryReader {
     } else if (field == "key_pattern_is_regex") {
       read_switch(field, value, rule_.is_regex);
     } else if (field == "max_requests_per_window") {
-      read_number(field, value, 1, limits::permits_max, rule_.max_requests);
+      read_number(max_requests_field, value, rule_.max_requests);
     } else if (field == "max_requests_in_queue") {
-      read_number(field, value, 1, limits::queue_max, rule_.max_requests_in_queue);
+      read_number(max_queue_field, value, rule_.max_requests_in_queue);
     } else if (field == "window_millis") {
-      read_number(field, value, limits::window_ms_min, limits::window_ms_max, rule_.window_ms);
+      read_number(window_field, value, rule_.window_ms);
     } else if (field == "can_queue") {
       read_switch(field, value, can_queue_);
     } else {
@@ -91,19 +91,16 @@ class EntryReader {
 
   // Zero is gocc's "not set".
   template <typename Integer>
-  void read_number(const std::string& field, const Json& value, int64_t min, int64_t max,
-                   std::optional<Integer>& out) {
-    const bool fits = value.is_number_integer() &&
-                      (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
-    const int64_t number = fits ? value.get<int64_t>() : -1;
+  void read_number(const NumberField& field, const Json& value, std::optional<Integer>& out) {
     out.reset();  // of a field that is given twice, the last one counts
-    if (fits && number == 0) return;
-    if (fits && number >= min && number <= max) {
-      out = static_cast<Integer>(number);
+    if (value.is_number_integer() && value == 0) return;
+    if (const auto number = text::whole_number(value, field)) {
+      out = static_cast<Integer>(*number);
       return;
     }
-    complain(field, "must be a whole number from " + std::to_string(min) + " to " +
-                        std::to_string(max) + ", or 0 for not set; not " + shown(value));
+    complain(std::string{field.name}, "must be a whole number from " + std::to_string(field.min) +
+                                          " to " + std::to_string(field.max) +
+                                          ", or 0 for not set; not " + shown(value));
   }
 
   void check() {

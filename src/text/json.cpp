@@ -57,6 +57,14 @@ std::optional<uint64_t> whole_number(const Json& value, uint64_t min, uint64_t m
   return number >= min && number <= max ? std::optional{number} : std::nullopt;
 }
 
+std::optional<uint64_t> whole_number(const Json& value, const NumberField& field) {
+  return whole_number(value, field.min, field.max);
+}
+
+std::string whole_number_complaint(const Json& value, const NumberField& field) {
+  return whole_number_complaint(value, field.min, field.max);
+}
+
 std::string whole_number_complaint(const Json& value, uint64_t min, uint64_t max) {
   return "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max) +
          ", not " + shown(value);

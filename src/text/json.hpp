@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "text/json_writer.hpp"
+#include "text/number_field.hpp"
 
 namespace sluice::text {
 
@@ -46,7 +47,9 @@ std::string shown(const Json& value);
 
 // nullopt unless the value is a whole number within the bounds.
 std::optional<uint64_t> whole_number(const Json& value, uint64_t min, uint64_t max);
+std::optional<uint64_t> whole_number(const Json& value, const NumberField& field);
 // "must be a whole number from 1 to 5, not 6"
 std::string whole_number_complaint(const Json& value, uint64_t min, uint64_t max);
+std::string whole_number_complaint(const Json& value, const NumberField& field);
 
 }  // namespace sluice::text
