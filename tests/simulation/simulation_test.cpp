@@ -30,10 +30,10 @@ constexpr uint64_t operations_each = 2'000;
 // sanitizers, which look for other bugs than wrong decisions.
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 50;
-constexpr uint64_t fresh_seeds_of_a_run = 2;
+constexpr uint64_t fresh_seeds_of_a_run = 0;
 #else
 constexpr uint64_t seeds_of_a_run = 300;
-constexpr uint64_t fresh_seeds_of_a_run = 10;
+constexpr uint64_t fresh_seeds_of_a_run = 1;
 #endif
 
 uint64_t number_from_environment(const char* name, uint64_t otherwise) {
