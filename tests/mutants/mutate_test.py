@@ -4,6 +4,7 @@ Method: a project of one C++ and one Python file, whose tests overlook a functio
 are chosen by a result file of survivors (--again). The rules are shown lines of either kind.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -330,6 +332,29 @@ def test_the_nearest_tests_come_first():
         ["clients-python-quota", "clients-python-tokens"], ["unit-base"]]
     assert names("clients/python/src/sluicegate/tokens.py") == [
         ["clients-python-tokens", "clients-python-quota"]]
+
+
+def test_a_test_is_measured_once_for_all_copies_and_again_when_it_changed(tmp_path):
+    class Copy(types.SimpleNamespace):
+        runs = []
+        unmutated = staticmethod(lambda _: contextlib.nullcontext())
+
+        def identity(self, _):
+            return f"{self.number} {self.state}"
+
+        def run(self, _):
+            self.runs.append(self.number)
+
+    def measure(*copies):
+        times = trial.Times(tmp_path / "test_times.json", False, lambda _: None)
+        for copy in copies:
+            assert times.limit_s(copy, make_test("a", "unit", "a")) >= project.TIMEOUT_S_MIN
+    measure(Copy(number=1, state="old"), Copy(number=2, state="old"))
+    assert Copy.runs == [1]
+    measure(Copy(number=1, state="old"))
+    assert Copy.runs == [1]
+    measure(Copy(number=2, state="new"), Copy(number=1, state="new"))
+    assert Copy.runs == [1, 2]
 
 
 @pytest.mark.parametrize("ends, red", [([None], None), ([1, None], None), (["time", None], None),

@@ -222,7 +222,7 @@ def prepare(options):
     copies = [project.Copy(ROOT, WORK, number + 1, build_jobs) for number in range(jobs)]
     note(f"building {jobs} copies below {WORK} (the first time takes minutes)")
     try:
-        # One after the other: the second finds the first one's object files in the compiler cache.
+        # One after the other: the second finds most object files in the compiler cache.
         for copy in copies:
             copy.prepare()
     except project.BuildFailed as error:
@@ -242,7 +242,7 @@ def main():
         return 0
     try:
         copies = prepare(options)
-        times = Times(WORK / "times.json", options.keep_going, note)
+        times = Times(WORK / "test_times.json", options.keep_going, note)
         results = WORK / f"results-{project.tree_digest(ROOT)}.jsonl"
         run = Run(options, times, Results(results))
         in_threads(run.work, copies)

@@ -86,6 +86,7 @@ def _file_digest(path):
 class Copy:
     def __init__(self, root, work, number, build_jobs):
         self._root = root
+        self.number = number
         self.tree = work / str(number)
         self.build_folder = self.tree / "build" / "mutate" / "objects"
         self.log = work / f"{number}.log"  # what the last command printed
@@ -212,7 +213,8 @@ class Copy:
 
     def identity(self, test):
         """Changes when the test's time may have changed."""
-        return "".join(self._unmutated[program] for program in test.programs)
+        digests = "".join(self._unmutated[program] for program in test.programs)
+        return hashlib.blake2b(digests.encode(), digest_size=8).hexdigest()
 
     def run(self, test, timeout_s=UNLIMITED_S):
         """None if it passes; else its exit code, or "time" or "memory"."""

@@ -29,7 +29,8 @@ class Times:
         self._keep_going = keep_going
         self._note = note
         self._lock = threading.Lock()
-        self._measuring = {}     # test -> the lock of the one that measures it
+        self._measuring = {}      # test -> the lock of the one that measures it
+        self._fresh = set()       # tests that were measured in this run
         self.passed_over = set()  # tests that fail without a mutant
 
     def seconds(self, test):
@@ -43,11 +44,18 @@ class Times:
         with measuring:
             if test.name in self.passed_over:
                 return None
-            if self._known.get(test.name, {}).get("of") != copy.identity(test):
+            if not self._is_known(copy, test):
                 self._measure(copy, test)
         if test.name in self.passed_over:
             return None
         return max(TIMEOUT_S_MIN, TIMES_OF_UNMUTATED * self.seconds(test))
+
+    def _is_known(self, copy, test):
+        """Programs have their copy's paths, so each copy has its own."""
+        of = self._known.get(test.name, {"of": {}})["of"]
+        if test.name in self._fresh:
+            of[str(copy.number)] = copy.identity(test)
+        return of.get(str(copy.number)) == copy.identity(test)
 
     def _measure(self, copy, test):
         with copy.unmutated(test):
@@ -69,7 +77,9 @@ class Times:
     def _add(self, copy, test, seconds):
         self._note(f"{test.name} takes {seconds:.1f} s without a mutant")
         with self._lock:
-            self._known[test.name] = {"of": copy.identity(test), "seconds": round(seconds, 2)}
+            self._fresh.add(test.name)
+            self._known[test.name] = {"of": {str(copy.number): copy.identity(test)},
+                                      "seconds": round(seconds, 2)}
             self._path.write_text(json.dumps(self._known, indent=1), encoding="utf-8")
 
 
