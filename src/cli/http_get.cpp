@@ -2,7 +2,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -12,7 +11,6 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 
@@ -32,14 +30,6 @@ constexpr std::chrono::milliseconds slice{100};
 constexpr size_t body_bytes_max = 1024 * 1024;
 
 struct Abandoned {};
-struct WrongPort {};
-
-// A frame of one segment; HTTP begins with a letter.
-bool begins_native_frame(const beast::flat_buffer& received) {
-  constexpr std::array<char, 4> one_segment{};
-  return received.size() >= one_segment.size() &&
-         std::memcmp(received.data().data(), one_segment.data(), one_segment.size()) == 0;
-}
 
 // The steps of one exchange, each run to its end.
 class Exchange {
@@ -62,12 +52,7 @@ class Exchange {
     beast::flat_buffer buffer;
     http::response_parser<http::string_body> parser;
     parser.body_limit(body_bytes_max);
-    try {
-      run([&](auto done) { http::async_read(stream_, buffer, parser, done); });
-    } catch (const boost::system::system_error&) {
-      if (begins_native_frame(buffer)) throw WrongPort{};
-      throw;
-    }
+    run([&](auto done) { http::async_read(stream_, buffer, parser, done); });
     return {parser.get().result_int(), std::move(parser.get().body())};
   }
 
@@ -94,10 +79,15 @@ std::string cause_of(const error_code& code, std::chrono::milliseconds timeout) 
   return code.message();
 }
 
-// ": the cause" of a body as RFC 9457 has it; nothing where it is another.
+// ": the cause" of a body as RFC 9457 has it, or that is a line of text; nothing where it is
+// another.
 std::string problem_of(const std::string& body) {
   const text::Json problem = text::parse_json(body).value;
-  if (!problem.is_object()) return "";
+  if (!problem.is_object()) {
+    const bool is_line =
+        !body.empty() && body.find('\n') == body.size() - 1 && !body.starts_with('<');
+    return is_line ? ": " + body.substr(0, body.size() - 1) : "";
+  }
   for (const char* field : {"detail", "title"}) {
     const auto found = problem.find(field);
     if (found != problem.end() && found->is_string()) return ": " + found->get<std::string>();
@@ -116,9 +106,6 @@ HttpAnswer http_ask(const HttpGet& what, const std::function<bool()>& go_on) {
     return exchange.get(server, what.target);
   } catch (const Abandoned&) {
     return {};
-  } catch (const WrongPort&) {
-    throw std::runtime_error(what.address +
-                             ": this is the native port; the REST one is another, 8080 by default");
   } catch (const boost::system::system_error& error) {
     cause = cause_of(error.code(), what.timeout);
   }

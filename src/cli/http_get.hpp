@@ -2,8 +2,8 @@
 // Flow:   resolve -> connect -> request -> whole answer; meanwhile it asks the caller whether to go
 //         on.
 // Errors: std::runtime_error in one sentence with the address and the cause: no server, no answer
-//         in time, the native port, not HTTP, a status other than 200. Resolving a name takes as
-//         long as the system's resolver takes.
+//         in time, not HTTP, a status other than 200 and why (also of the native port). Resolving
+//         a name takes as long as the system's resolver takes.
 #pragma once
 
 #include <chrono>

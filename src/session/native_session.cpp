@@ -6,6 +6,7 @@
 #include "base/assert.hpp"
 #include "base/smaller_limit.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/wrong_port.hpp"
 
 namespace sluice::session {
 namespace {
@@ -66,7 +67,10 @@ size_t NativeSession::take_frames(std::span<const std::byte> bytes) noexcept {
       break;
     }
     if (const auto* malformed = std::get_if<base::Malformed>(&decoded)) {
-      write_error(0, malformed->code);
+      if (!welcomed_ && wire::is_http_request(bytes.subspan(taken)))
+        answer_http();
+      else
+        write_error(0, malformed->code);
       break;
     }
     const auto& frame = std::get<base::Complete<wire::Frame>>(decoded);
@@ -455,6 +459,14 @@ void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_error(id, answer, out); });
   if (last) finish();
+}
+
+// For whoever sent HTTP to this port.
+void NativeSession::answer_http() noexcept {
+  write(wire::wrong_port_bytes_max, [&](auto out) {
+    return wire::encode_wrong_port(context_.options.rest_port, context_.now.wall_ns, out);
+  });
+  finish();
 }
 
 void NativeSession::write_refusal() noexcept {

@@ -123,7 +123,7 @@ def test_native_port_instead_of_the_rest_one_is_named(server, words):
     result = run_binary(*words, "--rest-address", f"127.0.0.1:{server.native_port}")
     assert result.returncode == 2, result
     assert len(result.stderr.splitlines()) == 1
-    assert "this is the native port; the REST one is another" in result.stderr
+    assert f"native protocol: REST is on port {server.port}\n" in result.stderr
 
 
 @pytest.mark.parametrize("words, cure", [(["aquire", "k"], "acquire"), (["quota", "shwo"], "show"),

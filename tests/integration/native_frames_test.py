@@ -1,6 +1,7 @@
 """Native protocol: hello, framing, and wrong frames. Method: frames of an independent builder and
 the golden files, cut, joined and corrupted; /metrics shows that a wrong frame changed nothing."""
 
+import http.client
 import json
 import random
 import struct
@@ -365,8 +366,8 @@ def test_frame_without_entries_is_legal(server):
 
 @pytest.mark.parametrize("data, code", [
     (b"\xff" * 64, "malformed"), (b"\xff\xff\xff\xff" + bytes(60), "malformed"),
-    (request("GET", "/healthz"), "frameTooLarge"), (b"\x16\x03\x01\x02\x00\x01\x00\x01" * 8,
-                                                    "frameTooLarge")])
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "frameTooLarge"),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01" * 8, "frameTooLarge")])
 @pytest.mark.parametrize("hello", [True, False])
 def test_garbage_ends_the_connection(server, hello, data, code):
     before = decision_counts(server)
@@ -377,6 +378,23 @@ def test_garbage_ends_the_connection(server, hello, data, code):
         assert not hello or error.code == code
         assert peer.is_at_end()
     assert decision_counts(server) == before
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+def test_http_on_this_port_is_told_the_port_of_rest(server, method):
+    connection = http.client.HTTPConnection("127.0.0.1", server.native_port, timeout=10)
+    connection.request(method, "/healthz")
+    with connection.getresponse() as answer:
+        assert answer.status == 400
+        assert answer.getheader("Connection") == "close"
+        assert f"REST is on port {server.port}\n" in answer.read().decode()
+
+
+def test_http_after_hello_is_a_frame_too_large(server):
+    with NativePeer(server) as peer:
+        peer.send(request("GET", "/healthz"))
+        assert peer.read("error").code == "frameTooLarge"
+        assert peer.is_at_end()
 
 
 def test_corrupted_frames_never_harm(server):

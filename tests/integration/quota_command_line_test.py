@@ -208,7 +208,7 @@ def test_lists_all_holders_page_by_page(start_server):
 
 def test_holders_fail_on_the_native_port(server):
     result = run_binary("quota", "holders", "--rest-address", f"127.0.0.1:{server.native_port}")
-    assert result.returncode == 2 and "this is the native port" in result.stderr
+    assert result.returncode == 2 and f"REST is on port {server.port}" in result.stderr
     assert result.stdout == "", "a head without rows would mean that there are no reservations"
 
 

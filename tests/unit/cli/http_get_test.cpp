@@ -78,10 +78,14 @@ TEST(HttpGet, text_that_is_no_http_is_a_fault) {
   EXPECT_NE(fault_of(top_of(server)).find("must be the server's REST port"), std::string::npos);
 }
 
-TEST(HttpGet, the_native_port_is_named) {
-  const FakeServer server{answering(std::string(64, '\0'))};
-  EXPECT_NE(fault_of(top_of(server)).find(": this is the native port; the REST one is another"),
-            std::string::npos);
+TEST(HttpGet, a_refusal_in_a_line_of_text_is_given_with_it) {
+  const std::string head = "HTTP/1.1 400 Bad Request\r\nContent-Length: ";
+  const FakeServer line{answering(head + "15\r\n\r\nREST is there.\n")};
+  EXPECT_TRUE(fault_of(top_of(line)).ends_with("status 400: REST is there."));
+  for (const char* body : {"7\r\n\r\n<html>\n", "4\r\n\r\na\nb\n", "2\r\n\r\nab", "0\r\n\r\n"}) {
+    const FakeServer other{answering(head + body)};
+    EXPECT_TRUE(fault_of(top_of(other)).ends_with("status 400")) << body;
+  }
 }
 
 TEST(HttpGet, an_endless_body_is_a_fault) {
