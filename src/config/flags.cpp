@@ -269,6 +269,16 @@ void set_machine_defaults(const CLI::App& app, Config& config, const UsableCpus&
   if (!is_given(app, "--spin-us")) config.spin_us = count > config.shards ? spin_us_to_spare : 0;
 }
 
+// CLI11's text, except where it speaks of its own work: "Could not convert: --cost = -1".
+std::string complaint(const CLI::ParseError& error) {
+  constexpr std::string_view failed = "Could not convert: ";
+  constexpr std::string_view equals = " = ";
+  std::string text = error.what();
+  const size_t at = text.find(equals);
+  if (!text.starts_with(failed) || at == std::string::npos) return text;
+  return text.replace(at, equals.size(), " cannot be ").substr(failed.size());
+}
+
 }  // namespace
 
 void add_server_flags(CLI::App& app, Config& config) {
@@ -324,7 +334,7 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
     out << app.help();  // CLI11 descends to the subcommand itself
     return 0;
   }
-  err << HelpFormatter().make_hint(used) << "Error: " << error.what() << '\n';
+  err << HelpFormatter().make_hint(used) << "Error: " << complaint(error) << '\n';
   // Of these commands exit code 1 is an answer.
   const std::array answering = {"acquire", "release", "debug", "ping", "check-config",
                                 "reserve", "settle",  "usage", "quota"};

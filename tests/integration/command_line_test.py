@@ -134,6 +134,13 @@ def test_a_mistyped_command_gets_the_nearest(words, cure):
     assert result.stderr.endswith(f"; did you mean {cure}?\n"), result
 
 
+@pytest.mark.parametrize("value", ["-1", "much", "5000000000"])
+def test_a_value_that_is_no_number_of_its_flag(server, value):
+    result = command(server, "acquire", "k", "--cost", value)
+    assert result.returncode == 2
+    assert result.stderr.endswith(f"Error: --cost cannot be {value}\n")
+
+
 @pytest.mark.parametrize("words, cure", [(["acquire", "k", "--cots", "2"], "cost"),
                                          (["quota", "set", "m", "--limt", "x"], "limit")])
 def test_a_mistyped_flag_of_a_command_gets_the_nearest(words, cure):
