@@ -126,10 +126,9 @@ TEST_F(HttpSessionTest, parses_nothing_behind_the_last_request) {
 
 TEST_F(HttpSessionTest, is_idle_from_its_last_answer_on) {
   constexpr int64_t ns_per_s = base::ns_per_s;
-  send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  reserve();
   context_.now.monotonic_ns = 119 * ns_per_s;  // the default time-out has 120
-  session_.on_text(0, "text/plain", "m 1\n");
-  end_turn();
+  answer(QuotaCode::ok, 7);
   context_.now.monotonic_ns = 238 * ns_per_s;
   session_.on_timer();
   EXPECT_FALSE(session_.connection().finishing());
