@@ -174,8 +174,11 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   }
   if (answer.code == QuotaCode::queued) {
     count(QuotaEvent::waited);
-    const auto [at, fresh] = shard.waiting.emplace(
-        TicketName{origin, call.ticket}, Waiting{.sequence = ++sequence_, .asked = asked});
+    Waiting waiting{.sequence = ++sequence_, .asked = asked};
+    const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
+    if (wait_ns != 0) waiting.limit_ms = base::ceil_ms(now.monotonic_ns + wait_ns);
+    const auto [at, fresh] =
+        shard.waiting.emplace(TicketName{origin, call.ticket}, std::move(waiting));
     if (!fresh) failure_.report("a ticket is queued twice");
     return;
   }
@@ -338,6 +341,10 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     Waiting waiting = std::move(found->second);
     shard.waiting.erase(found);
     if (grant.code == api::QuotaCode::withdrawn) count(QuotaEvent::withdrawn);
+    const bool was_limited = grant.code == api::QuotaCode::wait_limit;
+    if (was_limited && base::floor_ms(now.monotonic_ns) < waiting.limit_ms) {
+      return failure_.report("a waiter for quotas was given up before its wait limit");
+    }
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
     check_order(shard, waiting.asked, waiting.sequence, "a waiter");
@@ -454,6 +461,10 @@ void QuotaWatch::run_due(api::ShardId shard_id, base::Now now) {
   }
   shard.store.run_due(now);
   after(shard, now);
+  for (const auto& [ticket, waiting] : shard.waiting) {
+    if (base::floor_ms(now.monotonic_ns) < waiting.limit_ms) continue;
+    failure_.report("a waiter for quotas waits beyond its limit");
+  }
 }
 
 void QuotaWatch::keep_grants(api::ShardId shard_id, size_t count) {

@@ -99,6 +99,7 @@ class QuotaWatch {
   struct Waiting {
     uint64_t sequence = 0;  // in the order of queueing
     Asked asked;
+    int64_t limit_ms = INT64_MAX;  // when it has waited long enough
   };
 
   struct Reserved {
