@@ -252,9 +252,10 @@ void ConnectionWatch::begin_drain(uint32_t shard, int64_t now_ms) {
   if (!drains_anywhere()) first_drain_ms_ = now_ms;
   for (const uint32_t link : open_) {
     ConnectionRecord& record = records_[link];
+    if (record.shard != shard) continue;
     const bool is_ending = record.may_end_ms != never;
-    record.was_open_at_drain = record.shard == shard && record.is_open() && !is_ending &&
-                               record.was_welcomed && !record.failed;
+    record.was_open_at_drain =
+        record.is_open() && !is_ending && record.was_welcomed && !record.failed;
   }
 }
 

@@ -391,8 +391,10 @@ uint32_t Run::sockets_open() const {
 
 bool Run::all_over() const {
   if (!peers_.empty() || sockets_open() > 0) return false;
-  return std::ranges::all_of(shards_,
-                             [](const SimulatedShard& shard) { return shard.worker->idle(); });
+  // A client may have left before it was accepted.
+  return std::ranges::all_of(shards_, [](const SimulatedShard& shard) {
+    return shard.worker->idle() && shard.io->backlog_count() == 0;
+  });
 }
 
 std::string Run::describe_unfinished() const {

@@ -345,6 +345,12 @@ bool SimIo::has_event_pending() const noexcept {
          std::ranges::any_of(slots_, socket_due);
 }
 
+size_t SimIo::backlog_count() const noexcept {
+  size_t count = 0;
+  for (const Listener& listener : listeners_) count += listener.backlog.size();
+  return count;
+}
+
 bool SimIo::is_sending() const noexcept {
   return std::ranges::any_of(slots_, [this](const Slot& slot) {
     return slot.open && slot.send.in_flight &&

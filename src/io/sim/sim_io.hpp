@@ -88,6 +88,8 @@ class SimIo final : public Io {
   bool is_sending() const noexcept;
 
   uint32_t sockets_open() const noexcept { return sockets_open_; }
+  // Connections that wait to be accepted.
+  size_t backlog_count() const noexcept;
   uint32_t sends_in_flight() const noexcept;
   // Whether the server has given up its side of this connection.
   bool server_closed(uint32_t link) const noexcept { return network_.link(link).server_closed; }
