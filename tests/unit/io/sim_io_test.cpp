@@ -216,6 +216,45 @@ TEST_F(SimIoTest, every_split_of_a_message_is_delivered_whole) {
   EXPECT_EQ(received_[socket.index], written);
 }
 
+TEST_F(SimIoTest, an_overflow_delays_events_and_ends_receives_but_loses_nothing) {
+  SimClient client = io_.connect(0);
+  const SocketId socket = accept();
+  io_.receive_start(socket);
+  poll();
+  for (int waiting = 0; waiting < 10; ++waiting) io_.connect(0);
+  client.write("late");
+  io_.faults().set_rate(Fault::overflow, 1);
+  size_t events = 0;
+  for (int polls = 0; polls < 20; ++polls) {
+    const size_t count = poll().size();
+    EXPECT_LE(count, 3u);
+    events += count;
+  }
+  EXPECT_EQ(events, 11u);
+  EXPECT_EQ(received_[socket.index], "late");
+  EXPECT_GT(io_.statistics().rearms, 0u);
+  EXPECT_EQ(io_.backlog_count(), 0u);
+}
+
+TEST_F(SimIoTest, bytes_wait_while_buffers_are_gone) {
+  SimClient client = io_.connect(0);
+  const SocketId socket = accept();
+  io_.receive_start(socket);
+  poll();
+  io_.faults().set_rate(Fault::buffers_gone, 1);
+  poll();
+  io_.faults().calm();
+  client.write("kept");
+  int polls = 0;
+  while (received_[socket.index].empty() && polls < 1'000) {
+    poll();
+    ++polls;
+  }
+  EXPECT_GT(polls, 1);
+  EXPECT_EQ(received_[socket.index], "kept");
+  EXPECT_GT(io_.statistics().buffers_exhausted, 0u);
+}
+
 // The simulated kernel re-arms; only statistics show it.
 TEST_F(SimIoTest, ended_multishots_and_empty_buffer_rings_lose_no_byte) {
   SimClient client = io_.connect(0);

@@ -226,6 +226,18 @@ TEST_F(SimNetworkTest, the_caller_keeps_the_descriptor_without_a_free_slot) {
   EXPECT_TRUE(client.end_of_stream());
 }
 
+TEST_F(SimNetworkTest, a_refused_adoption_leaves_the_descriptor_to_the_caller) {
+  SimClient client = a_.connect(0);
+  a_.release(accept(a_));
+  const int fd = await_release(a_);
+  faults().set_rate(Fault::adopt_refused, 1);
+  EXPECT_EQ(b_.adopt(fd), std::nullopt);
+  EXPECT_EQ(faults().counted(Fault::adopt_refused), 1u);
+  EXPECT_EQ(network_.released_count(), 1u);
+  faults().calm();
+  EXPECT_TRUE(b_.adopt(fd).has_value());
+}
+
 TEST_F(SimNetworkTest, a_release_lets_accepting_go_on_and_an_adoption_stops_it) {
   a_.connect(0);
   a_.connect(0);
