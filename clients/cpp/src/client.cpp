@@ -69,6 +69,7 @@ Client::Client(const std::string& address, ClientOptions options) {
   impl_ = std::make_unique<ClientImpl>(parse_address(address), std::move(options));
 }
 
+Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_{std::move(impl)} {}
 Client::~Client() = default;
 Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;

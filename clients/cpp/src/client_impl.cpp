@@ -1,7 +1,6 @@
 #include "client_impl.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <unordered_map>
 
 #include "batch.hpp"
@@ -31,16 +30,6 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
 }
 
 }  // namespace
-
-// The kernel's clock as of its last tick, plus a tick: it costs a fraction of the exact clock, and
-// time-outs of callbacks need no exact one.
-Clock::time_point about_now() noexcept {
-  constexpr auto tick = std::chrono::milliseconds{10};  // the longest that kernels are built with
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return Clock::time_point{std::chrono::seconds{now.tv_sec} +
-                           std::chrono::nanoseconds{now.tv_nsec} + tick};
-}
 
 void ClientImpl::throw_failure(Failure failure, const Lane& lane) const {
   const std::string why = lane.last_error();
@@ -79,7 +68,7 @@ void ClientImpl::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
 Outcome ClientImpl::call(const Call& call, const std::stop_token& stop) {
   const BlockingCall blocking{*this};
   Verdict verdict = Verdict::none;
-  Waiter waiter{{&verdict, 1}};
+  Waiter waiter{platform_, {&verdict, 1}};
   call_on(lane_of(call.key), call, call.options, {.waiter = &waiter, .index = 0, .callback = {}},
           stop);
   return {verdict, waiter.failure()};
@@ -88,7 +77,7 @@ Outcome ClientImpl::call(const Call& call, const std::stop_token& stop) {
 Ticket ClientImpl::call_async(const Call& call, Client::Callback done) {
   Call timed = call;
   if (const auto limit = patience(call.options, options_.call_timeout)) {
-    timed.deadline = about_now() + *limit;
+    timed.deadline = platform_.about_now() + *limit;
   }
   return lane_of(call.key).add(timed, {.waiter = nullptr, .index = 0, .callback = std::move(done)});
 }
@@ -109,7 +98,7 @@ void ClientImpl::run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadl
 void ClientImpl::wait_for(Waiter& waiter, Lane::Deadline deadline) {
   while (!waiter.is_done()) {
     waiter.wait_until(deadline);
-    if (waiter.is_done() || !deadline || Clock::now() < *deadline) continue;
+    if (waiter.is_done() || !deadline || platform_.now() < *deadline) continue;
     for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].leave(waiter);
     deadline.reset();
   }
@@ -132,7 +121,7 @@ BatchOutcome ClientImpl::result(BatchOutcome outcome) const {
 BatchOutcome ClientImpl::one_by_one(std::span<const std::string_view> keys,
                                     const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
-  Waiter waiter{verdicts};
+  Waiter waiter{platform_, verdicts};
   const auto deadline = deadline_of(options);
   Call call{.key = {}, .options = options};
   if (deadline) call.deadline = *deadline;
@@ -157,7 +146,7 @@ BatchOutcome ClientImpl::batch(std::span<const std::string_view> keys,
 BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
                              const AcquireOptions& options) {
   std::vector<Verdict> verdicts(keys.size());
-  Waiter waiter{verdicts};
+  Waiter waiter{platform_, verdicts};
   const BatchColumns columns{options, std::min(keys.size(), slice_keys_max)};
   const auto shares =
       share_out(keys, lanes_.count(), [this](std::string_view key) { return lane_index(key); });
@@ -186,7 +175,7 @@ BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireO
     return one_by_one(keys, options);
   }
   std::vector<Verdict> verdicts(handles.size());
-  Waiter waiter{verdicts};
+  Waiter waiter{platform_, verdicts};
   const BatchColumns columns{options, std::min(handles.size(), slice_handles_max)};
   const auto shares = share_out(handles, lanes_.count(), [this](uint32_t handle) {
     return usable_lane(lane_of_tag(HandleTable::link_tag_of(handles_.handle_slot(handle))));
@@ -230,12 +219,12 @@ BatchOutcome ClientImpl::ask_rest_by_key(std::span<const uint32_t> handles, Batc
 void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take) {
   const BlockingCall blocking{*this};
   Verdict unused = Verdict::none;
-  Waiter waiter{{&unused, 1}};
+  Waiter waiter{platform_, {&unused, 1}};
   Jobs jobs;
   jobs.push_back(
       std::make_unique<Question>(OnFailure::error, waiter, std::move(encode), std::move(take)));
   lanes_[lane].add(std::move(jobs), Lane::Reader::caller);
-  lanes_[lane].await(waiter, Clock::now() + options_.call_timeout);
+  lanes_[lane].await(waiter, platform_.now() + options_.call_timeout);
   if (waiter.failure() == Failure::refused) throw waiter.refusal();
   if (waiter.failure() != Failure::none) throw_failure(waiter.failure(), lanes_[lane]);
 }

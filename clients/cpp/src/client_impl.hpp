@@ -27,16 +27,19 @@ inline constexpr uint32_t wait_limit_ms_max = 3'600'000;
 
 class ClientImpl {
  public:
-  ClientImpl(Address address, ClientOptions given)
-      : options_{std::move(given)}, connector_{address.host, address.port, options_} {
-    lanes_.add(std::make_unique<Lane>(0, options_, io_, connector_));
+  ClientImpl(Address address, ClientOptions given, Platform& platform = real_platform())
+      : platform_{platform},
+        options_{std::move(given)},
+        io_{platform},
+        connector_{platform, address.host, address.port, options_} {
+    lanes_.add(std::make_unique<Lane>(0, options_, platform, io_, connector_));
     io_.start(lanes_);
     connector_.start(lanes_, io_, routing_, handles_);
   }
   ~ClientImpl() {
     close();
     // Callers whose calls close() completed may still be inside them.
-    while (callers_.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds{100});
+    while (callers_.load() > 0) platform_.pause(std::chrono::microseconds{100});
   }
   ClientImpl(const ClientImpl&) = delete;
   ClientImpl& operator=(const ClientImpl&) = delete;
@@ -62,6 +65,9 @@ class ClientImpl {
     for (uint32_t i = 0; i < lanes_.count(); ++i) sum += lanes_[i].pending();
     return sum;
   }
+
+  uint32_t lanes_count() const noexcept { return lanes_.count(); }
+  Lane::Counts counts_of_lane(uint32_t lane) { return lanes_[lane].counts(); }
 
   size_t connections() {
     size_t sum = 0;
@@ -100,7 +106,7 @@ class ClientImpl {
   }
   Lane::Deadline deadline_of(const AcquireOptions& options) const {
     const auto limit = patience(options, options_.call_timeout);
-    return limit ? Lane::Deadline{Lane::Clock::now() + *limit} : std::nullopt;
+    return limit ? Lane::Deadline{platform_.now() + *limit} : std::nullopt;
   }
 
  private:
@@ -146,6 +152,7 @@ class ClientImpl {
                                const AcquireOptions& options);
   BatchOutcome one_by_one(std::span<const std::string_view> keys, const AcquireOptions& options);
 
+  Platform& platform_;
   const ClientOptions options_;
   Routing routing_;
   HandleTable handles_;
@@ -170,8 +177,5 @@ void ClientImpl::call_on(Lane& lane, AnyCall call, const AcquireOptions& options
   }
   throw_if_failed(waiter, lane);
 }
-
-// The current time for deadlines of calls that do not block: cheap, and at most a tick late.
-Lane::Clock::time_point about_now() noexcept;
 
 }  // namespace sluicegate

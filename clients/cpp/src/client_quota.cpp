@@ -104,7 +104,7 @@ QuotaOutcome ClientImpl::call(const QuotaCall& call, const std::stop_token& stop
   const BlockingCall blocking{*this};
   Verdict verdict = Verdict::none;
   QuotaOutcome outcome;
-  Waiter waiter{{&verdict, 1}};
+  Waiter waiter{platform_, {&verdict, 1}};
   call_on(lane_of(call), call, patience_of(call),
           {.waiter = &waiter, .index = 0, .callback = {}, .place = &outcome}, stop);
   if (is_mistake(outcome.code)) throw InvalidSubject(outcome.code);
@@ -115,7 +115,7 @@ Ticket ClientImpl::call_async(const QuotaCall& call, QuotaDone done) {
   require_valid(call);
   QuotaCall timed = call;
   if (const auto limit = patience(patience_of(call), options_.call_timeout)) {
-    timed.deadline = about_now() + *limit;
+    timed.deadline = platform_.about_now() + *limit;
   }
   const auto place = std::make_shared<QuotaOutcome>();
   const auto deliver = [place, done = std::move(done)](const Outcome&) { done(std::move(*place)); };
@@ -125,7 +125,7 @@ Ticket ClientImpl::call_async(const QuotaCall& call, QuotaDone done) {
 
 void ClientImpl::send_detached(const QuotaCall& call) {
   QuotaCall timed = call;
-  timed.deadline = about_now() + options_.call_timeout;
+  timed.deadline = platform_.about_now() + options_.call_timeout;
   lane_of(call).send_detached(timed);
 }
 
@@ -146,7 +146,7 @@ QuotaBatchOutcome ClientImpl::ask_batch(std::span<const Entry> entries,
   QuotaColumns columns{std::vector<QuotaCode>(count),
                        std::vector<uint64_t>(SliceType::makes_reservations ? count : 0)};
   std::vector<Verdict> verdicts(count);
-  Waiter waiter{verdicts};
+  Waiter waiter{platform_, verdicts};
   const auto shares = share_out(entries, lanes_.count(), lane_of);
   std::vector<Jobs> jobs(shares.size());
   for (size_t lane = 0; lane < shares.size(); ++lane) {
@@ -199,7 +199,7 @@ QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
   const BlockingCall blocking{*this};
   std::vector<Verdict> verdicts(entries.size());
   std::vector<QuotaOutcome> outcomes(entries.size());
-  Waiter waiter{verdicts};
+  Waiter waiter{platform_, verdicts};
   const auto deadline = deadline_of(
       {.may_wait = true, .wait_limit_ms = shared.wait_limit_ms, .timeout = shared.timeout});
   for (uint32_t i = 0; i < entries.size(); ++i) {

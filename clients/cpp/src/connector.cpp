@@ -14,15 +14,21 @@ constexpr size_t intern_bytes_max = 64 * 1024;
 
 }  // namespace
 
-Connector::Connector(std::string host, uint16_t port, const ClientOptions& options)
-    : host_{std::move(host)}, port_{port}, options_{options}, random_{std::random_device{}()} {}
+Connector::Connector(Platform& platform, std::string host, uint16_t port,
+                     const ClientOptions& options)
+    : platform_{platform},
+      host_{std::move(host)},
+      port_{port},
+      options_{options},
+      wake_{platform},
+      random_{platform.random_seed()} {}
 
 void Connector::start(LaneSet& lanes, IoThread& io, Routing& routing, HandleTable& handles) {
   lanes_ = &lanes;
   io_ = &io;
   routing_ = &routing;
   handles_ = &handles;
-  thread_ = std::thread{[this] { run(); }};
+  thread_ = platform_.start([this] { run(); });
 }
 
 void Connector::stop() {
@@ -30,8 +36,8 @@ void Connector::stop() {
     const std::lock_guard lock{mutex_};
     is_stopping_ = true;
   }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  wake_.notify_all();
+  if (thread_.joinable()) platform_.join(thread_);
 }
 
 void Connector::notify() {
@@ -39,7 +45,7 @@ void Connector::notify() {
     const std::lock_guard lock{mutex_};
     is_notified_ = true;
   }
-  wake_.notify_one();
+  wake_.notify_all();
 }
 
 void Connector::run() {
@@ -49,7 +55,8 @@ void Connector::run() {
     if (all_connected) {
       wake_.wait(lock, [this] { return is_notified_ || is_stopping_; });
     } else {
-      wake_.wait_for(lock, next_pause(), [this] { return is_stopping_.load(); });
+      wake_.wait_until(lock, platform_.now() + next_pause(),
+                       [this] { return is_stopping_.load(); });
     }
     if (is_stopping_) return;
     is_notified_ = false;
@@ -86,12 +93,12 @@ void Connector::connect(uint32_t index) {
                                      ConnectOptions{.client_name = options_.client_name,
                                                     .wanted_shard = index,
                                                     .connect_timeout = options_.connect_timeout},
-                                     &is_stopping_);
+                                     &is_stopping_, platform_);
   routing_->adopt(link->welcome(), LaneSet::lanes_max);
   intern(*link, index, lane.next_link_tag());
   lane.install(std::move(link));
   while (lanes_->count() < routing_->shards.load()) {
-    lanes_->add(std::make_unique<Lane>(lanes_->count(), options_, *io_, *this));
+    lanes_->add(std::make_unique<Lane>(lanes_->count(), options_, platform_, *io_, *this));
   }
 }
 
@@ -104,7 +111,7 @@ void Connector::intern(Link& link, uint32_t lane, uint32_t tag) {
   const auto ask = [&] {
     if (keys.empty()) return;
     encode(1, Intern{.keys = keys}, link.output());
-    const auto frame = link.wait_frame(Clock::now() + options_.connect_timeout);
+    const auto frame = link.wait_frame(platform_.now() + options_.connect_timeout);
     if (!frame) throw TimedOut("no answer to Intern from " + link.peer() + " in time");
     const Answer answer = decode(*frame);
     const auto* interned = std::get_if<Interned>(&answer);

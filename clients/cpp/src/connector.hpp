@@ -9,12 +9,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <random>
 #include <string>
 #include <thread>
 
+#include "condition.hpp"
 #include "handle_table.hpp"
 #include "sluicegate/client.hpp"
 #include "sluicegate/link.hpp"
@@ -27,9 +27,9 @@ struct Routing;
 
 class Connector {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Platform::Clock;
 
-  Connector(std::string host, uint16_t port, const ClientOptions& options);
+  Connector(Platform& platform, std::string host, uint16_t port, const ClientOptions& options);
 
   void start(LaneSet& lanes, IoThread& io, Routing& routing, HandleTable& handles);
   // Ends a running attempt, except while it resolves a name.
@@ -47,6 +47,7 @@ class Connector {
   void rest_all(const std::string& why);
   Clock::duration next_pause();
 
+  Platform& platform_;
   const std::string host_;
   const uint16_t port_;
   const ClientOptions& options_;
@@ -56,7 +57,7 @@ class Connector {
   HandleTable* handles_ = nullptr;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  Condition wake_;
   bool is_notified_ = false;
   std::atomic<bool> is_stopping_{false};
   std::atomic<uint32_t> failures_{0};  // in a row

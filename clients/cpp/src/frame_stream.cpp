@@ -1,10 +1,9 @@
 #include "sluicegate/frame_stream.hpp"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstring>
 
+#include "platform.hpp"
 #include "sluicegate/error.hpp"
 #include "sluicegate/frames.hpp"
 
@@ -15,12 +14,11 @@ constexpr size_t read_bytes_min = 64 * 1024;  // room before a read
 
 }  // namespace
 
-bool FrameWriter::write_some(int socket, Traffic& traffic) {
+bool FrameWriter::write_some(Platform& platform, int socket, Traffic& traffic) {
   const size_t end_bytes = output_.size() * sizeof(uint64_t);
   const auto* bytes = reinterpret_cast<const std::byte*>(output_.data());
   while (begin_bytes_ < end_bytes) {
-    const ssize_t written =
-        ::send(socket, bytes + begin_bytes_, end_bytes - begin_bytes_, MSG_NOSIGNAL);
+    const ssize_t written = platform.send(socket, {bytes + begin_bytes_, end_bytes - begin_bytes_});
     ++traffic.system_calls;
     if (written >= 0) {
       begin_bytes_ += static_cast<size_t>(written);
@@ -60,11 +58,11 @@ void FrameReader::make_room() {
   }
 }
 
-bool FrameReader::read_some(int socket, Traffic& traffic) {
+bool FrameReader::read_some(Platform& platform, int socket, Traffic& traffic) {
   make_room();
   auto* bytes = reinterpret_cast<std::byte*>(input_.data());
   const ssize_t got =
-      recv(socket, bytes + end_bytes_, input_.size() * sizeof(uint64_t) - end_bytes_, 0);
+      platform.receive(socket, {bytes + end_bytes_, input_.size() * sizeof(uint64_t) - end_bytes_});
   ++traffic.system_calls;
   if (got > 0) {
     end_bytes_ += static_cast<size_t>(got);

@@ -1,12 +1,6 @@
 #include "io_thread.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "lane_set.hpp"
 
@@ -17,31 +11,17 @@ using Clock = Waiter::Clock;
 
 constexpr size_t posted_max = 65'536;
 
-void wait_for_any(std::vector<pollfd>& watched, Clock::time_point until) {
-  timespec timeout{};
-  const bool is_limited = until != Clock::time_point::max();
-  if (is_limited) {
-    const auto left = std::max(until - Clock::now(), Clock::duration::zero());
-    timeout.tv_sec = std::chrono::floor<std::chrono::seconds>(left).count();
-    timeout.tv_nsec = (left % std::chrono::seconds{1}).count();
-  }
-  if (ppoll(watched.data(), watched.size(), is_limited ? &timeout : nullptr, nullptr) < 0) {
-    for (pollfd& each : watched) each.revents = 0;  // EINTR
-  }
-}
-
 }  // namespace
 
-IoThread::IoThread() : event_fd_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)} {
-  if (event_fd_ < 0) throw Error(std::string{"eventfd failed: "} + std::strerror(errno));
-}
+IoThread::IoThread(Platform& platform)
+    : platform_{platform}, event_fd_{platform.open_event()}, has_room_{platform} {}
 
 IoThread::~IoThread() {
-  close(event_fd_);
+  platform_.close(event_fd_);
 }
 
 void IoThread::start(LaneSet& lanes) {
-  thread_ = std::thread{[this, &lanes] { run(lanes); }};
+  thread_ = platform_.start([this, &lanes] { run(lanes); });
 }
 
 void IoThread::stop() {
@@ -51,7 +31,7 @@ void IoThread::stop() {
   }
   has_room_.notify_all();
   signal();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) platform_.join(thread_);
   {
     const std::lock_guard lock{mutex_};
     is_stopped_ = true;
@@ -60,17 +40,7 @@ void IoThread::stop() {
 }
 
 void IoThread::signal() noexcept {
-  if (is_signalled_.exchange(true)) return;
-  const uint64_t one = 1;
-  while (write(event_fd_, &one, sizeof one) < 0 && errno == EINTR) {
-  }
-}
-
-void IoThread::read_signal() noexcept {
-  uint64_t count = 0;
-  while (read(event_fd_, &count, sizeof count) < 0 && errno == EINTR) {
-  }
-  is_signalled_ = false;
+  if (!is_signalled_.exchange(true)) platform_.set_event(event_fd_);
 }
 
 void IoThread::post(FinishedEntry entry) {
@@ -106,8 +76,11 @@ void IoThread::run(LaneSet& lanes) {
     for (uint32_t i = 0; i < lanes.count(); ++i) {
       watched.push_back(lanes[i].watch(until));
     }
-    wait_for_any(watched, until);
-    if (watched[0].revents != 0) read_signal();
+    platform_.poll(watched, until == Clock::time_point::max() ? Platform::Deadline{} : until);
+    if (watched[0].revents != 0) {
+      platform_.clear_event(event_fd_);
+      is_signalled_ = false;
+    }
     for (uint32_t i = 1; i < watched.size(); ++i) lanes[i - 1].tend(watched[i].revents);
     run_posted();
   }

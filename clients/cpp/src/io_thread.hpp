@@ -6,11 +6,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "condition.hpp"
 #include "job.hpp"
 
 namespace sluicegate {
@@ -19,7 +19,7 @@ class LaneSet;
 
 class IoThread {
  public:
-  IoThread();
+  explicit IoThread(Platform& platform);
   ~IoThread();
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -38,13 +38,13 @@ class IoThread {
 
  private:
   void run(LaneSet& lanes);
-  void read_signal() noexcept;
 
+  Platform& platform_;
   int event_fd_;
   std::atomic<bool> is_signalled_{false};
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;
-  std::condition_variable has_room_;
+  Condition has_room_;
   std::vector<FinishedEntry> posted_;
   bool is_stopped_ = false;
   std::atomic<std::thread::id> id_;

@@ -16,8 +16,15 @@ constexpr size_t spare_max = 16;
 
 }  // namespace
 
-Lane::Lane(uint32_t index, const ClientOptions& options, IoThread& io, Connector& connector)
-    : index_{index}, options_{options}, io_{io}, connector_{connector} {}
+Lane::Lane(uint32_t index, const ClientOptions& options, Platform& platform, IoThread& io,
+           Connector& connector)
+    : index_{index},
+      options_{options},
+      platform_{platform},
+      io_{io},
+      connector_{connector},
+      changed_{platform},
+      room_{platform} {}
 
 Lane::~Lane() = default;
 
@@ -29,6 +36,16 @@ std::string Lane::last_error() const {
 size_t Lane::pending() const {
   const std::lock_guard lock{mutex_};
   return pending_;
+}
+
+Lane::Counts Lane::counts() const {
+  const std::lock_guard lock{mutex_};
+  return {.pending = pending_,
+          .callbacks = callbacks_,
+          .staged = staged_.size(),
+          .in_flight = in_flight_.size(),
+          .in_flight_bytes = in_flight_bytes_,
+          .waiting = waiting_.size()};
 }
 
 // ------------------------------------------------------------------------------ adding calls
@@ -220,7 +237,7 @@ void Lane::cancel(const Ticket& ticket) {
 }
 
 void Lane::expire(Lock& lock) {
-  const auto now = Clock::now();
+  const auto now = platform_.now();
   if (now < earliest_deadline_) return;
   earliest_deadline_ = Clock::time_point::max();
   std::vector<std::pair<uint64_t, Finished>> expired;

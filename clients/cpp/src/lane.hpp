@@ -16,7 +16,6 @@
 #include <poll.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "calls.hpp"
+#include "condition.hpp"
 #include "quota_calls.hpp"
 #include "sluicegate/link.hpp"
 #include "waiter.hpp"
@@ -39,10 +39,11 @@ class IoThread;
 class Lane {
  public:
   using Clock = Waiter::Clock;
-  using Deadline = std::optional<Clock::time_point>;
+  using Deadline = Platform::Deadline;
   using Lock = std::unique_lock<std::mutex>;
 
-  Lane(uint32_t index, const ClientOptions& options, IoThread& io, Connector& connector);
+  Lane(uint32_t index, const ClientOptions& options, Platform& platform, IoThread& io,
+       Connector& connector);
   ~Lane();
 
   // ---------------------------------------------------------------------------- by callers
@@ -68,6 +69,17 @@ class Lane {
   bool holds(uint32_t tag) const noexcept { return tag != 0 && held_tag_.load() == tag; }
   std::string last_error() const;
   size_t pending() const;
+  // All zero when no call is open.
+  struct Counts {
+    size_t pending = 0;
+    size_t callbacks = 0;
+    size_t staged = 0;
+    size_t in_flight = 0;
+    size_t in_flight_bytes = 0;
+    size_t waiting = 0;  // frames with entries in the server's queues
+    bool operator==(const Counts&) const = default;
+  };
+  Counts counts() const;
   bool is_connected() const noexcept { return held_tag_.load() != 0; }
 
   // ------------------------------------------------------------------------- by the connector
@@ -136,12 +148,13 @@ class Lane {
 
   const uint32_t index_;
   const ClientOptions& options_;
+  Platform& platform_;
   IoThread& io_;
   Connector& connector_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // a thread stopped writing or leading
-  std::condition_variable room_;     // a call is complete
+  Condition changed_;  // a thread stopped writing or leading
+  Condition room_;     // a call is complete
 
   State state_ = State::connecting;
   bool is_lost_ = false;      // the link is broken; it stays until no thread uses it

@@ -21,7 +21,7 @@ void Lane::await(Waiter& waiter, Deadline deadline) {
   waiters_ = &waiter;
   waiter.is_listed = true;
   while (!waiter.is_done()) {
-    if (deadline && Clock::now() >= *deadline) {
+    if (deadline && platform_.now() >= *deadline) {
       lock.unlock();
       leave(waiter);
       lock.lock();

@@ -1,16 +1,10 @@
 #include "sluicegate/link.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
 
 #include "socket.hpp"
 
 namespace sluicegate {
-
-using Milliseconds = std::chrono::milliseconds;
 
 void throw_unexpected(const Answer& answer) {
   if (const auto* refusal = std::get_if<Refusal>(&answer)) {
@@ -20,20 +14,24 @@ void throw_unexpected(const Answer& answer) {
 }
 
 Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options,
-           const std::atomic<bool>* stop)
-    : peer_{host + ":" + std::to_string(port)}, stop_{stop}, writer_{peer_}, reader_{peer_} {
-  const auto deadline = Clock::now() + options.connect_timeout;
-  socket_ = connect_tcp(host, port, options.connect_timeout, stop_);
+           const std::atomic<bool>* stop, Platform& platform)
+    : platform_{platform},
+      peer_{host + ":" + std::to_string(port)},
+      stop_{stop},
+      writer_{peer_},
+      reader_{peer_} {
+  const auto deadline = platform_.now() + options.connect_timeout;
+  socket_ = platform_.connect(host, port, options.connect_timeout, stop_);
   try {
     greet(options, deadline);
   } catch (...) {
-    close(socket_);  // the destructor does not run for a constructor that throws
+    platform_.close(socket_);  // the destructor does not run for a constructor that throws
     throw;
   }
 }
 
 Link::~Link() {
-  close(socket_);
+  platform_.close(socket_);
 }
 
 void Link::greet(const ConnectOptions& options, Clock::time_point deadline) {
@@ -59,9 +57,7 @@ Traffic Link::traffic() const noexcept {
 
 bool Link::poll_until(short events, Deadline deadline) {
   ++received_.system_calls;
-  if (!deadline) return wait_for(socket_, events, Milliseconds{-1}, stop_);
-  const auto left = std::chrono::ceil<Milliseconds>(*deadline - Clock::now());
-  return wait_for(socket_, events, std::max(left, Milliseconds{0}), stop_);
+  return wait_for(platform_, socket_, events, deadline, stop_);
 }
 
 std::optional<FrameReader::Frame> Link::wait_frame(Deadline deadline) {
@@ -69,7 +65,7 @@ std::optional<FrameReader::Frame> Link::wait_frame(Deadline deadline) {
     if (const auto frame = next_frame()) return frame;
     const bool all_written = write_some();
     if (read_some()) continue;  // usually bytes have arrived: no need to poll first
-    if (deadline && Clock::now() >= *deadline) return std::nullopt;
+    if (deadline && platform_.now() >= *deadline) return std::nullopt;
     if (!poll_until(static_cast<short>(all_written ? POLLIN : POLLIN | POLLOUT), deadline)) {
       return std::nullopt;
     }
@@ -77,7 +73,7 @@ std::optional<FrameReader::Frame> Link::wait_frame(Deadline deadline) {
 }
 
 void Link::shut_down() noexcept {
-  shutdown(socket_, SHUT_RDWR);
+  platform_.shut_down(socket_);
 }
 
 }  // namespace sluicegate

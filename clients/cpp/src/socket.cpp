@@ -8,9 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -19,7 +17,7 @@
 namespace sluicegate {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Platform::Clock;
 using Milliseconds = std::chrono::milliseconds;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -51,12 +49,11 @@ void prepare(int socket_fd) {
 }
 
 // 0, or the errno that ended the attempt.
-int connect_one(int socket, const addrinfo& address, Clock::time_point deadline,
+int connect_one(Platform& platform, int socket, const addrinfo& address, Clock::time_point deadline,
                 const std::atomic<bool>* stop) {
   if (connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-  if (!wait_for(socket, POLLOUT, std::max(left, Milliseconds{0}), stop)) return ETIMEDOUT;
+  if (!wait_for(platform, socket, POLLOUT, deadline, stop)) return ETIMEDOUT;
   int fault = 0;
   socklen_t size = sizeof fault;
   getsockopt(socket, SOL_SOCKET, SO_ERROR, &fault, &size);
@@ -65,30 +62,24 @@ int connect_one(int socket, const addrinfo& address, Clock::time_point deadline,
 
 }  // namespace
 
-bool wait_for(int socket, short events, Milliseconds timeout, const std::atomic<bool>* stop) {
-  constexpr int64_t stop_poll_ms = 50;  // how often `stop` is checked
-  const auto deadline = Clock::now() + timeout;
+bool wait_for(Platform& platform, int socket, short events, Platform::Deadline deadline,
+              const std::atomic<bool>* stop) {
+  constexpr Milliseconds stop_poll{50};  // how often `stop` is checked
   for (;;) {
     pollfd watched{.fd = socket, .events = events, .revents = 0};
-    int64_t left_ms = INT_MAX;
-    if (timeout.count() >= 0) {
-      const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-      left_ms = std::clamp<int64_t>(left.count(), 0, INT_MAX);
+    auto until = deadline;
+    if (stop != nullptr) {
+      const auto next_check = platform.now() + stop_poll;
+      if (!until || *until > next_check) until = next_check;
     }
-    const bool is_last = timeout.count() >= 0 && (stop == nullptr || left_ms <= stop_poll_ms);
-    if (stop != nullptr) left_ms = std::min(left_ms, stop_poll_ms);
-    const int wait_ms = timeout.count() < 0 && stop == nullptr ? -1 : static_cast<int>(left_ms);
-    const int ready = poll(&watched, 1, wait_ms);
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR)
-      throw Error(std::string{"poll failed: "} + std::strerror(errno));
-    if (ready == 0 && (is_last || (stop != nullptr && *stop))) return false;
+    if (platform.poll({&watched, 1}, until)) return true;
+    if (until == deadline || (stop != nullptr && *stop)) return false;
   }
 }
 
-int connect_tcp(const std::string& host, uint16_t port, Milliseconds timeout,
+int connect_tcp(Platform& platform, const std::string& host, uint16_t port, Milliseconds timeout,
                 const std::atomic<bool>* stop) {
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = platform.now() + timeout;
   const Addresses addresses = resolve(host, port);
   int fault = 0;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
@@ -98,7 +89,7 @@ int connect_tcp(const std::string& host, uint16_t port, Milliseconds timeout,
       fault = errno;
       continue;
     }
-    fault = connect_one(socket_fd, *at, deadline, stop);
+    fault = connect_one(platform, socket_fd, *at, deadline, stop);
     if (fault == 0) {
       prepare(socket_fd);
       return socket_fd;

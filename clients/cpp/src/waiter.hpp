@@ -4,29 +4,22 @@
 // Lives:  until is_done(); no other thread touches it after that.
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <climits>
-#include <ctime>
-#include <optional>
 #include <span>
 #include <string>
 
+#include "platform.hpp"
 #include "sluicegate/client.hpp"
 
 namespace sluicegate {
 
 class Waiter {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Platform::Clock;
 
   // A place for each entry's verdict.
-  explicit Waiter(std::span<Verdict> verdicts) : verdicts_{verdicts}, left_{verdicts.size()} {}
+  Waiter(Platform& platform, std::span<Verdict> verdicts)
+      : platform_{platform}, verdicts_{verdicts}, left_{verdicts.size()} {}
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
@@ -60,9 +53,9 @@ class Waiter {
   size_t failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
   // Blocks until it is done, poked, or the deadline has passed.
-  void wait_until(std::optional<Clock::time_point> deadline) noexcept {
+  void wait_until(Platform::Deadline deadline) noexcept {
     while (gate_.load(std::memory_order_acquire) == shut) {
-      if (!sleep(deadline)) break;
+      if (!platform_.sleep(gate_, shut, deadline)) break;
     }
     gate_.fetch_and(~poked, std::memory_order_acquire);
   }
@@ -76,28 +69,14 @@ class Waiter {
  private:
   static constexpr uint32_t shut = 0, done = 1, poked = 2;
 
-  // The waiter may be gone when the futex is woken: the wake-up then has no effect.
+  // The waiter may be gone when its thread is woken: the wake-up then has no effect.
   void open(uint32_t why) noexcept {
+    Platform& platform = platform_;
     auto* gate = &gate_;
-    if (gate->fetch_or(why, std::memory_order_release) != shut) return;
-    syscall(SYS_futex, gate, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    if (gate->fetch_or(why, std::memory_order_release) == shut) platform.wake(gate);
   }
 
-  // False when the deadline has passed.
-  bool sleep(std::optional<Clock::time_point> deadline) noexcept {
-    timespec until{};
-    if (deadline) {
-      const auto since = deadline->time_since_epoch();
-      const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
-      until.tv_sec = seconds.count();
-      until.tv_nsec = std::chrono::nanoseconds{since - seconds}.count();
-    }
-    // The clock of FUTEX_WAIT_BITSET is that of steady_clock, and its time is absolute.
-    const long slept = syscall(SYS_futex, &gate_, FUTEX_WAIT_BITSET_PRIVATE, shut,
-                               deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
-    return slept == 0 || errno != ETIMEDOUT;
-  }
-
+  Platform& platform_;
   std::span<Verdict> verdicts_;
   std::atomic<size_t> left_;
   std::atomic<size_t> failed_{0};
@@ -106,7 +85,7 @@ class Waiter {
   // Unless the server refuses: the reason why a lane does not send a frame.
   ErrorCode refusal_code_ = ErrorCode::frame_too_large;
   std::string refusal_text_ = "it accepts no frame as large as this call's";
-  std::atomic<uint32_t> gate_{shut};
+  Platform::Gate gate_{shut};
 };
 
 }  // namespace sluicegate

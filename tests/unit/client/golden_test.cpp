@@ -12,6 +12,7 @@
 
 #include "sluicegate/frame_stream.hpp"
 #include "sluicegate/frames.hpp"
+#include "sluicegate/link.hpp"
 #include "tests/support/golden_files.hpp"
 
 namespace sluicegate {
@@ -297,10 +298,10 @@ TEST(Golden, reads_frames_cut_at_every_byte) {
     Traffic traffic;
     for (size_t cut = 0; cut < size; ++cut) {
       sockets.write(golden.bytes().data(), cut);
-      EXPECT_EQ(reader.read_some(sockets.ends[0], traffic), cut > 0);
+      EXPECT_EQ(reader.read_some(real_platform(), sockets.ends[0], traffic), cut > 0);
       EXPECT_FALSE(reader.next_frame()) << cut;
       sockets.write(golden.bytes().data() + cut, size - cut);
-      EXPECT_TRUE(reader.read_some(sockets.ends[0], traffic));
+      EXPECT_TRUE(reader.read_some(real_platform(), sockets.ends[0], traffic));
       const auto frame = reader.next_frame();
       ASSERT_TRUE(frame) << cut;
       EXPECT_TRUE(std::equal(frame->begin(), frame->end(), expected.begin(), expected.end()));

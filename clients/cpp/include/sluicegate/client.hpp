@@ -128,6 +128,8 @@ class Client {
   // in the background; calls made before that wait for the attempt's outcome.
   // Throws std::invalid_argument for an invalid address or invalid options.
   explicit Client(const std::string& address, ClientOptions options = {});
+  // For tests, which give the implementation a clock and sockets of their own.
+  explicit Client(std::unique_ptr<ClientImpl> impl) noexcept;
   // close(). Not to be called by a callback.
   ~Client();
   Client(Client&&) noexcept;

@@ -17,6 +17,8 @@
 
 namespace sluicegate {
 
+class Platform;
+
 // The traffic of a connection since it was opened.
 struct Traffic {
   uint64_t bytes_sent = 0;
@@ -33,7 +35,7 @@ class FrameWriter {
   std::vector<uint64_t>& buffer() noexcept { return output_; }
 
   // Writes as much as the socket takes; true when nothing is left.
-  bool write_some(int socket, Traffic& traffic);
+  bool write_some(Platform& platform, int socket, Traffic& traffic);
 
  private:
   void drop_written();
@@ -50,7 +52,7 @@ class FrameReader {
   explicit FrameReader(std::string peer) : peer_{std::move(peer)} {}
 
   // Reads what the socket holds now; false when that is nothing.
-  bool read_some(int socket, Traffic& traffic);
+  bool read_some(Platform& platform, int socket, Traffic& traffic);
   // The next complete frame; drops the one before it.
   std::optional<Frame> next_frame();
   bool has_frame() const { return whole_frame().has_value(); }

@@ -14,6 +14,9 @@
 
 namespace sluicegate {
 
+// Makes the system calls; see src/platform.hpp.
+Platform& real_platform() noexcept;
+
 struct ConnectOptions {
   std::string client_name = "sluicegate-cpp";
   std::optional<uint32_t> wanted_shard{};
@@ -29,7 +32,7 @@ class Link {
   // Connects and exchanges Hello and Welcome within the connect time-out. When `stop` becomes true,
   // every wait ends soon, as if its deadline had passed.
   Link(const std::string& host, uint16_t port, const ConnectOptions& options,
-       const std::atomic<bool>* stop = nullptr);
+       const std::atomic<bool>* stop = nullptr, Platform& platform = real_platform());
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -43,10 +46,10 @@ class Link {
   // The buffer that frames are encoded into.
   std::vector<uint64_t>& output() noexcept { return writer_.buffer(); }
   // True when nothing is left to write.
-  bool write_some() { return writer_.write_some(socket_, sent_); }
+  bool write_some() { return writer_.write_some(platform_, socket_, sent_); }
 
   // False when the socket holds nothing. Invalidates the frames that were returned.
-  bool read_some() { return reader_.read_some(socket_, received_); }
+  bool read_some() { return reader_.read_some(platform_, socket_, received_); }
   std::optional<FrameReader::Frame> next_frame() { return reader_.next_frame(); }
   bool has_frame() const { return reader_.has_frame(); }
 
@@ -63,6 +66,7 @@ class Link {
  private:
   void greet(const ConnectOptions& options, Clock::time_point deadline);
 
+  Platform& platform_;
   std::string peer_;
   const std::atomic<bool>* stop_;
   int socket_ = -1;
