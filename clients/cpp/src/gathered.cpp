@@ -140,7 +140,8 @@ void Gathered::abandon(uint32_t entry, Finished& finished) {
   }
   states_[entry] |= abandoned;
   if (outcome.approved()) states_[entry] |= used;
-  if (was_queued) withdraw(entry, finished);
+  const bool is_withdrawn = (states_[entry] & cancelled) != 0;
+  if (was_queued && !is_withdrawn) withdraw(entry, finished);
 }
 
 bool Gathered::leave(const Waiter& waiter, Finished& finished) {
