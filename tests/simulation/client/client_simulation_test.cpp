@@ -1,0 +1,190 @@
+// Goal:   in whatever order threads run and answers come, each caller of the C++ client sees what
+//         the model says, and nothing is left over.
+// Method: the whole client, its threads one at a time on a platform with a clock of its own,
+//         against the scripted server. The seed decides everything: which thread goes on, how bytes
+//         are cut, what the server does, what callers ask. SEED=n repeats one run, SEEDS=n plays
+//         that many.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "caller.hpp"
+#include "clients/cpp/src/client_impl.hpp"
+#include "judge.hpp"
+#include "options.hpp"
+#include "scripted_server.hpp"
+#include "sim_platform.hpp"
+
+namespace sluicegate::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+#ifdef SLUICE_ADDRESS_SANITIZER
+constexpr uint64_t seeds_of_a_run = 50;
+#else
+constexpr uint64_t seeds_of_a_run = 200;
+#endif
+constexpr auto longest_run =
+    60s;  // unless SEEDS says how many: a busy machine changes threads slowly
+constexpr uint32_t calls_of_a_caller = 60;
+
+struct Totals {
+  uint64_t seeds = 0;
+  uint64_t calls = 0;
+  uint64_t switches = 0;
+  std::map<std::string, uint64_t> events{};
+};
+
+class Played {
+ public:
+  Played(uint64_t seed, Totals& totals)
+      : seed_{seed},
+        totals_{totals},
+        dice_{seed},
+        options_{some_options(dice_)},
+        platform_{seed},
+        server_{seed + 1, platform_, ledger_},
+        book_{[this] { return platform_.now(); }} {}
+
+  std::vector<std::string> play() {
+    platform_.listen(server_);
+    std::vector<std::string> complaints;
+    {
+      auto impl = std::make_unique<ClientImpl>(Address{"simulated", 1}, options_, platform_);
+      ClientImpl& inside = *impl;
+      Client client{std::move(impl)};
+      let_callers_call(client);
+      if (!closed_) complaints = check_counts(inside);
+      if (!closed_) note_connected();
+      client.close();
+    }
+    const auto judged = judge({.ledger = ledger_,
+                               .calls = book_.calls(),
+                               .options = options_,
+                               .has_exact_clock = true,
+                               .failures = platform_.failures(),
+                               .closed = closed_,
+                               .connected = connected_});
+    complaints.insert(complaints.end(), judged.begin(), judged.end());
+    add_totals();
+    return complaints;
+  }
+
+ private:
+  void let_callers_call(Client& client) {
+    std::vector<std::thread> threads;
+    const auto count = static_cast<uint32_t>(1 + dice_.below(5));
+    for (uint32_t i = 0; i < count; ++i) {
+      callers_.push_back(
+          std::make_unique<Caller>(i, seed_ * 100 + i, platform_, client, options_, book_));
+      Caller& caller = *callers_.back();
+      threads.push_back(platform_.start([&caller] { caller.run(calls_of_a_caller); }));
+    }
+    if (dice_.percent(20)) {
+      platform_.pause(std::chrono::milliseconds{dice_.below(2'000)});
+      closed_ = platform_.now();
+      client.close();
+    }
+    for (std::thread& each : threads) platform_.join(each);
+    server_.calm_down();
+    for (const auto& each : callers_) each->drop_reservations();
+    platform_.pause(60s);
+  }
+
+  std::vector<std::string> check_counts(ClientImpl& client) {
+    std::vector<std::string> complaints;
+    for (uint32_t lane = 0; lane < client.lanes_count(); ++lane) {
+      const Lane::Counts counts = client.counts_of_lane(lane);
+      if (counts == Lane::Counts{}) continue;
+      complaints.push_back(
+          "left over on lane " + std::to_string(lane) + ": " + std::to_string(counts.pending) +
+          " calls, " + std::to_string(counts.callbacks) + " callbacks, " +
+          std::to_string(counts.staged) + " staged, " + std::to_string(counts.in_flight) +
+          " in flight with " + std::to_string(counts.in_flight_bytes) + " bytes, " +
+          std::to_string(counts.waiting) + " waiting");
+    }
+    return complaints;
+  }
+
+  void note_connected() {
+    for (const auto& [connection, story] : ledger_.connections) {
+      if (!story.ended && server_.is_connected(connection)) connected_.insert(connection);
+    }
+  }
+
+  void add_totals() {
+    ++totals_.seeds;
+    totals_.calls += book_.calls().size();
+    totals_.switches += platform_.switches();
+    for (const auto& [what, count] : ledger_.events) totals_.events[what] += count;
+    for (const MadeCall& call : book_.calls()) {
+      ++totals_.events["calls: " + call.kind];
+      ++totals_.events["outcomes: " + std::string{name(call.result.failure)}];
+    }
+  }
+
+  const uint64_t seed_;
+  Totals& totals_;
+  sluice::Dice dice_;
+  const ClientOptions options_;
+  SimPlatform platform_;
+  Ledger ledger_;
+  ScriptedServer server_;
+  CallBook book_;
+  std::vector<std::unique_ptr<Caller>> callers_;
+  std::optional<Time> closed_;
+  std::set<uint32_t> connected_;
+};
+
+std::string command_of_this_run;
+
+void print_command(int) {
+  const auto written = write(STDERR_FILENO, command_of_this_run.data(), command_of_this_run.size());
+  static_cast<void>(written);
+}
+
+uint64_t number_from_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+std::string repeat_command(uint64_t seed) {
+  char path[4'096] = "client_simulation_test";
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length > 0) path[length] = '\0';
+  return "\nrepeat with: SEED=" + std::to_string(seed) + " " + path + "\n";
+}
+
+TEST(ClientSimulation, every_caller_sees_what_the_model_says) {
+  const bool is_one = std::getenv("SEED") != nullptr;
+  const uint64_t first = number_from_environment("SEED", 1);
+  const uint64_t count = is_one ? 1 : number_from_environment("SEEDS", seeds_of_a_run);
+  const bool is_limited = std::getenv("SEEDS") == nullptr;
+  const auto begin = Clock::now();
+  std::signal(SIGABRT, print_command);
+  Totals totals;
+  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+    if (is_limited && Clock::now() - begin > longest_run) break;
+    command_of_this_run = repeat_command(seed);
+    for (const std::string& each : Played{seed, totals}.play()) {
+      ADD_FAILURE() << each << command_of_this_run;
+    }
+  }
+  std::signal(SIGABRT, SIG_DFL);
+  std::printf("%12lu seeds\n%12lu calls\n%12lu changes of the thread\n", totals.seeds, totals.calls,
+              totals.switches);
+  for (const auto& [what, times] : totals.events) std::printf("%12lu %s\n", times, what.c_str());
+  if (is_one || HasFailure()) return;
+  for (const char* what : {"connections closed", "connections drained", "restarts", "frames queued",
+                           "grants across a withdrawal", "withdrawals done", "broken answers",
+                           "frames refused", "batches by handle"}) {
+    EXPECT_GT(totals.events[what], 0U) << what << " never happened";
+  }
+}
+
+}  // namespace
+}  // namespace sluicegate::simulation
