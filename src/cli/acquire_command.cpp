@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/verdict_words.hpp"
 
@@ -138,18 +140,23 @@ void add_acquire_command(CLI::App& app, Run& run) {
   };
   add("KEY", flags->key, "the key", "")->required();
   add_native_server(*command, flags->server);
-  add("--cost", flags->cost, "permits to ask for at once", "N")->capture_default_str();
+  add("--cost", flags->cost, "permits to ask for at once; 1 to 1000000000", "N")
+      ->check(between(1U, limits::permits_max))
+      ->capture_default_str();
   add("--count", flags->count, "how often to ask, in one frame; 1 to 4096", "N")
-      ->check(CLI::Range(1U, 4'096U).description(""))
+      ->check(between(1U, 4'096U))
       ->capture_default_str();
   auto* wait = command->add_flag("--wait", flags->wait, "wait in the key's queue when denied");
   add("--wait-limit-ms", flags->wait_limit_ms, "wait no longer than that; 0: no limit", "N")
       ->needs(wait)
+      ->check(between(0U, limits::wait_ms_max))
       ->capture_default_str();
   add("--max-requests", flags->max_requests,
-      "the key's own limit from now on, if the server allows that", "N");
+      "the key's own limit from now on, if the server allows that", "N")
+      ->check(between(1U, limits::permits_max));
   add("--max-requests-in-queue", flags->max_requests_in_queue,
-      "the key's own queue length from now on, if the server allows that", "N");
+      "the key's own queue length from now on, if the server allows that", "N")
+      ->check(between(0U, limits::queue_max));
   command->add_flag(
       "--route", flags->route,
       "over a connection to the shard that owns the key:\nno messages between shards");

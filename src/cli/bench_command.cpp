@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "load/run.hpp"
 
 namespace sluice::cli {
@@ -48,7 +49,7 @@ struct Flags {
                           const std::string& text) const {
     const std::string bounds = CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max);
     return add(name, value, text + "; " + bounds, "N")
-        ->check(CLI::Range(min, max).description(""))
+        ->check(between(min, max))
         ->capture_default_str();
   }
 };

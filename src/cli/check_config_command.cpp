@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "config/config.hpp"
 #include "policy/quota_text.hpp"
 #include "policy/rule_book.hpp"
@@ -150,7 +151,7 @@ void add_check_config_command(CLI::App& app, Run& run) {
     using Value = std::decay_t<decltype(value)>;
     command->add_option(name, value, text)
         ->type_name("N")
-        ->check(CLI::Range(static_cast<Value>(min), static_cast<Value>(max)).description(""))
+        ->check(between(static_cast<Value>(min), static_cast<Value>(max)))
         ->capture_default_str();
   };
   add("--max-requests", flags->default_policy.max_requests, "the server's --max-requests", 1,

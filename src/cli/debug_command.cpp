@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "sluicegate/error.hpp"
 #include "text/json.hpp"
@@ -128,7 +129,7 @@ void add_debug_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   command->add_option("--limit", flags->limit, "show no more keys; 1 to 1000000000")
       ->type_name("N")
-      ->check(CLI::Range(1U, debug_limit_max).description(""));
+      ->check(between(1U, debug_limit_max));
   command->add_flag("--json", flags->json, "a line of JSON for each key");
   command->callback([flags, &run] { run = [flags] { return debug(*flags); }; });
 }

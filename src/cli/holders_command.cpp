@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "cli/http_get.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
@@ -147,7 +148,7 @@ void add_holders_command(CLI::App& quota, Run& run) {
   add_rest_server(*command, flags->server, "--rest-address");
   command->add_option("--limit", flags->limit, "show no more reservations; 1 to 1000000000")
       ->type_name("N")
-      ->check(CLI::Range(1U, holders_limit_max).description(""));
+      ->check(between(1U, holders_limit_max));
   command->add_flag("--json", flags->json, "a line of JSON for each reservation");
   command->callback([flags, &run] {
     run = [flags] {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/between.hpp"
 #include "text/quote.hpp"
 
 namespace sluice::cli {
@@ -19,7 +20,7 @@ std::string variable(const char* name) {
 void add_timeout(CLI::App& command, uint32_t& timeout_ms) {
   command.add_option("--timeout-millis", timeout_ms, "wait no longer for the server; 1 to 3600000")
       ->type_name("N")
-      ->check(CLI::Range(1U, 3'600'000U).description(""))
+      ->check(between(1U, 3'600'000U))
       ->capture_default_str();
 }
 

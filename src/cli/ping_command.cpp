@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "sluicegate/error.hpp"
 
@@ -87,7 +88,7 @@ void add_ping_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   command->add_option("--count", flags->count, "how often; 1 to 1000000")
       ->type_name("N")
-      ->check(CLI::Range(1U, 1'000'000U).description(""))
+      ->check(between(1U, 1'000'000U))
       ->capture_default_str();
   command->callback([flags, &run] { run = [flags] { return ping(*flags); }; });
 }

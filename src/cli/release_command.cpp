@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 
 namespace sluice::cli {
@@ -46,7 +47,7 @@ void add_release_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   command->add_option("--cost", flags->cost, "permits to release; 1 to 1000000000")
       ->type_name("N")
-      ->check(CLI::Range(1U, limits::permits_max).description(""))
+      ->check(between(1U, limits::permits_max))
       ->capture_default_str();
   command->callback([flags, &run] { run = [flags] { return release(*flags); }; });
 }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
@@ -103,20 +105,28 @@ void add_reserve_command(CLI::App& app, Run& run) {
   };
   add("NAME", flags->names, "the subjects; 1 to 8", "")->required();
   add_native_server(*command, flags->server);
-  add("--requests", flags->options.requests, "requests to reserve", "N")->capture_default_str();
+  const auto amount = between(uint64_t{0}, limits::amount_max);
+  add("--requests", flags->options.requests, "requests to reserve", "N")
+      ->check(amount)
+      ->capture_default_str();
   add("--input-tokens", flags->options.input_tokens, "input tokens to reserve", "N")
+      ->check(amount)
       ->capture_default_str();
   add("--max-output-tokens", flags->max_output_tokens,
-      "the most there may be; left out: the server's default", "N");
+      "the most there may be; left out: the server's default", "N")
+      ->check(amount);
   add("--cost", flags->options.cost, "cost in millionths of the currency unit", "N")
+      ->check(amount)
       ->capture_default_str();
   auto* wait =
       command->add_flag("--wait", flags->options.may_wait, "wait in the queue when denied");
   add("--wait-limit-ms", flags->options.wait_limit_ms, "wait no longer than that; 0: no limit", "N")
       ->needs(wait)
+      ->check(between(0U, limits::wait_ms_max))
       ->capture_default_str();
   add("--lifetime-ms", flags->options.lifetime_ms,
       "until it ends by itself; 0: the server's default", "N")
+      ->check(between(0U, limits::lifetime_ms_max))
       ->capture_default_str();
   add("--id", flags->id, "of your choosing: the same again gets the same reservation", "TEXT");
   add("--owner", flags->owner, "the holder's name, for people to read", "TEXT");

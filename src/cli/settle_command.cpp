@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
 #include "sluicegate/client.hpp"
@@ -59,7 +61,10 @@ void add_settle_command(CLI::App& app, Run& run) {
   const auto flags = std::make_shared<SettleFlags>();
   auto* cancel = command->add_flag("--cancel", flags->cancel, "refund all of it instead");
   const auto add = [&](const char* name, auto& value, const char* text) {
-    return command->add_option(name, value, text)->type_name("N")->excludes(cancel);
+    return command->add_option(name, value, text)
+        ->type_name("N")
+        ->excludes(cancel)
+        ->check(between(uint64_t{0}, limits::amount_max));
   };
   command->add_option("ID", flags->reservation, "of the reservation, as reserve prints it")
       ->type_name("")

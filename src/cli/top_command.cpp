@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/limits.hpp"
+#include "cli/between.hpp"
 #include "cli/http_get.hpp"
 #include "cli/rest_server.hpp"
 #include "cli/top_screen.hpp"
@@ -147,13 +148,13 @@ void add_top_command(CLI::App& app, Run& run) {
   add_rest_server(*command, flags->server, "ADDRESS,--rest-address");
   command->add_option("--keys", flags->keys, "how many keys to show; 1 to 100")
       ->type_name("N")
-      ->check(CLI::Range(1U, limits::top_keys_max).description(""))
+      ->check(between(1U, limits::top_keys_max))
       ->capture_default_str();
   command
       ->add_option("--interval-millis", flags->interval_ms,
                    "time between two updates; 100 to 3600000")
       ->type_name("N")
-      ->check(CLI::Range(100U, 3'600'000U).description(""))
+      ->check(between(100U, 3'600'000U))
       ->capture_default_str();
   command->add_flag("--once", flags->once, "one update, as plain text");
   command->callback([flags, &run] {

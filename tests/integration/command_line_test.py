@@ -134,11 +134,25 @@ def test_a_mistyped_command_gets_the_nearest(words, cure):
     assert result.stderr.endswith(f"; did you mean {cure}?\n"), result
 
 
-@pytest.mark.parametrize("value", ["-1", "much", "5000000000"])
-def test_a_value_that_is_no_number_of_its_flag(server, value):
+@pytest.mark.parametrize("words, bounds", [
+    ("acquire k --cost", "1 to 1000000000"), ("acquire k --max-requests", "1 to 1000000000"),
+    ("acquire k --wait --wait-limit-ms", "0 to 3600000"), ("release k --cost", "1 to 1000000000"),
+    ("reserve n --input-tokens", "0 to 9223372036854775807"),
+    ("reserve n --lifetime-ms", "0 to 2592000000"), ("settle 1 --cost", "0 to 9223372036854775807"),
+    ("bench --batch", "1 to 8192"), ("bench --denied-share", "0 to 1")])
+@pytest.mark.parametrize("value", ["-1", "4294967295000000000000"])
+def test_a_value_out_of_bounds_is_named_with_the_bounds(server, words, bounds, value):
+    command_name, *others, flag = words.split()
+    result = command(server, command_name, *others, flag, value)
+    assert result.returncode == (1 if command_name == "bench" else 2)
+    assert result.stderr.endswith(f"Error: {flag}: must be {bounds}, not {value}\n")
+
+
+@pytest.mark.parametrize("value", ["much", "", "1e3"])
+def test_a_value_that_is_no_number_is_named_with_the_bounds(server, value):
     result = command(server, "acquire", "k", "--cost", value)
     assert result.returncode == 2
-    assert result.stderr.endswith(f"Error: --cost cannot be {value}\n")
+    assert result.stderr.endswith(f"Error: --cost: must be 1 to 1000000000, not {value}\n")
 
 
 @pytest.mark.parametrize("words, cure", [(["acquire", "k", "--cots", "2"], "cost"),

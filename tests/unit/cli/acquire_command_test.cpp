@@ -75,7 +75,7 @@ TEST(AcquireCommand, reports_a_refusal) {
     peer.write(sluicegate::test::error(
         peer.read().getId(), sluicegate::test::schema::ErrorCode::BAD_COST, "no such cost"));
   })};
-  EXPECT_THROW(acquire(server, " --cost 0"), sluicegate::Refused);
+  EXPECT_THROW(acquire(server, " --cost 7"), sluicegate::Refused);
 }
 
 TEST(AcquireCommand, a_wait_limit_needs_wait) {

@@ -1,0 +1,25 @@
+// Checks that the value of a flag is a number within bounds.
+// Errors: CLI11's "--cost: " and then "must be 1 to 1000000000, not -1".
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <concepts>
+#include <string>
+
+namespace sluice::cli {
+
+template <typename Number>
+CLI::Validator between(Number min, Number max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    Number value;
+    // CLI11 reads -1 as the greatest unsigned number.
+    const bool is_negative = std::unsigned_integral<Number> && text.starts_with('-');
+    const bool is_number = !is_negative && CLI::detail::lexical_cast(text, value);
+    if (is_number && min <= value && value <= max) return {};
+    return "must be " + CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max) +
+           ", not " + text;
+  };
+  return {check, ""};  // without a word of its own in the help
+}
+
+}  // namespace sluice::cli
