@@ -91,6 +91,24 @@ class HttpSessionTest : public ::testing::Test {
 
 constexpr const char* health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
+// The rows of GET /debug are work of the turn, and the bytes that they become.
+TEST_F(HttpSessionTest, counts_the_rows_of_a_page) {
+  const std::vector<api::KeyState> keys(100);
+  const auto work_of_page = [&] {
+    send("GET /debug HTTP/1.1\r\nHost: x\r\n\r\n");
+    context_.work.begin_turn(true);
+    session_.on_page(0, keys, 0);
+    uint64_t left = 0;
+    for (; !context_.work.is_over(); ++left) context_.work.spend(1);
+    return context_.work.turn_work() - left;
+  };
+  const uint64_t work = work_of_page();
+  end_turn();
+  size_t bytes = 0;
+  for (const std::string& sent : io_.sent) bytes += sent.size();
+  EXPECT_GE(work, keys.size() * work::row + work::bytes(bytes) / 2);
+}
+
 TEST_F(HttpSessionTest, parses_nothing_behind_an_open_exchange) {
   send(std::string("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") + health);
   EXPECT_EQ(backend_.queries, std::vector<std::string>{"metrics"});

@@ -36,6 +36,24 @@ class NativeSessionFramesTest : public NativeQuotaFixture {
   }
 };
 
+// Rows of answers are work of the turn, more than the bytes that they become.
+TEST_F(NativeSessionFramesTest, counts_the_rows_of_a_page) {
+  const std::vector<api::KeyState> keys(100);
+  context_.work.begin_turn(true);
+  context_.work.spend(context_.work.turn_work() - keys.size() * work::row);
+  session_.on_page(7, keys, 0);
+  EXPECT_TRUE(context_.work.is_over());
+}
+
+TEST_F(NativeSessionFramesTest, counts_the_calls_and_limits_of_an_answer) {
+  send_reserve(7);
+  asked().limits_checked = 1'000;
+  context_.work.begin_turn(true);
+  context_.work.spend(context_.work.turn_work() - work::of(asked()));
+  answer_with({api::QuotaCode::ok, api::QuotaCode::ok});
+  EXPECT_TRUE(context_.work.is_over());
+}
+
 TEST_F(NativeSessionFramesTest, takes_nothing_before_hello) {
   for (const std::string& name : frames_behind_hello()) {
     SCOPED_TRACE(name);
