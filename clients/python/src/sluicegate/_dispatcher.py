@@ -311,7 +311,7 @@ class Dispatcher:
         try:
             return receive(data)
         except _frames.Malformed as error:
-            raise ProtocolError(f"the peer does not speak the protocol: {error}") from error
+            raise ProtocolError(f"no answer of the native protocol: {error}") from error
 
     def disconnected(self, error: ConnectionLost, now: float) -> None:
         """Ends every outstanding request as lost; with requeue=True it is resent."""

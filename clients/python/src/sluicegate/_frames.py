@@ -340,8 +340,7 @@ def frame_bytes(data: bytes, start: int = 0) -> int:
     if segments == 1:
         size = 8 + 8 * int.from_bytes(data[start + 4:start + 8], "little")
     elif data[start:start + 4] == b"HTTP":
-        raise Malformed("it answers in HTTP: this is the REST port; the native one is another, "
-                        "8081 by default")
+        raise Malformed("this is the REST port; the native one is another, 8081 by default")
     elif segments > SEGMENTS_MAX:
         raise Malformed(f"a frame of {segments} segments; at most {SEGMENTS_MAX}")
     else:

@@ -30,7 +30,7 @@ ENDED = frozenset({QuotaCode.ALREADY_SETTLED, QuotaCode.ALREADY_CANCELLED,
 # ---- outcomes ------------------------------------------------------------------------------------
 
 def shown(names: Iterable[bytes]) -> str:
-    return ", ".join(map(subject_text, names))
+    return ", ".join(f"{subject_text(name):.80}" for name in names)
 
 
 def admitted(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
