@@ -243,8 +243,6 @@ std::string_view reason_phrase(uint16_t status) noexcept {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
     case 409:
       return "Conflict";
     case 413:

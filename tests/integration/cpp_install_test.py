@@ -1,5 +1,6 @@
-"""Goal: a program needs only the installed C++ client, and the server finds the installed profiles.
-Method: installs both into a folder; compiles and links an example with the flags of pkg-config."""
+"""Goal: a program needs only the installed C++ client, and the installed server runs and finds its
+profiles. Method: installs all into a folder; compiles and links an example with the flags of
+pkg-config."""
 
 import os
 import pathlib
@@ -34,10 +35,11 @@ def test_example_compiles_against_the_installed_client(tmp_path):
     assert "'nonsense' is not HOST:PORT" in result.stderr
 
 
-def test_profiles_are_installed_where_the_server_looks_for_them(tmp_path):
-    run("meson", "install", "-C", BUILD, "--no-rebuild", "--tags", "profiles", "--destdir",
+def test_the_server_is_installed_with_the_profiles_where_it_looks_for_them(tmp_path):
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--tags", "runtime,profiles", "--destdir",
         tmp_path)
-    help_text = run(os.environ["SLUICEGATE"], "--help")
+    server, = tmp_path.rglob("bin/sluicegate")
+    help_text = run(server, "--help")
     folder = re.search(r"default (\S+/sluicegate/profiles); env PROFILES", help_text)[1]
     there = {path.name for path in (tmp_path / folder.lstrip("/")).iterdir()}
     assert there == {"anthropic.json", "gemini.json", "local.json", "openai.json"}

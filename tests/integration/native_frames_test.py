@@ -381,7 +381,7 @@ def test_garbage_ends_the_connection(server, hello, data, code):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-def test_http_on_this_port_is_told_the_port_of_rest(server, method):
+def test_http_on_this_port_is_answered_with_the_port_of_rest(server, method):
     connection = http.client.HTTPConnection("127.0.0.1", server.native_port, timeout=10)
     connection.request(method, "/healthz")
     with connection.getresponse() as answer:
