@@ -150,6 +150,7 @@ void ConnectionWatch::on_adopted(uint32_t shard, uint32_t link, int64_t now_ms) 
   // Its new shard gets these events again.
   record.peer_ended = false;
   record.stream_ended = false;
+  record.failed = false;
   if (record.counted_at != shard) fail(record, "came to the wrong shard", now_ms);
 }
 
