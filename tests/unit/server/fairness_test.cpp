@@ -24,6 +24,8 @@ constexpr uint64_t backlog_entries = uint64_t{connections_count} * frames_count 
 constexpr uint64_t entries_before_max =
     2 * (session::TurnWork::turn_work_max / session::work::entry + frame_keys);
 
+constexpr uint64_t turn_calls_max = session::TurnWork::turn_work_max / session::work::quota_call;
+
 class Fairness : public ::testing::TestWithParam<uint64_t> {
  protected:
   Fairness() : random_(GetParam()), network_(random_) {
@@ -105,6 +107,27 @@ TEST_P(Fairness, a_turn_is_bounded) {
     worker_->turn(0);
     EXPECT_LE(decided() - before, entries_before_max / 2);
     before = decided();
+  }
+}
+
+TEST_P(Fairness, a_turn_of_checks_is_bounded) {
+  constexpr uint32_t frame_calls = 256;
+  const std::vector<std::string_view> names(frame_calls, "nobody");
+  const sluicegate::Reserve calls{.subjects = names};
+  std::vector<uint64_t> backlog;
+  for (uint32_t id = 1; id <= frames_count; ++id) {
+    sluicegate::encode(id, sluicegate::Check{calls}, backlog);
+  }
+  std::vector<io::SimClient> flood;
+  for (uint32_t each = 0; each < connections_count; ++each) flood.push_back(greeted());
+  for (io::SimClient& client : flood) client.write(std::as_bytes(std::span(backlog)));
+
+  const auto checked = [&] { return worker_->quotas().statistics().unknown_subjects; };
+  uint64_t before = 0;
+  while (checked() < uint64_t{connections_count} * frames_count * frame_calls) {
+    worker_->turn(0);
+    EXPECT_LE(checked() - before, turn_calls_max + frame_calls);
+    before = checked();
   }
 }
 
