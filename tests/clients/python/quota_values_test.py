@@ -5,7 +5,7 @@ import re
 import pytest
 from native_peer import ROOT, SCHEMA
 
-from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Verdict,
+from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats,
                         estimate_tokens, quota)
 from sluicegate._quota_arguments import reservation_id
 from sluicegate._quota_frames import LimitText, QuotaText

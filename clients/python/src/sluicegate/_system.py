@@ -6,7 +6,6 @@ Units:  seconds.
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable

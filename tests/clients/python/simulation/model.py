@@ -9,8 +9,7 @@ import asyncio
 
 from server import ReserveCodes
 
-from sluicegate import (Closed, ConnectionLost, Overloaded, QuotaDenied, QuotaError, TimedOut,
-                        Verdict)
+from sluicegate import (Closed, ConnectionLost, Overloaded, QuotaDenied, TimedOut, Verdict)
 from sluicegate._caller import WITHDRAW_S
 from sluicegate._caller_aio import GATHERING, SEEK_CANCELLED_S
 
