@@ -8,17 +8,21 @@ namespace sluice::text {
 namespace {
 
 constexpr size_t typical_names = 16;  // of the outermost object
+constexpr size_t words_max = 200;     // bytes of the library's words
 constexpr const char* nul_complaint = "not JSON: there is a NUL byte";
 
 bool has_nul(std::string_view text) {
   return text.find('\0') != text.npos;  // the library takes it for the end
 }
 
+// The library quotes what it has read, however long that is, behind a name of its own in brackets.
 std::string syntax_complaint(const Json::exception& error) {
-  std::string text = error.what();
+  const std::string_view text = error.what();
   const size_t at = text.find(" at line ");
-  if (at == std::string::npos) return "not JSON: " + text;
-  return "not JSON, " + text.substr(at + 4);
+  if (at != text.npos) return shortened("not JSON, " + std::string{text.substr(at + 4)}, words_max);
+  const size_t name = text.find("] ");
+  const std::string_view words = name == text.npos ? text : text.substr(name + 2);
+  return shortened("not JSON: " + std::string{words}, words_max);
 }
 
 // Builds the tree from the library's events, and complains of JSON that the library accepts: a

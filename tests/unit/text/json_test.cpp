@@ -41,6 +41,18 @@ TEST(Json, complains_of_the_place_of_a_fault) {
   EXPECT_EQ(parse_json(with_nul, {}).complaint, "not JSON: there is a NUL byte");
 }
 
+TEST(Json, does_not_quote_all_of_what_it_cannot_read) {
+  const std::string digits = "[1" + std::string(60'000, '0') + "]";
+  const std::string broken = "[\"" + std::string(60'000, 'x') + "\x01\"]";
+  for (const std::string& text : {digits, broken}) {
+    const std::string complaint = parse_json(text).complaint;
+    EXPECT_LT(complaint.size(), 210u);
+    EXPECT_EQ(complaint.find("exception"), std::string::npos) << complaint;
+    EXPECT_EQ(parse_json(text, {}).complaint, complaint);
+  }
+  EXPECT_TRUE(parse_json(digits).complaint.starts_with("not JSON: number overflow parsing '1000"));
+}
+
 TEST(Json, bounds_the_json_of_a_peer) {
   const JsonBounds bounds{.depth_max = 3, .names_max = 2};
   EXPECT_EQ(parse_json("[[[]]]", bounds).complaint, "");
