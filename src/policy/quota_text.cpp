@@ -378,7 +378,7 @@ Quota read_quota(const Json& object, const std::string& place,
 
 ParsedQuota parse_quota(std::string_view text) {
   ParsedQuota parsed;
-  const text::ParsedJson json = text::parse_json(text);
+  const text::ParsedJson json = text::parse_json(text, text::JsonBounds{});
   if (json.complaint.empty()) {
     parsed.quota = read_quota(json.value, "", {}, parsed.complaints, Form::reported);
   } else {

@@ -284,6 +284,17 @@ def test_set_without_a_limit_leaves_the_quota(server, key):
     assert "rpm" in command(server, "usage", key).stdout
 
 
+def test_set_refuses_a_file_with_a_field_twice(server, key, tmp_path):
+    assert command(server, "quota", "set", key, "--limit", "rpm:requests:5/1m").returncode == 0
+    file = tmp_path / "quota.json"
+    file.write_text('{"limits": [{"name": "a", "metric": "requests", "amount": 1, '
+                    '"period_ms": 1000}], "limits": []}')
+    result = command(server, "quota", "set", key, "--file", str(file))
+    assert result.returncode == 2
+    assert '"limits" is given twice' in result.stderr
+    assert "rpm" in command(server, "usage", key).stdout
+
+
 def test_reserve_reports_subjects_without_limits(server, model):
     unknown = model + "-misspelt"
     result = command(server, "reserve", unknown)
