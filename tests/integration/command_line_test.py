@@ -134,6 +134,19 @@ def test_a_mistyped_command_gets_the_nearest(words, cure):
     assert result.stderr.endswith(f"; did you mean {cure}?\n"), result
 
 
+@pytest.mark.parametrize("words", ["version", "help", "completion bash", "help acquire", "ping",
+                                   "acquire k", "reserve n", "usage"])
+def test_output_that_cannot_be_written_is_an_error(server, words):
+    variables = {"SLUICEGATE_ADDRESS": f"127.0.0.1:{server.native_port}"}
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        result = subprocess.run([binary(), *words.split()], stdout=full, stderr=subprocess.PIPE,
+                                text=True, timeout=TIMEOUT_S, check=False,
+                                env={**clean_environment(), **variables})
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == (
+        "Error: the output cannot be written: No space left on device")
+
+
 @pytest.mark.parametrize("words, bounds", [
     ("acquire k --cost", "1 to 1000000000"), ("acquire k --max-requests", "1 to 1000000000"),
     ("acquire k --wait --wait-limit-ms", "0 to 3600000"), ("release k --cost", "1 to 1000000000"),
