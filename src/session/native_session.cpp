@@ -68,7 +68,7 @@ size_t NativeSession::take_frames(std::span<const std::byte> bytes) noexcept {
     }
     if (const auto* malformed = std::get_if<base::Malformed>(&decoded)) {
       if (!welcomed_ && wire::is_http_request(bytes.subspan(taken)))
-        answer_http();
+        answer_http(bytes.subspan(taken));
       else
         write_error(0, malformed->code);
       break;
@@ -462,9 +462,9 @@ void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {
 }
 
 // For whoever sent HTTP to this port.
-void NativeSession::answer_http() noexcept {
+void NativeSession::answer_http(std::span<const std::byte> request) noexcept {
   write(wire::wrong_port_bytes_max, [&](auto out) {
-    return wire::encode_wrong_port(context_.options.rest_port, context_.now.wall_ns, out);
+    return wire::encode_wrong_port(request, context_.options.rest_port, context_.now.wall_ns, out);
   });
   finish();
 }

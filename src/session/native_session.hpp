@@ -114,7 +114,7 @@ class NativeSession final : public Session {
   void close_frame(WaitingFrame& frame) noexcept;
   void drop_entries(WaitingEntries& entries) noexcept;
   void write_error(uint64_t id, ErrorCode code) noexcept;
-  void answer_http() noexcept;
+  void answer_http(std::span<const std::byte> request) noexcept;
 
   std::unique_ptr<HandleSet> handles_;  // from the first Intern on
   uint32_t other_shard_handles_ = 0;    // how many of them are of other shards' keys

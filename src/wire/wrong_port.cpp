@@ -9,15 +9,23 @@
 #include "wire/http_writer.hpp"
 
 namespace sluice::wire {
+namespace {
+
+std::string_view text_of(std::span<const std::byte> bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
 
 bool is_http_request(std::span<const std::byte> bytes) noexcept {
   constexpr size_t shortest = 3;  // GET, PUT
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = text_of(bytes);
   if (text.size() < shortest || text.starts_with("PRI ")) return false;
   return std::ranges::all_of(text.substr(0, shortest), [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
-size_t encode_wrong_port(uint16_t rest_port, int64_t wall_ns, std::span<std::byte> out) noexcept {
+size_t encode_wrong_port(std::span<const std::byte> request, uint16_t rest_port, int64_t wall_ns,
+                         std::span<std::byte> out) noexcept {
   std::array<std::byte, 128> text;
   HttpWriter body(text);
   body.text("this is the port of the native protocol: REST is on port ");
@@ -27,9 +35,11 @@ size_t encode_wrong_port(uint16_t rest_port, int64_t wall_ns, std::span<std::byt
       .status = 400,
       .content_type = text_plain,
       .headers = {},
-      .body = {reinterpret_cast<const char*>(text.data()), body.size_bytes()},
+      .body = text_of(std::span(text).first(body.size_bytes())),
   };
-  return encode_content(content, {.keep_alive = false, .wall_ns = wall_ns}, out);
+  const bool head_only = text_of(request).starts_with("HEAD");
+  return encode_content(content, {.keep_alive = false, .head_only = head_only, .wall_ns = wall_ns},
+                        out);
 }
 
 }  // namespace sluice::wire

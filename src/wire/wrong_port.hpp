@@ -15,8 +15,9 @@ inline constexpr size_t wrong_port_bytes_max = 512;
 // HTTP/2, whose sender wants frames, does not count.
 bool is_http_request(std::span<const std::byte> bytes) noexcept;
 
-// 400 with a text that names the port of REST. `wall_ns` is the time of its Date. Returns the size
-// in bytes, at most wrong_port_bytes_max.
-size_t encode_wrong_port(uint16_t rest_port, int64_t wall_ns, std::span<std::byte> out) noexcept;
+// 400 with a text that names the port of REST, which HEAD does not get. `wall_ns` is the time of
+// its Date. Returns the size in bytes, at most wrong_port_bytes_max.
+size_t encode_wrong_port(std::span<const std::byte> request, uint16_t rest_port, int64_t wall_ns,
+                         std::span<std::byte> out) noexcept;
 
 }  // namespace sluice::wire
