@@ -93,8 +93,7 @@ COVERED_BY_OTHER_TESTS = {
     "src/io/uring/": "tests/unit/io/io_*_test.cpp run over every implementation of io::Io",
     "src/io/sim/": "tests/unit/io/sim_io_test.cpp and tests/simulation",
     **{f"src/load/{name}.cpp": "tests/unit/cli/bench_command_test.cpp runs the load tool"
-       for name in ("client_sender", "loop", "own_server", "prepare", "replay_sender", "report",
-                    "run")},
+       for name in ("prepare", "run")},
     "src/route/mailboxes.cpp": "tests/property/mailboxes_test.cpp",
     "src/server/": "tests/simulation drives the worker, tests/integration the process",
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",

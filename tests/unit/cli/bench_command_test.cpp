@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -316,6 +317,119 @@ TEST(BenchCommand, an_open_loop_reports_that_the_server_is_too_slow) {
   EXPECT_LT(line["open_loop"]["rate_met"], 10'000);
   EXPECT_GT(line["open_loop"]["behind_s"], 0.1);
   EXPECT_GT(line["latency_us"]["max"], 50'000) << "the wait before the send counts";
+}
+
+using WelcomeBuilder = sluicegate::test::schema::Welcome::Builder;
+
+// What the run of `flags` ends with, at a server of this Welcome that reads nothing.
+std::string refusal_of(const std::string& flags,
+                       const std::function<void(WelcomeBuilder)>& change) {
+  const FakeServer server{[&](Peer& peer) {
+                            peer.read();
+                            peer.write(sluicegate::test::welcome_with(change));
+                            peer.at_end();
+                          },
+                          connections_count};
+  try {
+    bench(at(server) + flags)();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no exception";
+}
+
+TEST(BenchCommand, a_load_beyond_welcome_is_refused_with_the_limit) {
+  EXPECT_EQ(refusal_of("", [](WelcomeBuilder to) { to.setFrameEntriesMax(7); }),
+            "--batch 8: this server allows 7");
+  EXPECT_EQ(refusal_of("", [](WelcomeBuilder to) { to.setFrameBytesMax(64); }),
+            "frames of 232 bytes: this server allows 64");
+  EXPECT_EQ(refusal_of("", [](WelcomeBuilder to) { to.setOutstandingBytesMax(900); }),
+            "--window 4 with frames of 232 bytes: this server allows 3");
+  EXPECT_EQ(refusal_of(" --handles", [](WelcomeBuilder to) { to.setHandlesMax(0); }),
+            "this server has no handles: run without --handles");
+  EXPECT_EQ(refusal_of(" --route", [](WelcomeBuilder to) { to.setShards(0); }),
+            "this server does not announce which shard owns a key: run without --route or "
+            "--misroute");
+}
+
+TEST(BenchCommand, connections_that_reach_different_servers_end_the_run) {
+  std::atomic<uint32_t> connections{0};
+  const FakeServer server{[&](Peer& peer) {
+                            peer.read();
+                            peer.write(sluicegate::test::welcome(4, {0, 1, ++connections}));
+                            peer.at_end();
+                          },
+                          connections_count};
+  EXPECT_THROW(bench(at(server) + " --route")(), sluicegate::ProtocolError);
+}
+
+// Answers each frame with `answer`, from the first one after the preparation's or, with none, from
+// the start.
+FakeServer::Script answering(const std::function<std::string(uint64_t id, unsigned count)>& answer,
+                             uint32_t preparation_frames) {
+  return FakeServer::welcoming([answer, preparation_frames](Peer& peer) {
+    for (uint32_t frames = 0;; ++frames) {
+      const auto frame = peer.read();
+      const unsigned count = frame.getAcquire().getKeySizes().size();
+      peer.write(frames < preparation_frames ? sluicegate::test::verdicts(frame.getId(), count, {1})
+                                             : answer(frame.getId(), count));
+    }
+  });
+}
+
+TEST(BenchCommand, a_refused_preparation_ends_the_run) {
+  const auto refuse = [](uint64_t id, unsigned) {
+    return sluicegate::test::error(id, sluicegate::test::schema::ErrorCode::BAD_COST, "no");
+  };
+  const FakeServer refusing{answering(refuse, 0), connections_count};
+  EXPECT_THROW(bench(at(refusing))(), sluicegate::Refused);
+
+  constexpr uint8_t not_allowed = 7;
+  const auto forbid = [](uint64_t id, unsigned count) {
+    return sluicegate::test::verdicts(id, count, {not_allowed});
+  };
+  const FakeServer forbidding{answering(forbid, 0), connections_count};
+  try {
+    bench(at(forbidding) + " --denied-share 0.5")();
+    ADD_FAILURE() << "the server took no limits";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string{error.what()}.find("--requests-can-set-rate=true"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(BenchCommand, a_warm_up_of_refusals_only_ends_the_run) {
+  const auto refuse = [](uint64_t id, unsigned) {
+    return sluicegate::test::error(id, sluicegate::test::schema::ErrorCode::BAD_COST, "no such");
+  };
+  const FakeServer server{answering(refuse, 1), connections_count};
+  try {
+    bench("--address 127.0.0.1:" + std::to_string(server.port()) +
+          " --connections 1 --window 4 --batch 8 --warm-up-seconds 0.05 --keys 100")();
+    ADD_FAILURE() << "every frame was refused";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string{error.what()}, "the server answered nothing: no such");
+  }
+}
+
+// The preparation sends keys in frames as large as the server takes, two at a time where they fit.
+TEST(BenchCommand, the_preparation_keeps_to_the_bytes_that_may_be_outstanding) {
+  std::atomic<uint32_t> frames{0};
+  const FakeServer server{[&](Peer& peer) {
+                            peer.read();
+                            peer.write(sluicegate::test::welcome_with(
+                                [](WelcomeBuilder to) { to.setOutstandingBytesMax(160 * 1024); }));
+                            for (;; ++frames) {
+                              const auto frame = peer.read();
+                              const unsigned count = frame.getAcquire().getKeySizes().size();
+                              peer.write(sluicegate::test::verdicts(frame.getId(), count, {1}));
+                            }
+                          },
+                          connections_count};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(bench(at(server, 1, "9000") + " --key-bytes 60")(), 0);
+  EXPECT_EQ(nlohmann::json::parse(testing::internal::GetCapturedStdout())["denied"], 0);
+  EXPECT_GT(frames, 4u);
 }
 
 TEST(BenchCommand, refuses_flags_that_do_not_go_together) {

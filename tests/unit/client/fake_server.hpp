@@ -132,21 +132,30 @@ struct Shards {
   uint64_t routing_seed = 0;
 };
 
-inline std::string welcome(uint32_t outstanding_frames_max = 4, Shards shards = {}) {
+// `change` sets what differs from an ordinary server's.
+inline std::string welcome_with(const std::function<void(schema::Welcome::Builder)>& change) {
   return answer(0, [&](auto frame) {
     auto to = frame.initWelcome();
     to.setVersion(1);
-    to.setShard(shards.own);
-    to.setShards(shards.count);
-    to.setRoutingSeed(shards.routing_seed);
+    to.setShards(1);
     to.setRoutingHash(schema::RoutingHash::XXH3);
     to.setFrameBytesMax(128 * 1024);
     to.setFrameEntriesMax(4096);
-    to.setOutstandingFramesMax(outstanding_frames_max);
+    to.setOutstandingFramesMax(4);
     to.setOutstandingBytesMax(256 * 1024);
     to.setHandlesMax(handles_max);
     to.setKeyBytesMax(1024);
     to.setServerVersion("fake");
+    change(to);
+  });
+}
+
+inline std::string welcome(uint32_t outstanding_frames_max = 4, Shards shards = {}) {
+  return welcome_with([&](schema::Welcome::Builder to) {
+    to.setShard(shards.own);
+    to.setShards(shards.count);
+    to.setRoutingSeed(shards.routing_seed);
+    to.setOutstandingFramesMax(outstanding_frames_max);
   });
 }
 

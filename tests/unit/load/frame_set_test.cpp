@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 #include "sluicegate.capnp.h"
@@ -91,6 +92,18 @@ TEST(FrameSet, without_questions_has_no_frames) {
   const FrameSet frames{options, Stream{{}, 10}};
   EXPECT_EQ(frames.count(), 0u);
   EXPECT_EQ(frames.bytes(), 0u);
+}
+
+TEST(FrameSet, refuses_frames_that_would_take_too_much_memory) {
+  const Options options{.batch = 1, .keys = 200'000, .key_bytes = 65'535};
+  const Stream stream = stream_of(options);
+  try {
+    const FrameSet frames{options, stream};
+    FAIL() << "12 GiB were prepared";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string{error.what()}.find("would take 12 GiB"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(FrameSet, no_frame_exceeds_the_announced_limit) {

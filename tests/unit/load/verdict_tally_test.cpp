@@ -108,5 +108,14 @@ TEST(VerdictTally, an_error_of_the_connection_ends_the_run) {
   EXPECT_THROW(tally.next(error), sluicegate::Refused);
 }
 
+TEST(VerdictTally, a_shutdown_or_an_answer_of_another_kind_ends_the_run) {
+  VerdictTally tally;
+  const auto go_away =
+      words_of(sluicegate::test::answer(0, [](auto frame) { frame.initGoAway(); }));
+  EXPECT_THROW(tally.next(go_away), sluicegate::ConnectionLost);
+  const auto done = words_of(sluicegate::test::answer(1, [](auto frame) { frame.setDone(); }));
+  EXPECT_THROW(tally.next(done), sluicegate::ProtocolError);
+}
+
 }  // namespace
 }  // namespace sluice::load
