@@ -73,6 +73,22 @@ TEST(Log, writes_wanted_lines_in_order) {
   EXPECT_EQ(without_time(text.substr(end + 1)), "{\"level\":\"ERROR\",\"message\":\"two\"}\n");
 }
 
+TEST(Log, writes_text_for_people_where_it_shall) {
+  const auto line_of = [](Format format) {
+    Pipe pipe;
+    start({.format = format, .includes_source = false, .stream = pipe.in()});
+    info("one", {{"n", 1}});
+    EXPECT_TRUE(stop(milliseconds(10'000)));
+    return pipe.read_until("\n");
+  };
+  const std::string text = line_of(Format::text);
+  EXPECT_TRUE(text.starts_with("time=20")) << text;
+  EXPECT_EQ(text.substr(29), " level=INFO message=one n=1\n");
+  const std::string plain = line_of(Format::system_default);
+  EXPECT_EQ(plain.at(4), '/') << plain;
+  EXPECT_EQ(plain.substr(19), " INFO one n=1\n");
+}
+
 TEST(Log, counts_lines_that_the_system_does_not_take) {
   std::FILE* full = std::fopen("/dev/full", "w");
   start({.stream = full});

@@ -60,6 +60,18 @@ TEST(PatternSet, finds_the_same_patterns_one_by_one) {
   }
 }
 
+// These compile, but leave no memory for the states of matching all at once.
+TEST(PatternSet, matches_one_by_one_where_the_set_runs_out_of_memory) {
+  PatternSet set;
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(set.add("([^x]y){1000}", i), "");
+  ASSERT_EQ(set.add("^z", 10), "");
+  ASSERT_EQ(set.compile(), "");
+  std::string text;
+  for (int i = 0; i < 1'000; ++i) text += "ay";
+  EXPECT_EQ(matches(set, text).size(), 10U);
+  EXPECT_EQ(matches(set, "z"), std::vector<int>{10});
+}
+
 TEST(PatternSet, appends_to_earlier_matches) {
   PatternSet set;
   set.add("a", 1);

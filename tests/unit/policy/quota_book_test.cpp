@@ -124,6 +124,18 @@ TEST(QuotaBook, refuses_patterns_that_are_too_large_together) {
   }
 }
 
+// Its file was read before and has no such pattern.
+TEST(QuotaBook, names_the_entry_of_an_invalid_pattern) {
+  const QuotaRules rules{.rules = {pattern("a", 1), pattern("a(b", 1)}};
+  try {
+    const QuotaBook book{rules};
+    FAIL() << "it was taken";
+  } catch (const std::runtime_error& error) {
+    EXPECT_TRUE(std::string{error.what()}.starts_with("quotas.subjects[1], subject: is not a"))
+        << error.what();
+  }
+}
+
 TEST(QuotaBook, is_part_of_the_rule_book) {
   RuleBook book{{}, {}, {.rules = {named("m", 3)}}};
   EXPECT_EQ(find(book.quotas(), "m"), (Found{3, QuotaSource::file}));

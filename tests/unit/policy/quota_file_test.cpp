@@ -237,6 +237,12 @@ TEST(QuotaFile, refuses_a_profile_that_is_too_large) {
             Complaints{R"(quotas.profiles[0] ("a"): a.json has more than 16777216 bytes)"});
 }
 
+TEST(QuotaFile, has_no_profiles_where_no_folder_is_given) {
+  const ParsedRules parsed = parse_rules(R"({"quotas": {"profiles": ["a"]}})");
+  EXPECT_EQ(parsed.complaints,
+            Complaints{R"(quotas.profiles[0] ("a"): there are no profiles here)"});
+}
+
 TEST(QuotaFile, also_returns_profiles_that_failed) {
   const ParsedRules parsed = parsed_with(R"("profiles": ["none"])");
   EXPECT_EQ(parsed.complaints.size(), 1U);

@@ -81,6 +81,17 @@ TEST(RuleBook, refuses_patterns_that_are_too_large_together) {
   }
 }
 
+// Its file was read before and has no such pattern.
+TEST(RuleBook, names_the_entry_of_an_invalid_pattern) {
+  try {
+    const RuleBook book{default_policy, {requests_of("a", 1, true), requests_of("a(b", 1, true)}};
+    FAIL() << "it was taken";
+  } catch (const std::runtime_error& error) {
+    EXPECT_TRUE(std::string{error.what()}.starts_with("keys[1], key_pattern: is not a regular"))
+        << error.what();
+  }
+}
+
 TEST(RuleBook, agrees_with_its_patterns_one_by_one) {
   const std::vector<std::string> patterns = {"a",     "^a", "b$", "a.*b", "[^a]",  "aa|bb",
                                              "(ab)+", "",   "^$", "x",    "a{2,3}"};
