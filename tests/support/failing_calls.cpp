@@ -166,6 +166,7 @@ using sluice::test::one_byte;
 
 SLUICE_WRAP(int, accept4, (int fd, sockaddr* address, socklen_t* size, int flags),
             (fd, address, size, flags), -1)
+SLUICE_WRAP(int, bind, (int fd, const sockaddr* address, socklen_t size), (fd, address, size), -1)
 SLUICE_WRAP(int, epoll_create1, (int flags), (flags), -1)
 SLUICE_WRAP(int, epoll_ctl, (int epoll, int operation, int fd, epoll_event* event),
             (epoll, operation, fd, event), -1)
@@ -175,6 +176,7 @@ SLUICE_WRAP(int, epoll_pwait2,
 SLUICE_WRAP(int, epoll_wait, (int epoll, epoll_event* events, int count, int time),
             (epoll, events, count, time), -1)
 SLUICE_WRAP(int, eventfd, (unsigned count, int flags), (count, flags), -1)
+SLUICE_WRAP(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size), -1)
 SLUICE_WRAP(int, inotify_add_watch, (int fd, const char* path, uint32_t mask), (fd, path, mask), -1)
 SLUICE_WRAP(int, inotify_init1, (int flags), (flags), -1)
 SLUICE_WRAP(void*, mmap64, (void* at, size_t size, int protection, int flags, int fd, off_t offset),

@@ -13,11 +13,13 @@ namespace sluice::test {
 
 enum class Call : uint8_t {
   accept4,
+  bind,
   epoll_create1,
   epoll_ctl,
   epoll_pwait2,
   epoll_wait,
   eventfd,
+  getsockname,
   inotify_add_watch,
   inotify_init1,
   mmap64,

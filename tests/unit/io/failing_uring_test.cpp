@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "failing_io_fixture.hpp"
+#include "io/probe.hpp"
 
 namespace sluice::io::test {
 namespace {
@@ -55,6 +56,17 @@ TEST_F(FailingUring, an_error_of_the_set_up_names_its_step) {
     EXPECT_TRUE(step_with(Call::io_uring_register_buf_ring, error)
                     .starts_with("io_uring_register_buf_ring"));
   }
+}
+
+TEST_F(FailingUring, the_probe_names_cause_and_cure) {
+  const auto probed_with = [](int error) {
+    const FailingCall failing(Call::io_uring_queue_init_params, error);
+    return probe_uring();
+  };
+  EXPECT_NE(probed_with(ENOMEM).find("LimitMEMLOCK"), std::string::npos);
+  EXPECT_NE(probed_with(ENOSYS).find("Linux 6.1"), std::string::npos);
+  EXPECT_NE(probed_with(EOPNOTSUPP).find("the kernel lacks a feature"), std::string::npos);
+  EXPECT_TRUE(probed_with(EMFILE).ends_with("choose --io epoll, or free what is missing"));
 }
 
 // The kernel has no memory for requests, or its completions overflow: the queue stays full.

@@ -78,6 +78,17 @@ TEST_F(SimIoTest, received_bytes_begin_at_a_word) {
   }
 }
 
+TEST_F(SimIoTest, a_client_knows_its_undelivered_bytes_and_the_server_its_name) {
+  SimClient client = io_.connect(0);
+  const SocketId socket = accept();
+  EXPECT_EQ(io_.peer(socket), "sim:" + std::to_string(client.link_id()));
+  client.write("hello");
+  EXPECT_EQ(client.undelivered_bytes(), 5u);
+  io_.receive_start(socket);
+  poll();
+  EXPECT_EQ(client.undelivered_bytes(), 0u);
+}
+
 TEST_F(SimIoTest, end_of_stream_comes_once_after_the_bytes) {
   SimClient client = io_.connect(0);
   const SocketId socket = accept();

@@ -272,6 +272,7 @@ TEST_F(SimNetworkTest, workers_share_a_clock_and_see_it_when_they_poll) {
   EXPECT_EQ(a_.now().monotonic_ns, start_ns + 5);
   poll(a_);
   EXPECT_EQ(a_.now().monotonic_ns, start_ns + 12);
+  EXPECT_EQ(a_.network().clock().monotonic_ns, start_ns + 12);
 }
 
 TEST_F(SimNetworkTest, a_wake_is_for_one_worker) {

@@ -171,6 +171,12 @@ TEST(RingMeter, closes_a_charge_before_and_after_a_roll_alike) {
   EXPECT_EQ(early.ring().open(), 0U);
 }
 
+TEST(RingMeter, without_a_charge_is_empty_now) {
+  Ring ring(LimitKind::sliding);
+  ring.at(30 * s);
+  EXPECT_EQ(ring.ring().empty_at_ns({.ns = 30 * s}), 30 * s);
+}
+
 TEST(RingMeter, reports_how_much_it_refunded) {
   Ring ring(LimitKind::sliding);
   ring.at(s);
