@@ -97,6 +97,14 @@ def test_uring_does_not_start_and_names_the_cure(failure, parts):
                           parts=[*parts, "--io epoll"])
 
 
+def test_bench_ends_when_its_own_server_does_not_start():
+    result = run_binary("bench", "--io", "uring", "--seconds", "0.1",
+                        preexec=failing(("io_uring_setup", errno.EPERM)))
+    assert result.returncode == 2, result
+    assert "io_uring_setup" in result.stderr  # the server's own line
+    assert "Error: the server ended at once: " in result.stderr
+
+
 # -------------------------------------------------------------------------------------- epoll
 
 def test_epoll_does_not_ask_for_uring(start):

@@ -75,6 +75,14 @@ def test_a_bad_file_stops_the_start_with_one_line(config_file, entries, text, ca
     assert cause in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_a_start_shows_the_first_of_many_complaints_and_how_to_see_the_rest(config_file):
+    path = config_file(*[{"window_millis": 50}] * 23)
+    result = run_binary("--config-file", path, "--port", "0", "--native-port", "0")
+    assert result.returncode == 2, result
+    assert "keys[19]" in result.stderr and "keys[20]" not in result.stderr
+    assert result.stderr.endswith(f"; and 3 more: sluicegate check-config {path}\n")
+
+
 def test_names_that_no_client_may_use_are_faults(config_file):
     long = "x" * 33
     path = config_file({"key_pattern": long, "window_millis": 50}, text=None)
