@@ -105,7 +105,7 @@ inline constexpr std::array<Choice<log::Format>, 3> log_formats{
      {"text", log::Format::text},
      {"system-default", log::Format::system_default}}};
 
-constexpr Choice<log::Level> choice_of(log::Level level) {
+consteval Choice<log::Level> choice_of(log::Level level) {
   return {log::level_name(level), level};
 }
 

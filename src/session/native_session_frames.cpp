@@ -66,18 +66,17 @@ bool handle(NativeSession& session, const DecodedFrame& frame) noexcept {
 
 // A handler takes the session, the frame's id, if it wants its size in bytes, and the request.
 template <typename Request, auto handler>
-constexpr FrameRule rule(Admission admission) noexcept {
+consteval FrameRule rule(Admission admission) noexcept {
   return {kind_of<Request>(), admission, extent_of<Request>, handle<Request, handler>, nullptr};
 }
 template <typename Request, auto handler, auto refusal>
-constexpr FrameRule rule(Admission admission) noexcept {
-  FrameRule rule = session::rule<Request, handler>(admission);
-  rule.refuse = call<Request, refusal>;
-  return rule;
+consteval FrameRule rule(Admission admission) noexcept {
+  return {kind_of<Request>(), admission, extent_of<Request>, handle<Request, handler>,
+          call<Request, refusal>};
 }
 
 template <size_t count>
-constexpr bool has_every_kind(const std::array<FrameRule, count>& rules) noexcept {
+consteval bool has_every_kind(const std::array<FrameRule, count>& rules) noexcept {
   for (size_t kind = 0; kind < count; ++kind) {
     if (rules[kind].kind != kind) return false;
   }

@@ -7,7 +7,7 @@ namespace sluice::text {
 namespace {
 
 // Whether a byte never needs an escape; bytes beyond ASCII depend on their neighbours.
-constexpr std::array<bool, 256> plain_bytes(Escapes escapes) noexcept {
+consteval std::array<bool, 256> plain_bytes(Escapes escapes) noexcept {
   std::array<bool, 256> plain{};
   for (size_t byte = 0x20; byte < 0x80; ++byte) plain[byte] = true;
   plain['"'] = plain['\\'] = false;
@@ -20,7 +20,7 @@ constexpr std::array<std::array<bool, 256>, 3> plain_bytes_of{
     {plain_bytes(Escapes::plain), plain_bytes(Escapes::html), plain_bytes(Escapes::ascii)}};
 
 // The letters of short escapes; 0: the character has none.
-constexpr std::array<char, 256> short_names() noexcept {
+consteval std::array<char, 256> short_names() noexcept {
   std::array<char, 256> names{};
   names['"'] = '"';
   names['\\'] = '\\';

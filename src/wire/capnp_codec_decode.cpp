@@ -62,7 +62,7 @@ Checked read_body(ClientReader message, Frame frame, RequestBody& body) {
 
 using ReadBody = Checked (*)(ClientReader message, Frame frame, RequestBody& body);
 template <size_t... kinds>
-constexpr std::array<ReadBody, sizeof...(kinds)> readers_of(std::index_sequence<kinds...>) {
+consteval std::array<ReadBody, sizeof...(kinds)> readers_of(std::index_sequence<kinds...>) {
   return {read_body<RequestOfKind<kinds>>...};
 }
 constexpr auto readers = readers_of(RequestKinds{});

@@ -53,7 +53,7 @@ struct Field {
   ErrorCode fault;
 };
 template <typename Class, typename T, typename IsValid = decltype(any_value)>
-constexpr Field<Class, T, IsValid> field(const char* name, size_t byte, T Class::*member,
+consteval Field<Class, T, IsValid> field(const char* name, size_t byte, T Class::*member,
                                          IsValid is_valid = any_value,
                                          ErrorCode fault = ErrorCode::none) {
   return {name, byte, member, is_valid, fault};
@@ -66,7 +66,7 @@ struct ListRow {
   Column<T> Class::*member;
 };
 template <typename Class, typename T>
-constexpr ListRow<Class, T> list(const char* name, Column<T> Class::*member) {
+consteval ListRow<Class, T> list(const char* name, Column<T> Class::*member) {
   return {name, member};
 }
 
@@ -79,7 +79,7 @@ struct ColumnRow {
   ErrorCode fault;
 };
 template <typename Class, typename T, typename AreValid>
-constexpr ColumnRow<Class, T, AreValid> column(const char* name, Column<T> Class::*member,
+consteval ColumnRow<Class, T, AreValid> column(const char* name, Column<T> Class::*member,
                                                AreValid are_valid, ErrorCode fault) {
   return {name, member, are_valid, fault};
 }
@@ -90,7 +90,7 @@ struct BytesRow {
   std::string_view Class::*member;
 };
 template <typename Class>
-constexpr BytesRow<Class> bytes(const char* name, std::string_view Class::*member) {
+consteval BytesRow<Class> bytes(const char* name, std::string_view Class::*member) {
   return {name, member};
 }
 
@@ -101,7 +101,7 @@ struct TextRow {
   std::string_view Class::*member;
 };
 template <typename Class>
-constexpr TextRow<Class> text(const char* name, std::string_view Class::*member) {
+consteval TextRow<Class> text(const char* name, std::string_view Class::*member) {
   return {name, member};
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using text::hex_digit;
 
-constexpr std::array<bool, 256> make_token_chars() {
+consteval std::array<bool, 256> make_token_chars() {
   std::array<bool, 256> is_token{};
   for (char c = '0'; c <= '9'; ++c) is_token[static_cast<unsigned char>(c)] = true;
   for (char c = 'a'; c <= 'z'; ++c) is_token[static_cast<unsigned char>(c)] = true;

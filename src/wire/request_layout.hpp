@@ -97,7 +97,7 @@ inline constexpr auto subjects_columns =
 
 constexpr auto requests_column =
     column("requests", &EntryAmounts::requests, any_value, ErrorCode::bad_amount);
-constexpr auto amount_column(const char* name, Column<uint64_t> EntryAmounts::*member) {
+consteval auto amount_column(const char* name, Column<uint64_t> EntryAmounts::*member) {
   return column(name, member, all_amounts, ErrorCode::bad_amount);
 }
 
@@ -330,7 +330,7 @@ using RequestOfKind = std::variant_alternative_t<kind, RequestBody>;
 using RequestKinds = std::make_index_sequence<request_kinds_count>;
 
 template <size_t... kinds>
-constexpr bool kinds_are_indexes(std::index_sequence<kinds...>) {
+consteval bool kinds_are_indexes(std::index_sequence<kinds...>) {
   return ((static_cast<size_t>(Layout<RequestOfKind<kinds>>::kind) == kinds) && ...);
 }
 static_assert(kinds_are_indexes(RequestKinds{}));

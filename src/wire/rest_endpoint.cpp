@@ -127,12 +127,12 @@ struct AllowText {
   std::array<char, 32> chars{};
   size_t size = 0;
 
-  constexpr void append(std::string_view text) noexcept {
+  consteval void append(std::string_view text) noexcept {
     for (const char c : text) chars[size++] = c;
   }
 };
 
-constexpr AllowText allow_text(const RestEndpoint& endpoint) noexcept {
+consteval AllowText allow_text(const RestEndpoint& endpoint) noexcept {
   AllowText text;
   text.append("OPTIONS");
   for (const RestOperation& operation : endpoint.operations) {
@@ -143,11 +143,13 @@ constexpr AllowText allow_text(const RestEndpoint& endpoint) noexcept {
   return text;
 }
 
-constexpr auto allow_texts = [] {
+consteval std::array<AllowText, endpoints.size()> make_allow_texts() {
   std::array<AllowText, endpoints.size()> texts;
-  std::ranges::transform(endpoints, texts.begin(), allow_text);
+  for (size_t row = 0; row < texts.size(); ++row) texts[row] = allow_text(endpoints[row]);
   return texts;
-}();
+}
+
+constexpr auto allow_texts = make_allow_texts();
 
 }  // namespace
 

@@ -110,7 +110,7 @@ std::optional<ClientRequest> read_kind(const Words& words) noexcept {
 
 using ReadKind = std::optional<ClientRequest> (*)(const Words& words) noexcept;
 template <size_t... kinds>
-constexpr std::array<ReadKind, sizeof...(kinds)> readers_of(std::index_sequence<kinds...>) {
+consteval std::array<ReadKind, sizeof...(kinds)> readers_of(std::index_sequence<kinds...>) {
   return {read_kind<kinds>...};
 }
 constexpr auto readers = readers_of(RequestKinds{});
