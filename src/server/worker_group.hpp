@@ -26,7 +26,6 @@ class WorkerGroup {
   route::Mesh& mesh() noexcept { return mesh_; }
   RequestIds& ids() noexcept { return ids_; }
   ShortageLog& shortages() noexcept { return shortages_; }
-  uint32_t shards_count() const noexcept { return mesh_.shards_count(); }
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
   void wake(uint32_t shard) noexcept {

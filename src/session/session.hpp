@@ -95,7 +95,6 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
 
   const net::Connection& connection() const noexcept { return connection_; }
   bool ended() const noexcept { return connection_.closing(); }
-  base::Timer& timer() noexcept { return timer_; }
 
  protected:
   enum Hold : uint8_t {
@@ -111,7 +110,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   virtual size_t take(std::span<const std::byte> bytes) noexcept = 0;
 
   virtual void write_refusal() noexcept = 0;
-  virtual void write_outcomes() noexcept {}
+  virtual void write_outcomes() noexcept = 0;
   virtual void drop_waiting() noexcept = 0;
   virtual bool has_waiting() const noexcept = 0;
   virtual bool has_undecided() const noexcept = 0;  // requests that other shards still decide

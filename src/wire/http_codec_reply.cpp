@@ -253,8 +253,6 @@ std::string_view reason_phrase(uint16_t status) noexcept {
       return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
     case 503:
       return "Service Unavailable";
     case 505:

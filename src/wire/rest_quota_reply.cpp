@@ -28,12 +28,9 @@ constexpr size_t violated_names_bytes_max = 128 * 1024;
 // Room for most answers without reallocation.
 constexpr size_t typical_body_bytes = 1'024;
 
+// Of a code that admits nothing.
 uint16_t status_of(QuotaCode code) noexcept {
   switch (code) {
-    case QuotaCode::ok:
-    case QuotaCode::unlimited:
-    case QuotaCode::unknown_subject_allowed:
-      return 200;
     case QuotaCode::subjects_apart:
     case QuotaCode::invalid_subject:
     case QuotaCode::invalid_quota:
@@ -69,13 +66,16 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::unknown_subject:
       return 429;
     case QuotaCode::none:
+    case QuotaCode::ok:
+    case QuotaCode::unlimited:
+    case QuotaCode::unknown_subject_allowed:
     case QuotaCode::queued:                   // held, not answered
     case QuotaCode::withdrawn:                // only the native protocol can ask for it
     case QuotaCode::connection_waiters_full:  // a connection of REST has one waiter at a time
       break;
   }
-  constexpr bool a_rest_request_can_have_this_code = false;
-  ASSERT(a_rest_request_can_have_this_code);
+  constexpr bool a_rest_request_is_denied_with_this_code = false;
+  ASSERT(a_rest_request_is_denied_with_this_code);
   return 500;
 }
 

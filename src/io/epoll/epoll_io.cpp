@@ -315,10 +315,7 @@ void EpollIo::socket_ready(uint32_t index, uint32_t ready, EventSink& sink,
 void EpollIo::receive(uint32_t index, EventSink& sink, uint32_t buffers) noexcept {
   Slot& slot = sockets_[index];
   for (; buffers > 0 && !sink.full(); --buffers) {
-    if (memory_used_ + buffer_bytes_ > memory_.size()) {
-      ++statistics_.buffers_exhausted;
-      return;
-    }
+    ASSERT(memory_used_ + buffer_bytes_ <= memory_.size());  // dispatch() shares the buffers out
     std::byte* buffer = memory_.data() + memory_used_;
     const ssize_t result = ::recv(slot.fd, buffer, buffer_bytes_, MSG_DONTWAIT);
     if (result > 0) {
