@@ -5,50 +5,25 @@
 #include <utility>
 
 #include "client_impl.hpp"
+#include "option_bounds.hpp"
 #include "sluicegate/address.hpp"
 
 namespace sluicegate {
 namespace {
 
-constexpr uint32_t amount_max = 1'000'000'000;
-
 // Checks what would make the server refuse a whole frame, which may have entries of other callers.
 void require_valid(const AcquireOptions& options) {
-  const auto is_override = [](uint32_t value, uint32_t least) {
-    return value == keep || (value >= least && value <= amount_max);
-  };
-  if (options.cost < 1 || options.cost > amount_max) {
-    throw std::invalid_argument("a cost is 1 to 1000000000, not " + std::to_string(options.cost));
-  }
-  if (!is_override(options.max_requests, 1) || !is_override(options.max_requests_in_queue, 0)) {
-    throw std::invalid_argument(
-        "max_requests is 1 to 1000000000, and max_requests_in_queue 0 to 1000000000");
-  }
-  if (options.wait_limit_ms > wait_limit_ms_max) {
-    throw std::invalid_argument("wait_limit_ms is 3600000 at most, not " +
-                                std::to_string(options.wait_limit_ms));
-  }
+  require_all_within(acquire_options, options);
 }
 
 void require_valid(std::string_view key) {
-  if (key.size() > UINT16_MAX) {
-    throw std::invalid_argument("a key has 65535 bytes at most, not " + std::to_string(key.size()));
-  }
+  require_within(key_bound, key.size());
 }
 
 void require_valid(const ClientOptions& options) {
-  if (options.pending_max == 0 || options.frame_entries_max == 0 || options.frames_in_flight == 0) {
-    throw std::invalid_argument(
-        "pending_max, frame_entries_max and frames_in_flight are at least 1");
-  }
-  if (options.frame_entries_max > 8'192) {
-    throw std::invalid_argument("frame_entries_max is 8192 at most");
-  }
-  if (options.connect_timeout.count() < 1 || options.call_timeout.count() < 1) {
-    throw std::invalid_argument("connect_timeout and call_timeout are at least 1 ms");
-  }
-  if (options.backoff_first.count() < 1 || options.backoff_longest < options.backoff_first) {
-    throw std::invalid_argument("backoff_first is at least 1 ms, and backoff_longest not below it");
+  require_all_within(client_options, options);
+  if (options.backoff_longest < options.backoff_first) {
+    throw std::invalid_argument("backoff_longest: must not be below backoff_first");
   }
 }
 

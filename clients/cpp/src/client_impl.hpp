@@ -22,9 +22,6 @@
 
 namespace sluicegate {
 
-// The server refuses a longer wait, and with it the whole frame.
-inline constexpr uint32_t wait_limit_ms_max = 3'600'000;
-
 class ClientImpl {
  public:
   ClientImpl(Address address, ClientOptions given, Platform& platform = real_platform())

@@ -60,6 +60,7 @@ QuotaCall cancel_of(uint64_t reservation, bool keep_requests) {
 }
 
 QuotaCall extend_of(uint64_t reservation, uint32_t lifetime_ms) {
+  require_lifetime(lifetime_ms);
   return {.kind = Kind::extend, .lifetime_ms = lifetime_ms, .reservation = reservation};
 }
 
@@ -323,6 +324,7 @@ QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
   if (!shared.id.empty()) {
     throw std::invalid_argument("id: names one entry, so reserve_batch() takes none");
   }
+  require_valid(shared);
   for (size_t i = 0; i < entries.size(); ++i) {
     check_entry(i, [&] {
       require_subject("subject", entries[i].subject);

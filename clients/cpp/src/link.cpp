@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include "option_bounds.hpp"
 #include "socket.hpp"
 
 namespace sluicegate {
@@ -20,6 +21,7 @@ Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options
       stop_{stop},
       writer_{peer_},
       reader_{peer_} {
+  require_all_within(connect_options, options);
   const auto deadline = platform_.now() + options.connect_timeout;
   socket_ = platform_.connect(host, port, options.connect_timeout, stop_);
   try {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "option_bounds.hpp"
 #include "sluicegate/connection.hpp"
 
 namespace sluicegate {
@@ -14,8 +15,8 @@ inline std::optional<std::chrono::milliseconds> patience(const AcquireOptions& o
                                                          std::chrono::milliseconds call_timeout) {
   const bool is_limited = !options.may_wait || options.wait_limit_ms > 0;
   if (!is_limited && options.timeout.count() == 0) return std::nullopt;
-  constexpr std::chrono::milliseconds longest = std::chrono::hours{24 * 366};  // no overflow
-  const auto own = std::min(options.timeout.count() > 0 ? options.timeout : call_timeout, longest);
+  const auto own =
+      std::min(options.timeout.count() > 0 ? options.timeout : call_timeout, longest_time);
   return own + std::chrono::milliseconds{options.may_wait ? options.wait_limit_ms : 0};
 }
 

@@ -1,6 +1,7 @@
 // A socket that has received Welcome, with both its directions. Part of Connection and Client.
 // Shape:  one thread may write while another reads; only one thread at a time uses a direction.
-// Errors: the constructor throws ConnectionLost, TimedOut, Refused or ProtocolError.
+// Errors: the constructor throws ConnectionLost, TimedOut, Refused or ProtocolError, and
+//         std::invalid_argument for options outside their bounds.
 #pragma once
 
 #include <atomic>
