@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from . import _frames
+from ._bounds import TIMEOUT, Bound
 from ._calls import NO_OPTIONS, BatchOptions, each_of
 from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, parse_address
-from ._invalid import SECONDS_MAX, InvalidArgument, InvalidType, seconds, whole
+from ._invalid import InvalidArgument, InvalidType, seconds, whole
 from ._requests import AcquireOptions, ControlRequest
 from .errors import Denied
 from .verdict import Details
@@ -34,6 +35,7 @@ class Default:
 
 DEFAULT = Default()
 Timeout = float | None | Default
+DETAILS = Bound("details", 0, int(Details.ALL))
 
 
 class KeyState(NamedTuple):
@@ -90,13 +92,13 @@ class Base:
     def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
         """The client's time-out does not end a wait in the queue, only the call's own does."""
         if not isinstance(timeout, Default):
-            return None if timeout is None else seconds("timeout", timeout, 0, SECONDS_MAX)
+            return None if timeout is None else seconds(TIMEOUT, timeout)
         own = self._settings.timeout
         if not wait:
             return own
         if wait_limit is None or own is None:
             return None
-        return milliseconds(wait_limit, "wait_limit") / 1000 + own
+        return milliseconds(wait_limit) / 1000 + own
 
     @staticmethod
     def _acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
@@ -113,8 +115,8 @@ class Base:
                        max_requests_in_queue: int | Sequence[int] | None,
                        details: int) -> BatchOptions:
         options = BatchOptions(costs, max_requests, max_requests_in_queue, bool(wait),
-                               milliseconds(wait_limit, "wait_limit"),
-                               whole("details", details, 0, int(Details.ALL)))
+                               milliseconds(wait_limit),
+                               whole(DETAILS, details))
         return NO_OPTIONS if options == NO_OPTIONS else options
 
     def _inspect_request(self, key: Key) -> Callable[[Any], ControlRequest]:

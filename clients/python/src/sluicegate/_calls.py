@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
+from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, Bound
 from ._invalid import InvalidArgument, InvalidType, whole
-from ._message import NUMBER_MAX
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
 from .quota import QuotaResults
@@ -221,22 +221,26 @@ def each_of(values: Iterable[Any], what: str) -> list[Any]:
         raise InvalidType(f"{what} must be a list, not {values!r:.40}") from None
 
 
-def spread(values: int | Sequence[int] | None, count: int, what: str, least: int = 0,
-           most: int = NUMBER_MAX) -> Sequence[int] | None:
+def spread(values: int | Sequence[int] | None, count: int,
+           bound: Bound) -> Sequence[int] | None:
     """A number for each entry."""
     if values is None:
         return None
     if isinstance(values, (str, bytes)) or not hasattr(type(values), "__getitem__"):
-        return [whole(what, values, least, most)] * count  # type: ignore[arg-type]
+        return [whole(bound, values)] * count  # type: ignore[arg-type]
     numbers: Sequence[int] = values  # type: ignore[assignment]
     if len(numbers) != count:
-        raise InvalidArgument(f"{len(numbers)} {what} for {count} entries: give one each, or one "
-                              "number")
+        raise InvalidArgument(f"{len(numbers)} {bound.name} for {count} entries: give one each, or "
+                              "one number")
     # Of thousands of numbers nearly all are fine: the check of one after the other takes longer.
     are_ints = not set(map(type, numbers)) - {int}
-    if not (are_ints and (not count or least <= min(numbers) and max(numbers) <= most)):
+    if not (are_ints and (not count or bound.least <= min(numbers)
+                          and max(numbers) <= bound.most)):
         for index, number in enumerate(numbers):
-            whole(f"{what}[{index}]", number, least, most)
+            try:
+                whole(bound, number)
+            except InvalidArgument:
+                whole(bound.at(index), number)  # raises, and names the place
     return numbers
 
 
@@ -252,9 +256,9 @@ class AcquireCall(BatchCall):
         self.keys = keys
         self.options = options
         self.may_wait = options.may_wait
-        self._costs = spread(options.costs, self.count, "costs", 1)
-        self._limits = spread(options.max_requests, self.count, "max_requests", 1)
-        self._queues = spread(options.max_requests_in_queue, self.count, "max_requests_in_queue")
+        self._costs = spread(options.costs, self.count, COSTS)
+        self._limits = spread(options.max_requests, self.count, MAX_REQUESTS)
+        self._queues = spread(options.max_requests_in_queue, self.count, MAX_REQUESTS_IN_QUEUE)
         self._raw: bytes | bytearray = b""
         self._details: dict[str, array[int]] = {
             name: array(letter, bytes(self.count * (4 if letter == "I" else 8)))
@@ -389,7 +393,7 @@ class ReleaseCall(BatchCall):
                  costs: int | Sequence[int] | None) -> None:
         super().__init__(dispatcher, completion, len(keys))
         self._keys = keys
-        self._costs = spread(costs, len(keys), "costs", 1)
+        self._costs = spread(costs, len(keys), COSTS)
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         costs = None if self._costs is None else _frames.numbers(

@@ -18,13 +18,16 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from . import _frames
+from ._bounds import (BACKOFF, CLIENT_NAME_BYTES, COST, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE,
+                      OPTION_SPANS, OPTIONAL, OPTIONS, WAIT_LIMIT, Span)
 from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
-from ._invalid import (SECONDS_MAX, InvalidArgument, InvalidType, LimitExceeded, SluicegateError,
-                       seconds, utf8, whole)
+from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateError, seconds, utf8,
+                       whole)
 from ._message import UNSET_32
 from ._quota_frames import CALLS_MAX
 from ._quota_requests import Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms
@@ -37,7 +40,6 @@ from .verdict import Verdict
 Result = TypeVar("Result")
 GATHERED_OUT_MAX = 2  # frames of single calls: the server answers one while the next is on its way
 WITHDRAW_ENTRIES_MAX = 1024  # of one frame
-SHARD_MAX = 0xFFFFFFFE  # Hello has 32 bits, and 0 means none
 
 ADDRESS = re.compile(r"(\[(?P<ipv6>[^][/\s]+)\]|(?P<host>[^][/\s]+)):(?P<port>[0-9]{1,5})")
 
@@ -57,23 +59,25 @@ class Settings(NamedTuple):
     spin: float = 0.0
 
     def checked(self) -> Settings:
-        for name in ("pending_max", "window", "frame_entries_max"):
-            whole(name, getattr(self, name), 1)
+        for bound in OPTIONS:
+            value = getattr(self, bound.name)
+            if value is not None or bound.name not in OPTIONAL:
+                whole(bound, value)
+        for span in OPTION_SPANS:
+            value = getattr(self, span.name)
+            if value is not None or span.name not in OPTIONAL:
+                seconds(span, value)
         for name, allowed in (("on_failure", ("error", "open", "closed")),
                               ("when_full", ("block", "refuse"))):
             if getattr(self, name) not in allowed:
                 raise InvalidArgument(f"{name} must be one of {', '.join(allowed)}, "
                                       f"not {getattr(self, name)!r:.40}")
-        if self.shard is not None:
-            whole("shard", self.shard, 0, SHARD_MAX)
-        if self.timeout is not None:
-            seconds("timeout", self.timeout, 0, SECONDS_MAX)
-        seconds("connect_timeout", self.connect_timeout, 0, SECONDS_MAX)
-        seconds("spin", self.spin, 0, SECONDS_MAX)
         self._check_backoff()
         if not isinstance(self.client_name, str):
             raise InvalidType(f"client_name must be a str, not {self.client_name!r:.40}")
-        utf8("client_name", self.client_name)
+        size = len(utf8("client_name", self.client_name))
+        if size > CLIENT_NAME_BYTES.most:
+            raise LimitExceeded(f"client_name has {size} bytes; at most {CLIENT_NAME_BYTES.most}")
         return self
 
     def _check_backoff(self) -> None:
@@ -82,7 +86,7 @@ class Settings(NamedTuple):
         except (TypeError, ValueError):
             raise InvalidType("backoff must be the first and the longest pause, not "
                               f"{self.backoff!r:.40}") from None
-        seconds("backoff", longest, seconds("backoff", first, 0, SECONDS_MAX), SECONDS_MAX)
+        seconds(replace(BACKOFF, least=seconds(BACKOFF, first)), longest)
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -96,24 +100,24 @@ def parse_address(address: str) -> tuple[str, int]:
     return found["ipv6"] or found["host"], int(found["port"])
 
 
-def milliseconds(value: float | None, what: str) -> int:
+def milliseconds(value: float | None, span: Span = WAIT_LIMIT) -> int:
     """Rounds up, so that a wait never ends early; 0 stands for none."""
     if value is None:
         return 0
-    number = seconds(what, value, 0, _frames.WAIT_LIMIT_MS_MAX / 1000)
+    number = seconds(span, value)
     if not number:
-        raise LimitExceeded(f"{what} must be more than 0 seconds; without wait=True a call does "
-                            "not wait")
+        raise LimitExceeded(f"{span.name} must be more than 0 seconds; without wait=True a call "
+                            "does not wait")
     return math.ceil(number * 1000)
 
 
 def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
                     max_requests_in_queue: int | None) -> AcquireOptions:
     return AcquireOptions(
-        whole("cost", cost, 1), bool(wait), milliseconds(wait_limit, "wait_limit"),
-        UNSET_32 if max_requests is None else whole("max_requests", max_requests, 1),
+        whole(COST, cost), bool(wait), milliseconds(wait_limit),
+        UNSET_32 if max_requests is None else whole(MAX_REQUESTS, max_requests),
         UNSET_32 if max_requests_in_queue is None
-        else whole("max_requests_in_queue", max_requests_in_queue, 0))
+        else whole(MAX_REQUESTS_IN_QUEUE, max_requests_in_queue))
 
 
 class Backoff:

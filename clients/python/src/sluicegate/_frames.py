@@ -15,9 +15,10 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Union
 
+from ._bounds import KEY_BYTES
+from ._bounds import NUMBER_MAX as NUMBER_MAX
 from ._invalid import InvalidArgument, InvalidType, LimitExceeded
 from ._message import BYTES, FRAME_HEAD, NULL, PAD, U16, U32, U64, U64_AT, Segments, Struct
-from ._message import NUMBER_MAX as NUMBER_MAX
 from ._message import Column as Column
 from ._message import Malformed as Malformed
 from ._message import build, packer, text
@@ -28,8 +29,6 @@ from ._quota_frames import UsageReply as UsageReply
 
 PROTOCOL_VERSION = 1
 NO_HANDLE = 0xFFFFFFFF
-KEY_BYTES_MAX = 65_535  # as a key's size has 16 bits; a server announces less
-WAIT_LIMIT_MS_MAX = 3_600_000
 FLAG_MAY_WAIT = 1
 
 # Bounds of frames from a server; today's sends 512 KiB in one segment.
@@ -85,8 +84,8 @@ def _key_fault(keys: Sequence[str | bytes]) -> InvalidArgument:
             size = len(key.encode() if isinstance(key, str) else key)
         except UnicodeEncodeError as error:
             return InvalidArgument(f"the key {key!r:.80} has no UTF-8: {error.reason}")
-        if size > KEY_BYTES_MAX:
-            return LimitExceeded(f"the key {key!r:.80} has {size} bytes; at most {KEY_BYTES_MAX}")
+        if size > KEY_BYTES.most:
+            return LimitExceeded(f"the key {key!r:.80} has {size} bytes; at most {KEY_BYTES.most}")
     return InvalidArgument("a key cannot be encoded")
 
 

@@ -10,13 +10,11 @@ import math
 import operator
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
 
-from ._message import NUMBER_MAX
+from ._bounds import Bound, Span
 
 if TYPE_CHECKING:
     from .quota import QuotaResults
     from .verdict import Verdicts
-
-SECONDS_MAX = 365 * 86_400  # of a time-out: no clock of the system overflows
 
 
 class SluicegateError(Exception):
@@ -38,27 +36,29 @@ class LimitExceeded(InvalidArgument):
     """An argument is beyond its bounds; nothing was sent."""
 
 
-def whole(name: str, value: SupportsIndex, least: int, most: int = NUMBER_MAX) -> int:
+def whole(bound: Bound, value: SupportsIndex) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidType(f"{name} must be a whole number, not {value!r:.40}") from None
-    if not least <= number <= most:
-        raise LimitExceeded(f"{name} must be {least} to {most}, not {number!r:.40}")
+        raise InvalidType(f"{bound.name} must be a whole number, not {value!r:.40}") from None
+    if not bound.least <= number <= bound.most:
+        raise LimitExceeded(
+            f"{bound.name} must be {bound.least} to {bound.most}, not {number!r:.40}")
     return number
 
 
-def seconds(name: str, value: SupportsFloat, least: float, most: float) -> float:
+def seconds(span: Span, value: SupportsFloat) -> float:
     if isinstance(value, (str, bytes, bytearray)):
-        raise InvalidType(f"{name} must be a number of seconds, not {value!r:.40}")
+        raise InvalidType(f"{span.name} must be a number of seconds, not {value!r:.40}")
     try:
         number = float(value)
     except TypeError:
-        raise InvalidType(f"{name} must be a number of seconds, not {value!r:.40}") from None
+        raise InvalidType(f"{span.name} must be a number of seconds, not {value!r:.40}") from None
     except OverflowError:
         number = math.inf
-    if not least <= number <= most:
-        raise LimitExceeded(f"{name} must be {least:g} to {most:.12g} seconds, not {value!r:.40}")
+    if not span.least <= number <= span.most:
+        raise LimitExceeded(f"{span.name} must be {span.least:g} to {span.most:.12g} seconds, not "
+                            f"{value!r:.40}")
     return number
 
 

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, Union
 
-NUMBER_MAX = 1_000_000_000  # of costs, limits and queue lengths
+from ._bounds import NUMBER_MAX
+
 # In a column: this entry has no value, as if the column were absent.
 UNSET_32, UNSET_64 = 2**32 - 1, 2**64 - 1
 

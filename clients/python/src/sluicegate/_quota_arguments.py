@@ -12,14 +12,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ._bounds import (CACHED_INPUT_TOKENS, ID_BYTES, INPUT_TOKENS, LIFETIME, MAX_OUTPUT_TOKENS,
+                      OUTPUT_TOKENS, OWNER_BYTES, QUOTA_COST, QUOTA_COSTS, REQUESTS, RESERVATION,
+                      SUBJECT_BYTES, SUBJECTS, Bound)
 from ._calls import each_of, spread
 from ._dispatcher import milliseconds
 from ._invalid import InvalidArgument, InvalidType, LimitExceeded, seconds, utf8, whole
 from ._message import UNSET_32, UNSET_64
-from ._quota_frames import (AMOUNT_MAX, CALL_SUBJECTS_MAX, CANCEL, CHECK, CONNECTION_BOUND, EXTEND,
-                            ID_BYTES_MAX, KEEP_REQUESTS, LIFETIME_MS, MAY_WAIT, NAME_BYTES_MAX,
-                            RECORD, REQUESTS_MAX, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS,
-                            WANTS_VIOLATED, QuotaText)
+from ._quota_frames import (CANCEL, CHECK, CONNECTION_BOUND, EXTEND, KEEP_REQUESTS, MAY_WAIT,
+                            RECORD, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS, WANTS_VIOLATED,
+                            QuotaText)
 from ._quota_requests import QuotaTerms, RecordEntry, ReserveEntry, SettleEntry
 from .quota import Limit, Quota, limits_of
 
@@ -44,9 +46,9 @@ def subject_bytes(subject: Subject) -> bytes:
         name = bytes(subject)
     else:
         raise InvalidType(f"a subject is str or bytes, not {type(subject).__name__}")
-    if not 0 < len(name) <= NAME_BYTES_MAX:
-        raise LimitExceeded(f"the subject {subject!r:.80} has {len(name)} bytes; it must have 1 to "
-                            f"{NAME_BYTES_MAX}")
+    if not SUBJECT_BYTES.least <= len(name) <= SUBJECT_BYTES.most:
+        raise LimitExceeded(f"the subject {subject!r:.80} has {len(name)} bytes; it must have "
+                            f"{SUBJECT_BYTES.least} to {SUBJECT_BYTES.most}")
     return name
 
 
@@ -59,8 +61,9 @@ def subjects_of(subjects: Subjects) -> tuple[bytes, ...]:
     if isinstance(subjects, (str, bytes, bytearray)):
         return (subject_bytes(subjects),)
     names = tuple(map(subject_bytes, each_of(subjects, "subjects")))
-    if not 0 < len(names) <= CALL_SUBJECTS_MAX:
-        raise LimitExceeded(f"a call names 1 to {CALL_SUBJECTS_MAX} subjects, not {len(names)}")
+    if not SUBJECTS.least <= len(names) <= SUBJECTS.most:
+        raise LimitExceeded(f"a call names {SUBJECTS.least} to {SUBJECTS.most} subjects, not "
+                            f"{len(names)}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidArgument(f"a call names each subject once: {subject_text(twice)!r:.80} is a "
@@ -90,14 +93,8 @@ def groups(names: Sequence[bytes]) -> list[list[bytes]]:
 
 # ---- amounts, times and ids ----------------------------------------------------------------------
 
-def amount(what: str, value: int) -> int:
-    return whole(what, value, 0, AMOUNT_MAX)
-
-
-def amount_or_default(what: str, value: int | None, default: int) -> int:
-    if value is None:
-        return default
-    return whole(what, value, 0, REQUESTS_MAX if default == UNSET_32 else AMOUNT_MAX)
+def whole_or_default(bound: Bound, value: int | None, default: int = UNSET_64) -> int:
+    return default if value is None else whole(bound, value)
 
 
 def check_cached(input_tokens: int, cached: int) -> None:
@@ -110,24 +107,23 @@ def lifetime_ms(value: float | None) -> int:
     """Rounds up; 0 stands for the server's default, or the reservation's last lifetime."""
     if value is None:
         return 0
-    lowest, highest = LIFETIME_MS
-    return math.ceil(seconds("lifetime", value, lowest / 1000, highest / 1000) * 1000)
+    return math.ceil(seconds(LIFETIME, value) * 1000)
 
 
 def wait_flags(wait: bool, wait_limit: float | None) -> tuple[int, int]:
     if wait_limit is not None and not wait:
         raise InvalidArgument("wait_limit needs wait=True")
-    return MAY_WAIT if wait else 0, milliseconds(wait_limit, "wait_limit")
+    return MAY_WAIT if wait else 0, milliseconds(wait_limit)
 
 
-def short_bytes(what: str, value: Subject | None) -> bytes:
+def short_bytes(bound: Bound, value: Subject | None) -> bytes:
     if value is None:
         return b""
     if not isinstance(value, (str, bytes, bytearray)):
-        raise InvalidType(f"{what} is str or bytes, not {value!r:.40}")
-    data = utf8(what, value) if isinstance(value, str) else bytes(value)
-    if len(data) > ID_BYTES_MAX:
-        raise LimitExceeded(f"{what} has {len(data)} bytes; at most {ID_BYTES_MAX}")
+        raise InvalidType(f"{bound.name} is str or bytes, not {value!r:.40}")
+    data = utf8(bound.name, value) if isinstance(value, str) else bytes(value)
+    if len(data) > bound.most:
+        raise LimitExceeded(f"{bound.name} has {len(data)} bytes; at most {bound.most}")
     return data
 
 
@@ -139,7 +135,7 @@ def reservation_id(reservation: Any) -> int:
             raise InvalidArgument(f"{value!r:.80} is no reservation id: pass a number, or 16 "
                                   "hexadecimal digits as in REST and the command line")
         value = int(value, 16)
-    return whole("reservation", value, 0, 2**64 - 1)
+    return whole(RESERVATION, value)
 
 
 def reservation_ids(reservations: Iterable[Any]) -> list[int]:
@@ -159,7 +155,7 @@ def reserve_terms(wait: bool, wait_limit: float | None, lifetime: float | None, 
                   connection_bound: bool, more: int = WANTS_VIOLATED) -> QuotaTerms:
     flags, limit_ms = wait_flags(wait, wait_limit)
     try:
-        name = short_bytes("owner", owner).decode()
+        name = short_bytes(OWNER_BYTES, owner).decode()
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"owner {owner!r:.80} is no UTF-8: {error.reason}") from None
     flags |= more | (CONNECTION_BOUND if connection_bound else 0)
@@ -170,10 +166,9 @@ def reserve_entry(subjects: Subjects, requests: int, input_tokens: int,
                   max_output_tokens: int | None, cost: int,
                   id: Subject | None = None) -> ReserveEntry:
     return ReserveEntry(
-        subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX),
-        amount("input_tokens", input_tokens),
-        amount_or_default("max_output_tokens", max_output_tokens, UNSET_64), amount("cost", cost),
-        short_bytes("id", id))
+        subjects_of(subjects), whole(REQUESTS, requests), whole(INPUT_TOKENS, input_tokens),
+        whole_or_default(MAX_OUTPUT_TOKENS, max_output_tokens), whole(QUOTA_COST, cost),
+        short_bytes(ID_BYTES, id))
 
 
 def reserve_call(subjects: Subjects, requests: int, input_tokens: int,
@@ -202,13 +197,12 @@ def check_call(subjects: Subjects, requests: int, input_tokens: int,
 
 def settle_entry(reservation: Any, input_tokens: int | None, output_tokens: int | None,
                  cached_input_tokens: int, cost: int | None, requests: int | None) -> SettleEntry:
-    used = amount_or_default("input_tokens", input_tokens, UNSET_64)
-    cached = amount("cached_input_tokens", cached_input_tokens)
+    used = whole_or_default(INPUT_TOKENS, input_tokens)
+    cached = whole(CACHED_INPUT_TOKENS, cached_input_tokens)
     check_cached(used, cached)
     return SettleEntry(
-        reservation_id(reservation), amount_or_default("requests", requests, UNSET_32), used,
-        cached, amount_or_default("output_tokens", output_tokens, UNSET_64),
-        amount_or_default("cost", cost, UNSET_64))
+        reservation_id(reservation), whole_or_default(REQUESTS, requests, UNSET_32), used, cached,
+        whole_or_default(OUTPUT_TOKENS, output_tokens), whole_or_default(QUOTA_COST, cost))
 
 
 def settle_call(*arguments: Any) -> Call:
@@ -230,18 +224,18 @@ def extend_call(reservation: Any, lifetime: float | None) -> Call:
 
 def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tokens: int,
                 cached_input_tokens: int, cost: int) -> Call:
-    used, cached = (amount("input_tokens", input_tokens),
-                    amount("cached_input_tokens", cached_input_tokens))
+    used = whole(INPUT_TOKENS, input_tokens)
+    cached = whole(CACHED_INPUT_TOKENS, cached_input_tokens)
     check_cached(used, cached)
     return QuotaTerms(RECORD), RecordEntry(
-        subjects_of(subjects), whole("requests", requests, 0, REQUESTS_MAX), used, cached,
-        amount("output_tokens", output_tokens), amount("cost", cost))
+        subjects_of(subjects), whole(REQUESTS, requests), used, cached,
+        whole(OUTPUT_TOKENS, output_tokens), whole(QUOTA_COST, cost))
 
 
 # ---- batches -------------------------------------------------------------------------------------
 
-def column(values: Numbers, count: int, default: int, what: str) -> Sequence[int]:
-    numbers = spread(values, count, what, 0, REQUESTS_MAX if what == "requests" else AMOUNT_MAX)
+def column(values: Numbers, count: int, default: int, bound: Bound) -> Sequence[int]:
+    numbers = spread(values, count, bound)
     return [default] * count if numbers is None else numbers
 
 
@@ -255,14 +249,14 @@ def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_token
     count = len(names)
     if isinstance(ids, (str, bytes)):
         raise InvalidType(f"ids is one id, {ids!r:.40}: pass a list of them")
-    own = [b""] * count if ids is None else [short_bytes("id", each)
+    own = [b""] * count if ids is None else [short_bytes(ID_BYTES, each)
                                              for each in each_of(ids, "ids")]
     if len(own) != count:
         raise InvalidArgument(f"{len(own)} ids for {count} entries: give one each")
-    return list(map(ReserveEntry, names, column(requests, count, 1, "requests"),
-                    column(input_tokens, count, 0, "input_tokens"),
-                    column(max_output_tokens, count, UNSET_64, "max_output_tokens"),
-                    column(costs, count, 0, "costs"), own))
+    return list(map(ReserveEntry, names, column(requests, count, 1, REQUESTS),
+                    column(input_tokens, count, 0, INPUT_TOKENS),
+                    column(max_output_tokens, count, UNSET_64, MAX_OUTPUT_TOKENS),
+                    column(costs, count, 0, QUOTA_COSTS), own))
 
 
 def settle_entries(reservations: Iterable[Any], requests: Numbers, input_tokens: Numbers,
@@ -270,11 +264,11 @@ def settle_entries(reservations: Iterable[Any], requests: Numbers, input_tokens:
                    costs: Numbers) -> list[SettleEntry]:
     numbers = reservation_ids(reservations)
     count = len(numbers)
-    entries = list(map(SettleEntry, numbers, column(requests, count, UNSET_32, "requests"),
-                       column(input_tokens, count, UNSET_64, "input_tokens"),
-                       column(cached_input_tokens, count, 0, "cached_input_tokens"),
-                       column(output_tokens, count, UNSET_64, "output_tokens"),
-                       column(costs, count, UNSET_64, "costs")))
+    entries = list(map(SettleEntry, numbers, column(requests, count, UNSET_32, REQUESTS),
+                       column(input_tokens, count, UNSET_64, INPUT_TOKENS),
+                       column(cached_input_tokens, count, 0, CACHED_INPUT_TOKENS),
+                       column(output_tokens, count, UNSET_64, OUTPUT_TOKENS),
+                       column(costs, count, UNSET_64, QUOTA_COSTS)))
     for entry in entries:
         check_cached(entry.input_tokens, entry.cached_input_tokens)
     return entries

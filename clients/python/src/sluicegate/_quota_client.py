@@ -20,6 +20,7 @@ from typing import TypeVar, overload
 from . import _quota_arguments as arguments
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
+from ._bounds import CAPACITY_TIMEOUT
 from ._caller import Caller
 from ._dispatcher import milliseconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
@@ -334,7 +335,7 @@ class QuotaCalls(Caller, QuotaBase):
 
         Raises QuotaDenied: at once when the request can never fit, or not in time.
         """
-        milliseconds(timeout, "timeout")
+        milliseconds(timeout, CAPACITY_TIMEOUT)
         return self.reserve(model, input_tokens=tokens, max_output_tokens=0, wait=True,
                             wait_limit=timeout, lifetime=lifetime)
 

@@ -14,15 +14,10 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ._bounds import AMOUNT_MAX, REQUESTS, RESERVATION
 from ._message import (BYTES, COMPOSITE, U16, U32, U64, U64_AT, Column, Malformed, Nested,
                        Struct, build, lay_out, numbers, packer, text)
 
-AMOUNT_MAX = 2**63 - 1
-REQUESTS_MAX = 2**32 - 2
-CALL_SUBJECTS_MAX = 8
-NAME_BYTES_MAX = 65_535  # of a subject, as its size has 16 bits; a server announces less
-ID_BYTES_MAX = 128  # of an id chosen by the client, and of an owner
-LIFETIME_MS = (10, 2_592_000_000)
 CALLS_MAX = 2_048  # in one frame
 USAGE_MAX = 256  # subjects of a usage request in one frame
 
@@ -66,11 +61,11 @@ def amounts(values: Sequence[int] | None, what: str) -> Column | None:
 
 
 def requests(values: Sequence[int] | None) -> Column | None:
-    return numbers(values, "requests", "I", 0, REQUESTS_MAX)
+    return numbers(values, "requests", "I", REQUESTS.least, REQUESTS.most)
 
 
 def _ids(reservations: Sequence[int]) -> Column | None:
-    return numbers(reservations, "reservations", "Q", 0, 2**64 - 1)
+    return numbers(reservations, "reservations", "Q", RESERVATION.least, RESERVATION.most)
 
 
 class ReserveColumns(NamedTuple):

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
+from ._bounds import COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
 from ._invalid import whole
@@ -126,7 +127,7 @@ class Client(QuotaCalls):
 
     def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
-        self.release_many([key], whole("cost", cost, 1), timeout=timeout)
+        self.release_many([key], whole(COST, cost), timeout=timeout)
 
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      timeout: Timeout = DEFAULT) -> None:

@@ -15,19 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple, overload
 
+from ._bounds import (DAY_MS, LIMIT_AMOUNT, LIMIT_NAME_BYTES, LIMITS, OVERTAKERS,
+                      period_ms)
 from ._invalid import InvalidArgument, InvalidType, LimitExceeded, utf8, whole
-from ._quota_frames import AMOUNT_MAX, LimitText, QuotaText
+from ._quota_frames import LimitText, QuotaText
 
 METRICS = ("requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency")
 KINDS = ("concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar")
 CEILINGS = ("number", "unlimited", "block")
 UNITS = ("none", "hour", "day", "week", "month")
 SOURCES = ("none", "run_time", "file", "profile", "default")
-MINUTE_MS, DAY_MS = 60_000, 86_400_000
-PERIOD_MS_MAX = 365 * DAY_MS
-LIMIT_NAME_BYTES_MAX = 32
-OVERTAKERS_MAX = 1_000
-QUOTA_LIMITS_MAX = 16
+MINUTE_MS = 60_000
 
 Amount = int | Literal["unlimited", "block"]
 
@@ -208,8 +206,9 @@ class Limit:
         for field in ("name", "kind", "period", "time_zone"):
             if not isinstance(getattr(self, field), str):
                 raise InvalidType(f"{field} must be a str, not {getattr(self, field)!r:.40}")
-        if not 0 < len(utf8("name", self.name)) <= LIMIT_NAME_BYTES_MAX:
-            raise InvalidArgument(f"name must have 1 to {LIMIT_NAME_BYTES_MAX} bytes, not "
+        name = LIMIT_NAME_BYTES
+        if not name.least <= len(utf8("name", self.name)) <= name.most:
+            raise InvalidArgument(f"name must have {name.least} to {name.most} bytes, not "
                                   f"{self.name!r:.80}")
         number_of(METRICS, self.metric, "metric")
         is_concurrency = self.metric == "concurrency"
@@ -232,14 +231,11 @@ class Limit:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        lowest, highest = {
-            "concurrency": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
-            "rolling_day": (DAY_MS, DAY_MS)}.get(self.kind, (10, PERIOD_MS_MAX))
-        whole(f"period_ms of kind {self.kind}", self.period_ms, lowest, highest)
+        whole(period_ms(self.kind), self.period_ms)
         if isinstance(self.amount, str):
             number_of(CEILINGS[1:], self.amount, "amount")
         else:
-            whole("amount", self.amount, 0, AMOUNT_MAX)
+            whole(LIMIT_AMOUNT, self.amount)
 
     def as_text(self) -> LimitText:
         number = 0 if isinstance(self.amount, str) else self.amount
@@ -262,10 +258,10 @@ class Quota:
     def as_text(self) -> QuotaText:
         if self.expired not in ("keep", "refund"):
             raise InvalidArgument(f"expired must be keep or refund, not {self.expired!r:.40}")
-        whole("overtakers", self.overtakers, 0, OVERTAKERS_MAX)
+        whole(OVERTAKERS, self.overtakers)
         limits = limits_of(self.limits)
-        if len(limits) > QUOTA_LIMITS_MAX:
-            raise LimitExceeded(f"limits has {len(limits)}; at most {QUOTA_LIMITS_MAX} are allowed")
+        if len(limits) > LIMITS.most:
+            raise LimitExceeded(f"limits has {len(limits)}; at most {LIMITS.most} are allowed")
         return QuotaText([limit.as_text() for limit in limits], self.expired == "refund",
                          self.overtakers)
 

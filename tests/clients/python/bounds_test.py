@@ -1,0 +1,254 @@
+"""Every option and argument with bounds is taken at them, and raises beyond them: the text has the
+name and the bounds.
+
+Method: the rows that the clients check by, each put into a call of both clients that is valid
+otherwise. The real server must take what the clients take, so that both have the same bounds.
+"""
+
+import asyncio
+import inspect
+import re
+
+import pytest
+from real_server import serving
+
+import sluicegate
+from sluicegate import AsyncClient, Client, InvalidArgument, LimitExceeded, _bounds
+from sluicegate._base import DETAILS
+from sluicegate._bounds import Bound
+
+MILLISECOND = 0.001
+
+
+@pytest.fixture(scope="module")
+def address():
+    with serving("epoll-1", "--max-key-bytes", "65535", "--max-connections", "1000") as server:
+        yield f"127.0.0.1:{server.native_port}"
+
+
+# ---- a row ---------------------------------------------------------------------------------------
+
+def within(bound):
+    # A wait limit of 0 stands for none, which a call says by None.
+    least = MILLISECOND if bound in (_bounds.WAIT_LIMIT, _bounds.CAPACITY_TIMEOUT) else bound.least
+    return least, bound.most
+
+
+def outside(bound):
+    step = 1 if isinstance(bound, Bound) else MILLISECOND
+    return within(bound)[0] - step, bound.most + step
+
+
+def text(size):
+    return "x" * size
+
+
+def names(count):
+    return [f"{{tag}}{number}" for number in range(count)]
+
+
+def slots(count):
+    return [sluicegate.Limit(f"slots{number}", "concurrency", 1) for number in range(count)]
+
+
+def check(call, bound, value_of=lambda number: number):
+    """Makes the call with values of these numbers, or of texts and lists of these sizes."""
+    for number in within(bound):
+        try:
+            call(value_of(number))
+        except (InvalidArgument, sluicegate.Refused, sluicegate.ProtocolError) as error:
+            pytest.fail(f"{bound.name} of {number}: {error}")
+        except sluicegate.SluicegateError:
+            pass  # such as a reservation that is unknown, or the shortest time-out
+    for number in outside(bound):
+        if number < 0 and value_of in (text, names, slots):
+            continue  # nothing is so short
+        with pytest.raises(InvalidArgument) as raised:
+            call(value_of(number))
+        assert isinstance(raised.value, LimitExceeded) or bound is _bounds.LIMIT_NAME_BYTES
+        error = str(raised.value)
+        assert re.search(bound.name.removesuffix("s"), error), error
+        most = str(bound.most) if isinstance(bound, Bound) else f"{bound.most:.12g}"
+        assert most in error or error.startswith(f"{bound.name} must be more than 0"), error
+
+
+# ---- options -------------------------------------------------------------------------------------
+
+async def acquires_one(client):
+    async with client:
+        return await client.acquire("a")
+
+
+def connected(kind, address, **options):
+    """The client's first verdict."""
+    if kind is AsyncClient:
+        return asyncio.run(acquires_one(AsyncClient(address, **options)))
+    with Client(address, **options) as client:
+        return client.acquire("a")
+
+
+def options_of(kind):
+    """Those of the rows that this client has."""
+    return [(kind, bound) for bound in (*_bounds.OPTIONS, *_bounds.OPTION_SPANS)
+            if bound.name in inspect.signature(kind).parameters]
+
+
+@pytest.mark.parametrize("kind, bound", [*options_of(Client), *options_of(AsyncClient)],
+                         ids=lambda value: getattr(value, "name", "") or value.__name__)
+def test_options(address, kind, bound):
+    check(lambda value: connected(kind, address, **{bound.name: value}), bound)
+    assert connected(kind, address, **{bound.name: bound.most}) is not None
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_both_numbers_of_backoff(address, kind):
+    longest = _bounds.BACKOFF.most
+    check(lambda value: connected(kind, address, backoff=(value, longest)), _bounds.BACKOFF)
+    check(lambda value: connected(kind, address, backoff=(0, value)), _bounds.BACKOFF)
+    with pytest.raises(LimitExceeded, match="backoff must be 2 to"):
+        kind(address, backoff=(2, 1.999))
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_the_size_of_a_clients_name(address, kind):
+    check(lambda name: connected(kind, address, client_name=name), _bounds.CLIENT_NAME_BYTES,
+          text)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+def limit(**changed):
+    return sluicegate.Limit(**{"name": "tpm", "metric": "tokens", "amount": 1,
+                               "period_ms": 60_000} | changed)
+
+
+def limit_with(field):
+    return lambda value: [limit(**{field: value})]
+
+
+HANDLES = {"handles": None}  # of the client's connection
+
+# The call with right arguments, its argument, the row, and the argument's value of a number.
+ARGUMENTS = [
+    ("acquire", {}, "key", _bounds.KEY_BYTES, text),
+    ("acquire", {"key": "a"}, "cost", _bounds.COST),
+    ("acquire", {"key": "a"}, "max_requests", _bounds.MAX_REQUESTS),
+    ("acquire", {"key": "a"}, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
+    ("acquire", {"key": "a"}, "timeout", _bounds.TIMEOUT),
+    ("acquire", {"key": "b", "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
+    ("release", {"key": "a"}, "cost", _bounds.COST),
+    ("release_many", {"keys": ["a"]}, "costs", _bounds.COSTS),
+    ("acquire_many", {"keys": ["a"]}, "costs", _bounds.COSTS),
+    ("acquire_many", {"keys": ["a"]}, "costs", _bounds.COSTS, lambda cost: [cost]),
+    ("acquire_many", {"keys": ["a"]}, "max_requests", _bounds.MAX_REQUESTS),
+    ("acquire_many", {"keys": ["a"]}, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
+    ("acquire_many", {"keys": ["b"], "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
+    ("acquire_many", {"keys": ["a"]}, "details", DETAILS),
+    ("acquire_many_handles", HANDLES, "costs", _bounds.COSTS),
+    ("acquire_many_handles", HANDLES, "max_requests", _bounds.MAX_REQUESTS),
+    ("acquire_many_handles", HANDLES, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
+    ("acquire_many_handles", HANDLES, "details", DETAILS),
+    ("reserve", {}, "subjects", _bounds.SUBJECT_BYTES, text),
+    ("reserve", {}, "subjects", _bounds.SUBJECTS, names),
+    ("reserve", {"subjects": "s"}, "requests", _bounds.REQUESTS),
+    ("reserve", {"subjects": "s"}, "input_tokens", _bounds.INPUT_TOKENS),
+    ("reserve", {"subjects": "s"}, "max_output_tokens", _bounds.MAX_OUTPUT_TOKENS),
+    ("reserve", {"subjects": "s"}, "cost", _bounds.QUOTA_COST),
+    ("reserve", {"subjects": "s"}, "lifetime", _bounds.LIFETIME),
+    ("reserve", {"subjects": "s"}, "id", _bounds.ID_BYTES, text),
+    ("reserve", {"subjects": "s"}, "owner", _bounds.OWNER_BYTES, text),
+    ("reserve", {"subjects": "s", "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
+    ("check", {"subjects": "s"}, "requests", _bounds.REQUESTS),
+    ("check", {"subjects": "s"}, "input_tokens", _bounds.INPUT_TOKENS),
+    ("check", {"subjects": "s"}, "max_output_tokens", _bounds.MAX_OUTPUT_TOKENS),
+    ("check", {"subjects": "s"}, "cost", _bounds.QUOTA_COST),
+    ("settle", {}, "reservation", _bounds.RESERVATION),
+    ("settle", {"reservation": 1}, "requests", _bounds.REQUESTS),
+    ("settle", {"reservation": 1}, "input_tokens", _bounds.INPUT_TOKENS),
+    ("settle", {"reservation": 1}, "output_tokens", _bounds.OUTPUT_TOKENS),
+    ("settle", {"reservation": 1}, "cached_input_tokens", _bounds.CACHED_INPUT_TOKENS),
+    ("settle", {"reservation": 1}, "cost", _bounds.QUOTA_COST),
+    ("cancel", {}, "reservation", _bounds.RESERVATION),
+    ("extend", {}, "reservation", _bounds.RESERVATION),
+    ("extend", {"reservation": 1}, "lifetime", _bounds.LIFETIME),
+    ("record", {"subjects": "s"}, "requests", _bounds.REQUESTS),
+    ("record", {"subjects": "s"}, "input_tokens", _bounds.INPUT_TOKENS),
+    ("record", {"subjects": "s"}, "output_tokens", _bounds.OUTPUT_TOKENS),
+    ("record", {"subjects": "s", "input_tokens": _bounds.AMOUNT_MAX}, "cached_input_tokens",
+     _bounds.CACHED_INPUT_TOKENS),
+    ("record", {"subjects": "s"}, "cost", _bounds.QUOTA_COST),
+    ("reserve_many", {"subjects": ["s"]}, "requests", _bounds.REQUESTS),
+    ("reserve_many", {"subjects": ["s"]}, "input_tokens", _bounds.INPUT_TOKENS),
+    ("reserve_many", {"subjects": ["s"]}, "max_output_tokens", _bounds.MAX_OUTPUT_TOKENS),
+    ("reserve_many", {"subjects": ["s"]}, "costs", _bounds.QUOTA_COSTS),
+    ("reserve_many", {"subjects": ["s"]}, "lifetime", _bounds.LIFETIME),
+    ("reserve_many", {"subjects": ["s"], "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
+    ("settle_many", {}, "reservations", _bounds.RESERVATION, lambda number: [number]),
+    ("cancel_many", {}, "reservations", _bounds.RESERVATION, lambda number: [number]),
+    ("settle_many", {"reservations": [1]}, "requests", _bounds.REQUESTS),
+    ("settle_many", {"reservations": [1]}, "input_tokens", _bounds.INPUT_TOKENS),
+    ("settle_many", {"reservations": [1]}, "output_tokens", _bounds.OUTPUT_TOKENS),
+    ("settle_many", {"reservations": [1]}, "cached_input_tokens", _bounds.CACHED_INPUT_TOKENS),
+    ("settle_many", {"reservations": [1]}, "costs", _bounds.QUOTA_COSTS),
+    ("wait_for_capacity", {"model": "s", "tokens": 1}, "timeout", _bounds.CAPACITY_TIMEOUT),
+    ("wait_for_capacity", {"model": "s"}, "tokens", _bounds.INPUT_TOKENS),
+    ("wait_for_capacity", {"model": "s", "tokens": 1}, "lifetime", _bounds.LIFETIME),
+    ("put_quota", {"subject": "q", "limits": []}, "overtakers", _bounds.OVERTAKERS),
+    ("put_quota", {"subject": "q"}, "limits", _bounds.LIMITS, slots),
+    ("put_quota", {"subject": "q"}, "limits", _bounds.LIMIT_NAME_BYTES,
+     lambda size: [limit(name=text(size))]),
+    ("put_quota", {"subject": "q"}, "limits", _bounds.LIMIT_AMOUNT, limit_with("amount")),
+    *(("put_quota", {"subject": "q"}, "limits", _bounds.period_ms(kind),
+       lambda period_ms, kind=kind: [limit(kind=kind, period_ms=period_ms)])
+      for kind in ("fixed", "sliding", "gcra")),
+]
+
+
+def described(argument):
+    return f"{argument[0]}-{argument[2]}-{argument[3].name}"
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS, ids=described)
+def test_arguments_of_blocking_calls(address, argument):
+    call, right, name, bound, *value_of = argument
+    with Client(address) as client:
+        if right is HANDLES:
+            right = {"handles": client.intern(["a"])}
+        check(lambda value: getattr(client, call)(**right, **{name: value}), bound, *value_of)
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS, ids=described)
+def test_arguments_of_awaited_calls(address, argument):
+    call, right, name, bound, *value_of = argument
+
+    async def outcome(value):
+        async with AsyncClient(address) as client:
+            given = {"handles": await client.intern(["a"])} if right is HANDLES else right
+            return await getattr(client, call)(**given, **{name: value})
+    check(lambda value: asyncio.run(outcome(value)), bound, *value_of)
+
+
+
+# ---- none is forgotten ---------------------------------------------------------------------------
+
+SAME_ROWS = {"lease", "decide", "can_send", "record_usage"}  # by calls that are in the list
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_every_number_of_every_call_has_a_row(kind):
+    """Apart from the time-out, which all calls check alike."""
+    listed = {(call, name) for call, _, name, *_ in ARGUMENTS}
+    numbers = {(call, name)
+               for call, method in inspect.getmembers(kind, inspect.isfunction)
+               if not call.startswith("_") and call not in SAME_ROWS
+               for name, parameter in inspect.signature(method).parameters.items()
+               if re.search(r"\b(int|float|Numbers)\b", str(parameter.annotation))}
+    assert numbers - listed == set()
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_every_number_of_the_options_has_a_row(kind):
+    rows = {bound.name for _, bound in options_of(kind)} | {"backoff"}
+    numbers = {name for name, parameter in inspect.signature(kind).parameters.items()
+               if re.search(r"\b(int|float)\b", str(parameter.annotation))}
+    assert numbers == rows
