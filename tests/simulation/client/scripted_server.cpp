@@ -30,7 +30,7 @@ template <typename Frame>
 void note_terms(const std::vector<std::shared_ptr<Asked>>& entries, Frame frame) {
   const auto costs = frame.getCosts();
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (costs.size() > 0) entries[i]->cost = static_cast<uint32_t>(costs[i]);
+    if (costs.size() > 0) entries[i]->cost = costs[static_cast<capnp::uint>(i)];
   }
 }
 

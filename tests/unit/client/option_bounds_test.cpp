@@ -53,7 +53,9 @@ void expect_refused(const Bound& bound, uint64_t value, const std::string& compl
 void expect_bounds(const Bound& bound, uint64_t type_max, const Try& complaint) {
   EXPECT_EQ(complaint(bound.least), "");
   EXPECT_EQ(complaint(bound.greatest), "");
-  if (bound.besides) EXPECT_EQ(complaint(*bound.besides), "");
+  if (bound.besides) {
+    EXPECT_EQ(complaint(*bound.besides), "");
+  }
   if (bound.greatest < type_max) {
     expect_refused(bound, bound.greatest + 1, complaint(bound.greatest + 1));
   }

@@ -357,7 +357,7 @@ TEST_P(ServerTest, new_rules_reach_every_shard) {
   for (const int limit : {2'000, 3'000, 4'000}) {
     write_limit(limit);
     const auto all_have_it = [&] {
-      connection.acquire(keys);
+      (void)connection.acquire(keys);
       return std::ranges::all_of(keys, [&](std::string_view key) {
         const auto state = connection.inspect(key);
         return state && state->max_requests == static_cast<uint32_t>(limit);
