@@ -26,6 +26,12 @@ TEST(VerdictWords, approval_needs_none) {
   EXPECT_EQ(verdict_sentence(Verdict::queued, "user-7", true), "");
 }
 
+TEST(VerdictWords, an_unknown_answer_is_one_of_a_newer_server) {
+  for (const Verdict verdict : {Verdict::none, Verdict{200}}) {
+    EXPECT_NE(verdict_sentence(verdict, "user-7", false).find("newer"), std::string::npos);
+  }
+}
+
 TEST(VerdictWords, name_what_is_wrong_with_a_key) {
   EXPECT_EQ(verdict_sentence(Verdict::invalid_key, "", false), "the key is empty");
   EXPECT_NE(verdict_sentence(Verdict::invalid_key, std::string(2'000, 'x'), false).find("2000"),
