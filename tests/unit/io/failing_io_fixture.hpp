@@ -95,12 +95,13 @@ class FailingIoTest : public IoTest<Backend> {
   }
 
   // Builds it anew: the last one's sockets are gone.
-  void rebuild() {
+  void rebuild() { rebuild(this->small()); }
+  void rebuild(Options options) {
     this->io_.reset();
     this->accepted_.clear();
     this->reports_.clear();
     this->accept_failures_ = 0;
-    this->build(this->small());
+    this->build(std::move(options));
   }
 };
 

@@ -30,7 +30,7 @@ TYPED_TEST(FailingIo, accepting_pauses_while_it_fails_and_recovers) {
 
 // The one connection failed, the next ones are accepted without a pause.
 TYPED_TEST(FailingIo, a_connection_that_is_gone_before_it_is_accepted_delays_no_other) {
-  for (const int error : {ECONNABORTED, EINTR, EPROTO, ENETDOWN}) {
+  for (const int error : {ECONNABORTED, EINTR, EAGAIN, EPROTO, ENETDOWN}) {
     SCOPED_TRACE(std::strerror(error));
     const FailingCall failing(this->accepting, error, {.failing = 1});
     this->rebuild();

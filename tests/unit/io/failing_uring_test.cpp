@@ -89,6 +89,26 @@ TEST_F(FailingUring, sleeps_while_the_kernel_takes_nothing_and_recovers) {
   }
 }
 
+// The ring has room for two submissions, and the kernel takes none of them for a while.
+TEST_F(FailingUring, operations_without_room_in_the_queue_follow_later) {
+  rebuild({.sockets_max = 16, .completions = 4});
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<SocketId> sockets;
+  for (int each = 0; each < 6; ++each) {
+    clients.push_back(std::make_unique<Client>(port_));
+    sockets.push_back(accept_one());
+  }
+  const FailingCall failing(Call::io_uring_submit, EBUSY, {.failing = 3});
+  for (size_t each = 0; each < sockets.size(); ++each) {
+    io_->receive_start(sockets[each]);
+    clients[each]->write("x");
+  }
+  for (const SocketId socket : sockets) {
+    EXPECT_TRUE(until([&] { return reported(socket).received == "x"; }));
+  }
+  EXPECT_GT(failing.failed_count(), 0u);
+}
+
 // EINTR ends a wait early; the poll goes on with the rest of it.
 TEST_F(FailingUring, an_interrupted_wait_is_resumed) {
   rebuild();
