@@ -1,6 +1,7 @@
-// An Io that only records its calls: for tests of single connections.
+// An Io that records its calls and reports the events that the test gives it.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,17 @@ class FakeIo final : public io::Io {
   }
   void discard(int) noexcept override { calls.push_back("discard"); }
   std::string peer(io::SocketId) noexcept override { return "fake"; }
-  size_t poll(std::span<io::Event>, int64_t) noexcept override { return 0; }
+  size_t poll(std::span<io::Event> reported, int64_t) noexcept override {
+    const size_t count = std::min(reported.size(), events.size());
+    std::copy_n(events.begin(), count, reported.begin());
+    events.clear();
+    return count;
+  }
   base::Now now() const noexcept override { return {}; }
   void wake() noexcept override {}
   const io::Statistics& statistics() const noexcept override { return statistics_; }
 
+  std::vector<io::Event> events;  // of the next poll()
   std::vector<std::string> calls;
   std::vector<std::string> sent;
 

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "log_fixture.hpp"
+#include "server/worker.hpp"
+#include "server/worker_group.hpp"
+#include "tests/support/fake_io.hpp"
 
 namespace sluice::server {
 namespace {
@@ -59,6 +62,26 @@ TEST_F(ShortageLogTest, a_reset_by_the_peer_is_no_shortage) {
   for (const int error : {ECONNRESET, EPIPE, ETIMEDOUT}) {
     EXPECT_FALSE(ShortageLog::is_shortage(-error));
   }
+}
+
+// epoll_ctl() of an accepted socket, or its receive, finds no memory.
+TEST_F(ShortageLogTest, reports_a_connection_that_fails_for_lack_of_memory) {
+  WorkerOptions options{.shard = {.keys_max = 10, .waiters_max = 10}, .connections_max = 3};
+  WorkerGroup group{{.shards = 1}};
+  support::FakeIo io;
+  Worker worker(io, options, group, make_deciders(options));
+  worker.start();
+  const io::SocketId socket{0, 1};
+  for (const int32_t failure : {-ECONNRESET, -ENOMEM}) {
+    io.events = {{.kind = io::EventKind::accepted, .listener = http_listener, .socket = socket},
+                 {.kind = io::EventKind::failed, .socket = socket, .result = failure}};
+    worker.turn(0);
+    io.events = {{.kind = io::EventKind::closed, .socket = socket}};
+    worker.turn(0);
+  }
+  const std::vector<test::Json> reported = lines();
+  ASSERT_EQ(reported.size(), 1u) << "its peer's reset is no shortage";
+  EXPECT_EQ(reported[0]["cause"], "Cannot allocate memory");
 }
 
 }  // namespace
