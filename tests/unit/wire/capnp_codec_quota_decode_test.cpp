@@ -1,6 +1,8 @@
 // Goal: requests about quotas are decoded in place, and a quota is decoded as it was put.
 // Method: golden frames, checked field by field. capnp_codec_decode_test.cpp tests that all of them
 //         are read, or refused with the right error, and that both ways of decoding agree.
+#include <capnp/message.h>
+#include <capnp/serialize.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "sluicegate.capnp.h"
 #include "tests/support/golden_files.hpp"
 #include "wire/capnp_codec.hpp"
 #include "wire/frame_reader.hpp"
@@ -134,6 +137,24 @@ TEST(CapnpCodecQuotaDecode, returns_no_quota_that_is_not_valid) {
   EXPECT_NE(quota.error().find(", name: must have 1 to 32 bytes, not "), std::string::npos)
       << quota.error();
   EXPECT_LE(quota.error().size(), invalid_detail_bytes_max);
+}
+
+TEST(CapnpCodecQuotaDecode, counts_the_complaints_for_which_there_is_no_room) {
+  capnp::MallocMessageBuilder message(1 << 16);
+  auto quota = message.initRoot<schema::ClientFrame>().initQuota();
+  quota.setSubject(kj::StringPtr("a").asBytes());
+  auto limits = quota.initQuota().initLimits(limits::quota_limits_max);
+  const std::string name(300, 'n');
+  for (auto limit : limits) limit.setName(name.c_str());
+  const auto words = capnp::messageToFlatArray(message);
+  const Outcome outcome = decode_quota_bytes(
+      {reinterpret_cast<const std::byte*>(words.begin()), words.size() * sizeof(capnp::word)});
+  ASSERT_TRUE(outcome) << error_name(outcome.error().code);
+  const auto read = quota_of(std::get<QuotaChangeRequest>(outcome->body));
+  ASSERT_FALSE(read);
+  EXPECT_TRUE(read.error().ends_with(" more")) << read.error();
+  EXPECT_LE(read.error().size(), invalid_detail_bytes_max);
+  EXPECT_GT(read.error().size(), invalid_detail_bytes_max / 2);
 }
 
 }  // namespace

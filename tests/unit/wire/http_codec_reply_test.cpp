@@ -467,5 +467,10 @@ TEST(HttpCodecReply, fits_the_longest_key_of_a_stream) {
   }
 }
 
+TEST(HttpCodecReply, a_status_without_a_phrase_still_has_one) {
+  EXPECT_EQ(reason_phrase(200), "OK");
+  EXPECT_EQ(reason_phrase(418), "Status");
+}
+
 }  // namespace
 }  // namespace sluice::wire
