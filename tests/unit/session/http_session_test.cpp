@@ -91,6 +91,15 @@ class HttpSessionTest : public ::testing::Test {
 
 constexpr const char* health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
+TEST_F(HttpSessionTest, executes_the_turn_when_there_is_no_room_for_the_text_of_another_key) {
+  backend_.executed = [this] { context_.text.clear(); };
+  context_.text.commit(context_.text.room().size() - 7);
+  send("POST /rate/k HTTP/1.1\r\nHost: x\r\n\r\n");  // a target of seven bytes
+  EXPECT_EQ(backend_.executions, 0u);
+  send("POST /rate/kk HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(backend_.executions, 1u);
+}
+
 // The rows of GET /debug are work of the turn, and the bytes that they become.
 TEST_F(HttpSessionTest, counts_the_rows_of_a_page) {
   const std::vector<api::KeyState> keys(100);

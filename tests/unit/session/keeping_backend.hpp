@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,7 +24,10 @@ struct Asked {
 
 class KeepingBackend final : public Backend {
  public:
-  void execute() noexcept override {}
+  void execute() noexcept override {
+    ++executions;
+    if (executed) executed();
+  }
   bool has_turn_room(uint32_t, size_t) const noexcept override { return true; }
   bool owns_key(std::string_view) const noexcept override { return true; }
   bool awaits(const Session&, uint64_t id) const noexcept override {
@@ -72,6 +76,8 @@ class KeepingBackend final : public Backend {
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> cancelled, ended_bindings;
   uint64_t other_waiting = 0;
+  uint32_t executions = 0;
+  std::function<void()> executed;
   bool has_room = true;
   bool spans = false;
 };

@@ -104,6 +104,32 @@ TEST_F(NativeSessionQuotaTest, turns_settle_cancel_and_extend_into_calls_and_ans
   EXPECT_EQ(answered_frame(2).getId(), 9u);
 }
 
+TEST_F(NativeSessionQuotaTest, refuses_an_id_in_use_of_a_frame_without_entries) {
+  send_reserve(7);
+  send(7, [](ClientFrame frame) { frame.initReserve(); });
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(error_code(0), schema::ErrorCode::ID_IN_USE);
+  EXPECT_EQ(backend_.batches.size(), 1u);
+}
+
+// Io delivers no more after receive_stop(); a session that gets more all the same must not grow.
+TEST_F(NativeSessionQuotaTest, closes_when_more_arrives_than_its_buffer_holds) {
+  send_reserve(7);
+  send(8, [](ClientFrame frame) { frame.initInspect(); });  // waits for the answer to the other
+  ASSERT_TRUE(backend_.queries.empty());
+  const uint32_t executions = backend_.executions;
+  std::vector<uint64_t> bytes(8'192);
+  size_t delivered = 0;
+  while (!session_.ended() && delivered < 2 * size_t{limits::input_bytes}) {
+    EXPECT_EQ(backend_.executions, executions);
+    session_.on_received(std::as_writable_bytes(std::span(bytes)));
+    delivered += bytes.size() * sizeof(uint64_t);
+  }
+  EXPECT_TRUE(session_.ended());
+  EXPECT_GT(delivered, limits::input_bytes - bytes.size() * sizeof(uint64_t));
+  EXPECT_EQ(backend_.executions, executions + 1) << "first it tries to make room";
+}
+
 TEST_F(NativeSessionQuotaTest, answers_frames_without_entries_at_once) {
   send(7, [](ClientFrame frame) { frame.initReserve(); });
   send(8, [](ClientFrame frame) { frame.initCancel(); });

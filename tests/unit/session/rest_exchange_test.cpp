@@ -230,6 +230,18 @@ TEST_F(RestExchangeTest, lends_room_for_all_limits_as_long_as_it_may_wait) {
   reply(QuotaCode::ok, 78);
 }
 
+TEST_F(RestExchangeTest, asks_without_waiting_when_all_places_of_waiters_are_taken) {
+  while (context_.waits.take(8, 0, WaitsFor::quota) != api::no_ticket) {
+  }
+  begin_reserve(R"({"subjects": ["gpt"], "wait_limit_ms": 500})");
+  exchange_.ask();
+  const api::QuotaCall& call = transport_.batch->calls[0];
+  EXPECT_EQ(call.ticket, api::no_ticket);
+  EXPECT_NE(call.flags & api::quota_flag::waiters_full, 0);
+  reply(QuotaCode::waiters_full);
+  EXPECT_EQ(transport_.answers.at(0).substr(0, 5), "503 {");
+}
+
 TEST_F(RestExchangeTest, abandons_waiting_reserve_when_client_leaves) {
   const api::Ticket ticket = queue_reserve();
   exchange_.drop();
