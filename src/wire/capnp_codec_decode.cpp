@@ -24,11 +24,6 @@ static_assert(std::endian::native == std::endian::little, "columns are used as t
 
 // ------------------------------------------------------------------------------- the requests
 
-Checked check_count(size_t entries_count) noexcept {
-  if (entries_count > limits::frame_entries_max) return refuse(ErrorCode::too_many_entries);
-  return {};
-}
-
 // Sets the parts of a request that its table cannot describe.
 template <typename Request>
 void complete(Request&, Frame) noexcept {}
@@ -74,25 +69,25 @@ Checked check_request(const HelloRequest&) noexcept {
 }
 
 Checked check_request(const AcquireRequest& request) noexcept {
-  return check_keys(request.keys, request.key_sizes, limits::frame_entries_max)
+  return check_keys<AcquireRequest>(request.keys, request.key_sizes)
       .and_then([&] { return check_columns(request, request.key_sizes.size()); })
       .and_then([&] { return check_fields(request); });
 }
 
 Checked check_request(const AcquireByHandleRequest& request) noexcept {
-  return check_count(request.handles.size())
+  return check_count<AcquireByHandleRequest>(request.handles.size())
       .and_then([&] { return check_columns(request, request.handles.size()); })
       .and_then([&] { return check_fields(request); });
 }
 
 Checked check_request(const ReleaseRequest& request) noexcept {
-  return check_keys(request.keys, request.key_sizes, limits::frame_entries_max).and_then([&] {
+  return check_keys<ReleaseRequest>(request.keys, request.key_sizes).and_then([&] {
     return check_columns(request, request.key_sizes.size());
   });
 }
 
 Checked check_request(const WithdrawRequest& request) noexcept {
-  return check_count(request.entries.size());
+  return check_count<WithdrawRequest>(request.entries.size());
 }
 
 Checked check_request(const InspectRequest&) noexcept {
@@ -100,11 +95,11 @@ Checked check_request(const InspectRequest&) noexcept {
 }
 
 Checked check_request(const InternRequest& request) noexcept {
-  return check_keys(request.keys, request.key_sizes, limits::frame_entries_max);
+  return check_keys<InternRequest>(request.keys, request.key_sizes);
 }
 
 Checked check_request(const ForgetRequest& request) noexcept {
-  return check_count(request.handles.size());
+  return check_count<ForgetRequest>(request.handles.size());
 }
 
 tl::expected<ClientRequest, DecodeError> decode(Frame frame) noexcept {

@@ -14,18 +14,18 @@ namespace {
 // ---------------------------------------------------------------------------- checking columns
 // No loop ends early, so that the compiler can vectorize it.
 
-Checked check_count(size_t entries_count) noexcept {
-  if (entries_count > limits::quota_calls_max) return refuse(ErrorCode::too_many_entries);
-  return {};
-}
-
 Checked check_subjects(const EntrySubjects& entries) noexcept {
-  if (const Checked checked = check_count(entries.entries_count()); !checked) return checked;
+  static_assert(Layout<RecordRequest>::entries_max == Layout<ReserveRequest>::entries_max);
+  if (entries.entries_count() > Layout<ReserveRequest>::entries_max) {
+    return refuse(ErrorCode::too_many_entries);
+  }
+  constexpr auto min = static_cast<uint32_t>(subject_counts_bounds.min);
+  constexpr auto max = static_cast<uint32_t>(subject_counts_bounds.max);
   uint32_t sum = 0;
   uint32_t wrong = 0;
   for (const uint8_t count : entries.subject_counts) {
     sum += count;
-    wrong |= static_cast<uint32_t>(count) - 1 > limits::call_subjects_max - 1;
+    wrong |= static_cast<uint32_t>(count) - min > max - min;
   }
   if (wrong != 0) return refuse(ErrorCode::bad_subject);
   if (!entries.subject_counts.empty() && sum != entries.subject_sizes.size()) {
@@ -77,7 +77,7 @@ Checked check_ids(const ReserveRequest& request) noexcept {
   }
   uint16_t longest = 0;
   for (const uint16_t size : request.id_sizes) longest = std::max(longest, size);
-  if (longest > limits::client_id_bytes_max || request.owner.size() > limits::client_id_bytes_max) {
+  if (longest > label_bytes_bounds.max || request.owner.size() > label_bytes_bounds.max) {
     return refuse(ErrorCode::bad_subject);
   }
   return {};
@@ -144,18 +144,22 @@ Checked check_request(const ReserveRequest& request) noexcept {
 
 Checked check_request(const SettleRequest& request) noexcept {
   const size_t count = request.reservations.size();
-  return check_count(count)
+  return check_count<SettleRequest>(count)
       .and_then([&] { return check_columns(request, count); })
       .and_then([&] { return check_cached(request); })
       .and_then([&] { return check_fields(request); });
 }
 
 Checked check_request(const CancelRequest& request) noexcept {
-  return check_count(request.reservations.size()).and_then([&] { return check_fields(request); });
+  return check_count<CancelRequest>(request.reservations.size()).and_then([&] {
+    return check_fields(request);
+  });
 }
 
 Checked check_request(const ExtendRequest& request) noexcept {
-  return check_count(request.reservations.size()).and_then([&] { return check_fields(request); });
+  return check_count<ExtendRequest>(request.reservations.size()).and_then([&] {
+    return check_fields(request);
+  });
 }
 
 Checked check_request(const RecordRequest& request) noexcept {
@@ -166,7 +170,7 @@ Checked check_request(const RecordRequest& request) noexcept {
 }
 
 Checked check_request(const UsageRequest& request) noexcept {
-  return check_keys(request.subjects, request.subject_sizes, limits::subjects_page_max);
+  return check_keys<UsageRequest>(request.subjects, request.subject_sizes);
 }
 
 Checked check_request(const QuotaChangeRequest& request, schema::QuotaChange::Reader change) {

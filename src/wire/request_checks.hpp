@@ -29,9 +29,15 @@ inline bool sizes_add_up(Column<uint16_t> sizes, size_t bytes) noexcept {
   return sum == bytes;
 }
 
-inline Checked check_keys(std::string_view keys, Column<uint16_t> sizes,
-                          size_t sizes_max) noexcept {
-  if (sizes.size() > sizes_max) return refuse(ErrorCode::too_many_entries);
+template <typename Request>
+Checked check_count(size_t entries_count) noexcept {
+  if (entries_count > Layout<Request>::entries_max) return refuse(ErrorCode::too_many_entries);
+  return {};
+}
+
+template <typename Request>
+Checked check_keys(std::string_view keys, Column<uint16_t> sizes) noexcept {
+  if (sizes.size() > Layout<Request>::entries_max) return refuse(ErrorCode::too_many_entries);
   if (!sizes_add_up(sizes, keys.size())) return refuse(ErrorCode::bad_columns);
   return {};
 }

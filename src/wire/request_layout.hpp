@@ -8,6 +8,7 @@
 
 #include <sluicegate.capnp.h>
 
+#include <optional>
 #include <tuple>
 #include <variant>
 
@@ -20,49 +21,85 @@
 namespace sluice::wire {
 
 // ------------------------------------------------------------------------------- valid values
-// No loop ends early, so that the compiler can vectorize it.
+
+// The numbers that are valid: `min` to `max`, and `besides`, which has a meaning of its own. Of
+// flags, `max` has the known bits.
+struct NumberBounds {
+  uint64_t min;
+  uint64_t max;
+  std::optional<uint64_t> besides{};
+  bool are_bits = false;
+};
+
+// Checks of a whole column. No loop ends early, so that the compiler can vectorize it.
 
 template <uint32_t min, uint32_t max>
-constexpr auto all_within = [](Column<uint32_t> numbers) {
-  uint32_t outside = 0;
-  for (const uint32_t number : numbers) outside |= number - min > max - min;
-  return outside == 0;
+struct AllWithin {
+  static constexpr NumberBounds bounds{min, max};
+  bool operator()(Column<uint32_t> numbers) const noexcept {
+    uint32_t outside = 0;
+    for (const uint32_t number : numbers) outside |= number - min > max - min;
+    return outside == 0;
+  }
 };
 
 template <uint32_t min, uint32_t max>
-constexpr auto all_within_or_keep = [](Column<uint32_t> numbers) {
-  uint32_t outside = 0;
-  for (const uint32_t number : numbers) {
-    outside |= static_cast<uint32_t>(number - min > max - min) & (number != api::keep);
+struct AllWithinOrKeep {
+  static constexpr NumberBounds bounds{min, max, api::keep};
+  bool operator()(Column<uint32_t> numbers) const noexcept {
+    uint32_t outside = 0;
+    for (const uint32_t number : numbers) {
+      outside |= static_cast<uint32_t>(number - min > max - min) & (number != api::keep);
+    }
+    return outside == 0;
   }
-  return outside == 0;
 };
 
 template <uint8_t known>
-constexpr auto all_only = [](Column<uint8_t> flags) {
-  uint8_t seen = 0;
-  for (const uint8_t flag : flags) seen |= flag;
-  return (seen & ~known) == 0;
+struct AllOnly {
+  static constexpr NumberBounds bounds{0, known, {}, true};
+  bool operator()(Column<uint8_t> flags) const noexcept {
+    uint8_t seen = 0;
+    for (const uint8_t flag : flags) seen |= flag;
+    return (seen & ~known) == 0;
+  }
 };
 
-inline constexpr auto all_amounts = [](Column<uint64_t> column) {
-  uint64_t outside = 0;
-  for (const uint64_t amount : column) {
-    outside |= static_cast<uint64_t>(amount > limits::amount_max) & (amount != unset);
+struct AllAmounts {
+  static constexpr NumberBounds bounds{0, limits::amount_max, unset};
+  bool operator()(Column<uint64_t> column) const noexcept {
+    uint64_t outside = 0;
+    for (const uint64_t amount : column) {
+      outside |= static_cast<uint64_t>(amount > bounds.max) & (amount != unset);
+    }
+    return outside == 0;
   }
-  return outside == 0;
 };
+
+// Checks of one number.
 
 template <uint8_t known>
-constexpr auto only = [](uint8_t flags) { return (flags & ~known) == 0; };
+struct Only {
+  static constexpr NumberBounds bounds{0, known, {}, true};
+  bool operator()(uint8_t flags) const noexcept { return (flags & ~known) == 0; }
+};
 
 template <uint32_t max>
-constexpr auto at_most = [](uint32_t number) { return number <= max; };
-
-inline constexpr auto lifetime_or_none = [](uint32_t lifetime_ms) {
-  return lifetime_ms == 0 ||
-         (lifetime_ms >= limits::lifetime_ms_min && lifetime_ms <= limits::lifetime_ms_max);
+struct AtMost {
+  static constexpr NumberBounds bounds{0, max};
+  bool operator()(uint32_t number) const noexcept { return number <= max; }
 };
+
+struct LifetimeOrNone {
+  static constexpr NumberBounds bounds{limits::lifetime_ms_min, limits::lifetime_ms_max, 0};
+  bool operator()(uint32_t lifetime_ms) const noexcept {
+    return lifetime_ms == 0 || (lifetime_ms >= bounds.min && lifetime_ms <= bounds.max);
+  }
+};
+
+// Of numbers that are checked together with others (capnp_codec_quota_decode.cpp).
+inline constexpr NumberBounds subject_counts_bounds{1, limits::call_subjects_max};
+inline constexpr NumberBounds label_bytes_bounds{0, limits::client_id_bytes_max};
 
 // ------------------------------------------------------------------- shared by several kinds
 
@@ -71,23 +108,23 @@ constexpr auto key_columns =
     std::tuple{bytes("keys", &Request::keys), list("keySizes", &Request::key_sizes)};
 
 template <typename Request>
-constexpr auto cost_column = column("costs", &Request::costs, all_within<1, limits::permits_max>,
+constexpr auto cost_column = column("costs", &Request::costs, AllWithin<1, limits::permits_max>{},
                                     ErrorCode::bad_cost);
 
 inline constexpr auto common_columns =
     std::tuple{cost_column<AcquireCommon>,
                column("maxRequests", &AcquireCommon::max_requests,
-                      all_within_or_keep<1, limits::permits_max>, ErrorCode::bad_override),
+                      AllWithinOrKeep<1, limits::permits_max>{}, ErrorCode::bad_override),
                column("maxRequestsInQueue", &AcquireCommon::max_requests_in_queue,
-                      all_within_or_keep<0, limits::queue_max>, ErrorCode::bad_override),
-               column("entryFlags", &AcquireCommon::entry_flags, all_only<entry_bit::may_wait>,
+                      AllWithinOrKeep<0, limits::queue_max>{}, ErrorCode::bad_override),
+               column("entryFlags", &AcquireCommon::entry_flags, AllOnly<entry_bit::may_wait>{},
                       ErrorCode::bad_flag)};
 
 inline constexpr auto common_fields = std::tuple{
-    field("details", 0, &AcquireCommon::detail_bits, only<detail_bit::all>, ErrorCode::bad_flag),
-    field("flags", 1, &AcquireCommon::flags, only<frame_bit::may_wait | frame_bit::forwarded>,
+    field("details", 0, &AcquireCommon::detail_bits, Only<detail_bit::all>{}, ErrorCode::bad_flag),
+    field("flags", 1, &AcquireCommon::flags, Only<frame_bit::may_wait | frame_bit::forwarded>{},
           ErrorCode::bad_flag),
-    field("waitLimitMs", 4, &AcquireCommon::wait_limit_ms, at_most<limits::wait_ms_max>,
+    field("waitLimitMs", 4, &AcquireCommon::wait_limit_ms, AtMost<limits::wait_ms_max>{},
           ErrorCode::bad_wait_limit)};
 
 inline constexpr auto subjects_columns =
@@ -98,7 +135,7 @@ inline constexpr auto subjects_columns =
 constexpr auto requests_column =
     column("requests", &EntryAmounts::requests, any_value, ErrorCode::bad_amount);
 consteval auto amount_column(const char* name, Column<uint64_t> EntryAmounts::*member) {
-  return column(name, member, all_amounts, ErrorCode::bad_amount);
+  return column(name, member, AllAmounts{}, ErrorCode::bad_amount);
 }
 
 inline constexpr auto amounts_columns =
@@ -113,7 +150,7 @@ inline constexpr auto estimates_columns =
                amount_column("costs", &EntryAmounts::costs)};
 
 template <typename Request, uint8_t known>
-constexpr auto flags_field = field("flags", 0, &Request::flags, only<known>, ErrorCode::bad_flag);
+constexpr auto flags_field = field("flags", 0, &Request::flags, Only<known>{}, ErrorCode::bad_flag);
 
 // ----------------------------------------------------------------------------- kinds of frames
 
@@ -125,8 +162,12 @@ struct Layout;
 struct LayoutDefaults {
   static constexpr ErrorCode wrong_type = ErrorCode::bad_columns;
   static constexpr bool on_fast_path = false;
+  static constexpr size_t entries_max = limits::frame_entries_max;
   static constexpr std::tuple<> columns{};
   static constexpr std::tuple<> fields{};
+};
+struct QuotaLayoutDefaults : LayoutDefaults {
+  static constexpr size_t entries_max = limits::quota_calls_max;
 };
 
 using ClientReader = schema::ClientFrame::Reader;
@@ -221,7 +262,7 @@ struct Layout<PingRequest> : LayoutDefaults {
 };
 
 template <>
-struct Layout<ReserveRequest> : LayoutDefaults {
+struct Layout<ReserveRequest> : QuotaLayoutDefaults {
   using Struct = schema::Reserve;
   static constexpr auto kind = ClientFrame::RESERVE;
   static constexpr auto get = &ClientReader::getReserve;
@@ -233,9 +274,9 @@ struct Layout<ReserveRequest> : LayoutDefaults {
   static constexpr auto fields = std::tuple{
       flags_field<ReserveRequest, quota_bit::may_wait | quota_bit::connection_bound |
                                       quota_bit::wants_limits | quota_bit::wants_violated>,
-      field("lifetimeMs", 8, &ReserveRequest::lifetime_ms, lifetime_or_none,
+      field("lifetimeMs", 8, &ReserveRequest::lifetime_ms, LifetimeOrNone{},
             ErrorCode::bad_lifetime),
-      field("waitLimitMs", 4, &ReserveRequest::wait_limit_ms, at_most<limits::wait_ms_max>,
+      field("waitLimitMs", 4, &ReserveRequest::wait_limit_ms, AtMost<limits::wait_ms_max>{},
             ErrorCode::bad_wait_limit)};
 };
 
@@ -247,7 +288,7 @@ struct Layout<CheckRequest> : Layout<ReserveRequest> {
 };
 
 template <>
-struct Layout<SettleRequest> : LayoutDefaults {
+struct Layout<SettleRequest> : QuotaLayoutDefaults {
   using Struct = schema::Settle;
   static constexpr auto kind = ClientFrame::SETTLE;
   static constexpr auto get = &ClientReader::getSettle;
@@ -258,7 +299,7 @@ struct Layout<SettleRequest> : LayoutDefaults {
 };
 
 template <>
-struct Layout<CancelRequest> : LayoutDefaults {
+struct Layout<CancelRequest> : QuotaLayoutDefaults {
   using Struct = schema::Cancel;
   static constexpr auto kind = ClientFrame::CANCEL;
   static constexpr auto get = &ClientReader::getCancel;
@@ -268,7 +309,7 @@ struct Layout<CancelRequest> : LayoutDefaults {
 };
 
 template <>
-struct Layout<ExtendRequest> : LayoutDefaults {
+struct Layout<ExtendRequest> : QuotaLayoutDefaults {
   using Struct = schema::Extend;
   static constexpr auto kind = ClientFrame::EXTEND;
   static constexpr auto get = &ClientReader::getExtend;
@@ -276,11 +317,11 @@ struct Layout<ExtendRequest> : LayoutDefaults {
   static constexpr auto columns = std::tuple{list("reservations", &ExtendRequest::reservations)};
   static constexpr auto fields =
       std::tuple{flags_field<ExtendRequest, 0>, field("lifetimeMs", 4, &ExtendRequest::lifetime_ms,
-                                                      lifetime_or_none, ErrorCode::bad_lifetime)};
+                                                      LifetimeOrNone{}, ErrorCode::bad_lifetime)};
 };
 
 template <>
-struct Layout<RecordRequest> : LayoutDefaults {
+struct Layout<RecordRequest> : QuotaLayoutDefaults {
   using Struct = schema::Record;
   static constexpr auto kind = ClientFrame::RECORD;
   static constexpr auto get = &ClientReader::getRecord;
@@ -294,6 +335,7 @@ struct Layout<UsageRequest> : LayoutDefaults {
   using Struct = schema::Usage;
   static constexpr auto kind = ClientFrame::USAGE;
   static constexpr auto get = &ClientReader::getUsage;
+  static constexpr size_t entries_max = limits::subjects_page_max;
   static constexpr auto columns = std::tuple{bytes("subjects", &UsageRequest::subjects),
                                              list("subjectSizes", &UsageRequest::subject_sizes)};
   static constexpr auto fields = std::tuple{field("cursor", 0, &UsageRequest::cursor),
