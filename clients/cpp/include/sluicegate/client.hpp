@@ -53,7 +53,7 @@ struct ClientOptions {
   std::string client_name = "sluicegate-cpp";
   OnFailure on_failure = OnFailure::error;
   // Sends the open calls of a lost connection again, and keeps calls until there is a connection or
-  // they time out. A permit may then be taken twice.
+  // they time out. A permit may then be taken twice, or released twice.
   bool requeue = false;
   std::chrono::milliseconds connect_timeout{5'000};
   // Of a call without its own `timeout`; for a call that may wait, it starts when the wait limit
