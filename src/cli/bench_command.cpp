@@ -47,8 +47,7 @@ struct Flags {
   template <typename Number>
   CLI::Option* add_number(const char* name, Number& value, Number min, Number max,
                           const std::string& text) const {
-    const std::string bounds = CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max);
-    return add(name, value, text + "; " + bounds, "N")
+    return add(name, value, text + "; " + bounds_text(min, max), "N")
         ->check(between(min, max))
         ->capture_default_str();
   }

@@ -4,9 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <concepts>
+#include <cstdint>
 #include <string>
 
+#include "base/limits.hpp"
+
 namespace sluice::cli {
+
+// "1 to 1000000000"
+template <typename Number>
+std::string bounds_text(Number min, Number max) {
+  return CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max);
+}
 
 template <typename Number>
 CLI::Validator between(Number min, Number max) {
@@ -16,10 +25,19 @@ CLI::Validator between(Number min, Number max) {
     const bool is_negative = std::unsigned_integral<Number> && text.starts_with('-');
     const bool is_number = !is_negative && CLI::detail::lexical_cast(text, value);
     if (is_number && min <= value && value <= max) return {};
-    return "must be " + CLI::detail::to_string(min) + " to " + CLI::detail::to_string(max) +
-           ", not " + text;
+    return "must be " + bounds_text(min, max) + ", not " + text;
   };
   return {check, ""};  // without a word of its own in the help
+}
+
+// Of the requests of a quota call: the greatest number of 32 bits stands for "not given".
+inline CLI::Validator requests_bounds() {
+  return between(0U, UINT32_MAX - 1);
+}
+
+// Of its tokens and its cost.
+inline CLI::Validator amount_bounds() {
+  return between(uint64_t{0}, limits::amount_max);
 }
 
 }  // namespace sluice::cli

@@ -105,18 +105,17 @@ void add_reserve_command(CLI::App& app, Run& run) {
   };
   add("NAME", flags->names, "the subjects; 1 to 8", "")->required();
   add_native_server(*command, flags->server);
-  const auto amount = between(uint64_t{0}, limits::amount_max);
   add("--requests", flags->options.requests, "requests to reserve", "N")
-      ->check(amount)
+      ->check(requests_bounds())
       ->capture_default_str();
   add("--input-tokens", flags->options.input_tokens, "input tokens to reserve", "N")
-      ->check(amount)
+      ->check(amount_bounds())
       ->capture_default_str();
   add("--max-output-tokens", flags->max_output_tokens,
       "the most there may be; left out: the server's default", "N")
-      ->check(amount);
+      ->check(amount_bounds());
   add("--cost", flags->options.cost, "cost in millionths of the currency unit", "N")
-      ->check(amount)
+      ->check(amount_bounds())
       ->capture_default_str();
   auto* wait =
       command->add_flag("--wait", flags->options.may_wait, "wait in the queue when denied");

@@ -269,7 +269,7 @@ void set_machine_defaults(const CLI::App& app, Config& config, const UsableCpus&
   if (!is_given(app, "--spin-us")) config.spin_us = count > config.shards ? spin_us_to_spare : 0;
 }
 
-// CLI11's text, except where it speaks of its own work: "Could not convert: --cost = -1".
+// CLI11's text, except where it speaks of its own work: "Could not convert: --client-cpu = x".
 std::string complaint(const CLI::ParseError& error) {
   constexpr std::string_view failed = "Could not convert: ";
   constexpr std::string_view equals = " = ";

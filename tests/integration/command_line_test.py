@@ -151,6 +151,7 @@ def test_output_that_cannot_be_written_is_an_error(server, words):
     ("acquire k --cost", "1 to 1000000000"), ("acquire k --max-requests", "1 to 1000000000"),
     ("acquire k --wait --wait-limit-ms", "0 to 3600000"), ("release k --cost", "1 to 1000000000"),
     ("reserve n --input-tokens", "0 to 9223372036854775807"),
+    ("reserve n --requests", "0 to 4294967294"), ("settle 1 --requests", "0 to 4294967294"),
     ("reserve n --lifetime-ms", "0 to 2592000000"), ("settle 1 --cost", "0 to 9223372036854775807"),
     ("bench --batch", "1 to 8192"), ("bench --denied-share", "0 to 1")])
 @pytest.mark.parametrize("value", ["-1", "4294967295000000000000"])
@@ -159,6 +160,13 @@ def test_a_value_out_of_bounds_is_named_with_the_bounds(server, words, bounds, v
     result = command(server, command_name, *others, flag, value)
     assert result.returncode == (1 if command_name == "bench" else 2)
     assert result.stderr.endswith(f"Error: {flag}: must be {bounds}, not {value}\n")
+
+
+@pytest.mark.parametrize("flag", ["--client-cpu", "--server-pid"])
+def test_a_value_that_is_no_number_is_named(server, flag):
+    result = command(server, "bench", flag, "x")
+    assert result.returncode == 1
+    assert result.stderr.endswith(f"Error: {flag} cannot be x\n")
 
 
 @pytest.mark.parametrize("value", ["much", "", "1e3"])
