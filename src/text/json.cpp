@@ -62,12 +62,8 @@ std::optional<uint64_t> whole_number(const Json& value, const NumberField& field
 }
 
 std::string whole_number_complaint(const Json& value, const NumberField& field) {
-  return whole_number_complaint(value, field.min, field.max);
-}
-
-std::string whole_number_complaint(const Json& value, uint64_t min, uint64_t max) {
-  return "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max) +
-         ", not " + shown(value);
+  return "must be a whole number from " + std::to_string(field.min) + " to " +
+         std::to_string(field.max) + ", not " + shown(value);
 }
 
 }  // namespace sluice::text

@@ -49,7 +49,6 @@ std::string shown(const Json& value);
 std::optional<uint64_t> whole_number(const Json& value, uint64_t min, uint64_t max);
 std::optional<uint64_t> whole_number(const Json& value, const NumberField& field);
 // "must be a whole number from 1 to 5, not 6"
-std::string whole_number_complaint(const Json& value, uint64_t min, uint64_t max);
 std::string whole_number_complaint(const Json& value, const NumberField& field);
 
 }  // namespace sluice::text

@@ -16,9 +16,8 @@ namespace {
 
 Checked check_subjects(const EntrySubjects& entries) noexcept {
   static_assert(Layout<RecordRequest>::entries_max == Layout<ReserveRequest>::entries_max);
-  if (entries.entries_count() > Layout<ReserveRequest>::entries_max) {
-    return refuse(ErrorCode::too_many_entries);
-  }
+  const Checked checked = check_count<ReserveRequest>(entries.entries_count());
+  if (!checked) return checked;
   constexpr auto min = static_cast<uint32_t>(subject_counts_bounds.min);
   constexpr auto max = static_cast<uint32_t>(subject_counts_bounds.max);
   uint32_t sum = 0;

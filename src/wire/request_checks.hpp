@@ -37,7 +37,7 @@ Checked check_count(size_t entries_count) noexcept {
 
 template <typename Request>
 Checked check_keys(std::string_view keys, Column<uint16_t> sizes) noexcept {
-  if (sizes.size() > Layout<Request>::entries_max) return refuse(ErrorCode::too_many_entries);
+  if (const Checked checked = check_count<Request>(sizes.size()); !checked) return checked;
   if (!sizes_add_up(sizes, keys.size())) return refuse(ErrorCode::bad_columns);
   return {};
 }

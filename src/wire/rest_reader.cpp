@@ -13,12 +13,9 @@
 namespace sluice::wire {
 namespace {
 
-constexpr bool is_within(int32_t value, uint32_t min, uint32_t max) noexcept {
-  return value >= 0 && static_cast<uint32_t>(value) >= min && static_cast<uint32_t>(value) <= max;
-}
-
 bool is_within(int32_t value, const QueryNumber& row) noexcept {
-  return is_within(value, row.min, row.max);
+  return value >= 0 && static_cast<uint32_t>(value) >= row.min &&
+         static_cast<uint32_t>(value) <= row.max;
 }
 
 // The number of a parameter that is_present(), else that of its row; nullopt for a text that is no

@@ -85,7 +85,8 @@ TEST(Json, reads_whole_numbers_within_bounds) {
   for (const char* text : {"6", "8", "7.0", "\"7\"", "-7", "true", "null", "[7]"}) {
     EXPECT_EQ(whole_number(Json::parse(text), 7, 7), std::nullopt) << text;
   }
-  EXPECT_EQ(whole_number_complaint(true, 1, 5), "must be a whole number from 1 to 5, not true");
+  EXPECT_EQ(whole_number_complaint(true, {"", 1, 5}),
+            "must be a whole number from 1 to 5, not true");
 }
 
 }  // namespace
