@@ -26,8 +26,8 @@ from ._bounds import (BACKOFF, CLIENT_NAME_BYTES, COST, MAX_REQUESTS, MAX_REQUES
                       OPTION_SPANS, OPTIONAL, OPTIONS, WAIT_LIMIT, Span)
 from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
-from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateError, seconds, utf8,
-                       whole)
+from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateError, fitting,
+                       seconds, utf8, whole)
 from ._message import UNSET_32
 from ._quota_frames import CALLS_MAX
 from ._quota_requests import Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms
@@ -75,9 +75,7 @@ class Settings(NamedTuple):
         self._check_backoff()
         if not isinstance(self.client_name, str):
             raise InvalidType(f"client_name must be a str, not {self.client_name!r:.40}")
-        size = len(utf8("client_name", self.client_name))
-        if size > CLIENT_NAME_BYTES.most:
-            raise LimitExceeded(f"client_name has {size} bytes; at most {CLIENT_NAME_BYTES.most}")
+        fitting(CLIENT_NAME_BYTES, utf8("client_name", self.client_name))
         return self
 
     def _check_backoff(self) -> None:

@@ -67,3 +67,10 @@ def utf8(name: str, value: str, errors: str = "strict") -> bytes:
         return value.encode("utf-8", errors)
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"{name} {value!r:.80} has no UTF-8: {error.reason}") from None
+
+
+def fitting(bound: Bound, data: bytes) -> bytes:
+    """The bytes, unless there are more than the bound allows."""
+    if len(data) > bound.most:
+        raise LimitExceeded(f"{bound.name} has {len(data)} bytes; at most {bound.most}")
+    return data

@@ -17,7 +17,8 @@ from ._bounds import (CACHED_INPUT_TOKENS, ID_BYTES, INPUT_TOKENS, LIFETIME, MAX
                       SUBJECT_BYTES, SUBJECTS, Bound)
 from ._calls import each_of, spread
 from ._dispatcher import milliseconds
-from ._invalid import InvalidArgument, InvalidType, LimitExceeded, seconds, utf8, whole
+from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, fitting, seconds, utf8,
+                       whole)
 from ._message import UNSET_32, UNSET_64
 from ._quota_frames import (CANCEL, CHECK, CONNECTION_BOUND, EXTEND, KEEP_REQUESTS, MAY_WAIT,
                             RECORD, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS, WANTS_VIOLATED,
@@ -121,10 +122,7 @@ def short_bytes(bound: Bound, value: Subject | None) -> bytes:
         return b""
     if not isinstance(value, (str, bytes, bytearray)):
         raise InvalidType(f"{bound.name} is str or bytes, not {value!r:.40}")
-    data = utf8(bound.name, value) if isinstance(value, str) else bytes(value)
-    if len(data) > bound.most:
-        raise LimitExceeded(f"{bound.name} has {len(data)} bytes; at most {bound.most}")
-    return data
+    return fitting(bound, utf8(bound.name, value) if isinstance(value, str) else bytes(value))
 
 
 def reservation_id(reservation: Any) -> int:
