@@ -88,16 +88,10 @@ std::string Caller::new_name(const char* what) {
   return what + std::to_string(number_) + "." + std::to_string(++names_count_);
 }
 
-AcquireOptions Caller::some_options() {
-  AcquireOptions options;
-  options.may_wait = dice_.percent(50);
-  if (options.may_wait) options.wait_limit_ms = static_cast<uint32_t>(1 + dice_.below(300));
-  if (dice_.percent(30)) options.timeout = std::chrono::milliseconds{1 + dice_.below(200)};
-  return options;
-}
-
-ReserveOptions Caller::some_reserve_options() {
-  ReserveOptions options;
+// Options of a call that may wait, and may have a time-out of its own.
+template <typename Options>
+Options Caller::some_waiting() {
+  Options options;
   options.may_wait = dice_.percent(50);
   if (options.may_wait) options.wait_limit_ms = static_cast<uint32_t>(1 + dice_.below(300));
   if (dice_.percent(30)) options.timeout = std::chrono::milliseconds{1 + dice_.below(200)};
@@ -136,7 +130,7 @@ void Caller::block(MadeCall& call, Make make) {
 
 void Caller::acquire() {
   const std::string key = new_name("k");
-  const AcquireOptions options = some_options();
+  const auto options = some_waiting<AcquireOptions>();
   MadeCall made = call_of("acquire", {key});
   made.may_wait = options.may_wait;
   made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
@@ -151,7 +145,7 @@ void Caller::acquire() {
 
 void Caller::acquire_async() {
   const std::string key = new_name("k");
-  const AcquireOptions options = some_options();
+  const auto options = some_waiting<AcquireOptions>();
   MadeCall made = call_of("acquire_async", {key});
   made.is_async = true;
   made.may_wait = options.may_wait;
@@ -180,7 +174,7 @@ void Caller::acquire_batch() {
   made.is_batch = true;
   AcquireOptions options;
   if (dice_.percent(30)) {
-    options = some_options();
+    options = some_waiting<AcquireOptions>();
     made.may_wait = options.may_wait;
     made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
   }
@@ -231,7 +225,7 @@ void Caller::release() {
 
 void Caller::reserve() {
   const std::string subject = new_name("s");
-  ReserveOptions options = some_reserve_options();
+  auto options = some_waiting<ReserveOptions>();
   const bool is_lease = dice_.percent(50);
   MadeCall made = call_of(is_lease ? "lease" : "reserve", {subject});
   made.is_quota = true;
@@ -248,7 +242,7 @@ void Caller::reserve() {
 
 void Caller::reserve_async() {
   const std::string subject = new_name("s");
-  const ReserveOptions options = some_reserve_options();
+  const auto options = some_waiting<ReserveOptions>();
   MadeCall made = call_of("reserve_async", {subject});
   made.is_quota = made.is_async = true;
   made.may_wait = options.may_wait;

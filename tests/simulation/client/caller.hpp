@@ -34,8 +34,8 @@ class Caller {
   void settle_batch();
 
   std::string new_name(const char* what);
-  AcquireOptions some_options();
-  ReserveOptions some_reserve_options();
+  template <typename Options>
+  Options some_waiting();
   MadeCall call_of(const char* kind, std::vector<std::string> entries) const;
   // Of options with these times.
   Clock::duration patience(bool may_wait, uint32_t wait_limit_ms,

@@ -227,7 +227,7 @@ TEST_F(SimNetworkTest, the_caller_keeps_the_descriptor_without_a_free_slot) {
 }
 
 TEST_F(SimNetworkTest, a_refused_adoption_leaves_the_descriptor_to_the_caller) {
-  SimClient client = a_.connect(0);
+  [[maybe_unused]] const SimClient client = a_.connect(0);
   a_.release(accept(a_));
   const int fd = await_release(a_);
   faults().set_rate(Fault::adopt_refused, 1);

@@ -59,6 +59,14 @@ class Fairness : public ::testing::TestWithParam<uint64_t> {
     return frames;
   }
 
+  // Many connections whose frames have all arrived.
+  std::vector<io::SimClient> flood_of(const std::vector<uint64_t>& backlog) {
+    std::vector<io::SimClient> flood;
+    for (uint32_t each = 0; each < connections_count; ++each) flood.push_back(greeted());
+    for (io::SimClient& client : flood) client.write(std::as_bytes(std::span(backlog)));
+    return flood;
+  }
+
   uint64_t decided() const {
     uint64_t sum = 0;
     for (const uint64_t count : worker_->keys().statistics().decisions) sum += count;
@@ -98,10 +106,7 @@ TEST_P(Fairness, a_lone_request_does_not_wait_for_the_backlog_of_others) {
 }
 
 TEST_P(Fairness, a_turn_is_bounded) {
-  std::vector<io::SimClient> flood;
-  for (uint32_t each = 0; each < connections_count; ++each) flood.push_back(greeted());
-  const std::vector<uint64_t> backlog = frames_of_keys();
-  for (io::SimClient& client : flood) client.write(std::as_bytes(std::span(backlog)));
+  const auto flood = flood_of(frames_of_keys());
   uint64_t before = 0;
   while (decided() < backlog_entries) {
     worker_->turn(0);
@@ -118,9 +123,7 @@ TEST_P(Fairness, a_turn_of_checks_is_bounded) {
   for (uint32_t id = 1; id <= frames_count; ++id) {
     sluicegate::encode(id, sluicegate::Check{calls}, backlog);
   }
-  std::vector<io::SimClient> flood;
-  for (uint32_t each = 0; each < connections_count; ++each) flood.push_back(greeted());
-  for (io::SimClient& client : flood) client.write(std::as_bytes(std::span(backlog)));
+  const auto flood = flood_of(backlog);
 
   const auto checked = [&] { return worker_->quotas().statistics().unknown_subjects; };
   uint64_t before = 0;
