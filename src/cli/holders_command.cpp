@@ -114,7 +114,7 @@ int code_of_none(const HoldersFlags& flags) {
   return 1;
 }
 
-int holders(const HoldersFlags& flags) {
+int list_holders(const HoldersFlags& flags) {
   if (flags.name) check_subjects({*flags.name});
   uint32_t left = flags.limit;
   std::string cursor;
@@ -135,6 +135,15 @@ int holders(const HoldersFlags& flags) {
   } while (!cursor.empty() && left > 0);
   if (!cursor.empty() && !flags.json) std::fputs("There may be more: raise --limit.\n", stderr);
   return left == flags.limit ? code_of_none(flags) : 0;
+}
+
+int holders(const HoldersFlags& flags) {
+  try {
+    return list_holders(flags);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(
+        flags.address + ": the body is not an answer to GET /v1/reservations: " + error.what());
+  }
 }
 
 }  // namespace

@@ -2,12 +2,16 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -79,7 +83,10 @@ struct QuotaFlags {
 std::string text_of(const std::string& file) {
   if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::invalid_argument("cannot read " + file);
+  if (!in) throw std::invalid_argument("cannot read " + file + ": " + std::strerror(errno));
+  if (std::filesystem::is_directory(file)) {
+    throw std::invalid_argument("cannot read " + file + ": it is a folder");
+  }
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

@@ -279,6 +279,24 @@ std::string complaint(const CLI::ParseError& error) {
   return text.replace(at, equals.size(), " cannot be ").substr(failed.size());
 }
 
+// "help quota set" is "quota set --help", which passes over what is no command: here a mistake.
+void turn_into_help_flag(const CLI::App& app, std::vector<std::string>& arguments) {
+  const CLI::App* command = &app;
+  for (size_t place = 1; place < arguments.size(); ++place) {
+    const auto commands = command->get_subcommands({});
+    if (commands.empty()) {
+      throw UsageError("unexpected argument " + text::in_quotes(arguments[place]) + " behind " +
+                       command->get_name());
+    }
+    const auto named = std::ranges::find_if(
+        commands, [&](const CLI::App* each) { return each->check_name(arguments[place]); });
+    if (named == commands.end()) break;  // normalise() refuses it, with the nearest one
+    command = *named;
+  }
+  std::rotate(arguments.begin(), arguments.begin() + 1, arguments.end());
+  arguments.back() = "--help";
+}
+
 }  // namespace
 
 void add_server_flags(CLI::App& app, Config& config) {
@@ -291,10 +309,7 @@ void add_server_flags(CLI::App& app, Config& config) {
 
 Warnings parse(CLI::App& app, Config& config, std::vector<std::string> arguments,
                const UsableCpus& cpus) {
-  if (!arguments.empty() && arguments.front() == "help") {
-    std::rotate(arguments.begin(), arguments.begin() + 1, arguments.end());
-    arguments.back() = "--help";
-  }
+  if (!arguments.empty() && arguments.front() == "help") turn_into_help_flag(app, arguments);
   arguments = normalise(app, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(std::move(arguments));

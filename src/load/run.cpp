@@ -254,8 +254,8 @@ int run(Options options) {
   result.distinct_keys = load.distinct_keys();
   result.shards = std::max(load.welcome().shards, 1U);
   result.unanswered_frames = load.loop().drain(drain_seconds_max);
-  result.server = "sluicegate " + load.welcome().server_version + " at " + server.host + ":" +
-                  std::to_string(server.port) + (own_server ? " (started for this run)" : "");
+  result.server = "sluicegate " + load.welcome().server_version + " at " +
+                  sluicegate::to_text(server) + (own_server ? " (started for this run)" : "");
   if (result.unanswered_frames == 0) load.clean_up();
   std::fputs(summary(options, result).c_str(), options.json ? stderr : stdout);
   if (options.json) std::puts(json_line(options, result).c_str());

@@ -118,6 +118,12 @@ def test_the_rest_port_is_given_or_announced(server, words):
     assert "this is the REST port; the native one is another" in result.stderr
 
 
+def test_an_address_of_version_6_keeps_its_brackets():
+    result = run_binary("acquire", "k", "--address", "[::1]:1")
+    assert result.returncode == 2
+    assert result.stderr.startswith("Error: cannot connect to [::1]:1: ")
+
+
 @pytest.mark.parametrize("words", [["top", "--once"], ["quota", "holders"]])
 def test_native_port_instead_of_the_rest_one_is_named(server, words):
     result = run_binary(*words, "--rest-address", f"127.0.0.1:{server.native_port}")

@@ -331,6 +331,16 @@ def test_bad_arguments_are_errors(server, words, complaint):
     assert result.returncode == 2 and complaint in result.stderr
 
 
+@pytest.mark.parametrize("file, cause", [("", "it is a folder"),
+                                         ("none.json", "No such file or directory")])
+def test_a_quota_file_that_cannot_be_read_is_named_with_the_cause(server, key, tmp_path, file,
+                                                                  cause):
+    path = f"{tmp_path}/{file}"
+    result = command(server, "quota", "set", key, "--file", path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"Error: cannot read {path}: {cause}\n"
+
+
 def test_usage_errors_exit_with_2():
     for words in (["quota"], ["quota", "set"], ["reserve"], ["settle"]):
         assert run_binary(*words).returncode == 2

@@ -281,6 +281,14 @@ def test_help_of_an_unknown_command_is_a_usage_error():
     assert shown.stderr.endswith('Error: unexpected argument "nope"\n')
 
 
+@pytest.mark.parametrize("command", ["acquire foo", "quota set foo"])
+def test_help_of_a_command_has_no_further_words(command):
+    shown = run_binary("help", *command.split())
+    assert (shown.returncode, shown.stdout) == (1, "")
+    behind = command.split()[-2]
+    assert shown.stderr.endswith(f'Error: unexpected argument "foo" behind {behind}\n')
+
+
 @pytest.mark.parametrize("word", ["--version", "version"])
 def test_version_is_one_line(word):
     result = run_binary(word)

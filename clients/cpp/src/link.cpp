@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "option_bounds.hpp"
+#include "sluicegate/address.hpp"
 #include "socket.hpp"
 
 namespace sluicegate {
@@ -17,7 +18,7 @@ void throw_unexpected(const Answer& answer) {
 Link::Link(const std::string& host, uint16_t port, const ConnectOptions& options,
            const std::atomic<bool>* stop, Platform& platform)
     : platform_{platform},
-      peer_{host + ":" + std::to_string(port)},
+      peer_{to_text(Address{host, port})},
       stop_{stop},
       writer_{peer_},
       reader_{peer_} {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "sluicegate/address.hpp"
 #include "sluicegate/error.hpp"
 
 namespace sluicegate {
@@ -96,7 +97,7 @@ int connect_tcp(Platform& platform, const std::string& host, uint16_t port, Mill
     }
     close(socket_fd);
   }
-  const std::string where = host + ":" + std::to_string(port);
+  const std::string where = to_text(Address{host, port});
   if (fault == ETIMEDOUT) throw TimedOut("no connection to " + where + " in time");
   throw ConnectionLost("cannot connect to " + where + ": " + std::strerror(fault));
 }

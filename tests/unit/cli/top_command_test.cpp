@@ -7,27 +7,19 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/unit/cli/http_script.hpp"
 #include "tests/unit/cli/run_command.hpp"
-#include "tests/unit/client/fake_server.hpp"
 
 namespace sluice::cli {
 namespace {
 
 using sluicegate::test::FakeServer;
-using sluicegate::test::Peer;
+using test::answering;
 using test::run_command;
 
 constexpr const char* body =
     R"({"version":"1.2.3","shards":[{"shard":0,"decisionsPerSecond":7,"approvedPerSecond":7,)"
     R"("deniedPerSecond":0,"queuedPerSecond":0,"waiting":0,"keys":1,"connections":1}],"keys":[]})";
-
-FakeServer::Script answering(const std::string& wanted, const std::string& text) {
-  return [wanted, text](Peer& peer) {
-    if (!peer.read_until("\r\n\r\n").starts_with(wanted)) return;
-    peer.write("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" +
-               text);
-  };
-}
 
 std::string words(const FakeServer& server) {
   return "top 127.0.0.1:" + std::to_string(server.port());

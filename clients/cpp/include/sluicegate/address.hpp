@@ -30,4 +30,10 @@ inline Address parse_address(std::string_view text) {
   throw std::invalid_argument("'" + std::string{text} + "' is not HOST:PORT");
 }
 
+inline std::string to_text(const Address& address) {
+  const bool has_colons = address.host.find(':') != std::string::npos;
+  return (has_colons ? "[" + address.host + "]" : address.host) + ":" +
+         std::to_string(address.port);
+}
+
 }  // namespace sluicegate
