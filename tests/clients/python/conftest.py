@@ -3,5 +3,6 @@
 import hypothesis
 
 # A slow moment of the machine is no failure, and runs are independent of each other.
-hypothesis.settings.register_profile("suite", deadline=None, database=None)
+hypothesis.settings.register_profile("suite", deadline=None, database=None,
+                                     suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("suite")
