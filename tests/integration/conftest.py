@@ -26,6 +26,10 @@ def many_descriptors():
 
 ENGINES = os.environ.get("SLUICEGATE_ENGINES", "uring-1 epoll-2 uring-4").split()
 
+# For what takes long and does not depend on the engine: the second, which by default has several
+# shards, or the first if there is no second.
+ONE_ENGINE = ENGINES[1:2] or ENGINES[:1]
+
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import LONG_WINDOW
+from conftest import LONG_WINDOW, ONE_ENGINE
 from http_peer import HttpPeer, ask, metrics, request, totals
 from server_process import eventually
 
@@ -338,6 +338,36 @@ def test_watches_a_profile_named_later(with_profile, tmp_path):
     eventually(lambda: reloads(server) == 1, "it has come")
     rename_over(other, profile_text(8))
     eventually(lambda: reloads(server) == 2, "it has changed")
+
+
+@pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
+def test_what_lasts_is_reported_once(start_server, tmp_path):
+    """A poll every two seconds finds it again."""
+    def become_a_folder(path):
+        path.unlink()
+        path.mkdir()
+
+    def name_a_missing_profile(path):
+        path.write_text(quotas_text("./none.json"))
+
+    def change_well(path):
+        path.write_text(limit_of_all(20))
+
+    servers = []
+    for change in (lambda path: path.write_text("{"), lambda path: path.unlink(), become_a_folder,
+                   name_a_missing_profile, change_well):
+        path = tmp_path / f"{len(servers)}.json"
+        path.write_text(limit_of_all(10))
+        servers.append(start_server("--config-file", str(path)))
+        change(path)
+    *refusing, reloaded = servers
+    for server in refusing:
+        eventually(lambda: refused_log(server), "it is refused")
+    eventually(lambda: reloads(reloaded), "it is read")
+    time.sleep(7)  # three polls
+    for server in refusing:
+        assert len(refused_log(server)) == totals(server)["sluicegate_rules_refused_total"] == 1
+    assert reloads(reloaded) == 1
 
 
 # --------------------------------------------------------------------------------- large files

@@ -8,18 +8,14 @@ import sys
 
 import pytest
 
-from conftest import ENGINES
+from conftest import ONE_ENGINE
 from server_process import clean_environment
 
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
 EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "10")
 RUN_SECONDS_MAX = 400  # a tenth of it on an idle machine
 
-# The description does not depend on the engine, and every run takes long. So one engine is enough:
-# the second, which by default has several shards, or the first if there is no second.
-ONE_ENGINE = ENGINES[1:2] or ENGINES[:1]
-
-
+# The description does not depend on the engine, and every run takes long.
 @pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
 @pytest.mark.timeout(RUN_SECONDS_MAX + 20)
 def test_the_server_matches_its_description(start_server, tmp_path):
