@@ -16,7 +16,9 @@ TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)"
     r'|(?P<literal>R"(?P<end>\w*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"'
     r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+')", re.DOTALL)
-HELP_FILES = re.compile(r"src/config/(flags|help)\.cpp|src/cli/\w+\.cpp|src/server/metrics\.cpp")
+HELP_FILES = re.compile(r"src/config/(flag_table\.hpp|help\.cpp)|src/server/metrics\.cpp")
+COMMAND_FILES = re.compile(r"src/config/flags\.cpp|src/cli/\w+\.cpp")
+HELP_CALLS = r"\b(add_\w+|set_\w+_flag|description|footer)\("
 PAIRS = {"(": ")", "{": "}"}
 JUMP = re.compile(r"\n\s*(break|continue);\n$")
 CANNOT_BUILD = "cannot build"
@@ -60,9 +62,15 @@ def _log_words(source):
 
 
 def _help_words(source):
-    if not HELP_FILES.fullmatch(source.path):
+    """A command's errors and output stay in: only what it adds as help, and raw text, is help."""
+    words = [(begin, end) for begin, end in source.literals if " " in source.text[begin:end]]
+    if HELP_FILES.fullmatch(source.path):
+        return words
+    if not COMMAND_FILES.fullmatch(source.path):
         return []
-    return [(begin, end) for begin, end in source.literals if " " in source.text[begin:end]]
+    calls = source.bracketed(HELP_CALLS)
+    return [(begin, end) for begin, end in words if source.text[begin] == "R"
+            or any(first <= begin < last for first, last in calls)]
 
 
 def _declarations(source):

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 
@@ -133,7 +134,7 @@ class Copy:
         for description in self._introspect("tests"):
             programs = [name for target in description["depends"] for name in files[target]]
             test = Test(description, sorted(set(programs)))
-            if test.suite in SUITES + LAST_SUITES and test.programs:
+            if test.suite in SUITES + LAST_SUITES:
                 tests.append(test)
         return tests
 
@@ -179,7 +180,9 @@ class Copy:
             yield
         finally:
             for path in aside:
-                os.replace(f"{path}.mutant", path)
+                # If both are links to one file, renaming would do nothing.
+                pathlib.Path(path).unlink(missing_ok=True)
+                os.rename(f"{path}.mutant", path)
 
     def text(self, path):
         return (self.tree / path).read_text(encoding="utf-8")
@@ -219,6 +222,6 @@ class Copy:
     def run(self, test, timeout_s=UNLIMITED_S):
         """None if it passes; else its exit code, or "time" or "memory"."""
         environment = {**os.environ, **test.environment, "SEEDS": str(SIMULATION_SEEDS),
-                       "GTEST_FAIL_FAST": "1", "PYTEST_ADDOPTS": "-x"}
+                       "FRESH_SEEDS": "0", "GTEST_FAIL_FAST": "1", "PYTEST_ADDOPTS": "-x"}
         ended = processes.run(test.command, self.build_folder, self.log, timeout_s, environment)
         return None if ended in (0, 77) else ended
