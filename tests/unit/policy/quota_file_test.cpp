@@ -162,6 +162,24 @@ TEST(QuotaFile, refuses_unknown_fields_and_other_types) {
             Complaints{"quotas: must be an object, not an array"});
 }
 
+TEST(QuotaFile, takes_as_many_entries_as_are_allowed) {
+  std::string subjects = R"("subjects": [)";
+  for (size_t i = 0; i < subjects_max; ++i) {
+    subjects += R"({"subject": "s)" + std::to_string(i) + R"(", "limits": []},)";
+  }
+  subjects.back() = ']';
+  EXPECT_EQ(quotas_of(subjects).rules.size(), subjects_max);
+  std::string names = R"("profiles": [)";
+  Texts profiles;
+  for (size_t i = 0; i < profiles_max; ++i) {
+    names += R"("p)" + std::to_string(i) + R"(",)";
+    profiles["p" + std::to_string(i)] =
+        R"({"date": "2026-02", )" + (i == 0 ? subjects : R"("subjects": [])") + "}";
+  }
+  names.back() = ']';
+  EXPECT_EQ(quotas_of(names, profiles).rules.size(), subjects_max);
+}
+
 TEST(QuotaFile, refuses_too_many_entries) {
   std::string many = R"("subjects": [)";
   for (size_t i = 0; i <= subjects_max; ++i) many += "0,";

@@ -207,6 +207,19 @@ TEST(RuleFile, reports_where_a_text_is_not_json) {
   }
 }
 
+TEST(RuleFile, takes_as_many_entries_and_bytes_as_are_allowed) {
+  std::string text = R"({"keys": [)";
+  for (size_t i = 0; i < rules_max; ++i) {
+    text += R"({"key_pattern": "k)" + std::to_string(i) + R"("},)";
+  }
+  text.back() = ']';
+  text += "}";
+  text.append(file_bytes_max - text.size(), ' ');
+  const ParsedRules parsed = parse_rules(text);
+  EXPECT_EQ(parsed.complaints, Complaints{});
+  EXPECT_EQ(parsed.rules.size(), rules_max);
+}
+
 TEST(RuleFile, refuses_texts_beyond_its_bounds) {
   EXPECT_EQ(complaints_about_rules(std::string(file_bytes_max + 1, ' ')).size(), 1U);
   EXPECT_EQ(complaints_about_rules(std::string(1'000'000, '[')).size(), 1U);
