@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -193,7 +194,7 @@ class Addresses(unittest.TestCase):
         self.assertEqual(run_server.address_of(loopback), ("::1", 8080))
         self.assertEqual([run_server.host_for(address) for address in
                           ("0.0.0.0", "::", "127.0.0.2", "::1")],
-                         ["localhost", "localhost", "127.0.0.2", "[::1]"])
+                         ["localhost", "localhost", "127.0.0.2", "::1"])
 
 
 class FirstRequest(unittest.TestCase):
@@ -201,9 +202,14 @@ class FirstRequest(unittest.TestCase):
     script's instead of Sluicegate."""
 
     SERVER = """
-import http.server, socket, sys
-native = socket.create_server((sys.argv[1], 0))
-class Answer(http.server.BaseHTTPRequestHandler):
+import http.server, socket, sys, threading
+class Native(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(400)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+class Rest(Native):
     def do_POST(self):
         self.send_response(200)
         self.end_headers()
@@ -211,26 +217,51 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-    def log_message(self, *_):
-        pass
-http.server.HTTPServer((sys.argv[1], 0), Answer).serve_forever()
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+host, native_port, rest_port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+native = Server((host, native_port), Native)
+threading.Thread(target=native.serve_forever, daemon=True).start()
+Server((host, rest_port), Rest).serve_forever()
 """
 
-    def test_is_shown_without_a_log(self):
-        command = [sys.executable, str(TOOLS / "support" / "run_server.py"),
-                   sys.executable, "-c", self.SERVER, "127.0.0.2"]
+    def shown(self, host, native_port, rest_port):
+        command = [sys.executable, str(TOOLS / "support" / "run_server.py"), sys.executable, "-c",
+                   self.SERVER, host, str(native_port), str(rest_port)]
+        lines = []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
             alarm = threading.Timer(60, run.terminate)
             alarm.start()
-            lines = []
             for line in run.stdout:
                 lines.append(line)
                 if line.startswith("Stop with"):
                     run.terminate()
             alarm.cancel()
-        shown = "".join(lines)
+        return "".join(lines)
+
+    def test_is_shown_without_a_log(self):
+        shown = self.shown("127.0.0.2", 0, 0)
         self.assertRegex(shown, r"\$ curl -i -X POST 127\.0\.0\.2:\d+/rate/hello\n")
         self.assertRegex(shown, r"(?s)HTTP/1\.1 200 OK.*\nfirst\n")
+
+    def test_goes_to_the_rest_port_whichever_is_found_first(self):
+        for _ in range(2):
+            low, high = sorted(free_ports())
+            for native_port, rest_port in ((low, high), (high, low)):
+                shown = self.shown("127.0.0.2", native_port, rest_port)
+                self.assertIn(f"REST:            http://127.0.0.2:{rest_port}\n", shown)
+                self.assertIn(f"Native protocol: 127.0.0.2:{native_port}\n", shown)
+
+    def test_goes_to_an_address_of_ipv6(self):
+        shown = self.shown("::1", 0, 0)
+        self.assertRegex(shown, r"\$ curl -i -X POST \[::1\]:\d+/rate/hello\n")
+        self.assertRegex(shown, r"Native protocol: \[::1\]:\d+\n")
+
+
+def free_ports():
+    with socket.create_server(("127.0.0.2", 0)) as one, socket.create_server(
+            ("127.0.0.2", 0)) as other:
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 class Help(unittest.TestCase):

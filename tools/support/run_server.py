@@ -17,8 +17,7 @@ import threading
 import time
 
 KEY = "hello"
-
-
+HEALTH = (200, 503)  # what /healthz answers; 503 while the server drains
 LISTENS = "0A"  # the state in /proc/net/tcp
 
 
@@ -50,17 +49,19 @@ def listening_of(pid):
 
 def host_for(address):
     """What a client calls a server that listens there."""
-    found = ipaddress.ip_address(address)
-    if found.is_unspecified:
-        return "localhost"
-    return f"[{address}]" if found.version == 6 else address
+    return "localhost" if ipaddress.ip_address(address).is_unspecified else address
 
 
-def speaks_http(host, port):
+def in_url(host):
+    return f"[{host}]" if ":" in host else host
+
+
+def is_rest(host, port):
+    """Whether REST is spoken there. The native port answers HTTP too, but only to refuse it."""
     connection = http.client.HTTPConnection(host, port, timeout=5)
     try:
         connection.request("GET", "/healthz")
-        return connection.getresponse().version > 0
+        return connection.getresponse().status in HEALTH
     except (OSError, http.client.HTTPException):
         return False
     finally:
@@ -76,7 +77,7 @@ def find_server(process):
         except OSError:  # it has just ended
             continue
         if len({port for _, port in places}) == 2:
-            rest = [place for place in places if speaks_http(*place)]
+            rest = [place for place in places if is_rest(*place)]
             if rest:
                 host, port = rest[0]
                 return host, port, next(other for _, other in places if other != port)
@@ -101,16 +102,17 @@ def show(process):
     if found is None:
         return
     host, port, native_port = found
+    address = f"{in_url(host)}:{port}"
     try:
         status, reason, headers, body = first_request(host, port)
     except (OSError, http.client.HTTPException) as error:
-        print(f"\nNo answer on {host}:{port}: {error}\n", flush=True)
+        print(f"\nNo answer on {address}: {error}\n", flush=True)
         return
-    lines = ["", f"$ curl -i -X POST {host}:{port}/rate/{KEY}", f"HTTP/1.1 {status} {reason}"]
+    lines = ["", f"$ curl -i -X POST {address}/rate/{KEY}", f"HTTP/1.1 {status} {reason}"]
     lines += [f"{name}: {value}" for name, value in headers]
     lines += ["", body.rstrip("\n"), ""]
-    lines += [f"REST:            http://{host}:{port}"]
-    lines += [f"Native protocol: {host}:{native_port}"]
+    lines += [f"REST:            http://{address}"]
+    lines += [f"Native protocol: {in_url(host)}:{native_port}"]
     lines += ["Stop with Ctrl-C.", ""]
     print("\n".join(lines), flush=True)
 
