@@ -4,6 +4,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -30,7 +31,7 @@ constexpr const char* acquire_description =
   sluicegate acquire user-7 --wait --wait-limit-ms 2000 && echo go
 
 Exit code: 0 when all was approved, 1 when not (a line on stderr has the cause), 2 when there was
-no answer.
+no answer, the request is wrong, or the server shuts down.
 )";
 
 struct AcquireFlags {
@@ -50,7 +51,7 @@ std::string details_text(const sluicegate::Details& details, size_t index) {
   const auto value = [&](const auto& column) {
     return column.empty() ? uint64_t{0} : uint64_t{column[index]};
   };
-  if (value(details.limit) == 0) return "";
+  if (value(details.reset_ms) == 0) return "";  // no window has begun: nothing is counted
   std::string text =
       fmt::format("  {} of {} remaining for {} ms (window {} ms)", value(details.remaining),
                   value(details.limit), value(details.reset_ms), value(details.window_ms));
@@ -71,11 +72,11 @@ void print_verdict(Verdict verdict, const sluicegate::Details& details, size_t i
 // On stderr, so that the lines of stdout stay one for each answer.
 void print_sentence(Verdict verdict, const AcquireFlags& flags) {
   std::fprintf(stderr, "%s: %s\n", std::string{name(verdict)}.c_str(),
-               verdict_sentence(verdict, flags.key, flags.wait).c_str());
+               verdict_sentence(verdict, flags.wait).c_str());
 }
 
-// Prints the answers as they arrive, until every entry has its outcome; true when all are approved.
-bool print_answers(sluicegate::Connection& connection, const AcquireFlags& flags) {
+// Prints the answers as they arrive, until every entry has its outcome. Returns the exit code.
+int print_answers(sluicegate::Connection& connection, const AcquireFlags& flags) {
   const std::chrono::milliseconds answer_time{flags.server.timeout_ms};
   std::set<Verdict> refusals;
   size_t waiting = 0;
@@ -102,16 +103,19 @@ bool print_answers(sluicegate::Connection& connection, const AcquireFlags& flags
       throw sluicegate::Refused(refusal->code, std::string{refusal->text});
     }
   } while (connection.outstanding_frames() > 0 || waiting > 0);
-  return refusals.empty();
+  int code = 0;
+  for (const Verdict verdict : refusals) code = std::max(code, exit_code(verdict));
+  return code;
 }
 
 int acquire(const AcquireFlags& flags) {
-  if (flags.key.empty()) throw std::invalid_argument("the key is empty");
+  check_key(flags.key);
   const sluicegate::Address server = address_of(flags.server);
   const auto connection =
       flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key,
                                                  connect_options(flags.server, "acquire"))
                   : connect(flags.server, "acquire");
+  check_key_size(*connection, flags.key);
   // A column is left out where the flag is: an override stays with the key.
   const auto column = [&](std::optional<uint32_t> value) {
     return value ? std::vector<uint32_t>(flags.count, *value) : std::vector<uint32_t>{};
@@ -127,7 +131,7 @@ int acquire(const AcquireFlags& flags) {
                                        .all_may_wait = flags.wait,
                                        .wait_limit_ms = flags.wait_limit_ms,
                                        .details = sluicegate::detail::all});
-  return print_answers(*connection, flags) ? 0 : 1;
+  return print_answers(*connection, flags);
 }
 
 }  // namespace

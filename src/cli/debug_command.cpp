@@ -72,6 +72,7 @@ void print_json(const InspectedKey& key) {
 }
 
 int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
+  check_key_size(connection, *flags.key);
   const std::optional<InspectedKey> key = connection.inspect(*flags.key);
   if (!key) {
     std::fprintf(stderr, "%s is not live\n", printable(*flags.key).c_str());
@@ -115,7 +116,7 @@ int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
 }
 
 int debug(const DebugFlags& flags) {
-  if (flags.key && flags.key->empty()) throw std::invalid_argument("the key is empty");
+  if (flags.key) check_key(*flags.key);
   const auto connection = connect(flags.server, "debug");
   return flags.key ? show_key(*connection, flags) : show_all(*connection, flags);
 }

@@ -95,6 +95,12 @@ std::string problem_of(const std::string& body) {
   return "";
 }
 
+// So that a long name does not hide the cause.
+std::string shortened(const std::string& target) {
+  constexpr size_t shown = 80;
+  return target.size() <= shown ? target : target.substr(0, shown) + "...";
+}
+
 }  // namespace
 
 HttpAnswer http_ask(const HttpGet& what, const std::function<bool()>& go_on) {
@@ -118,7 +124,8 @@ std::string http_get(const HttpGet& what, const std::function<bool()>& go_on) {
   constexpr unsigned ok = 200;
   if (answer.status == ok || answer.status == 0) return std::move(answer.body);
   throw std::runtime_error(fmt::format("{}: GET {} was answered with status {}{}", what.address,
-                                       what.target, answer.status, problem_of(answer.body)));
+                                       shortened(what.target), answer.status,
+                                       problem_of(answer.body)));
 }
 
 }  // namespace sluice::cli

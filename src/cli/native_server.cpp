@@ -1,5 +1,7 @@
 #include "cli/native_server.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <chrono>
@@ -66,6 +68,17 @@ std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
   const sluicegate::Address at = address_of(server);
   return std::make_unique<sluicegate::Connection>(at.host, at.port,
                                                   connect_options(server, command));
+}
+
+void check_key(std::string_view key) {
+  if (key.empty()) throw std::invalid_argument("the key is empty");
+}
+
+void check_key_size(const sluicegate::Connection& connection, std::string_view key) {
+  const uint32_t most = connection.welcome().key_bytes_max;
+  if (key.size() <= most) return;
+  throw std::invalid_argument(fmt::format(
+      "the key has {} bytes; the server allows {} (--max-key-bytes)", key.size(), most));
 }
 
 std::string printable(std::string_view key) {

@@ -40,6 +40,10 @@ sluicegate::Client client_of(const NativeServer& server, const std::string& comm
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command);
 
+// Errors: std::invalid_argument. The second one is for a server that is connected.
+void check_key(std::string_view key);
+void check_key_size(const sluicegate::Connection& connection, std::string_view key);
+
 // The key as it is, or in quotes with escapes where it has blanks, quotes, bytes that are no UTF-8,
 // or anything else that a terminal would not just show.
 std::string printable(std::string_view key);

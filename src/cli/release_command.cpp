@@ -4,7 +4,6 @@
 #include <CLI/Formatter.hpp>
 #include <cstdio>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "base/limits.hpp"
@@ -32,8 +31,10 @@ struct ReleaseFlags {
 };
 
 int release(const ReleaseFlags& flags) {
-  if (flags.key.empty()) throw std::invalid_argument("the key is empty");
-  connect(flags.server, "release")->release(flags.key, flags.cost);
+  check_key(flags.key);
+  const auto connection = connect(flags.server, "release");
+  check_key_size(*connection, flags.key);
+  connection->release(flags.key, flags.cost);
   std::puts("released");
   return 0;
 }

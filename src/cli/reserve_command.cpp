@@ -32,8 +32,8 @@ reservation's id.
 
 Several subjects have to share one {tag}. `sluicegate settle ID` reports what was used.
 
-Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer or the
-request is wrong.
+Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer, the
+request is wrong, or the server shuts down.
 )";
 
 struct ReserveFlags {
@@ -92,7 +92,8 @@ int reserve(const ReserveFlags& flags) {
   } else {
     std::fputs(denial_text(outcome).c_str(), stderr);
   }
-  return outcome.admitted() ? 0 : 1;
+  if (outcome.admitted()) return 0;
+  return outcome.code == sluicegate::QuotaCode::draining ? 2 : 1;
 }
 
 }  // namespace

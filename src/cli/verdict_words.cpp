@@ -1,10 +1,8 @@
 #include "cli/verdict_words.hpp"
 
-#include <spdlog/fmt/fmt.h>
-
 namespace sluice::cli {
 
-std::string verdict_sentence(sluicegate::Verdict verdict, std::string_view key, bool may_wait) {
+std::string verdict_sentence(sluicegate::Verdict verdict, bool may_wait) {
   using sluicegate::Verdict;
   switch (verdict) {
     case Verdict::approved:
@@ -29,9 +27,7 @@ std::string verdict_sentence(sluicegate::Verdict verdict, std::string_view key, 
     case Verdict::never_fits:
       return "the cost is above the key's limit: ask for less";
     case Verdict::invalid_key:
-      if (key.empty()) return "the key is empty";
-      return fmt::format("the key has {} bytes, more than the server allows (--max-key-bytes)",
-                         key.size());
+      return "the key is empty, or longer than the server allows (--max-key-bytes)";
     case Verdict::wait_limit:
       return "it waited as long as allowed";
     case Verdict::withdrawn:
@@ -46,6 +42,22 @@ std::string verdict_sentence(sluicegate::Verdict verdict, std::string_view key, 
       break;
   }
   return "this program does not know the server's answer: the server is newer";
+}
+
+int exit_code(sluicegate::Verdict verdict) noexcept {
+  using sluicegate::Verdict;
+  switch (verdict) {
+    case Verdict::approved:
+    case Verdict::queued:
+      return 0;
+    case Verdict::invalid_key:
+    case Verdict::not_allowed:
+    case Verdict::draining:
+    case Verdict::owner_unreachable:
+      return 2;
+    default:
+      return 1;
+  }
 }
 
 }  // namespace sluice::cli

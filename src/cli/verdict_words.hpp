@@ -2,13 +2,15 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "sluicegate/verdict.hpp"
 
 namespace sluice::cli {
 
 // Empty for `approved` and `queued`. `may_wait`: the request was to wait when denied.
-std::string verdict_sentence(sluicegate::Verdict verdict, std::string_view key, bool may_wait);
+std::string verdict_sentence(sluicegate::Verdict verdict, bool may_wait);
+
+// 1: the limit refuses; 2: the server, which decides nothing.
+int exit_code(sluicegate::Verdict verdict) noexcept;
 
 }  // namespace sluice::cli

@@ -76,6 +76,7 @@ TEST_P(CppQuota, subjects_that_the_server_does_not_take_throw) {
     EXPECT_THROW((void)client.check({"a", "b"}), InvalidSubject);
     EXPECT_THROW((void)client.record(longer), InvalidSubject);
     EXPECT_THROW((void)client.put_quota(longer, {}), InvalidSubject);
+    EXPECT_THROW((void)client.usage(longer), InvalidSubject);
     EXPECT_THROW((void)client.reserve_future({"a", "b"}).get(), InvalidSubject);
   }
   std::promise<QuotaCode> code;

@@ -185,6 +185,20 @@ def test_holders_have_the_exit_codes_of_the_other_commands(server, key):
     assert holders(server, "").returncode == 2
 
 
+@pytest.mark.parametrize("words", [("reserve",), ("usage",), ("quota", "set", "--unlimited"),
+                                   ("quota", "show"), ("quota", "remove"), ("quota", "reset")])
+def test_a_name_that_is_too_long_is_an_error(server, words):
+    result = command(server, *words, "x" * 2_000)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == ("Error: invalid_subject: subjects must be 1 to 8 different names, "
+                             "none empty or longer than the server allows\n")
+
+
+def test_holders_of_a_long_name_names_the_cause(server):
+    result = holders(server, "x" * 2_000)
+    assert result.returncode == 2 and "x..." in result.stderr and len(result.stderr) < 400
+
+
 def test_reset_of_an_unknown_name_is_reported(server, key):
     for flags in ([], ["--dry-run"]):
         result = command(server, "quota", "reset", key, *flags)

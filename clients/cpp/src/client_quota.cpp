@@ -384,7 +384,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
     for (const std::string_view subject : some) require_subject("subject", subject);
     SubjectPage page = impl_->ask_usage(impl_->lane_index(some.front()), {.subjects = some});
     if (page.subjects.size() != some.size()) {
-      throw LimitExceeded("a subject is longer than the server allows");
+      throw InvalidSubject(QuotaCode::invalid_subject);  // one is longer than the server allows
     }
     std::move(page.subjects.begin(), page.subjects.end(), std::back_inserter(states));
   }

@@ -21,8 +21,8 @@ from server_process import ServerProcess, eventually
 from threads import in_thread
 
 import sluicegate
-from sluicegate import (AsyncClient, Client, Limit, Quota, QuotaCode, QuotaDenied, _frames,
-                        _quota_frames)
+from sluicegate import (AsyncClient, Client, InvalidSubject, Limit, Quota, QuotaCode, QuotaDenied,
+                        _frames, _quota_frames)
 
 HOUR_MS = 3_600_000
 NUMBERS = itertools.count(1)
@@ -45,6 +45,41 @@ def used(client, subject):
     """(used, reserved) of the first limit."""
     limit = client.usage(subject).limits[0]
     return limit.used, limit.reserved
+
+
+TOO_LONG = "s" * 2_000
+NAMED = [lambda client: client.usage(TOO_LONG), lambda client: client.usage(["s", TOO_LONG]),
+         lambda client: client.get_quota(TOO_LONG), lambda client: client.remove_quota(TOO_LONG),
+         lambda client: client.reset(TOO_LONG), lambda client: client.reserve(TOO_LONG),
+         lambda client: client.put_quota(TOO_LONG, [TOKENS])]
+
+
+def is_one_of_a_long_subject(error):
+    return (error.code is QuotaCode.INVALID_SUBJECT and "s" * 80 in str(error)
+            and len(str(error)) < 200)
+
+
+@pytest.mark.parametrize("call", NAMED)
+def test_a_subject_that_is_too_long_fails_its_call_alone(client, subject, call):
+    client.put_quota(subject, [SLOTS])
+    with client.lease(subject):  # would end with the connection
+        with pytest.raises(InvalidSubject) as raised:
+            call(client)
+        assert is_one_of_a_long_subject(raised.value)
+        assert client.usage(subject).open_reservations == 1
+
+
+@pytest.mark.parametrize("call", NAMED)
+def test_a_subject_that_is_too_long_fails_its_coroutine_alone(server, subject, call):
+    async def calls():
+        async with AsyncClient(address_of(server)) as client:
+            await client.put_quota(subject, [SLOTS])
+            async with client.lease(subject):
+                with pytest.raises(InvalidSubject) as raised:
+                    await call(client)
+                assert is_one_of_a_long_subject(raised.value)
+                assert (await client.usage(subject)).open_reservations == 1
+    asyncio.run(calls())
 
 
 def test_a_reservation_is_charged_and_settled(client, subject):

@@ -48,6 +48,7 @@ TEST(AcquireCommand, denied_is_exit_code_1) {
       auto details = to.initDetails();
       details.initLimit(1).set(0, 100);
       details.initRemaining(1).set(0, 3);
+      details.initResetMs(1).set(0, 250);
       details.initRetryAfterMs(1).set(0, 250);
     }));
   })};

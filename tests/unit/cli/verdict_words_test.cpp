@@ -16,31 +16,37 @@ TEST(VerdictWords, every_refusal_has_a_sentence_of_its_own) {
   for (uint8_t number = 2; number <= sluicegate::verdicts_count; ++number) {
     const auto verdict = static_cast<Verdict>(number);
     if (verdict == Verdict::queued) continue;
-    const std::string sentence = verdict_sentence(verdict, "user-7", false);
+    const std::string sentence = verdict_sentence(verdict, false);
     EXPECT_TRUE(!sentence.empty() && sentences.insert(sentence).second) << name(verdict);
   }
 }
 
 TEST(VerdictWords, approval_needs_none) {
-  EXPECT_EQ(verdict_sentence(Verdict::approved, "user-7", false), "");
-  EXPECT_EQ(verdict_sentence(Verdict::queued, "user-7", true), "");
+  EXPECT_EQ(verdict_sentence(Verdict::approved, false), "");
+  EXPECT_EQ(verdict_sentence(Verdict::queued, true), "");
 }
 
 TEST(VerdictWords, an_unknown_answer_is_one_of_a_newer_server) {
   for (const Verdict verdict : {Verdict::none, Verdict{200}}) {
-    EXPECT_NE(verdict_sentence(verdict, "user-7", false).find("newer"), std::string::npos);
+    EXPECT_NE(verdict_sentence(verdict, false).find("newer"), std::string::npos);
   }
 }
 
-TEST(VerdictWords, name_what_is_wrong_with_a_key) {
-  EXPECT_EQ(verdict_sentence(Verdict::invalid_key, "", false), "the key is empty");
-  EXPECT_NE(verdict_sentence(Verdict::invalid_key, std::string(2'000, 'x'), false).find("2000"),
-            std::string::npos);
+TEST(VerdictWords, exit_with_2_where_the_limit_decided_nothing) {
+  for (const Verdict verdict : {Verdict::invalid_key, Verdict::not_allowed, Verdict::draining,
+                                Verdict::owner_unreachable}) {
+    EXPECT_EQ(exit_code(verdict), 2) << name(verdict);
+  }
+  for (const Verdict verdict : {Verdict::denied, Verdict::wait_limit, Verdict::never_fits}) {
+    EXPECT_EQ(exit_code(verdict), 1) << name(verdict);
+  }
+  EXPECT_EQ(exit_code(Verdict::approved), 0);
+  EXPECT_EQ(exit_code(Verdict::queued), 0);
 }
 
 TEST(VerdictWords, advise_waiting_only_to_who_did_not_wait) {
-  EXPECT_NE(verdict_sentence(Verdict::denied, "user-7", false).find("--wait"), std::string::npos);
-  EXPECT_EQ(verdict_sentence(Verdict::denied, "user-7", true).find("--wait"), std::string::npos);
+  EXPECT_NE(verdict_sentence(Verdict::denied, false).find("--wait"), std::string::npos);
+  EXPECT_EQ(verdict_sentence(Verdict::denied, true).find("--wait"), std::string::npos);
 }
 
 }  // namespace

@@ -300,8 +300,10 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def usage(self, subjects: Subjects, *, timeout: Timeout = DEFAULT) -> Usage | list[Usage]:
         """The state of a subject, or of each of many; an unknown one has source "none"."""
         names, is_one = arguments.usage_names(subjects)
-        usages = [usage for group in arguments.groups(names)
-                  for usage in await self._run_control(self._usage_request(group), timeout)]
+        usages: list[Usage] = []
+        for group in arguments.groups(names):
+            found = await self._run_control(self._usage_request(group), timeout)
+            usages += base.usages_of(group, found)
         return usages[0] if is_one else usages
 
     async def subjects(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[Usage]:

@@ -88,10 +88,10 @@ def is_negative(tokens: int) -> bool:
 def unless_changed(answer: Change, subject: bytes) -> None:
     code = answer.code
     if code is QuotaCode.INVALID_QUOTA:
-        raise InvalidQuota(code, subject_text(subject), answer.detail)
-    unless_invalid(code, subject_text(subject))
+        raise InvalidQuota(code, shown([subject]), answer.detail)
+    unless_invalid(code, shown([subject]))
     if not code.admits:
-        raise QuotaError(code, subject_text(subject))
+        raise QuotaError(code, shown([subject]))
 
 
 def was_removed(answer: Change, subject: bytes) -> bool:
@@ -108,6 +108,14 @@ def usages(reply: UsageReply) -> list[Usage]:
                   tuple(limits.get(row, ())), reservations, waiting)
             for row, (name, source, quota, reservations, waiting) in enumerate(zip(
                 reply.names, reply.sources, reply.quotas, reply.open_reservations, reply.waiting))]
+
+
+def usages_of(subjects: Sequence[bytes], found: dict[bytes, Usage]) -> list[Usage]:
+    """The server leaves out names that are longer than it allows."""
+    missing = [subject for subject in subjects if subject not in found]
+    if missing:
+        raise InvalidSubject(QuotaCode.INVALID_SUBJECT, shown(missing))
+    return [found[subject] for subject in subjects]
 
 
 class Change(NamedTuple):
@@ -151,11 +159,11 @@ class QuotaBase(Base):
         return self._change_request(lambda frame_id: encode_reset(frame_id, subject, is_all))
 
     def _usage_request(self, subjects: Sequence[bytes]) -> Callable[[Any], ControlRequest]:
-        def rows(reply: UsageReply) -> list[Usage]:
-            found = dict(zip(reply.names, usages(reply)))
-            if not found.keys() >= set(subjects):
-                raise _frames.Malformed("no usage of some requested subjects")
-            return [found[subject] for subject in subjects]
+        """For usages_of()."""
+        def rows(reply: UsageReply) -> dict[bytes, Usage]:
+            if not set(subjects).issuperset(reply.names):
+                raise _frames.Malformed("usage of a subject that was not requested")
+            return dict(zip(reply.names, usages(reply)))
         return lambda completion: ControlRequest(
             self._dispatcher, completion, lambda frame_id: encode_usage(frame_id, subjects),
             UsageReply, rows)

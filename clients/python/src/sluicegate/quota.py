@@ -140,7 +140,7 @@ _REASONS = {
     QuotaCode.UNKNOWN_SUBJECT: "subject has no configured quota, and unknown ones are denied",
     QuotaCode.SUBJECTS_APART: "subjects of one request must share the same {tag} in their names",
     QuotaCode.INVALID_SUBJECT:
-        "subjects must be 1 to 8 different names that are not empty or too long",
+        "subjects must be 1 to 8 different names, none empty or longer than the server allows",
     QuotaCode.UNKNOWN_RESERVATION: "no reservation has this id, or it ended and is forgotten",
     QuotaCode.ALREADY_SETTLED: "the reservation was settled before",
     QuotaCode.ALREADY_CANCELLED: "the reservation was cancelled before",
