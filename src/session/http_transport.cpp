@@ -59,10 +59,8 @@ void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t
   // Another shard may know earlier than this one that the server shuts down.
   if (decision.verdict == api::Verdict::draining) head.keep_alive = false;
   if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
-  write_answer(wire::decision_bytes_max(decision.key.size(), decision.json), head, [&](auto out) {
-    return wire::encode_decision(decision.verdict, decision.detail, decision.key, decision.json,
-                                 head, out);
-  });
+  write_answer(wire::decision_bytes_max(decision.key.size(), decision.json), head,
+               [&](auto out) { return wire::encode_decision(decision, head, out); });
 }
 
 void HttpTransport::write_release(uint8_t kind) noexcept {

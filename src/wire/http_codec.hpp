@@ -46,12 +46,6 @@ struct ReplyContext {
 // Each writes a whole response at the start of `out` and returns its size in bytes.
 size_t encode_reply(const RestReply&, const ReplyContext&, std::span<std::byte> out) noexcept;
 
-// The answer to a decided /rate request. `detail` has the values of RateLimit, RateLimit-Policy and
-// Retry-After; of an approved request the body is its request id. A release is answered by
-// encode_reply({.status = 200}, ...).
-size_t encode_decision(api::Verdict verdict, const api::Detail& detail, std::string_view key,
-                       bool json, const ReplyContext&, std::span<std::byte> out) noexcept;
-
 size_t encode_key_state(const api::KeyState&, bool pretty, const ReplyContext&,
                         std::span<std::byte> out) noexcept;
 

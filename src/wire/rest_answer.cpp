@@ -20,19 +20,4 @@ size_t answer_bytes_max(const RestAnswer& answer) noexcept {
                     answer);
 }
 
-size_t encode_answer(const RestAnswer& answer, const ReplyContext& head,
-                     std::span<std::byte> out) noexcept {
-  return std::visit(
-      base::Overloaded{
-          [&](const RestReply& reply) { return encode_reply(reply, head, out); },
-          [&](const RestContent& content) { return encode_content(content, head, out); },
-          [&](const DecisionAnswer& decision) {
-            return encode_decision(decision.verdict, decision.detail, decision.key, decision.json,
-                                   head, out);
-          },
-          [&](const KeyAnswer& key) { return encode_key_state(key.state, key.pretty, head, out); },
-      },
-      answer);
-}
-
 }  // namespace sluice::wire

@@ -14,7 +14,9 @@
 
 namespace sluice::wire {
 
-// The answer to a decided /rate request; a JSON denial shows the key.
+// The answer to a decided /rate request. `detail` has the values of RateLimit, RateLimit-Policy and
+// Retry-After; of an approved request the body is its request id. A JSON denial shows the key. A
+// release is answered by RestReply{.status = 200}.
 struct DecisionAnswer {
   api::Verdict verdict = api::Verdict::none;
   api::Detail detail;
@@ -44,5 +46,7 @@ constexpr size_t decision_bytes_max(size_t key_bytes, bool json) noexcept {
 // size in bytes.
 size_t encode_answer(const RestAnswer& answer, const ReplyContext& head,
                      std::span<std::byte> out) noexcept;
+size_t encode_decision(const DecisionAnswer& answer, const ReplyContext& head,
+                       std::span<std::byte> out) noexcept;
 
 }  // namespace sluice::wire

@@ -72,7 +72,9 @@ class Answerer {
          {api::Verdict::approved, api::Verdict::denied, api::Verdict::wait_limit,
           api::Verdict::never_fits, api::Verdict::table_full}) {
       check([&](auto out) {
-        return wire::encode_decision(verdict, detail, entry.key(), decision.json, head_, out);
+        return wire::encode_decision(
+            {.verdict = verdict, .detail = detail, .key = entry.key(), .json = decision.json},
+            head_, out);
       });
     }
   }

@@ -21,10 +21,14 @@ size_t answer(const HttpRequest& request) {
   const RestRequest routed = route_request(request, {}, key_buffer);
   if (const auto* reply = std::get_if<RestReply>(&routed)) return encode_reply(*reply, head, out);
   if (const auto* decision = std::get_if<RestDecision>(&routed)) {
-    return encode_decision(api::Verdict::approved, {}, decision->entry.key(), decision->json, head,
-                           out) +
-           encode_decision(api::Verdict::denied, {}, decision->entry.key(), decision->json, head,
-                           out);
+    return encode_decision({.verdict = api::Verdict::approved,
+                            .key = decision->entry.key(),
+                            .json = decision->json},
+                           head, out) +
+           encode_decision({.verdict = api::Verdict::denied,
+                            .key = decision->entry.key(),
+                            .json = decision->json},
+                           head, out);
   }
   DebugStream stream{.pretty = true};
   return encode_key_state({.key = "\xFF<"}, true, head, out) +

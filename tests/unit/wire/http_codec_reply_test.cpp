@@ -38,7 +38,10 @@ constexpr api::Detail detail{.limit = 100,
 
 std::string decision(api::Verdict verdict, bool json = false, std::string_view key = "k",
                      const api::Detail& what = detail, const ReplyContext& head = plain) {
-  return written([&](auto out) { return encode_decision(verdict, what, key, json, head, out); });
+  return written([&](auto out) {
+    return encode_decision({.verdict = verdict, .detail = what, .key = key, .json = json}, head,
+                           out);
+  });
 }
 
 const api::KeyState state{.key = "x",
@@ -171,7 +174,8 @@ TEST(HttpCodecReplyDeathTest, asserts_on_verdicts_that_rest_cannot_have) {
 TEST(HttpCodecReplyDeathTest, never_writes_beyond_its_buffer) {
   const std::string whole = decision(api::Verdict::approved);
   std::vector<std::byte> out(whole.size() - 1);
-  EXPECT_DEATH(encode_decision(api::Verdict::approved, detail, "k", false, plain, out),
+  EXPECT_DEATH(encode_decision({.verdict = api::Verdict::approved, .detail = detail, .key = "k"},
+                               plain, out),
                "assertion failed");
 }
 
