@@ -205,15 +205,4 @@ struct Context {
   int64_t now_ms() const noexcept { return base::floor_ms(now.monotonic_ns); }
 };
 
-// Frees the ticket, if there is one, of a call that was decided; or takes the call out of its
-// queue, because its client has left.
-inline void free_or_abandon(Context& context, api::Ticket ticket, bool is_queued) noexcept {
-  if (ticket == api::no_ticket) return;
-  if (is_queued) {
-    context.backend.abandon(context.waits[ticket]);
-  } else {
-    context.waits.free(ticket);
-  }
-}
-
 }  // namespace sluice::session

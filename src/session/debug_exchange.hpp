@@ -39,6 +39,8 @@ class DebugExchange {
   Progress proceed();
   void finish() noexcept;
 
+  bool awaits_reply() const noexcept { return awaits_reply_; }
+
  private:
   bool write_answer();
   bool write_rows();

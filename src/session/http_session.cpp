@@ -18,7 +18,8 @@ HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
                          std::span<char> log_memory) noexcept
     : Session(context, io, socket, memory),
       transport_(context, *this, connection_, log_memory),
-      exchange_(context, transport_, transport_.log(), socket.index, key_memory),
+      exchange_(context, transport_, transport_.log(), tickets_, {.session = socket.index},
+                key_memory),
       phase_started_ms_(context.now_ms()) {
   in_request_ = true;  // the first request has to arrive within the header time-out
   drain_started_ms_ = context.now_ms();
@@ -161,7 +162,7 @@ void HttpSession::decide(const wire::HttpRequest& request,
   const auto socket = connection_.socket();
   const api::Entry& entry = add_decision(
       context_, {.session = socket.index, .generation = socket.generation, .kind = kind}, asked,
-      transport_.log());
+      transport_.log(), tickets_, {.session = socket.index});
   connection_.reserve_output(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
   ++undecided_;
   // If the request may wait, or another shard decides it, or it is the last one, nothing behind it
@@ -184,7 +185,7 @@ void HttpSession::on_verdicts(const route::Request& request, const Verdicts& ver
     exchange_.wait(entry, detail.request_id, is_json);
     return update_flow();  // marks it dirty: its peer may have left since the request
   }
-  free_or_abandon(context_, entry.ticket, is_queued);
+  free_or_abandon(context_, tickets_, WaitsFor::permits, entry.ticket, is_queued);
   RequestLog& log = transport_.log();
   if (is_ending()) return is_queued ? log.abandoned() : log.answered(client_left, 0);
   if (is_of_unknown_key(entry, detail)) log.released_unknown();

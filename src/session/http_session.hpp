@@ -55,6 +55,7 @@ class HttpSession final : public Session {
 
   wire::HttpParser parser_;
   HttpTransport transport_;
+  TicketShare tickets_;
   RestExchange exchange_;
   uint32_t undecided_ = 0;   // requests of the turn
   bool in_request_ = false;  // a head or body has arrived in part

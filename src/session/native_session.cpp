@@ -209,7 +209,7 @@ void NativeSession::fill_common(std::span<api::Entry> entries,
 void NativeSession::take_tickets(std::span<api::Entry> entries,
                                  const wire::AcquireCommon& terms) noexcept {
   const uint32_t wait_ms = base::smaller_limit(terms.wait_limit_ms, context_.options.wait_ms_max);
-  const uint64_t waiting = waiting_count(WaitsFor::permits);
+  const uint64_t waiting = waiting_count(context_, WaitsFor::permits);
   for (uint32_t i = 0; i < entries.size(); ++i) {
     const bool may_wait =
         terms.all_may_wait() || (terms.entry_flags[i] & wire::entry_bit::may_wait) != 0;
@@ -217,26 +217,9 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
     api::Entry& entry = entries[i];
     entry.flags |= api::flag::may_wait;
     entry.wait_ms_max = wait_ms;
-    entry.flags |= take_ticket(WaitsFor::permits, waiting, i, entry.ticket);
+    entry.flags |=
+        take_ticket(context_, tickets_, place_of(i), WaitsFor::permits, waiting, entry.ticket);
   }
-}
-
-// For an entry or a quota call that may wait, with the number of those that wait. Returns the flag
-// that says whose bound leaves no room for another ticket; 0: `ticket` is one.
-uint8_t NativeSession::take_ticket(WaitsFor what, uint64_t waiting, uint32_t entry_index,
-                                   api::Ticket& ticket) noexcept {
-  if (!tickets_.may_take(what, waiting, context_.options.waiters_max)) {
-    return api::flag::connection_waiters_full;
-  }
-  ticket = context_.waits.take(connection_.socket().index, entry_index, what);
-  if (ticket == api::no_ticket) return api::flag::waiters_full;
-  tickets_.taken(what);
-  return 0;
-}
-
-// How many entries of all connections of all shards wait for that.
-uint64_t NativeSession::waiting_count(WaitsFor what) const noexcept {
-  return context_.waits.waiting_count(what) + context_.backend.waiting_on_other_shards(what);
 }
 
 void NativeSession::on_release(uint64_t id, size_t frame_bytes,
@@ -342,8 +325,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    context_.waits.follow(entry, WaitEvent::joined);
-    tickets_.joined(WaitsFor::permits);
+    join(context_, tickets_, entry);
     entry.detail.request_id = verdicts.details[i].request_id;
     frame->waiting.push_back(entry);
   }
@@ -352,10 +334,8 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
 // The connection ended between the request and the decision, so no client waits.
 void NativeSession::abandon_waiting(const Verdicts& verdicts) noexcept {
   for (size_t i = 0; i < verdicts.entries.size(); ++i) {
-    const api::Ticket ticket = verdicts.entries[i].ticket;
-    if (ticket == api::no_ticket) continue;
-    tickets_.dropped_undecided(WaitsFor::permits);
-    free_or_abandon(context_, ticket, verdicts.verdicts[i] == api::Verdict::queued);
+    free_or_abandon(context_, tickets_, WaitsFor::permits, verdicts.entries[i].ticket,
+                    verdicts.verdicts[i] == api::Verdict::queued);
   }
 }
 

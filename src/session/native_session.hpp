@@ -14,6 +14,7 @@
 #include "session/frame_rule.hpp"
 #include "session/handle_set.hpp"
 #include "session/session.hpp"
+#include "session/ticket.hpp"
 #include "wire/capnp_codec.hpp"
 
 namespace sluice::session {
@@ -104,9 +105,9 @@ class NativeSession final : public Session {
                             const wire::AcquireCommon& terms) const noexcept;
   void fill_common(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
   void take_tickets(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
-  uint8_t take_ticket(WaitsFor what, uint64_t waiting, uint32_t entry_index,
-                      api::Ticket& ticket) noexcept;
-  uint64_t waiting_count(WaitsFor what) const noexcept;
+  WaiterPlace place_of(uint32_t entry_index) const noexcept {
+    return {connection_.socket().index, entry_index};
+  }
   void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
   void abandon_waiting(const Verdicts& verdicts) noexcept;
   void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;

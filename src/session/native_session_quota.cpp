@@ -248,10 +248,11 @@ bool NativeSession::admit_batch(uint64_t id, size_t frame_bytes, size_t entries_
 }
 
 void NativeSession::take_tickets(QuotaBatch& batch) noexcept {
-  const uint64_t waiting = waiting_count(WaitsFor::quota);
+  const uint64_t waiting = waiting_count(context_, WaitsFor::quota);
   for (uint32_t entry = 0; entry < batch.calls.size(); ++entry) {
     QuotaCall& call = batch.calls[entry];
-    call.flags |= take_ticket(WaitsFor::quota, waiting, entry, call.ticket);
+    call.flags |=
+        take_ticket(context_, tickets_, place_of(entry), WaitsFor::quota, waiting, call.ticket);
   }
 }
 
@@ -337,8 +338,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
     }
     WaitingEntry& entry = context_.waits[ticket];
     entry.frame = frame;
-    context_.waits.follow(entry, WaitEvent::joined);
-    tickets_.joined(WaitsFor::quota);
+    join(context_, tickets_, entry);
     frame->waiting.push_back(entry);
   }
 }
@@ -346,10 +346,8 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
 // The connection ended between the frame and the decision, so no client waits.
 void NativeSession::abandon_waiting(const QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
-    const api::Ticket ticket = batch.calls[index].ticket;
-    if (ticket == api::no_ticket) continue;
-    tickets_.dropped_undecided(WaitsFor::quota);
-    free_or_abandon(context_, ticket, batch.answers[index].code == QuotaCode::queued);
+    free_or_abandon(context_, tickets_, WaitsFor::quota, batch.calls[index].ticket,
+                    batch.answers[index].code == QuotaCode::queued);
   }
 }
 

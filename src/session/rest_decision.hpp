@@ -11,6 +11,7 @@
 #include "session/context.hpp"
 #include "session/request_log.hpp"
 #include "session/session.hpp"
+#include "session/ticket.hpp"
 #include "wire/rest_request.hpp"
 
 namespace sluice::session {
@@ -25,7 +26,8 @@ inline void complete_entry(api::Entry& entry, const Options& options,
 
 // The turn has room for `request`. A key that was decoded lies in context.text.
 inline const api::Entry& add_decision(Context& context, const route::Request& request,
-                                      const api::Entry& asked, const RequestLog& log) noexcept {
+                                      const api::Entry& asked, const RequestLog& log,
+                                      TicketShare& tickets, const WaiterPlace& place) noexcept {
   const std::span<char> text = context.text.room();
   if (asked.key_data >= text.data() && asked.key_data < text.data() + text.size()) {
     context.text.commit(static_cast<size_t>(asked.key_data - text.data()) + asked.key_bytes);
@@ -34,8 +36,8 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   entry = asked;
   complete_entry(entry, context.options, log);
   if ((entry.flags & api::flag::may_wait) != 0) {
-    entry.ticket = context.waits.take(request.session, 0, WaitsFor::permits);
-    if (entry.ticket == api::no_ticket) entry.flags |= api::flag::waiters_full;
+    const uint64_t waiting = waiting_count(context, WaitsFor::permits);
+    entry.flags |= take_ticket(context, tickets, place, WaitsFor::permits, waiting, entry.ticket);
   }
   return entry;
 }

@@ -12,11 +12,13 @@
 namespace sluice::session {
 
 RestExchange::RestExchange(Context& context, RestTransport& transport, RequestLog& log,
-                           uint32_t session, std::span<char> key_memory) noexcept
+                           TicketShare& tickets, const WaiterPlace& place,
+                           std::span<char> key_memory) noexcept
     : context_(context),
       transport_(transport),
       log_(log),
-      session_(session),
+      tickets_(tickets),
+      place_(place),
       key_memory_(key_memory) {}
 
 RestExchange::~RestExchange() {
@@ -84,7 +86,7 @@ void RestExchange::wait(const api::Entry& entry, uint64_t request_id, bool json)
   ASSERT(!is_open() && !is_dropped_);
   ticket_ = entry.ticket;
   WaitingEntry& waiting = context_.waits[ticket_];
-  context_.waits.follow(waiting, WaitEvent::joined);
+  join(context_, tickets_, waiting);
   waiting.detail.request_id = request_id;
   Queued& queued = state_.emplace<Queued>(Queued{.key_bytes = 0, .json = json});
   if (!json) return;
@@ -113,8 +115,15 @@ void RestExchange::answer_quota(const QuotaExchange::Answer& given) noexcept {
 void RestExchange::drop() noexcept {
   is_dropped_ = true;
   if (!is_waiting()) return;
-  context_.backend.abandon(context_.waits[std::exchange(ticket_, api::no_ticket)]);
+  WaitingEntry& entry = context_.waits[std::exchange(ticket_, api::no_ticket)];
+  tickets_.dropped(entry.waits_for);
+  context_.backend.abandon(entry);
   log_.abandoned();
+}
+
+bool RestExchange::awaits_reply() const noexcept {
+  if (const Debug* debug = std::get_if<Debug>(&state_)) return (*debug)->awaits_reply();
+  return std::holds_alternative<ShardQuery>(state_) || is_at(QuotaExchange::Stage::asked);
 }
 
 // --- Events --------------------------------------------------------------------------------
@@ -133,12 +142,9 @@ void RestExchange::ask() noexcept {
   quota()->fill(batch);
   api::QuotaCall& call = batch.calls[0];
   if ((call.flags & api::quota_flag::may_wait) != 0) {
-    call.ticket = context_.waits.take(session_, 0, WaitsFor::quota);
-    if (call.ticket == api::no_ticket) {
-      call.flags |= api::quota_flag::waiters_full;
-    } else {
-      lend_wait_answer(batch);
-    }
+    const uint64_t waiting = waiting_count(context_, WaitsFor::quota);
+    call.flags |= take_ticket(context_, tickets_, place_, WaitsFor::quota, waiting, call.ticket);
+    if (call.ticket != api::no_ticket) lend_wait_answer(batch);
   }
   transport_.ask(batch);
 }
@@ -157,10 +163,10 @@ void RestExchange::on_quota(const api::QuotaBatch& batch) noexcept {
   const bool is_queued = batch.answers[0].code == api::QuotaCode::queued;
   if (is_queued && !is_dropped_) {
     ticket_ = ticket;
-    context_.waits.follow(context_.waits[ticket_], WaitEvent::joined);
+    join(context_, tickets_, context_.waits[ticket_]);
     return quota()->wait();
   }
-  free_or_abandon(context_, ticket, is_queued);
+  free_or_abandon(context_, tickets_, WaitsFor::quota, ticket, is_queued);
   if (!is_dropped_) {
     const auto answer = quota()->on_replies(batch);
     if (answer) answer_quota(*answer);
@@ -184,7 +190,7 @@ void RestExchange::on_granted(const WaitingEntry& entry, const api::Grant& grant
   }
   api::Detail detail = grant.detail;
   detail.request_id = entry.detail.request_id;
-  context_.waits.free(std::exchange(ticket_, api::no_ticket));
+  end_wait();
   const Queued queued = std::get<Queued>(state_);
   answer(wire::DecisionAnswer{.verdict = grant.verdict,
                               .detail = detail,
@@ -196,8 +202,13 @@ void RestExchange::on_granted(const WaitingEntry& entry, const api::Grant& grant
 void RestExchange::answer_waited() noexcept {
   const api::WaitAnswer& waited = *context_.waits[ticket_].answer;
   const QuotaExchange::Answer answer = quota()->waited_answer(waited);
-  context_.waits.free(std::exchange(ticket_, api::no_ticket));
+  end_wait();
   answer_quota(answer);
+}
+
+void RestExchange::end_wait() noexcept {
+  tickets_.dropped(context_.waits[ticket_].waits_for);
+  context_.waits.free(std::exchange(ticket_, api::no_ticket));
 }
 
 void RestExchange::on_text(std::string_view content_type, std::string_view text) noexcept {

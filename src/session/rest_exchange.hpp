@@ -21,15 +21,16 @@
 #include "session/quota_exchange.hpp"
 #include "session/request_log.hpp"
 #include "session/rest_transport.hpp"
+#include "session/ticket.hpp"
 
 namespace sluice::session {
 
 class RestExchange {
  public:
-  // Grants go to the session of this index. The oldest head of `log` is this request's;
-  // `key_memory` has room for the key of a queued request, if the answer will show it.
-  RestExchange(Context& context, RestTransport& transport, RequestLog& log, uint32_t session,
-               std::span<char> key_memory) noexcept;
+  // Grants go to `place`. The oldest head of `log` is this request's; `key_memory` has room for the
+  // key of a queued request, if the answer will show it.
+  RestExchange(Context& context, RestTransport& transport, RequestLog& log, TicketShare& tickets,
+               const WaiterPlace& place, std::span<char> key_memory) noexcept;
   ~RestExchange();
   RestExchange(const RestExchange&) = delete;
   RestExchange& operator=(const RestExchange&) = delete;
@@ -65,6 +66,8 @@ class RestExchange {
   // Not answered yet, and waits for something other than its body or ask().
   bool is_pending() const noexcept { return is_open() && !takes_body() && !is_ready(); }
   bool is_open() const noexcept { return !std::holds_alternative<Idle>(state_); }
+  // A shard's reply is outstanding, and will come also after drop().
+  bool awaits_reply() const noexcept;
   // In a queue, or granted and not answered yet: then the exchange ends when the client leaves.
   bool is_waiting() const noexcept { return ticket_ != api::no_ticket; }
 
@@ -83,6 +86,7 @@ class RestExchange {
   void answer(const wire::RestAnswer& answer, const AnswerOptions& options = {}) noexcept;
   void answer_quota(const QuotaExchange::Answer& answer) noexcept;
   void answer_waited() noexcept;
+  void end_wait() noexcept;
   void lend_wait_answer(api::QuotaBatch& batch) noexcept;
   void refuse_query() noexcept;
   bool begin_query(bool pretty = false) noexcept;
@@ -99,7 +103,8 @@ class RestExchange {
   Context& context_;
   RestTransport& transport_;
   RequestLog& log_;
-  uint32_t session_;
+  TicketShare& tickets_;
+  WaiterPlace place_;
   std::span<char> key_memory_;
   std::variant<Idle, ShardQuery, Queued, Debug, Quota> state_;
   api::Ticket ticket_ = api::no_ticket;  // while it waits

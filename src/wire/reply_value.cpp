@@ -33,6 +33,10 @@ Outcome outcome(api::Verdict verdict) noexcept {
       return {503, "the key table is full (--max-keys)"};
     case api::Verdict::waiters_full:
       return {503, "too many requests are waiting (--max-waiters)"};
+    case api::Verdict::connection_waiters_full:
+      return {503,
+              "too many requests of this connection are waiting: they hold as many places as are "
+              "free (--max-waiters)"};
     case api::Verdict::key_waiters_full:
       return {503,
               "too many requests are waiting for this key: they hold as many places as are free "
@@ -45,7 +49,6 @@ Outcome outcome(api::Verdict verdict) noexcept {
     case api::Verdict::queued:                   // held, not answered
     case api::Verdict::withdrawn:                // only the native protocol can ask for it
     case api::Verdict::handles_full:             // likewise
-    case api::Verdict::connection_waiters_full:  // a connection of REST has one waiter at a time
     case api::Verdict::owner_unreachable:
       break;
   }

@@ -45,6 +45,7 @@ uint16_t status_of(QuotaCode code) noexcept {
       return 409;
     case QuotaCode::draining:
     case QuotaCode::waiters_full:
+    case QuotaCode::connection_waiters_full:
     case QuotaCode::subject_waiters_full:
     case QuotaCode::reservations_full:
     case QuotaCode::subjects_full:
@@ -69,9 +70,8 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::ok:
     case QuotaCode::unlimited:
     case QuotaCode::unknown_subject_allowed:
-    case QuotaCode::queued:                   // held, not answered
-    case QuotaCode::withdrawn:                // only the native protocol can ask for it
-    case QuotaCode::connection_waiters_full:  // a connection of REST has one waiter at a time
+    case QuotaCode::queued:     // held, not answered
+    case QuotaCode::withdrawn:  // only the native protocol can ask for it
       break;
   }
   constexpr bool a_rest_request_is_denied_with_this_code = false;

@@ -21,11 +21,13 @@ api::Entry acquire(const std::string& key, uint8_t flags = 0) {
 class RestDecisionTest : public ::testing::Test {
  protected:
   const api::Entry& add(const api::Entry& asked) {
-    return add_decision(context_, {.session = 7}, asked, log_);
+    return add_decision(context_, {.session = 7}, asked, log_, tickets_,
+                        {.session = 7, .entry_index = 3});
   }
 
   KeepingBackend backend_;
-  Context context_{backend_, {.waiters_max = 1, .wait_ms_max = 500}};
+  TicketShare tickets_;
+  Context context_{backend_, {.waiters_max = 2, .wait_ms_max = 500}};
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
   RequestLog log_{log_memory_, {}};
   const std::string key_ = "k";
@@ -53,14 +55,22 @@ TEST_F(RestDecisionTest, takes_a_ticket_when_it_may_wait) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
   ASSERT_NE(entry.ticket, api::no_ticket);
   EXPECT_EQ(context_.waits[entry.ticket].session, 7u);
-  free_or_abandon(context_, entry.ticket, /*is_queued=*/false);
+  EXPECT_EQ(context_.waits[entry.ticket].entry_index, 3u);
+  free_or_abandon(context_, tickets_, WaitsFor::permits, entry.ticket, /*is_queued=*/false);
   EXPECT_EQ(context_.waits.tickets_count(), 0u);
   EXPECT_TRUE(backend_.abandoned.empty());
 }
 
+TEST_F(RestDecisionTest, takes_no_more_tickets_than_it_leaves_places) {
+  ASSERT_NE(add(acquire(key_, api::flag::may_wait)).ticket, api::no_ticket);
+  const api::Entry entry = add(acquire(key_, api::flag::may_wait));
+  EXPECT_EQ(entry.ticket, api::no_ticket);
+  EXPECT_EQ(entry.flags, api::flag::may_wait | api::flag::connection_waiters_full);
+}
+
 TEST_F(RestDecisionTest, abandons_entry_queued_after_client_left) {
   const api::Entry entry = add(acquire(key_, api::flag::may_wait));
-  free_or_abandon(context_, entry.ticket, /*is_queued=*/true);
+  free_or_abandon(context_, tickets_, WaitsFor::permits, entry.ticket, /*is_queued=*/true);
   EXPECT_EQ(backend_.abandoned, std::vector{entry.ticket});
 }
 

@@ -29,6 +29,7 @@ class RestExchangeTest : public ::testing::Test {
   api::Ticket wait(bool json) {
     const std::string key = "k";
     const api::Ticket ticket = context_.waits.take(7, 0, WaitsFor::permits);
+    tickets_.taken(WaitsFor::permits);
     api::Entry entry{.key_data = key.data(), .key_bytes = 1, .ticket = ticket};
     exchange_.wait(entry, 42, json);
     return ticket;
@@ -70,7 +71,8 @@ class RestExchangeTest : public ::testing::Test {
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
   RequestLog log_{log_memory_, {}};
   std::array<char, 16> key_memory_{};
-  RestExchange exchange_{context_, transport_, log_, 7, key_memory_};
+  TicketShare tickets_;
+  RestExchange exchange_{context_, transport_, log_, tickets_, {.session = 7}, key_memory_};
 };
 
 // ------------------------------------------------------------------------------ answered at once
