@@ -61,6 +61,7 @@ QUARANTINE = [
      ["io/", "load/"], "everything above calls io::Io"),
     ("Cap'n Proto", r"<(capnp|kj)/|\.capnp\.h\b|\b(capnp|kj)::", ["wire/"],
      "pass the values of api/ instead"),
+    ("nghttp2", r"<nghttp2/|\bnghttp2_\w+\s*\(", ["wire/"], "use wire::Http2Framing"),
     ("a socket call", r"<(sys/socket|netinet/\w+|netdb)\.h>"
      r"|(?<![\w>])::(socket|bind|listen|accept4?|connect|recv|recvmsg|send|sendto|sendmsg)\s*\("
      r"|(?<![\w>])::(shutdown|[gs]etsockopt|getsockname)\s*\(",
@@ -406,6 +407,7 @@ SELF_TESTS = [
     (quarantine, "src/net/a.cpp", "#include <liburing.h>", "// <liburing.h> is io/'s"),
     (quarantine, "src/server/a.cpp", "epoll_wait(fd);", 'log("epoll_wait(");'),
     (quarantine, "src/session/a.cpp", "#include <capnp/message.h>", '#include "wire/x.hpp"'),
+    (quarantine, "src/session/a.cpp", "#include <nghttp2/nghttp2.h>", "Http2Framing nghttp2;"),
     (quarantine, "src/server/a.cpp", "x = ::socket(1, 2, 3);", "io.send(1); Io::send(2);"),
     (quarantine, "src/shard/a.cpp", "std::chrono::steady_clock::now()", "now.monotonic_ns"),
     (quarantine, "src/shard/a.hpp", "std::atomic<int> count;", "int count;"),

@@ -58,8 +58,9 @@ struct RestContent {
 };
 size_t encode_content(const RestContent&, const ReplyContext&, std::span<std::byte> out) noexcept;
 
-// `HTTP/1.1 100 Continue`.
+// `HTTP/1.1 100 Continue`, `HTTP/1.1 101 Switching Protocols` to HTTP/2.
 size_t encode_continue(std::span<std::byte> out) noexcept;
+size_t encode_upgrade(std::span<std::byte> out) noexcept;
 
 // GET /debug, streamed: head, then one call per key (in the order that the head announces), then
 // the tail; all in chunks of Transfer-Encoding: chunked (HTTP/1.0: no chunks, the connection's end

@@ -173,6 +173,12 @@ size_t encode_continue(std::span<std::byte> out) noexcept {
   return writer.size_bytes();
 }
 
+size_t encode_upgrade(std::span<std::byte> out) noexcept {
+  HttpWriter writer{out};
+  writer.text("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
+  return writer.size_bytes();
+}
+
 size_t encode_debug_head(DebugStream& stream, bool table_order, const ReplyContext& reply,
                          std::span<std::byte> out) noexcept {
   ReplyContext ending = reply;

@@ -56,6 +56,7 @@ class HeadReader final : public http::basic_parser<true> {
     HttpRequest request = request_;
     request.keep_alive = !has_close_ && (!request_.http_1_0 || has_keep_alive_);
     request.expects_continue = expects_continue_ && !request_.http_1_0 && has_body();
+    if (asks_for_http2()) request.http2_settings = http2_settings_;
     return request;
   }
 
@@ -63,6 +64,12 @@ class HeadReader final : public http::basic_parser<true> {
 
  private:
   bool has_body() const noexcept { return chunked() || content_bytes() > 0; }
+
+  // RFC 7540, 3.2. Without a body: it would come first, in HTTP/1.1.
+  bool asks_for_http2() const noexcept {
+    return upgrades_to_h2c_ && names_upgrade_ && names_settings_ && settings_count_ == 1 &&
+           !request_.http_1_0 && !has_body();
+  }
 
   void on_request_impl(http::verb, BeastView method, BeastView target, int version,
                        BeastError& error) override {
@@ -98,6 +105,13 @@ class HeadReader final : public http::basic_parser<true> {
           refuse(error, "only Expect: 100-continue is supported", 417);
         }
         return;
+      case http::field::upgrade:
+        upgrades_to_h2c_ = http::token_list{field_value}.exists("h2c");
+        return;
+      case http::field::http2_settings:
+        ++settings_count_;
+        http2_settings_ = value;
+        return;
       case http::field::accept:
         if (request_.accept.empty()) request_.accept = value;
         return;
@@ -117,6 +131,8 @@ class HeadReader final : public http::basic_parser<true> {
     for (BeastView token : http::token_list{value}) {
       if (equals_ignoring_case(view(token), "close")) has_close_ = true;
       if (equals_ignoring_case(view(token), "keep-alive")) has_keep_alive_ = true;
+      if (equals_ignoring_case(view(token), "upgrade")) names_upgrade_ = true;
+      if (equals_ignoring_case(view(token), "http2-settings")) names_settings_ = true;
     }
   }
 
@@ -161,6 +177,11 @@ class HeadReader final : public http::basic_parser<true> {
   bool has_close_ = false;
   bool has_keep_alive_ = false;
   bool expects_continue_ = false;
+  std::string_view http2_settings_;
+  uint32_t settings_count_ = 0;
+  bool upgrades_to_h2c_ = false;
+  bool names_upgrade_ = false;   // in Connection
+  bool names_settings_ = false;  // likewise
 };
 
 // True when the start line ends in a well-formed version that the server does not support.
@@ -171,6 +192,16 @@ bool is_unsupported_version(std::string_view head) noexcept {
   if (!version.starts_with(" HTTP/") || version[7] != '.') return false;
   if (!is_digits(version.substr(6, 1)) || !is_digits(version.substr(8, 1))) return false;
   return version != " HTTP/1.1" && version != " HTTP/1.0";
+}
+
+// A first line of three words, none of which is a path or a version: perhaps a broken preface of
+// HTTP/2.
+bool is_no_http(std::string_view head) noexcept {
+  const std::string_view line = head.substr(0, head.find('\r'));
+  const size_t first_blank = line.find(' ');
+  if (first_blank == line.npos || line.find(' ', first_blank + 1) == line.npos) return false;
+  const char target_begin = line[first_blank + 1];
+  return line.find("HTTP/") == line.npos && target_begin != '/' && target_begin != '*';
 }
 
 }  // namespace
@@ -230,10 +261,11 @@ HttpParsed HttpParser::parse_head(std::span<const std::byte> bytes) noexcept {
 
 HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
   if (head.starts_with("PRI * HTTP/2.0\r\n")) {
-    return refuse(505, "HTTP/2 is not supported; use HTTP/1.1");
+    return refuse(505, "HTTP/2 is switched off (--server-type echo), or its preface is wrong");
   }
   HeadReader reader;
   if (!reader.read(head)) {
+    if (is_no_http(head)) return refuse(HttpRefused::no_answer, "neither a path nor a version");
     if (is_unsupported_version(head))
       return refuse(505, "only HTTP/1.1 and HTTP/1.0 are supported");
     return refuse(reader.status(), reader.cause());

@@ -25,12 +25,13 @@
 namespace sluice::wire {
 
 struct HttpRequest {
-  std::string_view method;        // as sent: "GET", "POST", ...
-  std::string_view target;        // path and query, as sent; or "*"
-  std::string_view accept;        // the first Accept header, or empty
-  std::string_view rate_style;    // the first X-RateLimit-Style header, or empty
-  bool keep_alive = true;         // the client's wish, by version and Connection header
-  bool expects_continue = false;  // Expect: 100-continue with a body to come
+  std::string_view method;          // as sent: "GET", "POST", ...
+  std::string_view target;          // path and query, as sent; or "*"
+  std::string_view accept;          // the first Accept header, or empty
+  std::string_view rate_style;      // the first X-RateLimit-Style header, or empty
+  std::string_view http2_settings;  // of HTTP2-Settings in a valid request to upgrade; or empty
+  bool keep_alive = true;           // the client's wish, by version and Connection header
+  bool expects_continue = false;    // Expect: 100-continue with a body to come
   bool http_1_0 = false;
 };
 
@@ -50,6 +51,8 @@ struct HttpBodyEnd {
 };
 
 struct HttpRefused {
+  static constexpr uint16_t no_answer = 0;  // what is no HTTP at all (RFC 9113, 3.4)
+
   uint16_t status;         // 400, 413, 417, 431 or 505
   std::string_view cause;  // a static sentence for the log and the body
   bool in_body = false;    // the head was returned before

@@ -118,6 +118,26 @@ std::string_view origin_form(std::string_view target) noexcept {
   return target.front() == '/' ? target : std::string_view{};
 }
 
+std::optional<std::string> decode_base64url(std::string_view text) {
+  static constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  constexpr uint32_t digit_bits = 6;
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string bytes;
+  uint32_t bits = 0;
+  uint32_t bits_count = 0;
+  for (const char c : text) {
+    const size_t digit = digits.find(c);
+    if (digit == digits.npos) return std::nullopt;
+    bits = bits << digit_bits | static_cast<uint32_t>(digit);
+    bits_count += digit_bits;
+    if (bits_count < 8) continue;
+    bits_count -= 8;
+    bytes.push_back(static_cast<char>(bits >> bits_count & 0xFF));
+  }
+  return bytes;
+}
+
 bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });

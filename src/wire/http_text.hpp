@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace sluice::wire {
@@ -29,6 +30,9 @@ bool is_valid_authority(std::string_view value) noexcept;
 // Path and query of a request's target, or "*". Requests to proxies have the whole URL (RFC 9112,
 // 3.2.2). Empty for any other target.
 std::string_view origin_form(std::string_view target) noexcept;
+
+// Base64 for URLs without padding (RFC 4648, 5); nullopt for any other text.
+std::optional<std::string> decode_base64url(std::string_view text);
 
 // ASCII letters of either case are equal.
 bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept;

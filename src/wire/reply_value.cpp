@@ -46,9 +46,9 @@ Outcome outcome(api::Verdict verdict) noexcept {
     case api::Verdict::draining:
       return {503, "the server is shutting down"};
     case api::Verdict::none:
-    case api::Verdict::queued:                   // held, not answered
-    case api::Verdict::withdrawn:                // only the native protocol can ask for it
-    case api::Verdict::handles_full:             // likewise
+    case api::Verdict::queued:        // held, not answered
+    case api::Verdict::withdrawn:     // only the native protocol can ask for it
+    case api::Verdict::handles_full:  // likewise
     case api::Verdict::owner_unreachable:
       break;
   }

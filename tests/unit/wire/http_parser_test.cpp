@@ -289,6 +289,28 @@ TEST(HttpParser, accepts_obs_text_in_values_and_targets) {
             "/rate/\xC3\xA5");
 }
 
+TEST(HttpParser, gives_no_answer_to_what_has_neither_a_path_nor_a_version) {
+  const auto last = [](std::string_view stream) { return feed_whole(stream).events.back(); };
+  EXPECT_EQ(last("INVALID CONNECTION PREFACE\r\n\r\n"), "0 neither a path nor a version");
+  for (const char* line : {"INVALID PREFACE", "GET / PREFACE", "GET * PREFACE", "A B HTTP/1.10"}) {
+    EXPECT_TRUE(last(std::string{line} + "\r\n\r\n").starts_with("400 ")) << line;
+  }
+}
+
+TEST(HttpParser, finds_a_valid_request_to_upgrade) {
+  const auto settings = [](std::string_view connection, std::string_view more) {
+    return std::string{parse_one(with_headers("Upgrade: websocket, H2C\r\nConnection: " +
+                                              std::string{connection} + "\r\n" + std::string{more}))
+                           .http2_settings};
+  };
+  EXPECT_EQ(settings("keep-alive, upgrade, HTTP2-Settings", "HTTP2-Settings: AAMA\r\n"), "AAMA");
+  EXPECT_EQ(settings("Upgrade", "HTTP2-Settings: AAMA\r\n"), "");
+  EXPECT_EQ(settings("HTTP2-Settings", "HTTP2-Settings: AAMA\r\n"), "");
+  EXPECT_EQ(settings("Upgrade, HTTP2-Settings", ""), "");
+  EXPECT_EQ(settings("Upgrade, HTTP2-Settings", "HTTP2-Settings: a\r\nHTTP2-Settings: a\r\n"), "");
+  EXPECT_EQ(settings("Upgrade, HTTP2-Settings", "HTTP2-Settings: a\r\nContent-Length: 1\r\n"), "");
+}
+
 struct RefusedCase {
   const char* what;
   std::string stream;
@@ -382,8 +404,9 @@ const RefusedCase refused_cases[] = {
     {"no_version", "GET / \r\n\r\n", "400 malformed HTTP version"},
     {"lower_case_version", "GET / http/1.1\r\nHost: h\r\n\r\n", "400 malformed HTTP version"},
     {"long_version", "GET / HTTP/1.10\r\nHost: h\r\n\r\n", "400 malformed HTTP version"},
+    {"one_word", "hello\r\n\r\n", "400 malformed method"},
     {"http_2_preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-     "505 HTTP/2 is not supported; use HTTP/1.1"},
+     "505 HTTP/2 is switched off (--server-type echo), or its preface is wrong"},
     {"http_2", "GET / HTTP/2.0\r\nHost: h\r\n\r\n", "505 only HTTP/1.1 and HTTP/1.0 are supported"},
     {"http_1_2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n",
      "505 only HTTP/1.1 and HTTP/1.0 are supported"},

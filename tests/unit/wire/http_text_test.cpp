@@ -24,6 +24,17 @@ TEST(HttpText, knows_field_characters) {
   for (char c : {'\0', '\r', '\n', '\x1F', '\x7F'}) EXPECT_FALSE(is_field_char(c));
 }
 
+TEST(HttpText, decodes_base64_of_urls) {
+  EXPECT_EQ(decode_base64url(""), "");
+  EXPECT_EQ(decode_base64url("Zg"), "f");
+  EXPECT_EQ(decode_base64url("Zm8"), "fo");
+  EXPECT_EQ(decode_base64url("Zm9vYmFy"), "foobar");
+  EXPECT_EQ(decode_base64url("-_-_"), "\xFB\xFF\xBF");
+  for (const char* text : {"Z", "Zm9v=", "Zg==", "+/+/", "Zm 9"}) {
+    EXPECT_EQ(decode_base64url(text), std::nullopt) << text;
+  }
+}
+
 TEST(HttpText, compares_ascii_letters_only) {
   EXPECT_TRUE(equals_ignoring_case("X-Id", "x-iD"));
   EXPECT_FALSE(equals_ignoring_case("a", "ab"));

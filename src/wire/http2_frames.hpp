@@ -1,0 +1,81 @@
+// Cuts a connection's bytes at the borders of HTTP/2 frames, so that the session decides between
+// two frames whether it takes another one; and bounds how many frames bring no request forward.
+// Flow:   received bytes -> next() -> Http2Framing::receive().
+// Shape:  the preface counts as one frame; a frame may be taken in parts.
+// Bounds: frames_per_request for each request, and frames_in_period more in each period.
+// Source: RFC 9113, 4.1 and 10.5.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sluice::wire {
+
+class Http2Frames {
+ public:
+  static constexpr size_t head_bytes = 9;
+  static constexpr uint32_t frames_per_request = 10;
+  static constexpr uint32_t frames_in_period = 2'000;
+  static constexpr int64_t period_ms = 10'000;
+
+  enum class Type : uint8_t {
+    data = 0,
+    headers = 1,
+    settings = 4,
+    window_update = 8,
+    continuation = 9,
+    preface = 0xFF,
+  };
+
+  // Begins with the preface, or, after an upgrade, too.
+  explicit Http2Frames(size_t preface_bytes) noexcept : left_bytes_(preface_bytes) {}
+
+  // The front of `bytes` that belongs to one frame; empty: its head has not arrived whole.
+  std::span<const std::byte> next(std::span<const std::byte> bytes) noexcept {
+    if (left_bytes_ > 0) return bytes.first(std::min(bytes.size(), left_bytes_));
+    if (bytes.size() < head_bytes) return {};
+    const auto byte = [bytes](size_t at) { return std::to_integer<size_t>(bytes[at]); };
+    left_bytes_ = head_bytes + (byte(0) << 16 | byte(1) << 8 | byte(2));
+    is_empty_ = left_bytes_ == head_bytes;
+    type_ = static_cast<Type>(byte(3));
+    return bytes.first(std::min(bytes.size(), left_bytes_));
+  }
+  // They were received. Returns whether the frame is whole.
+  bool taken(size_t bytes) noexcept {
+    left_bytes_ -= bytes;
+    return left_bytes_ == 0;
+  }
+
+  // Of the frame that next() cut last.
+  Type type() const noexcept { return type_; }
+  bool is_head() const noexcept { return type_ == Type::headers || type_ == Type::continuation; }
+  bool is_partial() const noexcept { return left_bytes_ > 0; }
+
+  // A whole frame has arrived. False: too many have brought nothing forward.
+  bool count(int64_t now_ms) noexcept {
+    if (now_ms >= period_ends_ms_) {
+      period_ends_ms_ = now_ms + period_ms;
+      useless_left_ = std::max(useless_left_, frames_in_period);
+    }
+    if (type_ == Type::headers) {
+      useless_left_ = std::min(useless_left_ + frames_per_request, 2 * frames_in_period);
+      return true;
+    }
+    const bool is_useful = type_ == Type::preface || (type_ == Type::data && !is_empty_);
+    if (is_useful) return true;
+    if (useless_left_ == 0) return false;
+    --useless_left_;
+    return true;
+  }
+
+ private:
+  size_t left_bytes_;
+  Type type_ = Type::preface;
+  bool is_empty_ = false;
+  uint32_t useless_left_ = frames_in_period;
+  int64_t period_ends_ms_ = 0;
+};
+
+}  // namespace sluice::wire

@@ -1,0 +1,263 @@
+#include "wire/http2_framing.hpp"
+
+#include <malloc.h>
+#include <nghttp2/nghttp2.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "base/assert.hpp"
+#include "wire/http2_fields.hpp"
+
+namespace sluice::wire {
+namespace {
+
+// Against floods (RFC 9113, 10.5).
+constexpr uint64_t resets_burst = 500;
+constexpr uint64_t resets_per_second = 50;
+constexpr size_t continuations_max = 8;
+constexpr size_t settings_max = 32;
+constexpr size_t unsent_acks_max = 100;
+
+constexpr int32_t connection_window_bytes = 256 * 1024;
+
+using SessionPointer = std::unique_ptr<nghttp2_session, void (*)(nghttp2_session*)>;
+
+nghttp2_option* make_option() noexcept {
+  nghttp2_option* option = nullptr;
+  ASSERT(nghttp2_option_new(&option) == 0);
+  nghttp2_option_set_no_auto_window_update(option, 1);
+  nghttp2_option_set_stream_reset_rate_limit(option, resets_burst, resets_per_second);
+  nghttp2_option_set_max_continuations(option, continuations_max);
+  nghttp2_option_set_max_settings(option, settings_max);
+  nghttp2_option_set_max_outbound_ack(option, unsent_acks_max);
+  return option;
+}
+
+std::string_view text_of(const uint8_t* bytes, size_t size) noexcept {
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+bool ends_stream(const nghttp2_frame_hd& head) noexcept {
+  return (head.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+}
+
+bool is_request(const nghttp2_frame* frame) noexcept {
+  return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+}
+
+}  // namespace
+
+// nghttp2 allocates as malloc() does, up to memory_max of a connection.
+struct Http2Framing::Memory {
+  static void* take(size_t bytes, void* user) noexcept {
+    return has_room(user, bytes) ? counted(user, std::malloc(bytes)) : nullptr;
+  }
+  static void* take_zeroed(size_t count, size_t bytes, void* user) noexcept {
+    return has_room(user, count * bytes) ? counted(user, std::calloc(count, bytes)) : nullptr;
+  }
+  static void* resize(void* memory, size_t bytes, void* user) noexcept {
+    const size_t bytes_before = malloc_usable_size(memory);
+    void* const resized = has_room(user, bytes) ? std::realloc(memory, bytes) : nullptr;
+    if (resized != nullptr) count_of(user) -= bytes_before;
+    return counted(user, resized);
+  }
+  static void give(void* memory, void* user) noexcept {
+    count_of(user) -= malloc_usable_size(memory);
+    std::free(memory);
+  }
+
+ private:
+  static size_t& count_of(void* user) noexcept {
+    return static_cast<Http2Framing*>(user)->memory_bytes_;
+  }
+  static bool has_room(void* user, size_t bytes) noexcept {
+    const size_t used = count_of(user);
+    return used < memory_max && bytes <= memory_max - used;
+  }
+  static void* counted(void* user, void* memory) noexcept {
+    count_of(user) += malloc_usable_size(memory);  // 0 of none
+    return memory;
+  }
+};
+
+struct Http2Framing::Callbacks {
+  static Http2Framing& of(void* user) noexcept { return *static_cast<Http2Framing*>(user); }
+
+  static int on_begin_frame(nghttp2_session* session, const nghttp2_frame_hd* head,
+                            void* user) noexcept {
+    // A head for a stream below the highest one: nghttp2 would take it for trailers of a stream
+    // that it has forgotten.
+    if (head->type != NGHTTP2_HEADERS) return 0;
+    const bool is_new = nghttp2_session_find_stream(session, head->stream_id) == nullptr;
+    const int32_t last = nghttp2_session_get_last_proc_stream_id(session);
+    if (is_new && head->stream_id < last) of(user).terminate(Http2Error::protocol_error);
+    return 0;
+  }
+
+  static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
+    if (is_request(frame)) of(user).events_.on_head_begin(frame->hd.stream_id);
+    return 0;
+  }
+
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
+                       size_t name_size, const uint8_t* value, size_t value_size, uint8_t,
+                       void* user) noexcept {
+    if (!is_request(frame)) return 0;  // trailers
+    of(user).events_.on_field(text_of(name, name_size), text_of(value, value_size));
+    return 0;
+  }
+
+  static int on_frame_recv(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
+    Http2Events& events = of(user).events_;
+    const bool is_last = ends_stream(frame->hd);
+    if (is_request(frame)) {
+      events.on_head_end(frame->hd.stream_id, !is_last);
+    } else if (is_last && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS)) {
+      events.on_body_end(frame->hd.stream_id);
+    }
+    return 0;
+  }
+
+  static int on_data_chunk(nghttp2_session*, uint8_t, int32_t stream, const uint8_t* data,
+                           size_t size, void* user) noexcept {
+    of(user).events_.on_body(stream, std::as_bytes(std::span(data, size)));
+    return 0;
+  }
+
+  static int on_frame_send(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
+    const bool is_answer = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
+    if (is_answer && ends_stream(frame->hd)) of(user).events_.on_answer_sent(frame->hd.stream_id);
+    return 0;
+  }
+
+  static int on_stream_close(nghttp2_session*, int32_t stream, uint32_t, void* user) noexcept {
+    of(user).events_.on_closed(stream);
+    return 0;
+  }
+
+  static ssize_t read(nghttp2_session*, int32_t stream, uint8_t* out, size_t size, uint32_t* flags,
+                      nghttp2_data_source*, void* user) noexcept {
+    const auto part =
+        of(user).events_.read_body(stream, std::as_writable_bytes(std::span(out, size)));
+    if (part.is_last) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (part.bytes == 0 && !part.is_last) return NGHTTP2_ERR_DEFERRED;
+    return static_cast<ssize_t>(part.bytes);
+  }
+
+  static nghttp2_session_callbacks* make() noexcept {
+    nghttp2_session_callbacks* callbacks = nullptr;
+    ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    return callbacks;
+  }
+
+  static SessionPointer session(Http2Framing& user) noexcept {
+    static nghttp2_session_callbacks* const callbacks = make();
+    static nghttp2_option* const option = make_option();
+    nghttp2_mem memory{.mem_user_data = &user,
+                       .malloc = Memory::take,
+                       .free = Memory::give,
+                       .calloc = Memory::take_zeroed,
+                       .realloc = Memory::resize};
+    nghttp2_session* session = nullptr;
+    nghttp2_session_server_new3(&session, callbacks, &user, option, &memory);
+    return {session, nghttp2_session_del};
+  }
+};
+
+Http2Framing::Http2Framing(Http2Events& events) noexcept
+    : events_(events),
+      session_(Callbacks::session(*this)),
+      fields_(std::make_unique<Http2Fields>()) {
+  if (!session_) return;
+  const std::array settings{
+      nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max}};
+  nghttp2_submit_settings(session_.get(), NGHTTP2_FLAG_NONE, settings.data(), settings.size());
+  nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0,
+                                        connection_window_bytes);
+}
+
+Http2Framing::~Http2Framing() = default;
+
+bool Http2Framing::upgrade(std::span<const std::byte> settings, bool head_only) noexcept {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(settings.data());
+  return session_ &&
+         nghttp2_session_upgrade2(session_.get(), bytes, settings.size(), head_only, nullptr) == 0;
+}
+
+bool Http2Framing::receive(std::span<const std::byte> bytes) noexcept {
+  if (!session_) return false;
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  if (nghttp2_session_mem_recv(session_.get(), data, bytes.size()) < 0) has_failed_ = true;
+  return is_open();
+}
+
+void Http2Framing::check(int outcome) noexcept {
+  if (nghttp2_is_fatal(outcome) != 0) has_failed_ = true;
+}
+
+std::span<const std::byte> Http2Framing::next() noexcept {
+  if (!pending_.empty() || !session_) return pending_;
+  const uint8_t* data = nullptr;
+  const ssize_t size = nghttp2_session_mem_send(session_.get(), &data);
+  if (size < 0) has_failed_ = true;
+  if (size > 0) pending_ = std::as_bytes(std::span(data, static_cast<size_t>(size)));
+  return pending_;
+}
+
+void Http2Framing::answer(Http2StreamId stream, const Answer& answer) noexcept {
+  fields_->encode(answer.head, answer.wall_ns, answer.body_bytes);
+  const auto fields = fields_->list();
+  const nghttp2_data_provider body{.source = {}, .read_callback = Callbacks::read};
+  check(nghttp2_submit_response(session_.get(), stream, fields.data(), fields.size(),
+                                answer.has_body ? &body : nullptr));
+}
+
+void Http2Framing::answer_continue(Http2StreamId stream) noexcept {
+  fields_->encode_status(100);
+  const auto fields = fields_->list();
+  check(nghttp2_submit_headers(session_.get(), NGHTTP2_FLAG_NONE, stream, nullptr, fields.data(),
+                               fields.size(), nullptr));
+}
+
+void Http2Framing::resume(Http2StreamId stream) noexcept {
+  check(nghttp2_session_resume_data(session_.get(), stream));
+}
+
+void Http2Framing::consume(Http2StreamId stream, size_t bytes) noexcept {
+  check(nghttp2_session_consume(session_.get(), stream, bytes));
+}
+
+void Http2Framing::reset(Http2StreamId stream, Http2Error error) noexcept {
+  check(nghttp2_submit_rst_stream(session_.get(), NGHTTP2_FLAG_NONE, stream,
+                                  static_cast<uint32_t>(error)));
+}
+
+void Http2Framing::announce_end() noexcept {
+  check(nghttp2_submit_shutdown_notice(session_.get()));
+}
+
+void Http2Framing::go_away(Http2Error error) noexcept {
+  check(nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(session_.get()),
+                              static_cast<uint32_t>(error), nullptr, 0));
+}
+
+void Http2Framing::terminate(Http2Error error) noexcept {
+  if (session_) nghttp2_session_terminate_session(session_.get(), static_cast<uint32_t>(error));
+}
+
+bool Http2Framing::is_open() const noexcept {
+  return session_ && !has_failed_ &&
+         (nghttp2_session_want_read(session_.get()) != 0 ||
+          nghttp2_session_want_write(session_.get()) != 0);
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,90 @@
+#include "wire/http2_head.hpp"
+
+#include "base/limits.hpp"
+#include "text/number.hpp"
+#include "wire/http_text.hpp"
+
+namespace sluice::wire {
+namespace {
+
+constexpr std::string_view separators = ": \r\n";
+
+}  // namespace
+
+void Http2Head::begin() noexcept {
+  method_.clear();
+  path_.clear();
+  authority_.clear();
+  lines_.clear();
+  expect_.clear();
+  accept_.reset();
+  rate_style_.reset();
+  content_bytes_ = 0;
+  bytes_ = 0;
+}
+
+bool Http2Head::add(std::string_view name, std::string_view value) {
+  bytes_ += name.size() + value.size() + separators.size();
+  if (bytes_ > limits::http_header_bytes_max) return bytes_ <= head_bytes_end;
+  if (name.starts_with(':')) {
+    add_pseudo(name, value);
+  } else if (name == "host") {
+    if (authority_.empty()) authority_ = value;  // the client has to send the same in both
+  } else {
+    note(name, value);
+    add_line(name, value);
+  }
+  return true;
+}
+
+void Http2Head::add_pseudo(std::string_view name, std::string_view value) {
+  if (name == ":method") method_ = value;
+  if (name == ":path") path_ = value;
+  if (name == ":authority") authority_ = value;
+}
+
+void Http2Head::add_line(std::string_view name, std::string_view value) {
+  lines_.append(name).append(": ").append(value).append("\r\n");
+}
+
+void Http2Head::note(std::string_view name, std::string_view value) {
+  const Place place{.begin = lines_.size() + name.size() + 2, .bytes = value.size()};
+  if (name == "accept" && !accept_) accept_ = place;
+  if (name == "x-ratelimit-style" && !rate_style_) rate_style_ = place;
+  if (name == "expect") expect_ = value;
+  if (name == "content-length") content_bytes_ = text::parse_whole<uint64_t>(value).value_or(0);
+}
+
+std::optional<HttpRefused> Http2Head::refusal(bool has_body) const noexcept {
+  if (bytes_ > limits::http_header_bytes_max) {
+    return HttpRefused{431, "the request head is too large"};
+  }
+  if (!is_valid_authority(authority_)) return HttpRefused{400, "malformed Host header"};
+  if (origin_form(path_).empty()) return HttpRefused{400, "the request target is not a path"};
+  if (!expect_.empty() && !equals_ignoring_case(expect_, "100-continue")) {
+    return HttpRefused{417, "only Expect: 100-continue is supported"};
+  }
+  if (has_body && content_bytes_ > limits::http_body_bytes_max) {
+    return HttpRefused{413, "the request body is too large"};
+  }
+  return std::nullopt;
+}
+
+std::optional<HttpRefused> Http2Head::finish(bool has_body, std::string& text,
+                                             HttpRequest& request) {
+  text.clear();
+  text.append(method_).append(" ").append(path_).append(" HTTP/2.0\r\n");
+  text.append("Host: ").append(authority_).append("\r\n");
+  const size_t lines_begin = text.size();
+  text.append(lines_).append("\r\n");
+  const std::string_view whole = text;
+  const std::string_view lines = whole.substr(lines_begin);
+  request = {.method = whole.substr(0, method_.size()),
+             .target = origin_form(whole.substr(method_.size() + 1, path_.size())),
+             .expects_continue = has_body && !expect_.empty()};
+  if (accept_) request.accept = accept_->in(lines);
+  if (rate_style_) request.rate_style = rate_style_->in(lines);
+  return refusal(has_body);
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,100 @@
+// Goal: bytes are cut at the borders of frames however they arrive, and useless frames run out.
+// Method: frames in every split; floods with and without requests in between.
+#include "wire/http2_frames.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/http2_client.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using support::http2_frame;
+using Type = Http2Frames::Type;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(Http2Frames, end_at_their_borders_however_they_arrive) {
+  const std::string stream = std::string(5, 'p') + http2_frame(1, 0, 1, "head") +
+                             http2_frame(0, 0, 1, std::string(300, 'b')) + http2_frame(4, 0, 0);
+  const std::vector<size_t> sizes{5, 13, 309, 9};
+  for (size_t most = 1; most <= stream.size(); ++most) {
+    Http2Frames frames{5};
+    std::vector<size_t> found;
+    size_t whole = 0;
+    for (size_t begin = 0, end = 0; begin < stream.size();) {
+      end = std::min(std::max(end, begin) + most, stream.size());
+      const auto part = frames.next(bytes_of(stream).subspan(begin, end - begin));
+      begin += part.size();
+      whole += part.size();
+      if (!part.empty() && frames.taken(part.size())) found.push_back(std::exchange(whole, 0));
+    }
+    EXPECT_EQ(found, sizes) << most;
+    EXPECT_FALSE(frames.is_partial());
+  }
+}
+
+TEST(Http2Frames, know_a_head) {
+  Http2Frames frames{0};
+  for (const auto& [type, is_head] :
+       {std::pair{1, true}, std::pair{9, true}, std::pair{0, false}, std::pair{6, false}}) {
+    const std::string frame = http2_frame(static_cast<uint8_t>(type), 0, 1);
+    frames.taken(frames.next(bytes_of(frame)).size());
+    EXPECT_EQ(frames.is_head(), is_head) << type;
+  }
+}
+
+class Http2FramesCountTest : public ::testing::Test {
+ protected:
+  // Whether this frame is still taken.
+  bool take(Type type, const std::string& payload = {}) {
+    const std::string frame = http2_frame(static_cast<uint8_t>(type), 0, 1, payload);
+    frames_.taken(frames_.next(bytes_of(frame)).size());
+    return frames_.count(now_ms_);
+  }
+  uint32_t useless_until_refused() {
+    uint32_t count = 0;
+    while (take(Type::window_update)) ++count;
+    return count;
+  }
+
+  Http2Frames frames_{0};
+  int64_t now_ms_ = 1'000;
+};
+
+TEST_F(Http2FramesCountTest, takes_a_bounded_number_of_useless_ones_in_a_period) {
+  EXPECT_EQ(useless_until_refused(), Http2Frames::frames_in_period);
+  now_ms_ += Http2Frames::period_ms - 1;
+  EXPECT_FALSE(take(Type::settings));
+  ++now_ms_;
+  EXPECT_EQ(useless_until_refused(), Http2Frames::frames_in_period);
+}
+
+TEST_F(Http2FramesCountTest, takes_more_with_every_request) {
+  EXPECT_EQ(useless_until_refused(), Http2Frames::frames_in_period);
+  for (int requests = 0; requests < 3; ++requests) EXPECT_TRUE(take(Type::headers));
+  EXPECT_EQ(useless_until_refused(), 3 * Http2Frames::frames_per_request);
+}
+
+TEST_F(Http2FramesCountTest, saves_no_more_than_twice_a_period_gives) {
+  for (int requests = 0; requests < 10'000; ++requests) take(Type::headers);
+  EXPECT_EQ(useless_until_refused(), 2 * Http2Frames::frames_in_period);
+}
+
+TEST_F(Http2FramesCountTest, counts_bodies_only_when_they_are_empty) {
+  for (uint32_t count = 0; count < 2 * Http2Frames::frames_in_period; ++count) {
+    ASSERT_TRUE(take(Type::data, "b"));
+  }
+  for (uint32_t count = 0; count < Http2Frames::frames_in_period; ++count) {
+    ASSERT_TRUE(take(Type::data));
+  }
+  EXPECT_FALSE(take(Type::data));
+}
+
+}  // namespace
+}  // namespace sluice::wire

@@ -1,0 +1,301 @@
+// Goal: requests and answers pass the framing whole, the peer's windows hold bodies back, and what
+//       a peer must not do ends its stream or the connection, with nothing left behind.
+// Method: nghttp2's own client against the framing, in memory; raw frames for what no client sends.
+#include "wire/http2_framing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/http2_client.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using support::http2_frame;
+using support::Http2Client;
+
+// Records what happens, and answers with `body`.
+class Recorder final : public Http2Events {
+ public:
+  void on_head_begin(Http2StreamId stream) noexcept override { note("begin", stream); }
+  void on_field(std::string_view name, std::string_view value) noexcept override {
+    fields += std::string{name} + "=" + std::string{value} + ";";
+  }
+  void on_head_end(Http2StreamId stream, bool has_body) noexcept override {
+    note(has_body ? "head" : "request", stream);
+  }
+  void on_body(Http2StreamId stream, std::span<const std::byte> bytes) noexcept override {
+    bodies[stream].append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void on_body_end(Http2StreamId stream) noexcept override { note("body", stream); }
+  BodyPart read_body(Http2StreamId, std::span<std::byte> out) noexcept override {
+    const size_t bytes = body.copy(reinterpret_cast<char*>(out.data()), out.size(), sent);
+    sent += bytes;
+    return {.bytes = bytes, .is_last = is_whole && sent == body.size()};
+  }
+  void on_answer_sent(Http2StreamId stream) noexcept override { note("sent", stream); }
+  void on_closed(Http2StreamId stream) noexcept override { note("closed", stream); }
+
+  void note(const char* what, Http2StreamId stream) {
+    events.push_back(std::string{what} + " " + std::to_string(stream));
+  }
+
+  std::vector<std::string> events;
+  std::string fields;
+  std::map<Http2StreamId, std::string> bodies;
+  std::string body;
+  size_t sent = 0;
+  bool is_whole = true;
+};
+
+class Http2FramingTest : public ::testing::Test {
+ protected:
+  // Exchanges all that both sides have to say. False: the connection has ended.
+  bool exchange() {
+    for (int rounds = 0; rounds < 100; ++rounds) {
+      const std::string request = client_.output();
+      const bool goes_on = framing_.receive(std::as_bytes(std::span(request)));
+      std::string reply;
+      for (;;) {
+        const auto part = framing_.next();
+        if (part.empty()) break;
+        reply.append(reinterpret_cast<const char*>(part.data()), part.size());
+        framing_.taken(part.size());
+      }
+      EXPECT_TRUE(client_.receive(reply));
+      if (!goes_on || !framing_.is_open()) return false;
+      if (request.empty() && reply.empty()) return true;
+    }
+    ADD_FAILURE() << "no end";
+    return false;
+  }
+  void answer(Http2StreamId stream, bool has_body = false) {
+    framing_.answer(stream, {.head = head_, .wall_ns = 0, .has_body = has_body});
+  }
+
+  ReplyHead head_{.status = 200};
+  Recorder recorder_;
+  Http2Framing framing_{recorder_};
+  Http2Client client_;
+};
+
+TEST_F(Http2FramingTest, announces_its_bounds) {
+  EXPECT_TRUE(exchange());
+  EXPECT_EQ(client_.streams_max(), Http2Framing::streams_max);
+}
+
+TEST_F(Http2FramingTest, passes_a_request_and_its_answer) {
+  const int32_t stream = client_.ask("POST", "/rate/k", "body", {{"accept", "a"}});
+  exchange();
+  EXPECT_EQ(recorder_.fields, ":method=POST;:scheme=http;:authority=x;:path=/rate/k;accept=a;");
+  EXPECT_EQ(recorder_.bodies[1], "body");
+  EXPECT_EQ(recorder_.events, (std::vector<std::string>{"begin 1", "head 1", "body 1"}));
+  recorder_.events.clear();
+  recorder_.body = "answer";
+  answer(stream, true);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).status, 200);
+  EXPECT_EQ(client_.answer(stream).body, "answer");
+  EXPECT_EQ(recorder_.events, (std::vector<std::string>{"sent 1", "closed 1"}));
+}
+
+TEST_F(Http2FramingTest, answers_in_any_order) {
+  const int32_t first = client_.ask("GET", "/a");
+  const int32_t second = client_.ask("GET", "/b");
+  exchange();
+  answer(second);
+  exchange();
+  EXPECT_TRUE(client_.answer(second).ended);
+  EXPECT_FALSE(client_.answer(first).ended);
+  answer(first);
+  exchange();
+  EXPECT_TRUE(client_.answer(first).ended);
+}
+
+TEST_F(Http2FramingTest, sends_interim_answers) {
+  const int32_t stream = client_.ask("PUT", "/a", "b");
+  exchange();
+  framing_.answer_continue(stream);
+  answer(stream);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).interim, 100);
+  EXPECT_EQ(client_.answer(stream).status, 200);
+}
+
+TEST_F(Http2FramingTest, reads_a_body_as_it_is_written) {
+  recorder_.is_whole = false;
+  const int32_t stream = client_.ask("GET", "/debug");
+  exchange();
+  answer(stream, true);
+  exchange();
+  EXPECT_FALSE(client_.answer(stream).ended);
+  recorder_.body = "part";
+  framing_.resume(stream);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).body, "part");
+  recorder_.body += ", end";
+  recorder_.is_whole = true;
+  framing_.resume(stream);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).body, "part, end");
+  EXPECT_TRUE(client_.answer(stream).ended);
+}
+
+TEST_F(Http2FramingTest, writes_no_more_than_the_windows_allow) {
+  client_.read_nothing();
+  recorder_.body = std::string(100'000, 'b');
+  const int32_t stream = client_.ask("GET", "/metrics");
+  exchange();
+  answer(stream, true);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).body.size(), 65'535u);
+  client_.open_window(stream, 10);
+  client_.open_window(0, 10);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).body.size(), 65'545u);
+}
+
+TEST_F(Http2FramingTest, opens_the_window_for_what_is_consumed) {
+  const int32_t stream = client_.ask("PUT", "/a", std::string(70'000, 'b'));
+  exchange();
+  EXPECT_EQ(recorder_.bodies[stream].size(), 65'535u);
+  framing_.consume(stream, 65'535);
+  exchange();
+  EXPECT_EQ(recorder_.bodies[stream].size(), 70'000u);
+}
+
+TEST_F(Http2FramingTest, makes_an_upgraded_request_its_first_stream) {
+  client_.upgrade();
+  EXPECT_TRUE(framing_.upgrade({}, false));
+  exchange();
+  answer(1);
+  exchange();
+  EXPECT_EQ(client_.answer(1).status, 200);
+  EXPECT_TRUE(client_.answer(1).ended);
+}
+
+TEST_F(Http2FramingTest, refuses_settings_that_are_none) {
+  const std::string settings(5, 's');
+  EXPECT_FALSE(framing_.upgrade(std::as_bytes(std::span(settings)), false));
+}
+
+// ------------------------------------------------------------------------------------ the end
+
+// Streams that the client opens by raw heads: its nghttp2 keeps to the bound.
+std::string heads(uint32_t count) {
+  std::string all;
+  for (uint32_t i = 0; i < count; ++i) all += http2_frame(1, 5, 2 * i + 1, "\x82\x84\x86\x01\x01x");
+  return all;
+}
+
+TEST_F(Http2FramingTest, refuses_streams_beyond_its_bound) {
+  client_.raw(heads(Http2Framing::streams_max + 1));
+  const std::string request = client_.output();
+  EXPECT_TRUE(framing_.receive(std::as_bytes(std::span(request))));
+  EXPECT_EQ(recorder_.events.size(), 2 * Http2Framing::streams_max);
+  std::string reply;
+  for (auto part = framing_.next(); !part.empty(); part = framing_.next()) {
+    reply.append(reinterpret_cast<const char*>(part.data()), part.size());
+    framing_.taken(part.size());
+  }
+  const std::string refused =
+      http2_frame(3, 0, 2 * Http2Framing::streams_max + 1, std::string("\0\0\0\7", 4));
+  EXPECT_NE(reply.find(refused), reply.npos);
+}
+
+TEST_F(Http2FramingTest, ends_with_a_client_that_ignores_the_bound_it_has_acknowledged) {
+  exchange();
+  client_.raw(heads(Http2Framing::streams_max + 1));
+  EXPECT_FALSE(exchange());
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::protocol_error));
+}
+
+TEST_F(Http2FramingTest, forgets_a_stream_that_the_peer_resets) {
+  const int32_t stream = client_.ask("GET", "/a");
+  exchange();
+  recorder_.events.clear();
+  client_.reset(stream);
+  exchange();
+  EXPECT_EQ(recorder_.events, std::vector<std::string>{"closed 1"});
+}
+
+TEST_F(Http2FramingTest, says_goodbye_twice) {
+  client_.ask("GET", "/a");
+  exchange();
+  framing_.announce_end();
+  exchange();
+  EXPECT_EQ(client_.last_stream(), 0x7FFF'FFFF);
+  framing_.go_away(Http2Error::no_error);
+  exchange();
+  EXPECT_EQ(client_.last_stream(), 1);
+  EXPECT_EQ(client_.goodbyes(), 2);
+}
+
+TEST_F(Http2FramingTest, ends_when_it_terminates) {
+  client_.ask("GET", "/a");
+  exchange();
+  framing_.terminate(Http2Error::enhance_your_calm);
+  EXPECT_FALSE(exchange());
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+}
+
+TEST_F(Http2FramingTest, ends_with_a_head_below_the_highest_stream) {
+  exchange();
+  client_.raw(http2_frame(1, 5, 7, "\x82\x84\x86\x01\x01x"));
+  EXPECT_TRUE(exchange());
+  client_.raw(http2_frame(1, 5, 5, "\x82\x84\x86\x01\x01x"));
+  EXPECT_FALSE(exchange());
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::protocol_error));
+}
+
+// ---------------------------------------------------------------------------------- floods
+
+// Each is a flood of frames that no client sends; the connection ends, and keeps no memory.
+struct Flood {
+  const char* name;
+  std::string frames;
+};
+
+class Http2FramingFloodTest : public Http2FramingTest,
+                              public ::testing::WithParamInterface<Flood> {};
+
+std::string repeated(int count, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+std::string resets(int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) {
+    const auto stream = static_cast<uint32_t>(2 * i + 1);
+    all += http2_frame(1, 5, stream, "\x82\x84\x86\x01\x01x") +
+           http2_frame(3, 0, stream, std::string(3, '\0') + '\x08');
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Http2Framing, Http2FramingFloodTest,
+    ::testing::Values(Flood{"settings", repeated(101, http2_frame(4, 0, 0))},
+                      Flood{"ping", repeated(101, http2_frame(6, 0, 0, std::string(8, 'p')))},
+                      Flood{"resets", resets(600)},
+                      Flood{"large_settings",
+                            http2_frame(4, 0, 0, repeated(33, std::string("\0\3\0\0\0\1", 6)))},
+                      Flood{"continuation", http2_frame(1, 1, 1, "\x82\x84\x86\x01\x01x") +
+                                                repeated(9, http2_frame(9, 0, 1))}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(Http2FramingFloodTest, ends_the_connection) {
+  exchange();
+  const size_t memory_before = framing_.memory_bytes();
+  client_.raw(GetParam().frames);
+  EXPECT_FALSE(exchange());
+  EXPECT_LT(framing_.memory_bytes(), memory_before + 100'000);
+}
+
+}  // namespace
+}  // namespace sluice::wire
