@@ -218,8 +218,8 @@ int run(const config::Config& config, const std::vector<std::string>& warnings) 
               .includes_source = config.log_includes_source});
   for (const std::string& warning : warnings) log::warning(warning);
   raise_descriptor_limit(config);
-  if (!config.server_type.empty()) {
-    log::warning("--server-type has no effect: there is one server, for HTTP/1.1",
+  if (config.server_type == "fast") {
+    log::warning("--server-type fast is the normal server: gocc's approves everything",
                  {{"serverType", config.server_type}});
   }
   server::Server server(config);

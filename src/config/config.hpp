@@ -39,7 +39,7 @@ struct Config {
   bool pin = true;       // worker i stays on the i-th usable CPU
   uint32_t spin_us = 0;  // how long an idle worker polls before it sleeps
   base::IoBackend io = base::IoBackend::automatic;
-  std::string server_type;    // gocc's choice of an HTTP library: accepted, without effect
+  std::string server_type;    // gocc's choice of an HTTP library: "echo" has no HTTP/2
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
 
   // The log.

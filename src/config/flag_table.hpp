@@ -158,7 +158,7 @@ inline constexpr std::array<Flag, 33> flag_table{{
     {FlagGroup::running, "--io", IoFlag{&Config::io, backends}, Seen::process,
      "auto takes io_uring where the kernel allows it", "default auto"},
     {FlagGroup::running, "-s,--server-type", ServerTypeFlag{&Config::server_type, server_types},
-     Seen::process, "as gocc has it; without effect here", "default none"},
+     Seen::rest, "echo: without HTTP/2, as in gocc; fast is as echo-http2", "default echo-http2"},
     {FlagGroup::running, "-i,--instance-urls", ListFlag{&Config::instance_urls, "URLS"},
      Seen::process, "must be empty: there is no distributed mode yet", "default empty"},
 

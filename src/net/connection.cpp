@@ -1,5 +1,7 @@
 #include "net/connection.hpp"
 
+#include <utility>
+
 #include "base/assert.hpp"
 
 namespace sluice::net {
@@ -39,6 +41,21 @@ Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory
       socket_(socket),
       input_(memory.input(socket.index)),
       output_(memory.output(socket.index)) {}
+
+Connection::Connection(Connection&& from) noexcept
+    : io_(from.io_),
+      memory_(from.memory_),
+      socket_(from.socket_),
+      input_(std::exchange(from.input_, {})),
+      output_(std::exchange(from.output_, {})),
+      reserved_output_bytes_(from.reserved_output_bytes_),
+      send_started_ms_(from.send_started_ms_),
+      finished_ms_(from.finished_ms_),
+      reading_(from.reading_),
+      finishing_(from.finishing_),
+      peer_finished_(from.peer_finished_),
+      broken_(from.broken_),
+      closing_(from.closing_) {}
 
 // The next connection of this slot begins with little memory.
 Connection::~Connection() {

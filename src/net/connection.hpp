@@ -44,6 +44,8 @@ class Connection {
  public:
   Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept;
   ~Connection();  // after `closed` or `released`
+  // The connection goes on with another session.
+  Connection(Connection&& from) noexcept;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 

@@ -2,10 +2,14 @@
 // Lives:  one per worker; made before the parts, which live as long.
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
 #include "server/entry_decisions.hpp"
 #include "server/quota_tasks.hpp"
+#include "server/session_runner.hpp"
 #include "server/shard_queries.hpp"
 #include "server/task_pool.hpp"
 #include "server/waiter_delivery.hpp"
@@ -26,6 +30,7 @@ struct WorkerParts {
   ShardQueries& queries;
   QuotaTasks& quota_tasks;
   ConnectionPlacement& placement;
+  SessionRunner& runner;
 };
 
 class SessionBackend final : public session::Backend {
@@ -97,6 +102,10 @@ class SessionBackend final : public session::Backend {
   void end_binding(uint64_t binding) noexcept override { parts_.quota_tasks.end_binding(binding); }
 
   // Connections.
+  void speak_http2(session::Session& session,
+                   std::unique_ptr<session::Http2Upgrade> upgrade) noexcept override {
+    parts_.runner.speak_http2(session, std::move(upgrade));
+  }
   void move(session::Session& session, uint32_t shard) noexcept override {
     parts_.placement.move(session, shard);
   }

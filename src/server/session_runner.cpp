@@ -32,6 +32,20 @@ void SessionRunner::unblock() noexcept {
   }
 }
 
+void SessionRunner::speak_http2(const session::Session& session,
+                                std::unique_ptr<session::Http2Upgrade> upgrade) noexcept {
+  changes_.push_back({session.connection().socket(), std::move(upgrade)});
+}
+
+// Between the calls of sessions, since one ends here.
+void SessionRunner::change_dialects() noexcept {
+  for (Change& change : std::exchange(changes_, {})) {
+    const session::Session* const session = sessions_.find(change.socket);
+    if (session == nullptr || session->ended()) continue;
+    sessions_.change_to_http2(change.socket).begin_http2(std::move(change.upgrade));
+  }
+}
+
 void SessionRunner::resume_ready() noexcept {
   const auto may_go_on = [this] { return !context_.ready.empty() && !context_.work.is_over(); };
   while (may_go_on()) {

@@ -8,6 +8,9 @@
 // Lives:  one per worker, one thread only.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "io/io.hpp"
 #include "server/entry_decisions.hpp"
 #include "server/session_table.hpp"
@@ -32,13 +35,17 @@ class SessionRunner {
   // Whether a session has something to do without an event.
   bool has_work() const noexcept {
     return !context_.ready.empty() || !context_.dirty.empty() || context_.room_made ||
-           !context_.departed_handles.empty();
+           !context_.departed_handles.empty() || !changes_.empty();
   }
 
   // Ignores events of sockets that have no session any more.
   void on_event(const io::Event& event) noexcept;
   // Sessions that were held by other shards go on when there is room again.
   void unblock() noexcept;
+  // A connection of HTTP/1.1 goes on in HTTP/2 with the next change_dialects().
+  void speak_http2(const session::Session& session,
+                   std::unique_ptr<session::Http2Upgrade> upgrade) noexcept;
+  void change_dialects() noexcept;
   // As far as the turn's work goes.
   void resume_ready() noexcept;
   void run_timers() noexcept;
@@ -53,6 +60,11 @@ class SessionRunner {
   void close_all() noexcept;
 
  private:
+  struct Change {
+    io::SocketId socket;
+    std::unique_ptr<session::Http2Upgrade> upgrade;
+  };
+
   template <typename Visit>
   void for_each(Visit visit) noexcept {
     for (uint32_t index = 0; index < sessions_.index_end(); ++index) {
@@ -66,6 +78,7 @@ class SessionRunner {
   WaiterDelivery& waiters_;
   shard::KeyDecider& keys_;
   WorkerStatistics& statistics_;
+  std::vector<Change> changes_;
 };
 
 }  // namespace sluice::server

@@ -1,6 +1,7 @@
 #include "server/session_table.hpp"
 
 #include <new>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -49,6 +50,15 @@ session::Session& SessionTable::open_native(session::Context& context, io::Io& i
   Slot& slot = take(socket, native_listener);
   slot.session = new (slot.storage) session::NativeSession(context, io, socket, buffers_);
   return *slot.session;
+}
+
+session::Http2Session& SessionTable::change_to_http2(io::SocketId socket) noexcept {
+  Slot& slot = slots()[socket.index];
+  session::Session::Remains remains = slot.session->pass_on();
+  slot.session->~Session();
+  auto* const session = new (slot.storage) session::Http2Session(std::move(remains));
+  slot.session = session;
+  return *session;
 }
 
 void SessionTable::end(io::SocketId socket) noexcept {

@@ -12,6 +12,7 @@
 #include "base/mapped_region.hpp"
 #include "io/io.hpp"
 #include "net/connection.hpp"
+#include "session/http2_session.hpp"
 #include "session/http_session.hpp"
 #include "session/native_session.hpp"
 
@@ -31,6 +32,8 @@ class SessionTable {
   session::Session& open_http(session::Context& context, io::Io& io, io::SocketId socket) noexcept;
   session::Session& open_native(session::Context& context, io::Io& io,
                                 io::SocketId socket) noexcept;
+  // The socket's session of HTTP/1.1 passes its connection on to one of HTTP/2.
+  session::Http2Session& change_to_http2(io::SocketId socket) noexcept;
   void end(io::SocketId socket) noexcept;
 
   // Null when the socket has no session, or one of another generation.
@@ -50,8 +53,9 @@ class SessionTable {
   struct Slot {
     session::Session* session;  // null: free
     io::ListenerId listener;
-    alignas(64)
-        std::byte storage[std::max(sizeof(session::HttpSession), sizeof(session::NativeSession))];
+    alignas(
+        64) std::byte storage[std::max({sizeof(session::HttpSession), sizeof(session::Http2Session),
+                                        sizeof(session::NativeSession)})];
   };
 
   Slot* slots() const noexcept { return reinterpret_cast<Slot*>(slots_.data()); }

@@ -40,7 +40,8 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .tasks = tasks_,
                 .queries = queries_,
                 .quota_tasks = quota_tasks_,
-                .placement = placement_}),
+                .placement = placement_,
+                .runner = runner_}),
       context_(backend_, options.sessions),
       sessions_(options.connections_max + spare_sockets, options.sessions.key_bytes_max),
       waiters_(context_, sessions_, mailboxes_, *keys_, *quotas_,
@@ -90,6 +91,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   if (mailboxes_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
   quota_tasks_.make_own_calls();
   runner_.unblock();
+  runner_.change_dialects();
   runner_.resume_ready();
   keys_->run_due(context_.now);
   quotas_->run_due(context_.now);

@@ -6,7 +6,9 @@
 
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,10 +23,18 @@
 #include "session/request_log.hpp"
 #include "session/turn_work.hpp"
 #include "session/wait_book.hpp"
+#include "wire/http_parser.hpp"
 
 namespace sluice::session {
 
 class Session;
+
+// A request of HTTP/1.1 that asks for HTTP/2, and becomes its first stream.
+struct Http2Upgrade {
+  std::string settings;       // of HTTP2-Settings, decoded
+  std::string head;           // the request's
+  wire::HttpRequest request;  // views of the head
+};
 
 struct Options {
   uint32_t key_bytes_max = 1'024;
@@ -46,6 +56,7 @@ struct Options {
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
   uint16_t rest_port = 0;
+  bool http2 = true;  // over REST's port
   AccessLog access_log;
 };
 
@@ -101,6 +112,10 @@ class Backend {
   // The connection is gone: every shard ends the reservations that are bound to it.
   virtual void end_binding(uint64_t binding) noexcept = 0;
 
+  // The connection goes on in HTTP/2, with all that is in its input buffer: its session is held,
+  // and replaced before the turn's end. `upgrade`: its first stream, if it has been upgraded.
+  virtual void speak_http2(Session& session, std::unique_ptr<Http2Upgrade> upgrade) noexcept = 0;
+
   // Hands the connection over to another shard, with all that is in its input buffer. The session
   // is held until it ends, and sends nothing.
   virtual void move(Session& session, uint32_t shard) noexcept = 0;
@@ -155,6 +170,13 @@ struct Scratch {
     retry_after_ms.reserve(limits::frame_entries_max);
     quota_answers.reserve(limits::quota_calls_max);
   }
+  // For a reply that is written before its place is known.
+  std::span<std::byte> reply_room(size_t bytes) {
+    if (reply.size() < bytes) reply.resize(bytes);
+    return reply;
+  }
+
+  std::vector<std::byte> reply;
   std::vector<uint32_t> indexes;
   std::vector<api::Verdict> verdicts;
   std::vector<api::Detail> details;

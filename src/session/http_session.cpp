@@ -1,9 +1,13 @@
 #include "session/http_session.hpp"
 
+#include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "base/error_code.hpp"
 #include "session/rest_decision.hpp"
+#include "wire/http2_framing.hpp"
+#include "wire/http_text.hpp"
 
 namespace sluice::session {
 namespace {
@@ -40,6 +44,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     }
     const auto rest = bytes.subspan(taken);
     if (rest.empty() && parser_.idle()) break;
+    if (speaks_http2(rest)) break;
     // A parsed head cannot be put back, so it is parsed only when there is room for any request.
     if (!make_turn_room(1, limits::http_header_bytes_max)) break;
     if (!in_request_) phase_started_ms_ = context_.now_ms();
@@ -68,8 +73,56 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
   return taken;
 }
 
+// Whether the bytes are not for HTTP/1.1: the connection begins with HTTP/2's preface, or with a
+// part of it.
+bool HttpSession::speaks_http2(std::span<const std::byte> bytes) noexcept {
+  if (!std::exchange(is_first_, false) || !context_.options.http2) return false;
+  const std::string_view preface = wire::http2_preface;
+  const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
+                               std::min(bytes.size(), preface.size()));
+  if (!preface.starts_with(front)) return false;
+  if (front.size() == preface.size()) {
+    pass_on_to_http2(nullptr);
+  } else {
+    is_first_ = true;
+  }
+  return true;
+}
+
+// Answers a request to go on in HTTP/2, as long as it is a valid one.
+bool HttpSession::upgrade(const wire::HttpRequest& request, std::string_view text) noexcept {
+  constexpr size_t setting_bytes = 6;
+  if (request.http2_settings.empty() || !context_.options.http2 || context_.draining) return false;
+  auto settings = wire::decode_base64url(request.http2_settings);
+  if (!settings || settings->size() % setting_bytes != 0) return false;
+  answer_earlier_requests();
+  if (is_ending()) return true;
+  auto upgrade = std::make_unique<Http2Upgrade>();
+  upgrade->settings = std::move(*settings);
+  upgrade->head = text;
+  upgrade->request = request;
+  const auto moved = [&](std::string_view view) {
+    if (view.empty()) return view;
+    return std::string_view{upgrade->head}.substr(static_cast<size_t>(view.data() - text.data()),
+                                                  view.size());
+  };
+  upgrade->request.method = moved(request.method);
+  upgrade->request.target = moved(request.target);
+  upgrade->request.accept = moved(request.accept);
+  upgrade->request.rate_style = moved(request.rate_style);
+  transport_.write_upgrade();
+  pass_on_to_http2(std::move(upgrade));
+  return true;
+}
+
+void HttpSession::pass_on_to_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
+  hold(held_by_move);
+  context_.backend.speak_http2(*this, std::move(upgrade));
+}
+
 void HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
   spend(work::rest_request + work::bytes(text.size()));
+  if (upgrade(request, text)) return;
   RequestLog& log = transport_.log();
   if (!log.has_room(text)) answer_earlier_requests();
   if (request.expects_continue) {
@@ -109,7 +162,8 @@ void HttpSession::begin_exchange(const wire::HttpRequest& request,
 // A proxy would take a second answer to one request for that of the next: a fault in the body of a
 // request that was answered without it only ends the connection.
 void HttpSession::on_refused(const wire::HttpRefused& refused) noexcept {
-  if (!refused.in_body || exchange_.takes_body()) {
+  const bool has_answer = refused.status != wire::HttpRefused::no_answer;
+  if (has_answer && (!refused.in_body || exchange_.takes_body())) {
     return refuse_with(wire::refusal_reply(refused.status, refused.cause));
   }
   answer_earlier_requests();

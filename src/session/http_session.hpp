@@ -8,6 +8,8 @@
 //         connection.
 #pragma once
 
+#include <memory>
+
 #include "session/http_transport.hpp"
 #include "session/rest_exchange.hpp"
 #include "session/session.hpp"
@@ -44,6 +46,9 @@ class HttpSession final : public Session {
   void on_deadline() noexcept override { finish(); }
 
   bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }
+  bool speaks_http2(std::span<const std::byte> bytes) noexcept;
+  bool upgrade(const wire::HttpRequest& request, std::string_view text) noexcept;
+  void pass_on_to_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept;
   void on_head(const wire::HttpRequest& request, std::string_view text) noexcept;
   void on_refused(const wire::HttpRefused& refused) noexcept;
   void on_body_end() noexcept;
@@ -59,6 +64,7 @@ class HttpSession final : public Session {
   RestExchange exchange_;
   uint32_t undecided_ = 0;   // requests of the turn
   bool in_request_ = false;  // a head or body has arrived in part
+  bool is_first_ = true;     // no request has arrived: it may be HTTP/2's preface
   int64_t drain_started_ms_ = 0;
   int64_t phase_started_ms_;  // when it became idle, or when the present request began
 };

@@ -86,6 +86,10 @@ void HttpTransport::write_continue() noexcept {
   write(rest_head_bytes_max, [](auto out) { return wire::encode_continue(out); });
 }
 
+void HttpTransport::write_upgrade() noexcept {
+  write(rest_head_bytes_max, [](auto out) { return wire::encode_upgrade(out); });
+}
+
 void HttpTransport::write_refusal(const wire::RestReply& reply) noexcept {
   const wire::ReplyContext head{.keep_alive = false, .wall_ns = context_.now.wall_ns};
   write(rest_head_bytes_max, [&](auto out) { return wire::encode_reply(reply, head, out); });

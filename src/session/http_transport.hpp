@@ -38,8 +38,9 @@ class HttpTransport final : public RestTransport {
   void write_release(uint8_t kind) noexcept;
   static size_t decision_bytes_max(uint8_t kind, size_t key_bytes) noexcept;
 
-  // `100 Continue`.
+  // `100 Continue`; `101 Switching Protocols`, after which the bytes are HTTP/2's.
   void write_continue() noexcept;
+  void write_upgrade() noexcept;
   // The answer to what breaks the stream, and the last one. That was no request, so it is not
   // logged.
   void write_refusal(const wire::RestReply& reply) noexcept;

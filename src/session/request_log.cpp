@@ -177,11 +177,14 @@ std::string correlation_id(const Head& head) {
 
 RequestLog::RequestLog(std::span<char> memory, const AccessLog& access) noexcept
     : memory_(memory), access_(access), warns_(log::wants(Level::warning)) {
-  ASSERT(memory.size() >= sizeof(Record) + limits::http_header_bytes_max);
   access_.of_2xx = access.of_2xx && log::wants(Level::info);
   access_.of_4xx = access.of_4xx && log::wants(Level::warning);
   access_.of_5xx = access.of_5xx && log::wants(Level::error);
   keeps_ = warns_ || access_.of_2xx || access_.of_4xx || access_.of_5xx;
+}
+
+size_t RequestLog::bytes_of(std::string_view head) noexcept {
+  return sizeof(Record) + head.size();
 }
 
 bool RequestLog::has_room(std::string_view head) const noexcept {

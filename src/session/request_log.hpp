@@ -34,6 +34,12 @@ class RequestLog {
 
   RequestLog(std::span<char> memory, const AccessLog& access) noexcept;
 
+  // Whether it logs anything at all.
+  bool keeps() const noexcept { return keeps_; }
+  // For a log of one request, made without memory: what its head takes, and that memory.
+  static size_t bytes_of(std::string_view head) noexcept;
+  void use(std::span<char> memory) noexcept { memory_ = memory; }
+
   // Whether there is room for a head; if not, the requests before it have to be answered first.
   // There is always room for one.
   bool has_room(std::string_view head) const noexcept;

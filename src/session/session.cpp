@@ -37,6 +37,23 @@ Session::Session(Context& context, io::Io& io, io::SocketId socket,
       timer_(socket.index),
       linger_ms_(context.options.linger_ms) {}
 
+Session::Session(Remains&& remains) noexcept
+    : context_(remains.context),
+      connection_(std::move(remains.connection)),
+      undelivered_(remains.undelivered),
+      timer_(connection_.socket().index),
+      linger_ms_(context_.options.linger_ms),
+      has_unread_(remains.has_unread),
+      hung_up_(remains.hung_up) {}
+
+Session::Remains Session::pass_on() noexcept {
+  return {.context = context_,
+          .connection = std::move(connection_),
+          .undelivered = undelivered_,
+          .has_unread = has_unread_,
+          .hung_up = hung_up_};
+}
+
 Session::~Session() {
   base::TimerWheel::cancel(timer_);
 }

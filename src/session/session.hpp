@@ -31,6 +31,17 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
  public:
   Session(Context& context, io::Io& io, io::SocketId socket,
           net::ConnectionMemory& memory) noexcept;
+  // The connection goes on with a session of another dialect, which is made of what pass_on() has
+  // left of this one.
+  struct Remains {
+    Context& context;
+    net::Connection connection;
+    UndeliveredList undelivered;
+    bool has_unread;
+    bool hung_up;
+  };
+  explicit Session(Remains&& remains) noexcept;
+  Remains pass_on() noexcept;
   virtual ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -102,7 +113,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
     held_by_decision = 2,  // an answer must be written before the next request is handled
     held_by_shards = 4,    // other shards have to catch up with the requests of this one
     held_by_query = 8,     // a shard query or quota query is not answered yet
-    held_by_move = 16,     // the connection is on its way to another shard
+    held_by_move = 16,     // the connection is on its way to another shard or dialect
   };
 
   // Takes whole requests off the front of `bytes` until one is incomplete or the session is held;

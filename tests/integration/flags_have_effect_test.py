@@ -292,9 +292,16 @@ def test_kernel_interface(start_server, name, descriptor):
     assert len(found & {"anon_inode:[eventpoll]", "anon_inode:[io_uring]"}) == 1
 
 
-@effect("server-type", "process")
-def test_server_type_is_warned_of(start_server):
-    assert [line["serverType"] for line in start_server("-s", "fast").warnings()] == ["fast"]
+@effect("server-type", "rest")
+def test_server_type_echo_has_no_http_2(start_server):
+    answers = {}
+    for kind in ("echo", "echo-http2"):
+        server = start_server("-s", kind)
+        with socket.create_connection(("127.0.0.1", server.port), 30) as peer:
+            peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+            answers[kind] = peer.recv(9)
+    assert answers["echo"] == b"HTTP/1.1 "
+    assert answers["echo-http2"][3:4] == b"\x04"  # SETTINGS
 
 
 @effect("instance-urls", "process")

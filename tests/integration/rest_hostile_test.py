@@ -61,7 +61,7 @@ REFUSED = {
     "http_0_9": (400, b"GET /healthz\r\n\r\n"),
     "http_2_0": (505, b"GET /healthz HTTP/2.0\r\n" + HOST + b"\r\n"),
     "http_1_2": (505, b"GET /healthz HTTP/1.2\r\n" + HOST + b"\r\n"),
-    "http_2_preface": (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    "http_2_broken_preface": (505, b"PRI * HTTP/2.0\r\n\r\nSN\r\n\r\n"),
     "tls": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200))),
     "native_hello": (400, hello_frame()),
     "head_too_large": (431, GET + HOST + b"X: " + b"y" * 8_192 + b"\r\n\r\n"),

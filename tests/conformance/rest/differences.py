@@ -29,8 +29,7 @@ DIFFERENCES = {
             "switches hold for every line",
     "shutdown": "SIGTERM and SIGINT answer waiters (503), flush replies and end with exit code 0",
     "limits": "heads, bodies, keys, waiters and connections are bounded, each with an answer",
-    "server-type": "the option is accepted but has no effect",
-    "HTTP/2": "only HTTP/1.1 is supported",
+    "server-type": "fast is the normal server, which decides",
     "distributed mode": "there is one instance; a list of instances ends the start with exit "
                         "code 2",
     "subcommands": "benchmark is the load tool; completion knows bash, zsh and fish; version is "

@@ -69,8 +69,12 @@ class KeepingBackend final : public Backend {
     cancelled.push_back(reservation);
   }
   void end_binding(uint64_t binding) noexcept override { ended_bindings.push_back(binding); }
+  void speak_http2(Session&, std::unique_ptr<Http2Upgrade> upgrade) noexcept override {
+    upgrades.push_back(std::move(upgrade));
+  }
   void move(Session&, uint32_t) noexcept override {}
 
+  std::vector<std::unique_ptr<Http2Upgrade>> upgrades;  // of connections that go on in HTTP/2
   std::deque<Asked> batches;
   std::vector<std::string> queries;  // shard queries
   std::vector<api::Ticket> withdrawn, abandoned;

@@ -1,0 +1,426 @@
+#include "session/http2_session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "base/assert.hpp"
+#include "session/rest_decision.hpp"
+#include "wire/http_codec.hpp"
+
+namespace sluice::session {
+namespace {
+
+using wire::Http2Error;
+using wire::Http2StreamId;
+
+// While draining, how long the peer may go on to open streams: until it has read of the end.
+constexpr int64_t goodbye_after_ms = 200;
+
+// The kind of a request of the turn: its answer is JSON.
+constexpr uint8_t json_kind = 1;
+
+}  // namespace
+
+Http2Session::Http2Session(Remains&& remains) noexcept
+    : Session(std::move(remains)),
+      shared_(context_, *this, *this),
+      frames_(wire::http2_preface.size()),
+      partial_since_ms_(context_.now_ms()),
+      idle_since_ms_(context_.now_ms()) {}
+
+Http2Session::~Http2Session() {
+  streams_.clear_and_dispose(std::default_delete<Http2Stream>());
+}
+
+void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
+  mark_ready();
+  if (context_.draining) begin_drain();
+  if (upgrade == nullptr) return schedule_timer();
+  const auto settings = std::as_bytes(std::span(upgrade->settings));
+  if (!shared_.framing.upgrade(settings, upgrade->request.method == "HEAD")) {
+    return end_connection(Http2Error::protocol_error);
+  }
+  Http2Stream& stream = open(1);
+  stream.head() = {.text = std::move(upgrade->head), .request = upgrade->request};
+  begin_request(stream, stream.head().request);
+  schedule_timer();
+}
+
+// --- Bytes ---------------------------------------------------------------------------------
+
+size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
+  size_t taken = 0;
+  needed_bytes_ = 0;
+  while (may_take() && ask_ready() && make_output_room()) {
+    const auto part = frames_.next(bytes.subspan(taken));
+    if (part.empty()) break;
+    if (frames_.is_head() && !make_turn_room(1, limits::http_header_bytes_max)) break;
+    taken += part.size();
+    receive(part);
+  }
+  const size_t left = bytes.size() - taken;
+  if (left > 0) needed_bytes_ = wire::Http2Frames::head_bytes;
+  const bool goes_on = left >= wire::Http2Frames::head_bytes || !ready_.empty();
+  if (goes_on && context_.work.is_over() && !held()) mark_ready();
+  note_partial(in_head_ || frames_.is_partial() || left > 0);
+  return taken;
+}
+
+void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
+  spend(work::bytes(bytes.size()));
+  const bool is_whole = frames_.taken(bytes.size());
+  if (!shared_.framing.receive(bytes)) {
+    write_output();
+    return finish();
+  }
+  if (is_whole && !frames_.count(context_.now_ms())) {
+    end_connection(Http2Error::enhance_your_calm);
+  }
+}
+
+void Http2Session::note_partial(bool is_partial) noexcept {
+  if (!is_partial) {
+    partial_since_ms_ = base::never_ms;
+  } else if (partial_since_ms_ == base::never_ms) {
+    partial_since_ms_ = context_.now_ms();
+  }
+}
+
+// Sends the quota calls that are complete. False: the session is held until there is room.
+bool Http2Session::ask_ready() noexcept {
+  while (!ready_.empty()) {
+    if (!make_query_room()) return false;
+    Http2Stream* const stream = find(static_cast<uint64_t>(ready_.back()));
+    ready_.pop_back();
+    if (stream == nullptr || !stream->is_ready()) continue;
+    stream->exchange()->ask();
+    after_event(*stream);
+  }
+  return true;
+}
+
+// --- Requests ------------------------------------------------------------------------------
+
+void Http2Session::on_head_begin(Http2StreamId) noexcept {
+  in_head_ = true;
+  head_.begin();
+}
+
+void Http2Session::on_field(std::string_view name, std::string_view value) noexcept {
+  if (!head_.add(name, value)) shared_.framing.terminate(Http2Error::enhance_your_calm);
+}
+
+void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
+  in_head_ = false;
+  if (is_ending()) return;
+  // The peer does not read what it has asked for.
+  if (shared_.unread_bytes > unread_bytes_max || streams_.size() >= streams_max) {
+    return shared_.framing.reset(id, Http2Error::refused_stream);
+  }
+  Http2Stream& stream = open(id);
+  Http2Stream::Head& head = stream.head();
+  head.has_body = has_body;
+  const auto refused = head_.finish(has_body, head.text, head.request);
+  if (refused) {
+    stream.refuse(*refused);
+    return after_event(stream);
+  }
+  if (head.request.expects_continue) shared_.framing.answer_continue(id);
+  begin_request(stream, head.request);
+}
+
+void Http2Session::begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept {
+  spend(work::rest_request + work::bytes(stream.head().text.size()));
+  stream.keep_head();
+  if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
+    context_.backend.execute();
+  }
+  const wire::RestOptions options{
+      .key_bytes_max = context_.options.key_bytes_max,
+      .requests_can_set_rate = context_.options.requests_can_set_rate,
+      .requests_can_mod_queue = context_.options.requests_can_mod_queue};
+  const wire::RestRequest routed = wire::route_request(request, options, context_.text.room());
+  if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
+    decide(stream, *decision);
+  } else {
+    stream.begin(routed);
+  }
+  after_event(stream);
+}
+
+void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept {
+  stream.begin_decision();
+  const api::Entry& asked = decision.entry;
+  if (context_.draining && asked.op == api::Op::acquire) {
+    ++context_.drained_entries;
+    return stream.write_decision(
+        {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json});
+  }
+  const io::SocketId socket = connection_.socket();
+  const route::Request request{.session = socket.index,
+                               .generation = socket.generation,
+                               .id = static_cast<uint64_t>(stream.id()),
+                               .kind = decision.json ? json_kind : uint8_t{0}};
+  add_decision(context_, request, asked, stream.log(), shared_.tickets,
+               {.session = socket.index, .entry_index = static_cast<uint32_t>(stream.id())});
+  stream.set_undecided(true);
+}
+
+void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
+  shared_.framing.consume(id, bytes.size());
+  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  if (stream == nullptr || stream->add_body(bytes)) return;
+  if (!stream->is_answered()) {
+    stream->refuse({413, "the request body is too large"});
+  } else {
+    shared_.framing.reset(id, Http2Error::no_error);
+  }
+  after_event(*stream);
+}
+
+void Http2Session::on_body_end(Http2StreamId id) noexcept {
+  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  if (stream == nullptr) return;
+  stream->end_body();
+  after_event(*stream);
+}
+
+// --- Answers -------------------------------------------------------------------------------
+
+void Http2Session::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
+  Http2Stream* const stream = find(request.id);
+  ASSERT(stream != nullptr);
+  const api::Entry& entry = verdicts.entries[0];
+  const api::Verdict verdict = verdicts.verdicts[0];
+  const api::Detail& detail = verdicts.details[0];
+  const bool is_json = (request.kind & json_kind) != 0;
+  const bool is_queued = verdict == api::Verdict::queued;
+  stream->set_undecided(false);
+  if (is_queued && !stream->is_closed()) {
+    stream->wait(entry, detail.request_id, is_json);
+    return after_event(*stream);
+  }
+  free_or_abandon(context_, shared_.tickets, WaitsFor::permits, entry.ticket, is_queued);
+  RequestLog& log = stream->log();
+  if (stream->is_closed()) {
+    is_queued ? log.abandoned() : log.answered(client_left, 0);
+    return after_event(*stream);
+  }
+  if (is_of_unknown_key(entry, detail)) log.released_unknown();
+  if (entry.op == api::Op::release) {
+    stream->write_release();
+  } else {
+    stream->write_decision(
+        {.verdict = verdict, .detail = detail, .key = entry.key(), .json = is_json});
+  }
+  after_event(*stream);
+}
+
+void Http2Session::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
+  Http2Stream* const stream = find(entry.entry_index);
+  ASSERT(stream != nullptr);
+  stream->exchange()->on_granted(entry, grant);
+  after_event(*stream);
+}
+
+void Http2Session::on_inspected(uint64_t id, const api::KeyState* state) noexcept {
+  on_reply(id, [&](RestExchange& exchange) { exchange.on_inspected(state); });
+}
+
+void Http2Session::on_page(uint64_t id, std::span<const api::KeyState> keys,
+                           uint64_t next_cursor) noexcept {
+  spend(keys.size() * work::row);
+  on_reply(id, [&](RestExchange& exchange) { exchange.on_page(keys, next_cursor); });
+}
+
+void Http2Session::on_counted(uint64_t id, uint64_t keys_count) noexcept {
+  on_reply(id, [&](RestExchange& exchange) { exchange.on_counted(keys_count); });
+}
+
+void Http2Session::on_text(uint64_t id, std::string_view content_type,
+                           std::string_view text) noexcept {
+  spend(work::bytes(text.size()));
+  on_reply(id, [&](RestExchange& exchange) { exchange.on_text(content_type, text); });
+}
+
+void Http2Session::on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept {
+  spend(work::of(batch));
+  on_reply(id, [&](RestExchange& exchange) { exchange.on_quota(batch); });
+}
+
+// A shard's reply to a stream, which may be closed meanwhile.
+template <typename Handle>
+void Http2Session::on_reply(uint64_t id, Handle handle) noexcept {
+  Http2Stream* const stream = find(id);
+  ASSERT(stream != nullptr);
+  handle(*stream->exchange());
+  after_event(*stream);
+}
+
+// Grants go on, and GET /debug; then everything is written that the peer has room for.
+void Http2Session::write_outcomes() noexcept {
+  if (connection_.finishing()) return;
+  for (auto next = streams_.begin(); next != streams_.end();) {
+    Http2Stream& stream = *next++;
+    if (!stream.is_open()) continue;
+    if (stream.exchange()->end_turn()) mark_ready();
+    after_event(stream);
+  }
+  write_output();
+  const bool is_drained = said_goodbye_ && streams_.empty();
+  if (!shared_.framing.is_open() || is_drained) finish();
+}
+
+void Http2Session::write_output() noexcept {
+  while (!connection_.closing()) {
+    if (connection_.output_over_high()) return hold(held_by_output);
+    const std::span<const std::byte> next = shared_.framing.next();
+    if (next.empty()) return;
+    std::memcpy(connection_.output().room(next.size()).data(), next.data(), next.size());
+    connection_.output().commit(next.size());
+    shared_.framing.taken(next.size());
+    spend(work::bytes(next.size()));
+  }
+}
+
+wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
+                                                    std::span<std::byte> out) noexcept {
+  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  return stream == nullptr ? BodyPart{.is_last = true} : stream->read_body(out);
+}
+
+void Http2Session::on_answer_sent(Http2StreamId id) noexcept {
+  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  if (stream != nullptr) on_reply_written(std::array{stream->take_reservation()});
+}
+
+// --- Streams -------------------------------------------------------------------------------
+
+Http2Stream& Http2Session::open(Http2StreamId id) noexcept {
+  auto* const stream = new Http2Stream(shared_, id);
+  streams_.insert(streams_.end(), *stream);
+  return *stream;
+}
+
+Http2Stream* Http2Session::find(uint64_t id) noexcept {
+  const auto found = streams_.find(static_cast<Http2StreamId>(id));
+  return found == streams_.end() ? nullptr : &*found;
+}
+
+void Http2Session::after_event(Http2Stream& stream) noexcept {
+  mark_dirty();
+  stream.settle();
+  if (stream.is_ready()) {
+    ready_.push_back(stream.id());
+    if (!held()) mark_ready();
+  }
+  streams_due_ms_ = std::min(streams_due_ms_, stream_deadline_ms(stream));
+  schedule_timer();
+  remove_if_over(stream);
+}
+
+void Http2Session::on_closed(Http2StreamId id) noexcept {
+  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  if (stream == nullptr) return;
+  close(*stream);
+  after_event(*stream);
+}
+
+// A reservation that no client will hear of ends.
+void Http2Session::close(Http2Stream& stream) noexcept {
+  stream.close();
+  const uint64_t reservation = stream.take_reservation();
+  if (reservation != 0) context_.backend.cancel_undelivered(reservation);
+}
+
+void Http2Session::remove_if_over(Http2Stream& stream) noexcept {
+  if (!stream.is_closed() || stream.is_outstanding()) return;
+  streams_.erase_and_dispose(streams_.iterator_to(stream), std::default_delete<Http2Stream>());
+  idle_since_ms_ = context_.now_ms();
+}
+
+void Http2Session::drop_waiting() noexcept {
+  for (Http2Stream& stream : streams_) close(stream);
+}
+
+bool Http2Session::has_waiting() const noexcept {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const Http2Stream& stream) { return stream.is_waiting(); });
+}
+
+// --- The connection's end ------------------------------------------------------------------
+
+void Http2Session::end_connection(Http2Error error) noexcept {
+  shared_.framing.terminate(error);
+  write_output();
+  finish();
+}
+
+void Http2Session::write_refusal() noexcept {
+  end_connection(Http2Error::refused_stream);
+}
+
+void Http2Session::begin_drain() noexcept {
+  shared_.framing.announce_end();
+  drain_started_ms_ = context_.now_ms();
+  mark_dirty();
+  schedule_timer();
+}
+
+int64_t Http2Session::stream_deadline_ms(const Http2Stream& stream) const noexcept {
+  if (stream.is_closed()) return base::never_ms;
+  const Options& options = context_.options;
+  int64_t deadline = base::never_ms;
+  if (stream.awaits_body()) deadline = stream.started_ms() + options.header_timeout_ms;
+  if (stream.is_unread()) deadline = std::min(deadline, stream.unread_since_ms() + unread_ms_max);
+  return deadline;
+}
+
+int64_t Http2Session::idle_deadline_ms() const noexcept {
+  if (!streams_.empty()) return base::never_ms;
+  const int64_t idle_ms = context_.options.idle_timeout_ms;
+  return idle_since_ms_ + (idle_ms == 0 ? idle_ms_max : std::min(idle_ms, idle_ms_max));
+}
+
+int64_t Http2Session::deadline_ms() const noexcept {
+  const bool awaits_rest = partial_since_ms_ != base::never_ms && !held();
+  const int64_t partial =
+      awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
+  const bool ends_soon = drain_started_ms_ != base::never_ms && !said_goodbye_;
+  const int64_t goodbye = ends_soon ? drain_started_ms_ + goodbye_after_ms : base::never_ms;
+  return std::min({partial, goodbye, streams_due_ms_, idle_deadline_ms()});
+}
+
+void Http2Session::on_deadline() noexcept {
+  const int64_t now_ms = context_.now_ms();
+  const bool is_partial = partial_since_ms_ != base::never_ms && !held();
+  if (is_partial && partial_since_ms_ + context_.options.header_timeout_ms <= now_ms) {
+    return end_connection(Http2Error::no_error);
+  }
+  if (idle_deadline_ms() <= now_ms) return end_connection(Http2Error::no_error);
+  if (streams_due_ms_ <= now_ms) end_late_streams();
+  const bool ends_soon = drain_started_ms_ != base::never_ms && !said_goodbye_;
+  if (ends_soon && drain_started_ms_ + goodbye_after_ms <= now_ms) {
+    shared_.framing.go_away(Http2Error::no_error);
+    said_goodbye_ = true;
+  }
+  mark_dirty();
+}
+
+void Http2Session::end_late_streams() noexcept {
+  const int64_t now_ms = context_.now_ms();
+  streams_due_ms_ = base::never_ms;
+  for (const Http2Stream& stream : streams_) {
+    const int64_t deadline = stream_deadline_ms(stream);
+    if (deadline <= now_ms) {
+      shared_.framing.reset(stream.id(), Http2Error::cancel);
+    } else {
+      streams_due_ms_ = std::min(streams_due_ms_, deadline);
+    }
+  }
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,109 @@
+// The REST dialect's side of an HTTP/2 connection: its streams, what it may hold, and how it ends.
+// Flow:   Http2Frames -> Http2Framing -> Http2Head -> wire::route_request() -> an entry of the turn
+//         or a stream's RestExchange -> the stream's answer -> the connection's output.
+// Shape:  docs/rest.md, "HTTP/2". Requests of all streams are decided together, and answered in any
+//         order; a frame is taken only when there is room for the request that it may end.
+// Errors: a request that the server does not take is answered; a broken connection ends with
+//         GOAWAY.
+// Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read: unread_bytes_max,
+//         beyond that new streams are refused; a head, a body, and an answer that is not read have
+//         their times.
+#pragma once
+
+#include <boost/intrusive/set.hpp>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "session/http2_stream.hpp"
+#include "session/session.hpp"
+#include "wire/http2_frames.hpp"
+#include "wire/http2_framing.hpp"
+#include "wire/http2_head.hpp"
+
+namespace sluice::session {
+
+class Http2Session final : public Session, private wire::Http2Events {
+ public:
+  static constexpr int64_t idle_ms_max = 30'000;    // without a stream, as in gocc
+  static constexpr int64_t unread_ms_max = 60'000;  // an answer that the peer does not read
+  static constexpr size_t unread_bytes_max = 512 * 1024;
+  // With those that the peer has reset, and that shards still owe a reply.
+  static constexpr size_t streams_max = 2 * wire::Http2Framing::streams_max;
+
+  // Takes the connection over from its session of HTTP/1.1.
+  explicit Http2Session(Remains&& remains) noexcept;
+  // Goes on with what has been received. The first stream is that of `upgrade`, if there is one.
+  void begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept;
+  ~Http2Session() override;
+
+  void on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept override;
+  void on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept override;
+  void on_inspected(uint64_t id, const api::KeyState* state) noexcept override;
+  void on_page(uint64_t id, std::span<const api::KeyState> keys,
+               uint64_t next_cursor) noexcept override;
+  void on_counted(uint64_t id, uint64_t keys_count) noexcept override;
+  void on_text(uint64_t id, std::string_view content_type, std::string_view text) noexcept override;
+  void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept override;
+  void begin_drain() noexcept override;
+
+ private:
+  struct ById {
+    using type = wire::Http2StreamId;
+    type operator()(const Http2Stream& stream) const noexcept { return stream.id(); }
+  };
+  using Streams = boost::intrusive::set<Http2Stream, boost::intrusive::key_of_value<ById>>;
+
+  size_t take(std::span<const std::byte> bytes) noexcept override;
+  void write_refusal() noexcept override;
+  void write_outcomes() noexcept override;
+  void drop_waiting() noexcept override;
+  bool has_waiting() const noexcept override;
+  bool has_undecided() const noexcept override { return shared_.outstanding_count > 0; }
+  int64_t deadline_ms() const noexcept override;
+  void on_deadline() noexcept override;
+
+  // wire::Http2Events.
+  void on_head_begin(wire::Http2StreamId stream) noexcept override;
+  void on_field(std::string_view name, std::string_view value) noexcept override;
+  void on_head_end(wire::Http2StreamId stream, bool has_body) noexcept override;
+  void on_body(wire::Http2StreamId stream, std::span<const std::byte> bytes) noexcept override;
+  void on_body_end(wire::Http2StreamId stream) noexcept override;
+  BodyPart read_body(wire::Http2StreamId stream, std::span<std::byte> out) noexcept override;
+  void on_answer_sent(wire::Http2StreamId stream) noexcept override;
+  void on_closed(wire::Http2StreamId stream) noexcept override;
+
+  bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }
+  void receive(std::span<const std::byte> bytes) noexcept;
+  void note_partial(bool is_partial) noexcept;
+  bool ask_ready() noexcept;
+  void begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept;
+  void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
+  Http2Stream& open(wire::Http2StreamId id) noexcept;
+  Http2Stream* find(uint64_t id) noexcept;
+  void after_event(Http2Stream& stream) noexcept;
+  template <typename Handle>
+  void on_reply(uint64_t id, Handle handle) noexcept;
+  using Session::close;
+  void close(Http2Stream& stream) noexcept;
+  void remove_if_over(Http2Stream& stream) noexcept;
+  void write_output() noexcept;
+  void end_connection(wire::Http2Error error) noexcept;
+  int64_t idle_deadline_ms() const noexcept;
+  int64_t stream_deadline_ms(const Http2Stream& stream) const noexcept;
+  void end_late_streams() noexcept;
+
+  Http2Connection shared_;
+  wire::Http2Frames frames_;
+  wire::Http2Head head_;
+  Streams streams_;
+  std::vector<wire::Http2StreamId> ready_;   // streams whose quota call is to be asked
+  int64_t partial_since_ms_;                 // since when it waits for the rest of a frame or head
+  int64_t idle_since_ms_;                    // since when it has no stream
+  int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this
+  int64_t drain_started_ms_ = base::never_ms;
+  bool in_head_ = false;
+  bool said_goodbye_ = false;  // GOAWAY with the last stream is written
+};
+
+}  // namespace sluice::session

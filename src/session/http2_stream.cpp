@@ -1,0 +1,216 @@
+#include "session/http2_stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/limits.hpp"
+
+namespace sluice::session {
+
+using wire::rest_head_bytes_max;
+
+Http2Stream::Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept
+    : connection_(connection),
+      id_(id),
+      log_({}, connection.context.options.access_log),
+      started_ms_(connection.context.now_ms()) {}
+
+Http2Stream::~Http2Stream() {
+  set_outstanding(false);
+  connection_.unread_bytes -= out_.size() - out_read_bytes_;
+}
+
+// --- The request ---------------------------------------------------------------------------
+
+void Http2Stream::keep_head() noexcept {
+  if (!log_.keeps()) return;
+  log_memory_.resize(RequestLog::bytes_of(head_.text));
+  log_.use(log_memory_);
+  log_.keep(head_.text, connection_.context.now);
+  is_logged_ = true;
+}
+
+RestExchange& Http2Stream::open_exchange() noexcept {
+  Context& context = connection_.context;
+  const WaiterPlace place{.session = connection_.session.connection().socket().index,
+                          .entry_index = static_cast<uint32_t>(id_)};
+  return exchange_.emplace(context, *this, log_, connection_.tickets, place, std::span<char>(key_));
+}
+
+void Http2Stream::begin(const wire::RestRequest& request) noexcept {
+  awaits_body_ = head_.has_body;
+  RestExchange& exchange = open_exchange();
+  exchange.begin(request);
+  if (!head_.has_body && exchange.takes_body()) exchange.on_body();
+  settle();
+}
+
+void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
+  awaits_body_ = head_.has_body;
+  answer(wire::refusal_reply(refused.status, refused.cause), {});
+}
+
+bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
+  body_bytes_ += bytes.size();
+  if (body_bytes_ > limits::http_body_bytes_max) return false;
+  std::string* const body = exchange_ ? exchange_->body() : nullptr;
+  if (body != nullptr) body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return true;
+}
+
+void Http2Stream::end_body() noexcept {
+  awaits_body_ = false;
+  if (!is_answered_ && exchange_ && exchange_->takes_body()) exchange_->on_body();
+  settle();
+}
+
+void Http2Stream::wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept {
+  if (json) key_.resize(entry.key_bytes);
+  open_exchange().wait(entry, request_id, json);
+}
+
+void Http2Stream::settle() noexcept {
+  if (exchange_) set_outstanding(exchange_->awaits_reply());
+}
+
+void Http2Stream::set_outstanding(bool is_outstanding) noexcept {
+  connection_.outstanding_count += uint32_t{is_outstanding} - uint32_t{is_outstanding_};
+  is_outstanding_ = is_outstanding;
+}
+
+void Http2Stream::close() noexcept {
+  is_closed_ = true;
+  if (exchange_) exchange_->drop();
+}
+
+// --- The answer ----------------------------------------------------------------------------
+
+wire::ReplyContext Http2Stream::reply_context() const noexcept {
+  return {.head_only = head_.request.method == "HEAD", .wall_ns = connection_.context.now.wall_ns};
+}
+
+void Http2Stream::write(const wire::ReplyValue& value) noexcept {
+  const wire::ReplyContext context = reply_context();
+  const std::string_view body = context.head_only ? std::string_view{} : value.body;
+  is_answered_ = true;
+  unread_since_ms_ = connection_.context.now_ms();
+  if (is_logged_) log_.answered(value.head.status, body.size());
+  if (is_closed_) return;
+  out_is_whole_ = true;
+  out_is_read_ = body.empty();
+  out_ = body;
+  connection_.unread_bytes += body.size();
+  std::optional<size_t> body_bytes;
+  if (wire::has_length(value.head, context)) body_bytes = value.body.size();
+  connection_.framing.answer(id_, {.head = value.head,
+                                   .wall_ns = context.wall_ns,
+                                   .body_bytes = body_bytes,
+                                   .has_body = !body.empty()});
+}
+
+void Http2Stream::write_decision(const wire::DecisionAnswer& decision) noexcept {
+  if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
+  const size_t bytes_max = wire::decision_bytes_max(decision.key.size(), decision.json);
+  write(wire::reply_value(decision, connection_.context.scratch.reply_room(bytes_max)));
+}
+
+void Http2Stream::write_release() noexcept {
+  write(wire::reply_value(wire::RestReply{.status = 200}, {}));
+}
+
+void Http2Stream::answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept {
+  if (const auto* decision = std::get_if<wire::DecisionAnswer>(&answer)) {
+    return write_decision(*decision);
+  }
+  reservation_ = options.reservation;
+  const std::span<std::byte> room =
+      connection_.context.scratch.reply_room(wire::answer_bytes_max(answer));
+  write(wire::reply_value(answer, room));
+}
+
+wire::Http2Events::BodyPart Http2Stream::read_body(std::span<std::byte> out) noexcept {
+  const size_t bytes = std::min(out.size(), out_.size() - out_read_bytes_);
+  std::memcpy(out.data(), out_.data() + out_read_bytes_, bytes);
+  out_read_bytes_ += bytes;
+  connection_.unread_bytes -= bytes;
+  unread_since_ms_ = connection_.context.now_ms();
+  const bool is_empty = out_read_bytes_ == out_.size();
+  if (is_empty) {
+    out_.clear();
+    out_read_bytes_ = 0;
+  }
+  out_is_read_ = is_empty && out_is_whole_;
+  return {.bytes = bytes, .is_last = out_is_read_};
+}
+
+// --- GET /debug, streamed ------------------------------------------------------------------
+
+// Appends what `encode(out)` writes, at most `bytes_max`, and drops what was read.
+template <typename Encode>
+void Http2Stream::write_part(size_t bytes_max, Encode encode) noexcept {
+  out_.erase(0, std::exchange(out_read_bytes_, 0));
+  const size_t bytes_before = out_.size();
+  out_.resize(bytes_before + bytes_max);
+  const auto out = std::as_writable_bytes(std::span(out_)).subspan(bytes_before);
+  const size_t bytes = encode(out);
+  out_.resize(bytes_before + bytes);
+  connection_.unread_bytes += bytes;
+  if (!is_closed_) connection_.framing.resume(id_);
+}
+
+void Http2Stream::begin_keys(bool pretty, bool table_order) noexcept {
+  keys_ = {.pretty = pretty, .chunked = false};
+  is_answered_ = true;
+  if (!is_closed_) {
+    connection_.framing.answer(
+        id_, {.head = {.content_type = wire::application_json, .table_order = table_order},
+              .wall_ns = connection_.context.now.wall_ns,
+              .body_bytes = std::nullopt,
+              .has_body = true});
+  }
+  write_part(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_open(keys_, out); });
+}
+
+void Http2Stream::write_key(const api::KeyState& key) noexcept {
+  write_part(wire::debug_key_bytes_max(key.key.size()),
+             [&](auto out) { return wire::encode_debug_key(keys_, key, out); });
+}
+
+void Http2Stream::end_keys() noexcept {
+  out_is_whole_ = true;
+  write_part(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_tail(keys_, out); });
+  if (is_logged_) log_.answered(200, keys_.body_bytes);
+}
+
+bool Http2Stream::has_room() const noexcept {
+  return out_.size() - out_read_bytes_ < stream_bytes_max;
+}
+
+// --- Questions to the shards ---------------------------------------------------------------
+
+void Http2Stream::inspect(std::string_view key) noexcept {
+  connection_.context.backend.inspect(connection_.session, query_id(), key);
+}
+
+void Http2Stream::page(uint64_t cursor, uint32_t keys_max) noexcept {
+  connection_.context.backend.page(connection_.session, query_id(), cursor, keys_max);
+}
+
+void Http2Stream::count_keys() noexcept {
+  connection_.context.backend.count_keys(connection_.session, query_id());
+}
+
+void Http2Stream::metrics() noexcept {
+  connection_.context.backend.metrics(connection_.session, query_id());
+}
+
+void Http2Stream::top(uint32_t keys_max) noexcept {
+  connection_.context.backend.top(connection_.session, query_id(), keys_max);
+}
+
+void Http2Stream::ask(api::QuotaBatch& batch) noexcept {
+  connection_.context.backend.ask(connection_.session, query_id(), batch);
+}
+
+}  // namespace sluice::session

@@ -1,0 +1,142 @@
+// One request on a connection of HTTP/2, from its head to the last byte of its answer.
+// Flow:   head -> a decision of the turn, or a RestExchange -> answer -> read_body() as the peer
+//         opens its window.
+// Shape:  a RestTransport of its own: streams are answered in any order, and each has its log.
+// Bounds: a body of limits::http_body_bytes_max; of a streamed answer, stream_bytes_max unread.
+// Lives:  on the heap, from the head on until nghttp2 has closed the stream and no shard owes it a
+//         reply any more.
+#pragma once
+
+#include <boost/intrusive/set.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "session/context.hpp"
+#include "session/request_log.hpp"
+#include "session/rest_exchange.hpp"
+#include "session/rest_transport.hpp"
+#include "session/session.hpp"
+#include "session/ticket_share.hpp"
+#include "wire/http2_framing.hpp"
+#include "wire/http_codec.hpp"
+
+namespace sluice::session {
+
+// What the streams of a connection share.
+struct Http2Connection {
+  Http2Connection(Context& of_context, Session& of_session, wire::Http2Events& events) noexcept
+      : context(of_context), session(of_session), framing(events) {}
+
+  Context& context;
+  Session& session;
+  wire::Http2Framing framing;
+  TicketShare tickets;
+  size_t unread_bytes = 0;         // of answers, which the peer's windows hold back
+  uint32_t outstanding_count = 0;  // streams that shards owe a reply
+};
+
+class Http2Stream final : public RestTransport, public boost::intrusive::set_base_hook<> {
+ public:
+  static constexpr size_t stream_bytes_max = 64 * 1024;
+
+  Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept;
+  ~Http2Stream();
+
+  wire::Http2StreamId id() const noexcept { return id_; }
+
+  // The request's head; its text stays here. Answers it, or leaves it to the caller to decide it.
+  struct Head {
+    std::string text;
+    wire::HttpRequest request;  // views of `text`
+    bool has_body = false;
+  };
+  Head& head() noexcept { return head_; }
+  void begin(const wire::RestRequest& request) noexcept;
+  void refuse(const wire::HttpRefused& refused) noexcept;
+  RequestLog& log() noexcept { return log_; }
+  void keep_head() noexcept;
+
+  // The request's body. False: it is larger than any that is read.
+  bool add_body(std::span<const std::byte> bytes) noexcept;
+  void end_body() noexcept;
+  bool awaits_body() const noexcept { return awaits_body_; }
+
+  // A decision of the turn; write_decision() and write_release() answer it.
+  void begin_decision() noexcept { awaits_body_ = head_.has_body; }
+  void set_undecided(bool is_undecided) noexcept { set_outstanding(is_undecided); }
+  void wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept;
+  void write_decision(const wire::DecisionAnswer& decision) noexcept;
+  void write_release() noexcept;
+
+  RestExchange* exchange() noexcept { return exchange_ ? &*exchange_ : nullptr; }
+  bool is_open() const noexcept { return exchange_ && exchange_->is_open(); }
+  bool is_waiting() const noexcept { return exchange_ && exchange_->is_waiting(); }
+  bool is_ready() const noexcept { return exchange_ && exchange_->is_ready(); }
+  // After any event of its exchange.
+  void settle() noexcept;
+
+  wire::Http2Events::BodyPart read_body(std::span<std::byte> out) noexcept;
+  // The reservation that the answer names, once: 0 if none.
+  uint64_t take_reservation() noexcept { return std::exchange(reservation_, 0); }
+
+  // Neither side sends on it any more.
+  void close() noexcept;
+  bool is_closed() const noexcept { return is_closed_; }
+  bool is_answered() const noexcept { return is_answered_; }
+  bool is_outstanding() const noexcept { return is_outstanding_; }
+  int64_t started_ms() const noexcept { return started_ms_; }
+  // Whether the peer has not read all of the answer, and since when it has read nothing.
+  bool is_unread() const noexcept { return is_answered_ && !out_is_read_; }
+  int64_t unread_since_ms() const noexcept { return unread_since_ms_; }
+
+  // RestTransport.
+  void answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept override;
+  void begin_keys(bool pretty, bool table_order) noexcept override;
+  void write_key(const api::KeyState& key) noexcept override;
+  void end_keys() noexcept override;
+  bool has_room() const noexcept override;
+  void inspect(std::string_view key) noexcept override;
+  void page(uint64_t cursor, uint32_t keys_max) noexcept override;
+  void count_keys() noexcept override;
+  void metrics() noexcept override;
+  void top(uint32_t keys_max) noexcept override;
+  void ask(api::QuotaBatch& batch) noexcept override;
+
+ private:
+  RestExchange& open_exchange() noexcept;
+  void set_outstanding(bool is_outstanding) noexcept;
+  void write(const wire::ReplyValue& value) noexcept;
+  template <typename Encode>
+  void write_part(size_t bytes_max, Encode encode) noexcept;
+  wire::ReplyContext reply_context() const noexcept;
+  uint64_t query_id() const noexcept { return static_cast<uint64_t>(id_); }
+
+  Http2Connection& connection_;
+  const wire::Http2StreamId id_;
+  Head head_;
+  std::string log_memory_;
+  RequestLog log_;
+  std::optional<RestExchange> exchange_;
+  std::string key_;        // of a request that waits, if its answer shows it
+  size_t body_bytes_ = 0;  // received
+  std::string out_;        // the answer's body
+  size_t out_read_bytes_ = 0;
+  wire::DebugStream keys_;
+  uint64_t reservation_ = 0;  // named by the answer, which is not sent yet
+  const int64_t started_ms_;
+  int64_t unread_since_ms_ = 0;
+  bool is_logged_ = false;
+  bool awaits_body_ = false;
+  bool is_answered_ = false;
+  bool out_is_whole_ = false;
+  bool out_is_read_ = false;
+  bool is_outstanding_ = false;
+  bool is_closed_ = false;
+};
+
+}  // namespace sluice::session

@@ -1,0 +1,507 @@
+// Goal: streams are answered in any order and each exactly once; one that ends takes with it what
+//       it holds (tickets, reservations, memory); every bound of a connection has its answer.
+// Method: nghttp2's client, in memory, against a session over a backend that only records calls.
+#include "session/http2_session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "session/http_session.hpp"
+#include "tests/support/fake_io.hpp"
+#include "tests/support/http2_client.hpp"
+#include "tests/unit/session/keeping_backend.hpp"
+
+namespace sluice::session {
+namespace {
+
+using api::QuotaCode;
+using support::http2_frame;
+using support::Http2Client;
+using wire::Http2Error;
+
+class Http2SessionTest : public ::testing::Test {
+ protected:
+  Http2SessionTest() { begin_turn(); }
+  ~Http2SessionTest() override {
+    if (!session_->ended()) session_->close();
+    decide_all();
+    for (Asked& asked : backend_.batches) session_->on_quota(asked.id, *asked.batch);
+  }
+
+  Http2Session& session() { return static_cast<Http2Session&>(*session_); }
+  void begin_turn() { context_.work.begin_turn(false); }
+
+  // The session of HTTP/1.1 that the connection begins with passes it on.
+  std::unique_ptr<Session> begin() {
+    auto former = std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_,
+                                                key_memory_, log_memory_);
+    former->begin();
+    auto session = std::make_unique<Http2Session>(former->pass_on());
+    former.reset();
+    session->begin_http2(nullptr);
+    return session;
+  }
+
+  // Delivers what the client has to say, and the session's answers.
+  void exchange() {
+    for (int rounds = 0; rounds < 20; ++rounds) {
+      std::string bytes = client_.output();
+      if (!bytes.empty()) session_->on_received(std::as_writable_bytes(std::span(bytes)));
+      end_turn();
+      if (bytes.empty() && io_.sent.empty()) return;
+      for (const std::string& sent : io_.sent) {
+        EXPECT_TRUE(client_.receive(sent));
+        session_->on_sent(static_cast<int32_t>(sent.size()), 0);
+      }
+      io_.sent.clear();
+    }
+  }
+  void end_turn() {
+    while (!context_.ready.empty()) context_.ready.pop().resume();
+    if (!session_->ended()) session_->end_turn();
+    begin_turn();
+  }
+  void pass(int64_t ms) {
+    context_.now.monotonic_ns += ms * base::ns_per_ms;
+    context_.timers.advance(context_.now_ms());
+    while (context_.timers.pop_due() != nullptr) session_->on_timer();
+    exchange();
+  }
+
+  // Decides the turn's entries, the first one first.
+  void decide_all(api::Verdict verdict = api::Verdict::approved) {
+    std::vector<route::Request> requests(context_.turn.requests().begin(),
+                                         context_.turn.requests().end());
+    for (const route::Request& request : requests) decide(request, verdict);
+    context_.turn.clear();
+  }
+  void decide(const route::Request& request, api::Verdict verdict) {
+    const auto entries = context_.turn.entries().subspan(request.first_entry, 1);
+    const std::array verdicts{verdict};
+    const std::array details{api::Detail{.limit = 5, .window_ms = 1'000, .request_id = request.id}};
+    session_->on_verdicts(request, {entries, verdicts, details});
+  }
+  void grant(api::Ticket ticket) {
+    WaitingEntry& entry = context_.waits[ticket];
+    context_.waits.follow(entry, WaitEvent::granted);
+    session_->on_granted(entry, {.ticket = ticket,
+                                 .verdict = api::Verdict::approved,
+                                 .detail = {.limit = 5, .window_ms = 1'000}});
+  }
+  void answer_quota(QuotaCode code, uint64_t reservation) {
+    const Asked asked = std::move(backend_.batches.front());
+    backend_.batches.pop_front();
+    asked.batch->answers[0].code = code;
+    asked.batch->answers[0].reservation = reservation;
+    session_->on_quota(asked.id, *asked.batch);
+  }
+  int32_t reserve() { return client_.ask("POST", "/v1/reserve", R"({"subjects": ["gpt"]})"); }
+
+  support::FakeIo io_;
+  KeepingBackend backend_;
+  Context context_{backend_, {.waiters_max = 6}};
+  net::ConnectionMemory memory_{1};
+  std::array<char, 1'024> key_memory_{};
+  std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
+  std::unique_ptr<Session> session_ = begin();
+  Http2Client client_;
+};
+
+TEST_F(Http2SessionTest, answers_streams_in_any_order) {
+  const int32_t rate = client_.ask("POST", "/rate/k");
+  const int32_t health = client_.ask("GET", "/healthz");
+  exchange();
+  EXPECT_FALSE(client_.answer(rate).ended);
+  EXPECT_EQ(client_.answer(health).status, 200);
+  decide_all();
+  exchange();
+  EXPECT_EQ(client_.answer(rate).status, 200);
+  EXPECT_EQ(client_.answer(rate).body, "1");
+  EXPECT_EQ(client_.answer(rate).fields.at("ratelimit-policy"), "\"window\";q=5;w=1");
+}
+
+TEST_F(Http2SessionTest, decides_the_requests_of_all_streams_together) {
+  for (int count = 0; count < 100; ++count) client_.ask("POST", "/rate/k");
+  exchange();
+  EXPECT_EQ(context_.turn.requests().size(), 100u);
+  EXPECT_EQ(backend_.executions, 0u);
+}
+
+TEST_F(Http2SessionTest, answers_json_and_head) {
+  const int32_t json = client_.ask("POST", "/rate/k", {}, {{"accept", "application/json"}});
+  const int32_t head = client_.ask("HEAD", "/healthz");
+  exchange();
+  decide_all();
+  exchange();
+  EXPECT_EQ(client_.answer(json).body, R"({"request_id":1})");
+  EXPECT_TRUE(client_.answer(head).ended);
+  EXPECT_EQ(client_.answer(head).status, 405);
+  EXPECT_EQ(client_.answer(head).body, "");
+}
+
+TEST_F(Http2SessionTest, refuses_a_head_on_its_stream_alone) {
+  const int32_t bad = client_.ask("GET", "/%zz");
+  const int32_t large = client_.ask("GET", "/healthz", {}, {{"a", std::string(9'000, 'v')}});
+  const int32_t good = client_.ask("GET", "/healthz");
+  exchange();
+  EXPECT_EQ(client_.answer(bad).status, 400);
+  EXPECT_EQ(client_.answer(large).status, 431);
+  EXPECT_EQ(client_.answer(good).status, 200);
+}
+
+// ------------------------------------------------------------------------------------- bodies
+
+TEST_F(Http2SessionTest, reads_the_body_of_a_quota_call) {
+  const int32_t stream = reserve();
+  exchange();
+  ASSERT_EQ(backend_.batches.size(), 1u);
+  answer_quota(QuotaCode::ok, 77);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).status, 200);
+  EXPECT_TRUE(backend_.cancelled.empty());
+}
+
+TEST_F(Http2SessionTest, refuses_a_body_above_64_kib) {
+  const int32_t fits = client_.ask("PUT", "/v1/subjects/a", std::string(65'536, ' '));
+  const int32_t large = client_.ask("PUT", "/v1/subjects/b", std::string(65'537, ' '));
+  const int32_t announced =
+      client_.ask("PUT", "/v1/subjects/c", std::string(70'000, ' '), {{"content-length", "70000"}});
+  const int32_t ignored = client_.ask("GET", "/healthz", std::string(65'537, ' '));
+  exchange();
+  EXPECT_EQ(client_.answer(fits).status, 400);  // not JSON
+  EXPECT_EQ(client_.answer(large).status, 413);
+  EXPECT_EQ(client_.answer(announced).status, 413);
+  EXPECT_EQ(client_.answer(ignored).status, 200);
+}
+
+TEST_F(Http2SessionTest, continues_where_it_is_asked_to) {
+  const int32_t stream = client_.ask("PUT", "/v1/subjects/a", "{", {{"expect", "100-continue"}});
+  exchange();
+  EXPECT_EQ(client_.answer(stream).interim, 100);
+  EXPECT_EQ(client_.answer(stream).status, 400);
+}
+
+// ------------------------------------------------------------------------------------ waiting
+
+TEST_F(Http2SessionTest, answers_a_waiter_on_its_stream) {
+  const int32_t first = client_.ask("POST", "/rate/a?canWait=true");
+  const int32_t second = client_.ask("POST", "/rate/b?canWait=true");
+  exchange();
+  const api::Ticket ticket = context_.turn.entries()[1].ticket;
+  decide_all(api::Verdict::queued);
+  grant(ticket);
+  exchange();
+  EXPECT_TRUE(client_.answer(second).ended);
+  EXPECT_FALSE(client_.answer(first).ended);
+  EXPECT_EQ(context_.waits.tickets_count(), 1u);
+}
+
+TEST_F(Http2SessionTest, leaves_the_queue_when_its_stream_is_reset) {
+  const int32_t stream = client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  const api::Ticket ticket = context_.turn.entries()[0].ticket;
+  decide_all(api::Verdict::queued);
+  client_.reset(stream);
+  exchange();
+  EXPECT_EQ(backend_.abandoned, std::vector{ticket});
+}
+
+TEST_F(Http2SessionTest, abandons_an_entry_that_is_queued_after_its_stream_was_reset) {
+  const int32_t stream = client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  client_.reset(stream);
+  exchange();
+  const api::Ticket ticket = context_.turn.entries()[0].ticket;
+  decide_all(api::Verdict::queued);
+  EXPECT_EQ(backend_.abandoned, std::vector{ticket});
+}
+
+TEST_F(Http2SessionTest, leaves_as_many_places_as_it_takes) {
+  for (int count = 0; count < 4; ++count) client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  const auto entries = context_.turn.entries();
+  EXPECT_EQ(entries[2].flags & api::flag::connection_waiters_full, 0);
+  EXPECT_NE(entries[3].flags & api::flag::connection_waiters_full, 0);
+}
+
+TEST_F(Http2SessionTest, drops_all_waiters_with_the_connection) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  client_.ask("POST", "/rate/b?canWait=true");
+  exchange();
+  decide_all(api::Verdict::queued);
+  session_->on_end_of_stream();
+  end_turn();
+  EXPECT_EQ(backend_.abandoned.size(), 2u);
+}
+
+// -------------------------------------------------------------------------------- reservations
+
+TEST_F(Http2SessionTest, cancels_a_reservation_that_a_reset_stream_does_not_learn_of) {
+  const int32_t stream = reserve();
+  exchange();
+  client_.reset(stream);
+  exchange();
+  answer_quota(QuotaCode::ok, 77);
+  EXPECT_EQ(backend_.cancelled, std::vector<uint64_t>{77});
+}
+
+TEST_F(Http2SessionTest, cancels_a_reservation_of_an_unsent_answer) {
+  reserve();
+  exchange();
+  answer_quota(QuotaCode::ok, 77);
+  session_->close();
+  EXPECT_EQ(backend_.cancelled, std::vector<uint64_t>{77});
+}
+
+TEST_F(Http2SessionTest, cancels_a_reservation_that_the_kernel_did_not_take) {
+  reserve();
+  exchange();
+  answer_quota(QuotaCode::ok, 77);
+  end_turn();
+  ASSERT_EQ(io_.sent.size(), 1u);
+  EXPECT_TRUE(backend_.cancelled.empty());
+  session_->on_sent(-1, static_cast<uint32_t>(io_.sent[0].size()));
+  EXPECT_EQ(backend_.cancelled, std::vector<uint64_t>{77});
+}
+
+// -------------------------------------------------------------------------------------- bounds
+
+TEST_F(Http2SessionTest, refuses_streams_while_its_answers_are_not_read) {
+  client_.read_nothing();
+  int32_t refused = 0;
+  for (int count = 0; count < 8; ++count) refused = client_.ask("GET", "/openapi.json");
+  exchange();
+  EXPECT_EQ(client_.answer(1).status, 200);
+  EXPECT_EQ(client_.answer(refused).reset, static_cast<uint32_t>(Http2Error::refused_stream));
+}
+
+TEST_F(Http2SessionTest, resets_an_answer_that_is_not_read_in_its_time) {
+  client_.read_nothing();
+  const int32_t stream = client_.ask("GET", "/openapi.json");
+  exchange();
+  pass(Http2Session::unread_ms_max - 1);
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel));
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+}
+
+TEST_F(Http2SessionTest, resets_a_body_that_does_not_end_in_its_time) {
+  client_.raw(http2_frame(1, 4, 1, "\x83\x86\x01\x01x\x04\x0b/v1/reserve"));
+  exchange();
+  pass(context_.options.header_timeout_ms - 1);
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+  client_.raw(http2_frame(0, 0, 1, " "));
+  exchange();
+  EXPECT_TRUE(backend_.batches.empty());
+  pass(1);
+  client_.raw(http2_frame(0, 1, 1, R"({"subjects": ["gpt"]})"));
+  exchange();
+  EXPECT_TRUE(backend_.batches.empty()) << "the stream is closed";
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+}
+
+TEST_F(Http2SessionTest, ends_with_half_a_head_in_its_time) {
+  exchange();
+  client_.raw(http2_frame(1, 0, 1, "\x82\x86\x01\x01x"));  // CONTINUATION is to follow
+  exchange();
+  pass(context_.options.header_timeout_ms - 1);
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::no_error));
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, ends_with_half_a_frame_in_its_time) {
+  exchange();
+  client_.raw("\0\0");
+  client_.raw(std::string(4, '\0'));
+  exchange();
+  pass(context_.options.header_timeout_ms - 1);
+  EXPECT_FALSE(session_->connection().finishing());
+  pass(1);
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, ends_when_it_has_no_stream_for_its_time) {
+  client_.ask("GET", "/healthz");
+  exchange();
+  pass(Http2Session::idle_ms_max - 1);
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::no_error));
+  EXPECT_EQ(client_.last_stream(), 1);
+}
+
+TEST_F(Http2SessionTest, has_time_as_long_as_a_stream_waits) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  decide_all(api::Verdict::queued);
+  pass(10 * Http2Session::idle_ms_max);
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+}
+
+TEST_F(Http2SessionTest, ends_with_too_many_useless_frames) {
+  exchange();
+  for (uint32_t count = 0; count < wire::Http2Frames::frames_in_period + 10; ++count) {
+    client_.raw(http2_frame(8, 0, 0, std::string("\0\0\0\1", 4)));
+  }
+  exchange();
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, ends_with_a_head_that_no_answer_helps) {
+  client_.ask("GET", "/healthz", {}, Http2Client::Fields(70, {"a", std::string(1'000, 'v')}));
+  exchange();
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+}
+
+// --------------------------------------------------------------------------------------- drain
+
+TEST_F(Http2SessionTest, answers_what_is_on_its_way_when_it_begins_to_drain) {
+  exchange();
+  client_.ask("POST", "/rate/k");
+  std::string on_its_way = client_.output();
+  context_.draining = true;
+  session_->begin_drain();
+  exchange();
+  EXPECT_EQ(client_.last_stream(), 0x7FFF'FFFF);
+  EXPECT_FALSE(session_->connection().finishing());
+  session_->on_received(std::as_writable_bytes(std::span(on_its_way)));
+  exchange();
+  EXPECT_EQ(client_.answer(1).status, 503);
+  pass(199);
+  EXPECT_FALSE(session_->connection().finishing());
+  pass(1);
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, ends_after_its_last_waiter_while_it_drains) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  const api::Ticket ticket = context_.turn.entries()[0].ticket;
+  decide_all(api::Verdict::queued);
+  context_.draining = true;
+  session_->begin_drain();
+  pass(1'000);
+  EXPECT_EQ(client_.goodbyes(), 2);
+  EXPECT_EQ(client_.last_stream(), 1);
+  EXPECT_FALSE(session_->connection().finishing());
+  grant(ticket);
+  exchange();
+  EXPECT_TRUE(client_.answer(1).ended);
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
+// -------------------------------------------------------------------------------- HTTP/1.1 first
+
+class Http2ChangeTest : public Http2SessionTest {
+ protected:
+  Http2ChangeTest() {
+    session_->close();
+    session_ = std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_,
+                                             key_memory_, log_memory_);
+    session_->begin();
+  }
+  void send(std::string text) {
+    session_->on_received(std::as_writable_bytes(std::span(text)));
+    end_turn();
+  }
+  std::string sent() {
+    std::string all;
+    for (const std::string& each : std::exchange(io_.sent, {})) {
+      all += each;
+      session_->on_sent(static_cast<int32_t>(each.size()), 0);
+    }
+    return all;
+  }
+  // As the worker does it.
+  void change() {
+    ASSERT_EQ(backend_.upgrades.size(), 1u);
+    auto next = std::make_unique<Http2Session>(session_->pass_on());
+    session_.reset();
+    session_ = std::move(next);
+    session().begin_http2(std::move(backend_.upgrades[0]));
+    end_turn();
+  }
+
+  const std::string upgrade_ =
+      "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n\r\n";
+  const std::string valid_ =
+      "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+      "HTTP2-Settings: AAMAAABk\r\n\r\n";
+};
+
+TEST_F(Http2ChangeTest, recognizes_the_preface_however_it_arrives) {
+  const std::string bytes = client_.output();
+  for (const char each : bytes.substr(0, 24)) {
+    EXPECT_TRUE(backend_.upgrades.empty());
+    send({each});
+  }
+  change();
+  send(bytes.substr(24));
+  EXPECT_TRUE(client_.receive(sent()));
+  client_.ask("GET", "/healthz");
+  exchange();
+  EXPECT_EQ(client_.answer(1).status, 200);
+}
+
+TEST_F(Http2ChangeTest, keeps_what_arrives_with_the_preface) {
+  client_.ask("GET", "/healthz");
+  send(client_.output());
+  change();
+  EXPECT_TRUE(client_.receive(sent()));
+  EXPECT_EQ(client_.answer(1).status, 200);
+}
+
+TEST_F(Http2ChangeTest, answers_another_beginning_in_http_1) {
+  send("P");
+  send("OST /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(sent().starts_with("HTTP/1.1 405 "));
+  send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");  // too late
+  EXPECT_TRUE(sent().starts_with("HTTP/1.1 505 "));
+  EXPECT_TRUE(backend_.upgrades.empty());
+}
+
+TEST_F(Http2ChangeTest, answers_an_upgraded_request_on_stream_1) {
+  send("GET /healthz HTTP/1.1\r\n" + valid_);
+  EXPECT_TRUE(sent().starts_with("HTTP/1.1 101 "));
+  client_.upgrade();
+  change();
+  exchange();
+  EXPECT_EQ(client_.answer(1).status, 200);
+  EXPECT_TRUE(client_.answer(1).ended);
+}
+
+TEST_F(Http2ChangeTest, keeps_the_head_of_an_upgraded_request) {
+  send("POST /rate/k?cost=3 HTTP/1.1\r\nAccept: application/json\r\n" + valid_);
+  sent();
+  client_.upgrade();
+  change();
+  exchange();
+  ASSERT_EQ(context_.turn.entries().size(), 1u);
+  EXPECT_EQ(context_.turn.entries()[0].cost, 3u);
+  decide_all();
+  exchange();
+  EXPECT_EQ(client_.answer(1).body, R"({"request_id":1})");
+}
+
+TEST_F(Http2ChangeTest, ignores_an_upgrade_that_is_not_valid) {
+  const std::string bad[] = {upgrade_,
+                             "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                             "HTTP2-Settings: AAMA\r\n\r\n",
+                             "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                             "HTTP2-Settings: ???\r\n\r\n"};
+  for (const std::string& head : bad) {
+    send("GET /healthz HTTP/1.1\r\n" + head);
+    EXPECT_TRUE(sent().starts_with("HTTP/1.1 200 ")) << head;
+  }
+  EXPECT_TRUE(backend_.upgrades.empty());
+}
+
+}  // namespace
+}  // namespace sluice::session
