@@ -70,7 +70,7 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
 }
 
 void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
-  spend(work::bytes(bytes.size()));
+  spend(work::frame + work::bytes(bytes.size()));
   const bool is_whole = frames_.taken(bytes.size());
   if (!shared_.framing.receive(bytes)) {
     write_output();
@@ -170,9 +170,9 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
 }
 
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
-  shared_.framing.consume(id, bytes.size());
   Http2Stream* const stream = find(static_cast<uint64_t>(id));
-  if (stream == nullptr || stream->add_body(bytes)) return;
+  if (stream == nullptr) return shared_.framing.consume_connection(bytes.size());
+  if (stream->add_body(bytes)) return;
   if (!stream->is_answered()) {
     stream->refuse({413, "the request body is too large"});
   } else {

@@ -1,7 +1,6 @@
 #include "session/http2_stream.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/limits.hpp"
@@ -18,7 +17,7 @@ Http2Stream::Http2Stream(Http2Connection& connection, wire::Http2StreamId id) no
 
 Http2Stream::~Http2Stream() {
   set_outstanding(false);
-  connection_.unread_bytes -= out_.size() - out_read_bytes_;
+  connection_.unread_bytes -= answer_body_.unread_bytes();
 }
 
 // --- The request ---------------------------------------------------------------------------
@@ -53,14 +52,25 @@ void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
 
 bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
   body_bytes_ += bytes.size();
-  if (body_bytes_ > limits::http_body_bytes_max) return false;
-  std::string* const body = exchange_ ? exchange_->body() : nullptr;
-  if (body != nullptr) body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return true;
+  const bool fits = body_bytes_ <= limits::http_body_bytes_max;
+  std::string* const body = fits && exchange_ ? exchange_->body() : nullptr;
+  connection_.framing.consume_stream(id_, bytes.size());
+  if (body == nullptr) {
+    connection_.framing.consume_connection(bytes.size());
+  } else {
+    body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    kept_bytes_ += bytes.size();
+  }
+  return fits;
+}
+
+void Http2Stream::release_window() noexcept {
+  if (kept_bytes_ > 0) connection_.framing.consume_connection(std::exchange(kept_bytes_, 0));
 }
 
 void Http2Stream::end_body() noexcept {
   awaits_body_ = false;
+  release_window();
   if (!is_answered_ && exchange_ && exchange_->takes_body()) exchange_->on_body();
   settle();
 }
@@ -81,6 +91,7 @@ void Http2Stream::set_outstanding(bool is_outstanding) noexcept {
 
 void Http2Stream::close() noexcept {
   is_closed_ = true;
+  release_window();
   if (exchange_) exchange_->drop();
 }
 
@@ -95,11 +106,9 @@ void Http2Stream::write(const wire::ReplyValue& value) noexcept {
   const std::string_view body = context.head_only ? std::string_view{} : value.body;
   is_answered_ = true;
   unread_since_ms_ = connection_.context.now_ms();
-  if (is_logged_) log_.answered(value.head.status, body.size());
+  if (is_logged_) log_.answered(is_closed_ ? client_left : value.head.status, body.size());
   if (is_closed_) return;
-  out_is_whole_ = true;
-  out_is_read_ = body.empty();
-  out_ = body;
+  answer_body_.set(body);
   connection_.unread_bytes += body.size();
   std::optional<size_t> body_bytes;
   if (wire::has_length(value.head, context)) body_bytes = value.body.size();
@@ -130,32 +139,17 @@ void Http2Stream::answer(const wire::RestAnswer& answer, const AnswerOptions& op
 }
 
 wire::Http2Events::BodyPart Http2Stream::read_body(std::span<std::byte> out) noexcept {
-  const size_t bytes = std::min(out.size(), out_.size() - out_read_bytes_);
-  std::memcpy(out.data(), out_.data() + out_read_bytes_, bytes);
-  out_read_bytes_ += bytes;
+  const size_t bytes = answer_body_.read(out);
   connection_.unread_bytes -= bytes;
   unread_since_ms_ = connection_.context.now_ms();
-  const bool is_empty = out_read_bytes_ == out_.size();
-  if (is_empty) {
-    out_.clear();
-    out_read_bytes_ = 0;
-  }
-  out_is_read_ = is_empty && out_is_whole_;
-  return {.bytes = bytes, .is_last = out_is_read_};
+  return {.bytes = bytes, .is_last = answer_body_.is_read()};
 }
 
 // --- GET /debug, streamed ------------------------------------------------------------------
 
-// Appends what `encode(out)` writes, at most `bytes_max`, and drops what was read.
 template <typename Encode>
 void Http2Stream::write_part(size_t bytes_max, Encode encode) noexcept {
-  out_.erase(0, std::exchange(out_read_bytes_, 0));
-  const size_t bytes_before = out_.size();
-  out_.resize(bytes_before + bytes_max);
-  const auto out = std::as_writable_bytes(std::span(out_)).subspan(bytes_before);
-  const size_t bytes = encode(out);
-  out_.resize(bytes_before + bytes);
-  connection_.unread_bytes += bytes;
+  connection_.unread_bytes += answer_body_.append(bytes_max, encode);
   if (!is_closed_) connection_.framing.resume(id_);
 }
 
@@ -178,13 +172,13 @@ void Http2Stream::write_key(const api::KeyState& key) noexcept {
 }
 
 void Http2Stream::end_keys() noexcept {
-  out_is_whole_ = true;
+  answer_body_.end();
   write_part(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_tail(keys_, out); });
   if (is_logged_) log_.answered(200, keys_.body_bytes);
 }
 
 bool Http2Stream::has_room() const noexcept {
-  return out_.size() - out_read_bytes_ < stream_bytes_max;
+  return answer_body_.has_room();
 }
 
 // --- Questions to the shards ---------------------------------------------------------------

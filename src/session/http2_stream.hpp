@@ -2,7 +2,7 @@
 // Flow:   head -> a decision of the turn, or a RestExchange -> answer -> read_body() as the peer
 //         opens its window.
 // Shape:  a RestTransport of its own: streams are answered in any order, and each has its log.
-// Bounds: a body of limits::http_body_bytes_max; of a streamed answer, stream_bytes_max unread.
+// Bounds: a body of limits::http_body_bytes_max; an AnswerBody.
 // Lives:  on the heap, from the head on until nghttp2 has closed the stream and no shard owes it a
 //         reply any more.
 #pragma once
@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "session/answer_body.hpp"
 #include "session/context.hpp"
 #include "session/request_log.hpp"
 #include "session/rest_exchange.hpp"
@@ -42,8 +43,6 @@ struct Http2Connection {
 
 class Http2Stream final : public RestTransport, public boost::intrusive::set_base_hook<> {
  public:
-  static constexpr size_t stream_bytes_max = 64 * 1024;
-
   Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept;
   ~Http2Stream();
 
@@ -61,7 +60,8 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   RequestLog& log() noexcept { return log_; }
   void keep_head() noexcept;
 
-  // The request's body. False: it is larger than any that is read.
+  // The request's body. What is kept of it holds the connection's window back until its end. False:
+  // it is larger than any that is read.
   bool add_body(std::span<const std::byte> bytes) noexcept;
   void end_body() noexcept;
   bool awaits_body() const noexcept { return awaits_body_; }
@@ -91,7 +91,7 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   bool is_outstanding() const noexcept { return is_outstanding_; }
   int64_t started_ms() const noexcept { return started_ms_; }
   // Whether the peer has not read all of the answer, and since when it has read nothing.
-  bool is_unread() const noexcept { return is_answered_ && !out_is_read_; }
+  bool is_unread() const noexcept { return is_answered_ && !answer_body_.is_read(); }
   int64_t unread_since_ms() const noexcept { return unread_since_ms_; }
 
   // RestTransport.
@@ -110,6 +110,7 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
  private:
   RestExchange& open_exchange() noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
+  void release_window() noexcept;
   void write(const wire::ReplyValue& value) noexcept;
   template <typename Encode>
   void write_part(size_t bytes_max, Encode encode) noexcept;
@@ -124,8 +125,8 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   std::optional<RestExchange> exchange_;
   std::string key_;        // of a request that waits, if its answer shows it
   size_t body_bytes_ = 0;  // received
-  std::string out_;        // the answer's body
-  size_t out_read_bytes_ = 0;
+  size_t kept_bytes_ = 0;  // of them, which hold the connection's window back
+  AnswerBody answer_body_;
   wire::DebugStream keys_;
   uint64_t reservation_ = 0;  // named by the answer, which is not sent yet
   const int64_t started_ms_;
@@ -133,8 +134,6 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   bool is_logged_ = false;
   bool awaits_body_ = false;
   bool is_answered_ = false;
-  bool out_is_whole_ = false;
-  bool out_is_read_ = false;
   bool is_outstanding_ = false;
   bool is_closed_ = false;
 };

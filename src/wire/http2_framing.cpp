@@ -231,8 +231,12 @@ void Http2Framing::resume(Http2StreamId stream) noexcept {
   check(nghttp2_session_resume_data(session_.get(), stream));
 }
 
-void Http2Framing::consume(Http2StreamId stream, size_t bytes) noexcept {
-  check(nghttp2_session_consume(session_.get(), stream, bytes));
+void Http2Framing::consume_stream(Http2StreamId stream, size_t bytes) noexcept {
+  check(nghttp2_session_consume_stream(session_.get(), stream, bytes));
+}
+
+void Http2Framing::consume_connection(size_t bytes) noexcept {
+  check(nghttp2_session_consume_connection(session_.get(), bytes));
 }
 
 void Http2Framing::reset(Http2StreamId stream, Http2Error error) noexcept {

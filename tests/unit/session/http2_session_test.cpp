@@ -177,6 +177,34 @@ TEST_F(Http2SessionTest, refuses_a_body_above_64_kib) {
   EXPECT_EQ(client_.answer(ignored).status, 200);
 }
 
+// Unfinished bodies that the server keeps hold back the connection's window, so that it keeps no
+// more than the window of them.
+TEST_F(Http2SessionTest, keeps_no_more_of_unfinished_bodies_than_the_window) {
+  exchange();
+  const std::string head = "\x83\x86\x01\x01x\x04\x0b/v1/reserve";
+  const auto window_updates = [&](std::string bytes) {
+    session_->on_received(std::as_writable_bytes(std::span(bytes)));
+    end_turn();
+    size_t count = 0;
+    for (const std::string& sent : std::exchange(io_.sent, {})) {
+      session_->on_sent(static_cast<int32_t>(sent.size()), 0);
+      const std::string update = std::string("\0\0\4\x08\0\0\0\0\0", 9);  // of the connection
+      count += sent.find(update) != sent.npos ? 1 : 0;
+    }
+    return count;
+  };
+  std::string bytes;
+  for (uint32_t stream = 1; stream < 8; stream += 2) {
+    bytes += http2_frame(1, 4, stream, head);
+    for (int parts = 0; parts < 4; ++parts) {
+      bytes += http2_frame(0, 0, stream, std::string(16'000, ' '));
+    }
+  }
+  EXPECT_EQ(window_updates(bytes), 0u);
+  EXPECT_EQ(window_updates(http2_frame(0, 1, 1) + http2_frame(0, 1, 3) + http2_frame(0, 1, 5)), 1u);
+  EXPECT_EQ(backend_.batches.size(), 0u) << "blanks are no JSON";
+}
+
 TEST_F(Http2SessionTest, continues_where_it_is_asked_to) {
   const int32_t stream = client_.ask("PUT", "/v1/subjects/a", "{", {{"expect", "100-continue"}});
   exchange();

@@ -162,7 +162,8 @@ TEST_F(Http2FramingTest, opens_the_window_for_what_is_consumed) {
   const int32_t stream = client_.ask("PUT", "/a", std::string(70'000, 'b'));
   exchange();
   EXPECT_EQ(recorder_.bodies[stream].size(), 65'535u);
-  framing_.consume(stream, 65'535);
+  framing_.consume_stream(stream, 65'535);
+  framing_.consume_connection(65'535);
   exchange();
   EXPECT_EQ(recorder_.bodies[stream].size(), 70'000u);
 }
