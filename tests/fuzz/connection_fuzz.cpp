@@ -12,6 +12,7 @@
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
 #include "sluicegate/frames.hpp"
+#include "wire/http2_framing.hpp"
 
 namespace {
 
@@ -25,6 +26,7 @@ enum Flag : uint8_t {
   resets = 16,
   drains = 32,
   shares = 64,  // another connection holds handles of two keys meanwhile
+  http2 = 128,  // REST: HTTP/2's preface and SETTINGS come first
 };
 
 void require(bool condition) {
@@ -57,6 +59,12 @@ void send_hello(io::SimClient& client) {
   std::vector<uint64_t> frame;
   sluicegate::encode(0, sluicegate::Hello{.client_name = "fuzz"}, frame);
   client.write(std::as_bytes(std::span(frame)));
+}
+
+void send_preface(io::SimClient& client) {
+  constexpr std::string_view empty_settings("\0\0\0\4\0\0\0\0\0", 9);
+  client.write(std::as_bytes(std::span(wire::http2_preface)));
+  client.write(std::as_bytes(std::span(empty_settings)));
 }
 
 void intern_some(io::SimClient& client) {
@@ -92,6 +100,7 @@ void run(World& world, std::span<const uint8_t> input) {
   io::SimClient client =
       io.connect((flags & native) != 0 ? server::native_listener : server::http_listener);
   if ((flags & sends_hello) != 0) send_hello(client);
+  if ((flags & http2) != 0) send_preface(client);
   run_turns(worker, client, 4);
   if ((flags & faulty) != 0) io.faults().draw();
 
