@@ -133,12 +133,14 @@ int64_t Worker::poll_timeout_ns() noexcept {
   return wait > 0 && mailboxes_.prepare_sleep() ? wait : 0;
 }
 
-// Until the next deadline of the shard or of a connection.
+// Until the next deadline of the shard, of a connection or of draining.
 int64_t Worker::wait_ns() const noexcept {
   int64_t wait = keys_->is_sweep_behind() ? sweep_behind_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
-  const int64_t due_ns = std::min(
-      {keys_->next_due_ns(), quotas_->next_due_ns(), base::due_ns(context_.timers.next_due_ms())});
+  const int64_t drain_over_ms = was_force_closed_ ? base::never_ms : drain_deadline_ms_;
+  const int64_t due_ns =
+      std::min({keys_->next_due_ns(), quotas_->next_due_ns(),
+                base::due_ns(context_.timers.next_due_ms()), base::due_ns(drain_over_ms)});
   if (due_ns != base::never_ns) wait = std::min(wait, due_ns - now_ns);
   return std::max<int64_t>(wait, 0);
 }
@@ -238,7 +240,8 @@ bool Worker::idle() const noexcept {
 }
 
 void Worker::check_drain() noexcept {
-  if (!context_.draining || context_.now_ms() < drain_deadline_ms_) return;
+  if (context_.now_ms() < drain_deadline_ms_) return;
+  was_force_closed_ = true;
   runner_.force_close();
 }
 

@@ -117,8 +117,9 @@ class Worker final : private ShardStatisticsSource {
   std::vector<io::Event> events_;
   WorkerStatistics statistics_;
   RateWindow rates_;
-  int64_t busy_ns_ = 0;  // when there was last something to do
-  int64_t drain_deadline_ms_ = 0;
+  int64_t busy_ns_ = 0;                         // when there was last something to do
+  int64_t drain_deadline_ms_ = base::never_ms;  // while it drains
+  bool was_force_closed_ = false;               // it took too long
   uint32_t listeners_open_ = 0;
 };
 

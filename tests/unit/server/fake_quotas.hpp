@@ -8,7 +8,7 @@
 
 namespace sluice::server {
 
-class FakeQuotas final : public quota::QuotaDecider {
+class FakeQuotas : public quota::QuotaDecider {
  public:
   // The record, which outlives the quotas, so that a worker may own them.
   struct Asked {

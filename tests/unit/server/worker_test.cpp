@@ -1,7 +1,8 @@
-// Goal: a worker sleeps and is woken as --spin-us demands; connections that move count once; a
-//       draining worker waits for outcomes that another shard has for its clients.
-// Method: two workers over the simulated kernel with a clock that only the test moves, and clients
-//         of the first.
+// Goal: a worker sleeps and is woken as --spin-us demands, and never sleeps beyond a deadline;
+//       connections that move count once; a draining worker waits for outcomes that another shard
+//       has for its clients.
+// Method: one or two workers over the simulated kernel with a clock that only the test moves, and
+//         clients of the first.
 #include "server/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@
 #include "io/sim/sim_io.hpp"
 #include "proto/key_hash.hpp"
 #include "sluicegate/frames.hpp"
+#include "tests/unit/server/fake_quotas.hpp"
 
 namespace sluice::server {
 namespace {
@@ -199,6 +201,92 @@ TEST_F(TwoWorkers, refunds_permit_of_undelivered_grant) {
     EXPECT_NE(state.find("\"NumWaiting\":0,"), state.npos) << shard << state;
   }
   EXPECT_EQ(workers_[0]->tickets_count(), 0U);
+}
+
+// Quotas that have something due when the test says so.
+class DueQuotas : public FakeQuotas {
+ public:
+  DueQuotas(Asked& asked, const int64_t& due_ns) : FakeQuotas(asked, 0), due_ns_(due_ns) {}
+  int64_t next_due_ns() const noexcept override { return due_ns_; }
+
+ private:
+  const int64_t& due_ns_;
+};
+
+class SleepingWorker : public ::testing::Test {
+ protected:
+  explicit SleepingWorker(int64_t drain_ms = 50) {
+    WorkerOptions options{.shard = {.keys_max = 100, .waiters_max = 100}, .drain_ms = drain_ms};
+    options.shard.policy = {.window_ms = 40, .max_requests = 1, .max_requests_in_queue = 5};
+    options.sessions.header_timeout_ms = 60;
+    Deciders deciders = make_deciders(options);
+    deciders.quotas = std::make_unique<DueQuotas>(asked_, quotas_due_ns_);
+    worker_.emplace(io_, options, worker_group_, std::move(deciders));
+    worker_->start();
+    run();
+  }
+  void run() {
+    for (int turn = 0; turn < 10; ++turn) worker_->turn(0);
+  }
+  // Takes the only permit, then waits for the next window.
+  void wait_for_window(const std::string& parameters) {
+    const std::string end = " HTTP/1.1\r\nHost: x\r\n\r\n";
+    client_.write("GET /rate/k" + end + "GET /rate/k?canWait=true" + parameters + end);
+    run();
+    ASSERT_EQ(worker_->keys().waiters_count(), 1U);
+  }
+  int64_t sleep_ms() { return base::floor_ms(worker_->poll_timeout_ns()); }
+
+  int64_t quotas_due_ns_ = base::never_ns;
+  FakeQuotas::Asked asked_;
+  io::Random random_{1};
+  // A multiple of 256 ms: from here on the next due time of timers is exact (timer_wheel.hpp).
+  static constexpr int64_t start_ns = 1'024 * base::ns_per_ms;
+  io::SimNetwork network_{random_, {.monotonic_ns = start_ns}};
+  io::SimIo io_{{}, network_};
+  WorkerGroup worker_group_{{}};
+  std::optional<Worker> worker_;
+  io::SimClient client_ = io_.connect(http_listener);
+};
+
+TEST_F(SleepingWorker, wakes_when_time_out_of_connection_ends) {
+  EXPECT_EQ(sleep_ms(), 60);
+}
+
+TEST_F(SleepingWorker, wakes_when_window_with_waiter_ends) {
+  wait_for_window("");
+  EXPECT_EQ(sleep_ms(), 40);
+}
+
+TEST_F(SleepingWorker, wakes_when_wait_limit_ends) {
+  wait_for_window("&maxWaitMillis=20");
+  EXPECT_EQ(sleep_ms(), 20);
+}
+
+TEST_F(SleepingWorker, wakes_when_quotas_have_something_due) {
+  quotas_due_ns_ = start_ns + 15 * base::ns_per_ms;
+  EXPECT_EQ(sleep_ms(), 15);
+}
+
+TEST_F(SleepingWorker, wakes_when_draining_took_too_long) {
+  worker_->begin_drain();
+  EXPECT_EQ(sleep_ms(), 50);
+  run();
+  EXPECT_EQ(worker_->sessions_count(), 1U);
+  network_.advance(50 * base::ns_per_ms);
+  run();
+  EXPECT_EQ(worker_->sessions_count(), 0U);
+  EXPECT_GT(sleep_ms(), 0);
+}
+
+class WorkerThatDrainsAtOnce : public SleepingWorker {
+ protected:
+  WorkerThatDrainsAtOnce() : SleepingWorker(0) {}
+};
+
+TEST_F(WorkerThatDrainsAtOnce, does_not_sleep_before_it_has_ended_connections) {
+  worker_->begin_drain();
+  EXPECT_EQ(sleep_ms(), 0);
 }
 
 }  // namespace
