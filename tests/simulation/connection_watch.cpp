@@ -294,20 +294,27 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   return reasons;
 }
 
-// Every reason for which it must have: nothing of this connection waits inside the server.
-uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t now_ms) const {
+// Nothing of this connection waits inside the server: only its client's doing can.
+bool ConnectionWatch::awaits_client(const ConnectionRecord& record) const {
+  return shards_[record.shard].caught_up_ms != never && record.open_end > record.delivered;
+}
+
+// It may have decided to end, and does so behind this send, or behind what others decide.
+bool ConnectionWatch::is_ending(const ConnectionRecord& record) const {
+  const bool awaits_others = !is_http(record) && shards_.size() > 1;
+  const bool has_open = record.open_end <= record.delivered;
+  return record.is_sending || (awaits_others && has_open);
+}
+
+ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& record) const {
+  Deadlines due;
+  if (!awaits_client(record)) return due;
   const ShardState& shard = shards_[record.shard];
-  if (shard.caught_up_ms == never) return 0;
-  uint32_t reasons = 0;
-  if (record.refused) reasons |= why::refused;
-  if (record.saw_last_answer) reasons |= why::last_request;
-  if (record.open_end <= record.delivered) return reasons;
-  if (record.stream_ended) reasons |= why::peer_left;
   const bool is_greeted = is_http(record) ? record.requests > 0 : record.was_welcomed;
   const bool asks = is_http(record) && record.has_part();
   if (drains(record) && !asks && (is_http(record) || is_greeted)) {
-    const int64_t grace_ms = now_ms - std::max(shard.drain_ms, record.placed_ms);
-    return reasons | (grace_ms >= drain_grace_ms ? why::drain_grace : 0);
+    due.grace_ms = std::max(shard.drain_ms, record.placed_ms) + drain_grace_ms;
+    return due;
   }
   // The server may have taken the last bytes only when it had caught up, or had been read.
   const int64_t taken_up_ms =
@@ -315,37 +322,66 @@ uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t no
   const int64_t since_ms = unfinished_since_ms(record);
   const bool awaits_head =
       record.not_whole.empty() || record.delivered < record.not_whole.front().head_end;
-  if (since_ms != never && awaits_head &&
-      now_ms >= std::max(since_ms, taken_up_ms) + options_.header_timeout_ms) {
-    reasons |= why::header_timeout;
+  if (since_ms != never && awaits_head) {
+    due.header_ms = std::max(since_ms, taken_up_ms) + options_.header_timeout_ms;
   }
-  const int64_t idle_ms = now_ms - std::max(record.delivered_ms, taken_up_ms);
   const bool may_be_idle =
       is_http(record) && is_greeted && !record.has_part() && options_.idle_timeout_ms > 0;
-  if (may_be_idle && idle_ms >= options_.idle_timeout_ms) reasons |= why::idle_timeout;
+  if (may_be_idle) {
+    due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + options_.idle_timeout_ms;
+  }
+  return due;
+}
+
+// Every reason for which it must have: nothing of this connection waits inside the server.
+uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t now_ms) const {
+  if (shards_[record.shard].caught_up_ms == never) return 0;
+  uint32_t reasons = 0;
+  if (record.refused) reasons |= why::refused;
+  if (record.saw_last_answer) reasons |= why::last_request;
+  if (record.stream_ended && awaits_client(record)) reasons |= why::peer_left;
+  const Deadlines due = deadlines(record);
+  if (now_ms >= due.header_ms) reasons |= why::header_timeout;
+  if (now_ms >= due.idle_ms) reasons |= why::idle_timeout;
+  if (now_ms >= due.grace_ms) reasons |= why::drain_grace;
   return reasons;
 }
 
 // Counted from the server's end: its last answer may have taken long to leave.
-bool ConnectionWatch::lingers_too_long(const ConnectionRecord& record, int64_t now_ms) const {
-  const int64_t linger_ms = record.refused
-                                ? std::min(options_.linger_ms, options_.refused_linger_ms)
-                                : options_.linger_ms;
-  return record.side == Side::finished && now_ms >= record.finished_ms + linger_ms;
+int64_t ConnectionWatch::linger_deadline_ms(const ConnectionRecord& record) const {
+  if (record.side != Side::finished) return base::never_ms;
+  return record.finished_ms + (record.refused
+                                   ? std::min(options_.linger_ms, options_.refused_linger_ms)
+                                   : options_.linger_ms);
 }
 
-bool ConnectionWatch::sends_too_long(const ConnectionRecord& record, int64_t now_ms) const {
-  return record.is_sending && now_ms >= record.sent_ms + options_.send_timeout_ms;
+int64_t ConnectionWatch::send_deadline_ms(const ConnectionRecord& record) const {
+  return record.is_sending ? record.sent_ms + options_.send_timeout_ms : base::never_ms;
 }
 
-bool ConnectionWatch::drain_is_over(const ConnectionRecord& record, int64_t now_ms) const {
-  return drains(record) && now_ms >= shards_[record.shard].drain_ms + drain_ms_;
+int64_t ConnectionWatch::drain_deadline_ms(const ConnectionRecord& record) const {
+  return drains(record) ? shards_[record.shard].drain_ms + drain_ms_ : base::never_ms;
+}
+
+int64_t ConnectionWatch::next_due_ms(uint32_t shard) const {
+  int64_t next_ms = base::never_ms;
+  for (const uint32_t link : open_) {
+    const ConnectionRecord& record = records_[link];
+    if (record.shard != shard) continue;
+    if (record.side != Side::placed && record.side != Side::finished) continue;
+    next_ms = std::min(
+        {next_ms, linger_deadline_ms(record), send_deadline_ms(record), drain_deadline_ms(record)});
+    if (!record.is_open() || is_ending(record)) continue;
+    const Deadlines due = deadlines(record);
+    next_ms = std::min({next_ms, due.header_ms, due.idle_ms, due.grace_ms});
+  }
+  return next_ms;
 }
 
 bool ConnectionWatch::must_close(const ConnectionRecord& record, int64_t now_ms) const {
   const bool both_ended = record.side == Side::finished && record.stream_ended;
-  return both_ended || record.failed || lingers_too_long(record, now_ms) ||
-         sends_too_long(record, now_ms) || drain_is_over(record, now_ms);
+  return both_ended || record.failed || now_ms >= linger_deadline_ms(record) ||
+         now_ms >= send_deadline_ms(record) || now_ms >= drain_deadline_ms(record);
 }
 
 // ------------------------------------------------------------------------------------ its end
@@ -393,11 +429,11 @@ void ConnectionWatch::on_close(uint32_t link, int64_t now_ms) {
   if (!must_close(record, now_ms) && !sent_too_much) {
     fail(record, "was closed for no reason", now_ms);
   }
-  if (!record.failed && sends_too_long(record, now_ms)) count(ConnectionEvent::send_timeout);
-  if (!record.failed && !record.stream_ended && lingers_too_long(record, now_ms)) {
+  if (!record.failed && now_ms >= send_deadline_ms(record)) count(ConnectionEvent::send_timeout);
+  if (!record.failed && !record.stream_ended && now_ms >= linger_deadline_ms(record)) {
     count(ConnectionEvent::linger_timeout);
   }
-  if (drain_is_over(record, now_ms)) count(ConnectionEvent::drain_over);
+  if (now_ms >= drain_deadline_ms(record)) count(ConnectionEvent::drain_over);
   record.was_cut_off = record.side != Side::finished;
   record.side = Side::closing;
 }
@@ -421,10 +457,7 @@ void ConnectionWatch::after_turn(uint32_t shard, int64_t now_ms) {
 void ConnectionWatch::check_turn(ConnectionRecord& record, int64_t now_ms) {
   if (record.side != Side::placed && record.side != Side::finished) return;
   uint32_t reasons = 0;
-  // It may have decided to end, and does so behind this send, or behind what others decide.
-  const bool awaits_others = !is_http(record) && shards_.size() > 1;
-  const bool has_open = record.open_end <= record.delivered;
-  if (record.is_open() && (record.is_sending || (awaits_others && has_open))) {
+  if (record.is_open() && is_ending(record)) {
     const uint32_t now = may_finish(record, now_ms);
     if (now != 0 && record.may_end_ms == never) {
       record.may_end_ms = now_ms;

@@ -71,6 +71,10 @@ class ConnectionWatch {
   void begin_drain(uint32_t shard, int64_t now_ms);
   void after_turn(uint32_t shard, int64_t now_ms);
 
+  // When the shard has to end or close a connection, unless something else happens before; the
+  // worker must not sleep beyond that. base::never_ms: none.
+  int64_t next_due_ms(uint32_t shard) const;
+
   // No connection is left, and none counts.
   void check_none_left();
 
@@ -98,12 +102,22 @@ class ConnectionWatch {
   void place(ConnectionRecord& record);
   void fail(const ConnectionRecord& record, const std::string& text, int64_t now_ms);
 
+  // When time alone ends a connection.
+  struct Deadlines {
+    int64_t header_ms = base::never_ms;
+    int64_t idle_ms = base::never_ms;
+    int64_t grace_ms = base::never_ms;
+  };
+
   int64_t unfinished_since_ms(const ConnectionRecord& record) const;
   uint32_t may_finish(const ConnectionRecord& record, int64_t now_ms) const;
+  bool awaits_client(const ConnectionRecord& record) const;
+  bool is_ending(const ConnectionRecord& record) const;
+  Deadlines deadlines(const ConnectionRecord& record) const;
   uint32_t must_finish(const ConnectionRecord& record, int64_t now_ms) const;
-  bool lingers_too_long(const ConnectionRecord& record, int64_t now_ms) const;
-  bool sends_too_long(const ConnectionRecord& record, int64_t now_ms) const;
-  bool drain_is_over(const ConnectionRecord& record, int64_t now_ms) const;
+  int64_t linger_deadline_ms(const ConnectionRecord& record) const;
+  int64_t send_deadline_ms(const ConnectionRecord& record) const;
+  int64_t drain_deadline_ms(const ConnectionRecord& record) const;
   bool must_close(const ConnectionRecord& record, int64_t now_ms) const;
   void check_turn(ConnectionRecord& record, int64_t now_ms);
   void check_counts();

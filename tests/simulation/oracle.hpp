@@ -93,6 +93,8 @@ class Oracle {
   // Keys that got no handle because as many as allowed were held.
   uint64_t handles_full_count() const { return handles_full_; }
   uint32_t waiters_count() const;
+  // When the shard has to act for a waiter, unless another call comes before.
+  int64_t next_due_ms(api::ShardId shard_id) const { return shards_[shard_id].model.next_due_ms(); }
   // Undelivered grants: refunded to their window, and too late for it.
   uint64_t refunded() const { return refunded_; }
   uint64_t refunded_late() const { return refunded_late_; }

@@ -44,6 +44,18 @@ uint32_t QuotaWatch::open_count() const {
   return count;
 }
 
+int64_t QuotaWatch::next_due_ms(api::ShardId shard_id) const {
+  const StoreRecord& shard = shards_[shard_id];
+  int64_t next_ms = base::never_ms;
+  for (const auto& [id, reserved] : shard.reserved) {
+    if (reserved.state == ReservationState::open) next_ms = std::min(next_ms, reserved.due_ms);
+  }
+  for (const auto& [ticket, waiting] : shard.waiting) {
+    next_ms = std::min(next_ms, waiting.limit_ms);
+  }
+  return next_ms;
+}
+
 void QuotaWatch::check_bindings() {
   for (const StoreRecord& shard : shards_) {
     for (const auto& [id, reserved] : shard.reserved) {

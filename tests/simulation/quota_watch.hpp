@@ -73,6 +73,8 @@ class QuotaWatch {
   void check_empty();
 
   uint32_t open_count() const;
+  // When a lifetime or a wait ends, unless another call comes before.
+  int64_t next_due_ms(api::ShardId shard_id) const;
   const std::array<uint64_t, quota_events_count>& events() const { return events_; }
 
   // The calls of a worker on its store.

@@ -168,6 +168,7 @@ class Run {
   void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
   bool sleeps_on(SimulatedShard& shard);
+  void check_sleep(const SimulatedShard& shard);
   void turn(SimulatedShard& shard, int64_t wait_ns);
   void advance_if_all_sleep();
   void connect_some();
@@ -290,6 +291,20 @@ bool Run::sleeps_on(SimulatedShard& shard) {
   return network_.clock().monotonic_ns < shard.wakes_ns;
 }
 
+// A worker that sleeps must wake when the first thing is due.
+void Run::check_sleep(const SimulatedShard& shard) {
+  const api::ShardId id = shard.worker->mailboxes().shard();
+  const auto check = [&](int64_t due_ms, const std::string& what) {
+    if (shard.wakes_ns <= base::due_ns(due_ms)) return;
+    failure_.report("shard " + std::to_string(id) + " sleeps until " +
+                    std::to_string(shard.wakes_ns) + " ns, and " + what + " is due at " +
+                    std::to_string(due_ms) + " ms");
+  };
+  check(connections_->next_due_ms(id), "the end of a connection");
+  check(oracle_.next_due_ms(id), "a waiter");
+  if (quotas_) check(quotas_->next_due_ms(id), "a reservation or a waiter for quotas");
+}
+
 void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
   shard.worker->turn(wait_ns);
   connections_->after_turn(shard.worker->mailboxes().shard(), shard.watched_io->now_ms());
@@ -297,10 +312,10 @@ void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
     shard.worker->check_invariants();
     oracle_.check_waiters();
   }
-  if (shards_.size() == 1) return;
   const int64_t sleep_ns = shard.worker->poll_timeout_ns();
   shard.asleep = sleep_ns > 0;
   shard.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
+  if (shard.asleep && !failure_) check_sleep(shard);
 }
 
 // Runs the workers from any one on, some of them not at all.
@@ -346,12 +361,14 @@ std::unique_ptr<Peer> Run::new_peer() {
   return std::make_unique<HttpPeer>(world_);
 }
 
-// Like the rule watch: between two turns of a worker; never for all workers at once.
+// Like the rule watch: between two turns of a worker, which it wakes; never for all workers at
+// once.
 void Run::adopt_some() {
   if (!changes_rules_ || !random_.chance(0.05)) return;
   SimulatedShard& shard = shards_[random_.below(shards_.size())];
   shard.worker->adopt(std::make_unique<policy::RuleBook>(
       shard_.policy, draw_rules(random_), books_ ? books_->changed_rules() : policy::QuotaRules{}));
+  shard.asleep = false;
 }
 
 void Run::receive_all() {
@@ -368,6 +385,7 @@ void Run::operate() {
   for (SimulatedShard& shard : shards_) {
     connections_->begin_drain(shard.worker->mailboxes().shard(), shard.watched_io->now_ms());
     shard.worker->begin_drain();
+    shard.asleep = false;
     for (uint64_t turns = 0; turns < turns_between && !failure_; ++turns) step();
   }
   for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();

@@ -69,6 +69,15 @@ void ShardModel::run_due(base::Now now) {
   for (auto& [name, key] : keys_) run_due_key(name, key, whole_ms(now));
 }
 
+int64_t ShardModel::next_due_ms() const {
+  int64_t next_ms = base::never_ms;
+  for (const auto& [name, key] : keys_) {
+    if (!key.queue.empty()) next_ms = std::min(next_ms, key.window_end_ms);
+    for (const Waiter& waiter : key.queue) next_ms = std::min(next_ms, waiter.deadline_ms);
+  }
+  return next_ms;
+}
+
 void ShardModel::run_due_key(const std::string& name, Key& key, int64_t now_ms) {
   while (!key.queue.empty()) {
     const auto next = std::ranges::min_element(key.queue, {}, &Waiter::deadline_ms);

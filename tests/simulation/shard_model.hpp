@@ -60,6 +60,8 @@ class ShardModel {
 
   // Does everything that is due at `now`: each call on a shard does that first.
   void run_due(base::Now now);
+  // The first end of a window or of a wait of any waiter.
+  int64_t next_due_ms() const;
   // `table_full`: the shard has no room for a new key, and no key that it may forget.
   Answer decide(const api::Entry& entry, base::Now now, bool table_full);
   bool withdraw(api::Ticket ticket, base::Now now);
