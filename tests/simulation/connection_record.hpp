@@ -66,6 +66,10 @@ struct ConnectionRecord {
   bool counts = false;
   bool refused = false;
   bool was_open_at_drain = false;  // its client is to get GoAway
+  // What arrives behind this offset is answered by a shard that drains.
+  uint64_t drains_from = no_offset;
+  bool said_close = false;  // HTTP: an answer that was sent has `Connection: close`
+  std::string sent_end;     // HTTP: the last bytes that were sent
   uint64_t delivered = 0;
   uint64_t request_begin = 0;  // behind the last whole request
   uint64_t requests = 0;       // whole ones

@@ -13,6 +13,8 @@ using Side = ConnectionRecord::Side;
 // How long an idle connection stays while its shard drains (docs/operations.md, "Stop").
 constexpr int64_t drain_grace_ms = 200;
 
+constexpr std::string_view close_header = "\r\nConnection: close\r\n";
+
 }  // namespace
 
 std::string reasons_text(uint32_t reasons) {
@@ -145,6 +147,7 @@ void ConnectionWatch::on_release(uint32_t link) {
 void ConnectionWatch::on_adopted(uint32_t shard, uint32_t link, int64_t now_ms) {
   ConnectionRecord& record = records_[link];
   record.shard = shard;
+  record.drains_from = drains(record) ? 0 : no_offset;
   record.side = Side::placed;
   record.placed_ms = now_ms;
   // Its new shard gets these events again.
@@ -195,6 +198,7 @@ void ConnectionWatch::on_event(uint32_t shard, uint32_t link, const io::Event& e
   switch (event.kind) {
     case io::EventKind::accepted:
       record.shard = shard;
+      record.drains_from = drains(record) ? 0 : no_offset;
       record.side = Side::accepted;
       open_.push_back(link);
       pending_.push_back({.shard = shard, .link = link, .accepted = true});
@@ -240,8 +244,14 @@ void ConnectionWatch::on_delivered(uint32_t link, size_t bytes, int64_t now_ms) 
   if (record.request_begin >= before) record.begun_ms = now_ms;
 }
 
-void ConnectionWatch::on_send(uint32_t link, int64_t now_ms) {
+void ConnectionWatch::on_send(uint32_t link, std::span<const std::byte> bytes, int64_t now_ms) {
   ConnectionRecord& record = records_[link];
+  if (is_http(record) && !record.said_close) {
+    record.sent_end.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    record.said_close = record.sent_end.find(close_header) != std::string::npos;
+    const size_t kept = std::min(record.sent_end.size(), close_header.size());
+    record.sent_end.erase(0, record.sent_end.size() - kept);
+  }
   // Behind another send its bytes may have been written at any time since that.
   record.written_ms = record.taken_ms == now_ms ? record.sent_ms : now_ms;
   record.sent_ms = now_ms;
@@ -254,6 +264,7 @@ void ConnectionWatch::begin_drain(uint32_t shard, int64_t now_ms) {
   for (const uint32_t link : open_) {
     ConnectionRecord& record = records_[link];
     if (record.shard != shard) continue;
+    record.drains_from = record.delivered;
     const bool is_ending = record.may_end_ms != never;
     record.was_open_at_drain =
         record.is_open() && !is_ending && record.was_welcomed && !record.failed;
@@ -281,9 +292,8 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   const bool is_idle = is_http(record) && record.requests > 0 && !record.has_part();
   const bool may_be_idle = options_.idle_timeout_ms > 0;
   if (is_idle && may_be_idle && idle_ms >= options_.idle_timeout_ms) reasons |= why::idle_timeout;
-  if (is_http(record) && drains_anywhere() && record.sent_ms >= first_drain_ms_) {
-    reasons |= why::drain_answer;
-  }
+  // Another shard, which drains, may have denied a request of this one.
+  if (drains_anywhere() && record.said_close) reasons |= why::drain_answer;
   if (!drains(record)) return reasons;
   const int64_t drain_ms = shards_[record.shard].drain_ms;
   if (!is_http(record) && !record.was_welcomed) reasons |= why::drain_answer;

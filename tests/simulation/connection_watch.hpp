@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,7 @@ class ConnectionWatch {
   void on_event(uint32_t shard, uint32_t link, const io::Event& event, int64_t now_ms);
   void on_delivered(uint32_t link, size_t bytes, int64_t now_ms);
   void on_receive_start(uint32_t link, int64_t now_ms);
-  void on_send(uint32_t link, int64_t now_ms);
+  void on_send(uint32_t link, std::span<const std::byte> bytes, int64_t now_ms);
   void on_finish(uint32_t link, int64_t now_ms);
   void on_close(uint32_t link, int64_t now_ms);
   void on_release(uint32_t link);

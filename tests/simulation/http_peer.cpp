@@ -47,6 +47,11 @@ int status_of(api::Verdict verdict) {
   }
 }
 
+// Of a waiter: what it waited for, once that is known.
+api::Verdict verdict_of(const DecidedEntry& entry) {
+  return entry.verdict == api::Verdict::queued ? entry.outcome : entry.verdict;
+}
+
 uint64_t number_in(const std::string& text) {
   const size_t first = text.find_first_of("0123456789");
   uint64_t number = 0;
@@ -94,13 +99,15 @@ void HttpPeer::send_request(const std::string& method, const std::string& target
   sent_last_ = asked.last;
   if (asked.last) end_with_next_request();
   trace("asks " + method + " " + target);
-  send_text(text);
-  asked.end = record().asked_bytes;
+  send_text(text, asked);
   asked_.push_back(std::move(asked));
 }
 
-void HttpPeer::send_text(std::string_view text) {
-  send(std::as_bytes(std::span(text)), text.find("\r\n\r\n") + 4);
+void HttpPeer::send_text(std::string_view text, Asked& asked) {
+  const size_t head_bytes = text.find("\r\n\r\n") + 4;
+  asked.head_end = record().asked_bytes + head_bytes;
+  send(std::as_bytes(std::span(text)), head_bytes);
+  asked.end = record().asked_bytes;
 }
 
 void HttpPeer::ask_acquire() {
@@ -121,7 +128,6 @@ void HttpPeer::ask_acquire() {
   if (entry.max_requests_in_queue != api::keep) {
     add("maxRequestsInQueue", std::to_string(entry.max_requests_in_queue));
   }
-  may_ever_wait_ |= entry.may_wait;
   const bool forbidden = (entry.max_requests != api::keep && !world_.can_set_rate) ||
                          (entry.max_requests_in_queue != api::keep && !world_.can_mod_queue);
   if (forbidden) return send_request("GET", target, {.status = 403, .key = {}});
@@ -175,8 +181,9 @@ void HttpPeer::ask_wrong() {
   ++world_.operations;
   sent_last_ = true;
   end_with_next_request();
-  send_text(wrong[world_.random.below(wrong.size())]);
-  asked_.push_back({.status = 400, .key = {}, .last = true, .end = record().asked_bytes});
+  Asked asked{.status = 400, .key = {}, .last = true};
+  send_text(wrong[world_.random.below(wrong.size())], asked);
+  asked_.push_back(std::move(asked));
 }
 
 // ------------------------------------------------------------------------------------ answers
@@ -241,6 +248,7 @@ void HttpPeer::on_response(const Response& response) {
   const bool closes =
       response.headers.contains("connection") && response.headers.at("connection") == "close";
   if (record().refused) {
+    record().saw_last_answer |= closes;
     if (response.status == 503 && response.body.find("--max-connections") != std::string::npos) {
       return;
     }
@@ -249,12 +257,14 @@ void HttpPeer::on_response(const Response& response) {
   if (asked_.empty()) return fail("got an answer to nothing");
   const Asked asked = asked_.front();
   asked_.pop_front();
-  if (closes && !asked.last && !drains_anywhere())
-    return fail("got Connection: close for no reason");
   record().saw_last_answer |= closes || asked.last;
+  check_closing(asked, response, closes);
   const bool known =
       asked.kind == Kind::shown && (response.status == 200 || response.status == 404);
   const bool unready = asked.kind == Kind::health && is_draining() && response.status == 503;
+  if (asked.kind == Kind::health && is_behind_drain(asked) && !unready) {
+    return fail("was answered as healthy by a shard that drains");
+  }
   if (asked.kind == Kind::acquire || asked.kind == Kind::release) {
     on_decided(asked, response);
   } else if (response.status != asked.status && !unready && !known) {
@@ -263,20 +273,37 @@ void HttpPeer::on_response(const Response& response) {
   }
 }
 
+// A shard that drains ends each connection behind its answer. Another shard that drains ends it
+// when it has refused a waiter.
+void HttpPeer::check_closing(const Asked& asked, const Response& response, bool closes) {
+  const bool may_be_drained = asked.kind == Kind::acquire && response.status == 503 &&
+                              !decided().empty() &&
+                              verdict_of(decided().front().entries[0]) == api::Verdict::draining;
+  if (closes && !asked.last && !is_draining() && !may_be_drained) {
+    fail("got Connection: close for no reason");
+  }
+  if (!closes && (is_behind_drain(asked) || may_be_drained)) {
+    fail("got no Connection: close from a shard that drains");
+  }
+}
+
 void HttpPeer::on_decided(const Asked& asked, const Response& response) {
   const api::Op op = asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
   const bool was_decided = !decided().empty() && decided().front().entries[0].op == op;
   if (!was_decided) {
-    // While draining, the server decides no acquire any more.
-    const bool is_refusal = drains_anywhere() && asked.kind == Kind::acquire;
+    // While draining, the shard decides no acquire of its connections any more.
+    const bool is_refusal = is_draining() && asked.kind == Kind::acquire;
     if (!is_refusal || response.status != 503) fail("got an answer without a decision");
     return;
+  }
+  if (is_behind_drain(asked) && asked.kind == Kind::acquire) {
+    return fail("got a decision of a shard that drains");
   }
   const DecidedEntry entry = decided().front().entries[0];
   decided().pop_front();
   if (entry.key != asked.key) return fail("got the answer to another request");
   const bool waited = entry.verdict == api::Verdict::queued;
-  const api::Verdict verdict = waited ? entry.outcome : entry.verdict;
+  const api::Verdict verdict = verdict_of(entry);
   const api::Detail& detail = waited ? entry.outcome_detail : entry.detail;
   if (verdict == api::Verdict::none)
     return fail("got status " + std::to_string(response.status) + " while it waits");
@@ -311,15 +338,13 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
   }
 }
 
-// Every decision was answered, except that of a waiter that the half-close removed.
+// Every decision was answered, except that of a waiter that the half-close removed: the first
+// request that is open, because the server reads nothing behind it.
 void HttpPeer::check_graceful_end() {
-  const bool left = was_ended_for(why::peer_left);
-  for (const DecidedRequest& request : decided()) {
-    const bool gave_up = left && request.entries[0].verdict == api::Verdict::queued;
-    if (!gave_up) return fail("ended without an answer that was decided");
-  }
-  const bool may_lack_answers =
-      record().refused || record().saw_last_answer || (left && may_ever_wait_);
+  const bool gave_up = was_ended_for(why::peer_left) && decided().size() == 1 &&
+                       decided().front().entries[0].verdict == api::Verdict::queued;
+  if (!decided().empty() && !gave_up) return fail("ended without an answer that was decided");
+  const bool may_lack_answers = record().refused || record().saw_last_answer || gave_up;
   if (open_end() <= record().delivered_at_end && !may_lack_answers) {
     fail("ended with requests unanswered");
   }

@@ -26,7 +26,8 @@ class HttpPeer final : public Peer {
     bool head = false;       // the answer has no body
     bool last = false;       // the server ends the connection behind its answer
     bool continues = false;  // may be answered with `100 Continue` first
-    uint64_t end = 0;        // in the stream
+    uint64_t head_end = 0;   // in the stream
+    uint64_t end = 0;        // likewise
   };
 
   struct Response {
@@ -46,17 +47,18 @@ class HttpPeer final : public Peer {
   void ask_other();
   void ask_wrong();
   void send_request(const std::string& method, const std::string& target, Asked asked);
-  void send_text(std::string_view text);
+  void send_text(std::string_view text, Asked& asked);
+  bool is_behind_drain(const Asked& asked) const { return asked.head_end > record().drains_from; }
 
   bool take_response();
   bool read_body(const std::string& text, size_t start, Response& response, size_t& end) const;
   void on_response(const Response& response);
+  void check_closing(const Asked& asked, const Response& response, bool closes);
   void on_decided(const Asked& asked, const Response& response);
   void check_rate_limit(const Response& response, const api::Detail& detail);
 
   std::deque<Asked> asked_;
   bool sent_last_ = false;
-  bool may_ever_wait_ = false;
 };
 
 }  // namespace sluice::simulation

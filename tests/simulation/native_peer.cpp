@@ -88,7 +88,6 @@ void NativePeer::ask_acquire() {
   for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(may_wait));
   if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
   draw_terms(frame);
-  may_ever_wait_ |= may_wait;
   send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
 }
 
@@ -184,7 +183,6 @@ void NativePeer::ask_by_handle() {
     frame.entries.push_back(entry);
   }
   if (!plain) draw_terms(frame);
-  may_ever_wait_ |= may_wait;
   send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire_by_handle(builder, frame); });
 }
 
@@ -392,10 +390,10 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
       decided(), [&](const DecidedRequest& one) { return one.id == id && !one.reported; });
   const capnp::Data::Reader column = verdicts.getVerdicts();
   if (found == decided().end()) {
-    // After GoAway the server decides nothing any more.
+    // Behind GoAway the server decides nothing any more.
     const bool all = std::ranges::all_of(
         column, [](uint8_t byte) { return byte == static_cast<uint8_t>(api::Verdict::draining); });
-    if (!drains_anywhere() || !all) return fail("got verdicts without a decision");
+    if (!got_go_away() || !all) return fail("got verdicts without a decision");
     asked_.erase(id);
     return;
   }
@@ -486,8 +484,13 @@ void NativePeer::on_interned(uint64_t id, const std::string& key, api::Handle ha
   if (invalid != (verdict == api::Verdict::invalid_key)) {
     return fail("got " + std::string(api::verdict_name(verdict)) + " when it interned a key");
   }
-  if (invalid || verdict == api::Verdict::handles_full) return;
-  if (verdict == api::Verdict::draining && drains_anywhere()) return;
+  if (invalid) return;
+  // It interns nothing any more either.
+  if ((verdict == api::Verdict::draining) != got_go_away()) {
+    return fail("got " + std::string(api::verdict_name(verdict)) + " when it interned a key" +
+                (got_go_away() ? " behind GoAway" : ""));
+  }
+  if (got_go_away() || verdict == api::Verdict::handles_full) return;
   if (verdict != api::Verdict::approved) return fail("got no handle for no reason");
   const auto number = numbers_.find(key);
   if (number != numbers_.end() && number->second != handle) return fail("got a second handle");
@@ -547,7 +550,7 @@ uint64_t NativePeer::open_end() const {
   return asked_.empty() ? no_offset : asked_.begin()->second.end;
 }
 
-// Every decision was answered, except the outcomes of waiters that the half-close removed.
+// Every decision was answered, except the outcomes of waiters that the end removed.
 void NativePeer::check_graceful_end() {
   const bool gives_up_waiting =
       was_ended_for(why::peer_left | why::last_request | why::header_timeout);
@@ -555,12 +558,9 @@ void NativePeer::check_graceful_end() {
     if (!request.reported || !gives_up_waiting)
       return fail("ended without an answer that was decided");
   }
-  const bool may_lack_answers =
-      was_ended_for(why::refused | why::last_request | why::drain_answer) ||
-      (was_ended_for(why::peer_left) && may_ever_wait_);
+  const uint64_t answered_until = answered_until_end(!decided().empty());
   for (const auto& [id, asked] : asked_) {
-    const bool waits = asked.decided != nullptr && gives_up_waiting;
-    if (asked.end > record().delivered_at_end || waits || may_lack_answers) continue;
+    if (asked.end > answered_until || asked.decided != nullptr) continue;
     return fail("ended with frame " + std::to_string(id) + " unanswered");
   }
 }

@@ -100,7 +100,6 @@ class NativePeer final : public Peer {
   uint32_t shard_ = 0;
   uint32_t shards_ = 1;
   uint64_t routing_seed_ = 0;
-  bool may_ever_wait_ = false;
   bool walking_ = false;  // a walk through the pages of all keys is under way
 };
 

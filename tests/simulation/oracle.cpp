@@ -207,12 +207,22 @@ void Oracle::decide_some(ShardRecord& shard, std::span<const api::Entry> entries
   if (single_steps_) follow_evictions(shard, now);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].op == api::Op::other_shard) continue;
+    check_drain(shard, entries[i]);
     api::Entry entry = entries[i];
     entry.ticket = named(entry.ticket, origin);
     const ShardModel::Answer expected = shard.model.decide(entry, now, full);
     check_answer(entry, expected, answers.verdicts[i], answers.details[i]);
   }
   check_grants(shard);
+}
+
+// A shard that drains decides acquires of other shards only, and lets none of them wait.
+void Oracle::check_drain(const ShardRecord& shard, const api::Entry& entry) {
+  const bool is_flagged = (entry.flags & api::flag::draining) != 0;
+  if (is_flagged && !shard.drains) failure_.report("an entry is decided as in a drain");
+  if (!is_flagged && shard.drains && entry.op == api::Op::acquire) {
+    failure_.report("a shard that drains decides an acquire as if it did not");
+  }
 }
 
 void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
@@ -465,6 +475,7 @@ bool Oracle::refund(api::ShardId shard_id, const api::RefundClaim& permit, base:
 
 void Oracle::drain(api::ShardId shard_id, base::Now now) {
   ShardRecord& shard = shards_[shard_id];
+  shard.drains = true;
   shard.shard.drain(now);
   shard.model.drain(now);
   check_grants(shard);

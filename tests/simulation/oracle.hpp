@@ -141,6 +141,7 @@ class Oracle {
     io::SimIo* io = nullptr;                 // likewise
     ShardModel model;
     uint64_t evicted_count = 0;
+    bool drains = false;
     size_t grants_checked = 0;
     std::map<uint32_t, std::pair<uint32_t, DecidedRequest*>> splits;  // by index: link, request
     std::map<api::Handle, Interned> handles;
@@ -151,6 +152,7 @@ class Oracle {
 
   void decide_some(ShardRecord& shard, std::span<const api::Entry> entries,
                    const shard::Answers& answers, base::Now now, api::ShardId origin);
+  void check_drain(const ShardRecord& shard, const api::Entry& entry);
   void check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
                     api::Verdict verdict, const api::Detail& detail);
   void check_grants(ShardRecord& shard);

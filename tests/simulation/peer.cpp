@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/worker.hpp"
+
 namespace sluice::simulation {
 namespace {
 
@@ -143,14 +145,30 @@ void Peer::take_go_away() {
   got_go_away_ = true;
 }
 
-// What the server has said before it ended the connection must be why it did.
+// What the server has said before it ended the connection must be why it did; and some reasons it
+// has to say.
 void Peer::check_announced_end() {
+  const bool is_native = record().listener == server::native_listener;
+  const uint32_t announced =
+      why::refused | why::drain_answer | (is_native ? why::header_timeout : 0);
+  const bool has_said = !is_native && record().saw_last_answer;
   const uint32_t reason = ended_by_ == ErrorCode::too_many_connections ? why::refused
                           : ended_by_ == ErrorCode::draining           ? why::drain_answer
-                          : ended_by_ == ErrorCode::none               ? UINT32_MAX
-                                                                       : why::header_timeout;
+                          : ended_by_ != ErrorCode::none               ? why::header_timeout
+                          : has_said                                   ? UINT32_MAX
+                                                                       : ~announced;
   if (!was_ended_for(reason)) fail("was ended with " + std::string(error_name(ended_by_)));
   if (record().was_open_at_drain && !got_go_away_) fail("got no GoAway");
+}
+
+uint64_t Peer::answered_until_end(bool waits) const {
+  const bool was_never_served = record().refused || ended_by_ == ErrorCode::draining;
+  if (was_never_served) return 0;
+  // Its client left: the server did not wait for what else it had sent.
+  if (was_ended_for(why::peer_left) && waits) return 0;
+  uint64_t until = record().delivered_at_end;
+  if (was_ended_for(why::last_request)) until = std::min(until, record().last_request_from);
+  return until;
 }
 
 void Peer::settle() {

@@ -86,9 +86,14 @@ class Peer {
   bool is_draining() const { return world_.connections->drains(record()); }
   bool drains_anywhere() const { return world_.connections->drains_anywhere(); }
 
+  // Native: the frames up to this offset must have been answered when the server ended its side.
+  // `waits`: an entry of the client still waited.
+  uint64_t answered_until_end(bool waits) const;
+
   // Of the native protocol: an error that announces the connection's end, if it is one.
   bool take_ending_error(ErrorCode code);
   void take_go_away();
+  bool got_go_away() const { return got_go_away_; }
   void fail(const std::string& text);
   void trace(const std::string& text) const;
   void end();

@@ -112,6 +112,9 @@ class QuotaBooks {
   void denied_named(const std::string& client_id, int64_t asked_ns);
   void admitted_named(const std::string& client_id, const ChargePtr& charge, int64_t asked_ns,
                       int64_t now_ns);
+  // Reserves of holders of this name were queued. A REST client gives each reserve its own.
+  void note_queued(std::string_view owner) { queued_.emplace(owner); }
+  bool was_queued(const std::string& owner) const { return queued_.contains(owner); }
   // Every answer to the same end must have the same `text`.
   void check_end(uint64_t id, const std::string& way, const std::string& text);
 
@@ -148,6 +151,7 @@ class QuotaBooks {
   std::vector<uint64_t> ids_;
   std::vector<std::unique_ptr<NamedReserve>> named_;
   std::list<QuestionPtr> questions_;
+  std::set<std::string> queued_;  // owners
   uint64_t usages_checked_ = 0;
 };
 

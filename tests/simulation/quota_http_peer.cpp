@@ -112,12 +112,17 @@ void QuotaHttpPeer::ask_reserve() {
   Json json = call_of(subjects, amounts, "max_output_tokens");
   if (named != nullptr) json["id"] = named->client_id;
   if (lifetime_ms != 0) json["lifetime_ms"] = lifetime_ms;
-  if (random.chance(0.5)) {
-    json["wait_limit_ms"] = 1 + random.below(400);
-    may_ever_wait_ = true;
-  }
+  const bool may_wait = random.chance(0.5);
+  if (may_wait) json["wait_limit_ms"] = 1 + random.below(400);
+  const std::string owner = std::to_string(client_.link_id()) + "/" + std::to_string(++reserves_);
+  json["owner"] = owner;
+  const auto note = [&] {
+    asked_.back().owner = owner;
+    asked_.back().may_wait = may_wait;
+  };
   if (apart) {
-    return send_request("POST", "/v1/reserve", json.dump(), {400}, [](int, const std::string&) {});
+    send_request("POST", "/v1/reserve", json.dump(), {400}, [](int, const std::string&) {});
+    return note();
   }
   const Reserve reserve{.charge = books_.ask_charge(subjects, amounts),
                         .client_id = named != nullptr ? named->client_id : "",
@@ -126,6 +131,7 @@ void QuotaHttpPeer::ask_reserve() {
   send_request(
       "POST", "/v1/reserve", json.dump(), {200, 409, 429},
       [this, reserve](int status, const std::string& body) { on_reserved(reserve, status, body); });
+  note();
 }
 
 // Settles or cancels; a repeat must get the same answer.
@@ -240,24 +246,46 @@ bool QuotaHttpPeer::take_answer() {
   inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(head_end + 4 + bytes));
   const int status = std::stoi(head.substr(9, 3));
   trace("got " + std::to_string(status) + " " + body);
+  const bool closes = head.find("Connection: close") != std::string::npos;
+  record().saw_last_answer |= closes;
   if (record().refused) {
     if (status != 503) fail("was refused with " + std::to_string(status));
     return true;
   }
-  if (head.find("Connection: close") != std::string::npos) record().saw_last_answer = true;
   if (asked_.empty()) {
     fail("got an answer to nothing");
     return true;
   }
   const Asked asked = std::move(asked_.front());
   asked_.pop_front();
-  // 503: a table is full, or the server drains.
-  if (status != 503 && std::ranges::count(asked.statuses, status) == 0) {
+  if (status == 503) {
+    check_refusal(asked, body, closes);
+  } else if (std::ranges::count(asked.statuses, status) == 0) {
     fail("got " + std::to_string(status) + " " + body + " to " + asked.what);
-    return true;
+  } else if (closes && !is_draining()) {
+    fail("got Connection: close for no reason");
   }
-  asked.on_answer(status, body);
+  if (!over()) asked.on_answer(status, body);
   return true;
+}
+
+// Reserves that would wait are refused by any shard that drains, all others by their own. That a
+// full table is full is checked where it is (QuotaWatch).
+void QuotaHttpPeer::check_refusal(const Asked& asked, const std::string& body, bool closes) {
+  const std::string code = Json::parse(body).at("code");
+  const bool is_reserve = !asked.owner.empty();
+  const bool makes_subjects =
+      asked.what.starts_with("PUT") || asked.what.starts_with("POST /v1/record");
+  const bool is_drained = code == "draining";
+  const bool is_known = is_drained
+                            ? is_reserve && (is_draining() || (asked.may_wait && drains_anywhere()))
+                        : code == "subjects_full"     ? is_reserve || makes_subjects
+                        : code == "reservations_full" ? is_reserve
+                        : code == "waiters_full" || code == "subject_waiters_full" ? asked.may_wait
+                                                                                   : false;
+  if (!is_known) return fail("got " + body + " to " + asked.what);
+  if (is_drained && !closes) fail("got no Connection: close from a shard that drains");
+  if (closes && !is_drained && !is_draining()) fail("got Connection: close for no reason");
 }
 
 void QuotaHttpPeer::on_reserved(const Reserve& asked, int status, const std::string& body) {
@@ -283,9 +311,12 @@ void QuotaHttpPeer::on_usage(const QuestionPtr& question, int status, const std:
   }
 }
 
+// A client that leaves gives up the first request that is open, if that waits; the server reads
+// nothing behind it.
 void QuotaHttpPeer::check_graceful_end() {
-  const bool may_lack_answers = record().refused || record().saw_last_answer ||
-                                (was_ended_for(why::peer_left) && may_ever_wait_);
+  const bool gave_up =
+      was_ended_for(why::peer_left) && !asked_.empty() && books_.was_queued(asked_.front().owner);
+  const bool may_lack_answers = record().refused || record().saw_last_answer || gave_up;
   if (open_end() <= record().delivered_at_end && !may_lack_answers) {
     fail("ended with requests unanswered");
   }

@@ -21,9 +21,11 @@ class QuotaHttpPeer final : public Peer {
 
   struct Asked {
     std::string what;
-    std::vector<int> statuses;  // of allowed answers, beside 503
+    std::vector<int> statuses;  // of allowed answers, beside those of full tables and of a drain
     OnAnswer on_answer;
-    uint64_t end = 0;  // in the stream
+    std::string owner;      // of a reserve
+    bool may_wait = false;  // likewise
+    uint64_t end = 0;       // in the stream
   };
 
   struct Reserve {
@@ -53,13 +55,14 @@ class QuotaHttpPeer final : public Peer {
   void send_request(const std::string& method, const std::string& target, const std::string& body,
                     std::vector<int> statuses, OnAnswer on_answer);
   bool take_answer();
+  void check_refusal(const Asked& asked, const std::string& body, bool closes);
   void on_reserved(const Reserve& asked, int status, const std::string& body);
   void on_usage(const QuestionPtr& question, int status, const std::string& body);
   int64_t now_ns() const { return world_.network->clock().monotonic_ns; }
 
   QuotaBooks& books_;
   std::deque<Asked> asked_;
-  bool may_ever_wait_ = false;
+  uint64_t reserves_ = 0;
 };
 
 }  // namespace sluice::simulation

@@ -115,8 +115,7 @@ void QuotaPeer::ask_reserve() {
     if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
     asked.entries.push_back(std::move(entry));
   }
-  const bool waits = random.chance(0.6);
-  may_ever_wait_ |= waits;
+  const bool waits = asked.waits = random.chance(0.6);
   ReserveFrame frame{.id = last_id_, .lifetime_ms = asked.lifetime_ms};
   frame.flags = static_cast<uint8_t>((waits ? schema::QUOTA_MAY_WAIT : 0) |
                                      (asked.connection_bound ? schema::QUOTA_CONNECTION_BOUND : 0) |
@@ -358,7 +357,9 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
   for (uint32_t index = 0; index < count && !over(); ++index) {
     const QuotaCode code = code_at(answers, index);
     const Entry& entry = asked->entries[index];
-    if (entry.apart && code != QuotaCode::subjects_apart && code != QuotaCode::draining) {
+    const bool is_drained = code == QuotaCode::draining;
+    if (is_drained && !may_be_drained(*asked)) return fail("was refused because of no drain");
+    if (entry.apart && code != QuotaCode::subjects_apart && !is_drained) {
       return fail("reserved subjects without a common tag, and got " +
                   std::string(api::code_name(code)));
     }
@@ -375,6 +376,13 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
     }
   }
   if (asked->waiting.empty()) asked_.erase(id);
+}
+
+// Behind GoAway its own shard refuses every reserve. Others that drain refuse those that would
+// wait.
+bool QuotaPeer::may_be_drained(const Asked& asked) const {
+  if (asked.kind != Kind::reserve) return false;
+  return got_go_away() || (asked.waits && drains_anywhere());
 }
 
 void QuotaPeer::on_reserved(Asked& asked, uint32_t index, QuotaCode code, uint64_t reservation) {
@@ -409,6 +417,8 @@ void QuotaPeer::on_granted(uint64_t id, schema::Granted::Reader granted) {
     const auto code = static_cast<api::QuotaCode>(codes[codes.size() == 1 ? 0 : i]);
     const uint64_t reservation = i < reservations.size() ? reservations[i] : 0;
     const Entry& entry = asked->entries[entries[i]];
+    if (code == QuotaCode::draining && !drains_anywhere())
+      return fail("waited, and no drain ended it");
     if (api::admits(code)) {
       on_admitted(*asked, entry, reservation);
     } else if (reservation != 0) {
@@ -457,11 +467,14 @@ void QuotaPeer::on_error(schema::Error::Reader error) {
 }
 
 void QuotaPeer::check_graceful_end() {
-  const bool may_lack_answers = was_ended_for(why::refused | why::drain_answer) ||
-                                (was_ended_for(why::peer_left) && may_ever_wait_);
+  const bool waits =
+      std::ranges::any_of(asked_, [](const auto& one) { return one.second.answered; });
+  const uint64_t answered_until = answered_until_end(waits);
+  if (waits && !was_ended_for(why::peer_left | why::header_timeout)) {
+    return fail("ended while it waited");
+  }
   for (const auto& [id, asked] : asked_) {
-    const bool waits = asked.answered && was_ended_for(why::header_timeout);
-    if (asked.end > record().delivered_at_end || waits || may_lack_answers) continue;
+    if (asked.end > answered_until || asked.answered) continue;
     return fail("ended with frame " + std::to_string(id) + " unanswered");
   }
 }

@@ -46,6 +46,7 @@ class QuotaPeer final : public Peer {
     std::vector<Entry> entries;
     uint32_t lifetime_ms = 0;
     bool connection_bound = false;
+    bool waits = false;          // if it has to
     bool answered = false;       // a reserve with entries that wait
     std::set<uint32_t> waiting;  // entries
     int64_t asked_ns = 0;
@@ -83,6 +84,7 @@ class QuotaPeer final : public Peer {
 
   void on_frame(schema::ServerFrame::Reader frame);
   void on_answers(uint64_t id, schema::QuotaAnswers::Reader answers);
+  bool may_be_drained(const Asked& asked) const;
   void on_reserved(Asked& asked, uint32_t index, api::QuotaCode code, uint64_t reservation);
   void on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation);
   void on_denied(const Asked& asked, const Entry& entry);
@@ -96,7 +98,6 @@ class QuotaPeer final : public Peer {
   uint64_t last_id_ = 0;
   bool sent_hello_ = false;
   bool welcomed_ = false;
-  bool may_ever_wait_ = false;
   const bool audits_;
 };
 

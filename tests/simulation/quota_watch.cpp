@@ -29,8 +29,9 @@ std::string_view quota_event_name(QuotaEvent event) {
   return names[static_cast<uint32_t>(event)];
 }
 
-QuotaWatch::QuotaWatch(io::Random& random, QuotaBooks& books, Failure& failure)
-    : books_(books), failure_(failure), single_steps_(random.chance(0.5)) {}
+QuotaWatch::QuotaWatch(io::Random& random, QuotaBooks& books, const quota::Options& options,
+                       Failure& failure)
+    : books_(books), failure_(failure), options_(options), single_steps_(random.chance(0.5)) {}
 
 std::unique_ptr<quota::QuotaDecider> QuotaWatch::watch(std::unique_ptr<quota::QuotaDecider> store) {
   const auto shard = static_cast<api::ShardId>(shards_.size());
@@ -139,6 +140,7 @@ void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t
   const api::QuotaCall& call = batch.calls[index];
   const api::QuotaAnswer& answer = batch.answers[index];
   const bool done = answer.code == QuotaCode::ok;
+  check_refusal(shard, batch, index);
   switch (call.op) {
     case QuotaOp::reserve:
       return follow_reserve(shard, batch, index, now, origin, newcomers);
@@ -170,6 +172,55 @@ void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t
   }
 }
 
+// A call is refused as too many only when there are as many as allowed, and because of a drain only
+// when it would wait. A call that was decided before others of its batch cannot be judged.
+void QuotaWatch::check_refusal(const StoreRecord& shard, const api::QuotaBatch& batch,
+                               size_t index) {
+  const api::QuotaCall& call = batch.calls[index];
+  const QuotaCode code = batch.answers[index].code;
+  const bool may_wait = (call.flags & api::quota_flag::may_wait) != 0;
+  const bool is_flagged = (call.flags & api::quota_flag::draining) != 0;
+  if (shard.drains && !is_flagged) failure_.report("a shard that drains decides as if it did not");
+  if (is_flagged && std::ranges::none_of(shards_, &StoreRecord::drains)) {
+    failure_.report("a call is decided as in a drain, and no shard drains");
+  }
+  if (code == QuotaCode::draining && (!is_flagged || !may_wait)) {
+    failure_.report("a call that would not wait was refused because of a drain");
+  }
+  if (single_steps_ && !is_full(shard, batch, index)) {
+    failure_.report("a call was answered " + code_text(code) + ", and there is room");
+  }
+}
+
+bool QuotaWatch::is_full(const StoreRecord& shard, const api::QuotaBatch& batch,
+                         size_t index) const {
+  const api::QuotaCall& call = batch.calls[index];
+  const size_t waiting = shard.store.waiters_count() + shard.store.grants().size();
+  const auto waits_for = [&](std::string_view subject) {
+    return std::ranges::count_if(shard.waiting, [&](const auto& one) {
+      return std::ranges::count(one.second.asked.subjects, subject) > 0;
+    });
+  };
+  switch (batch.answers[index].code) {
+    case QuotaCode::reservations_full:
+      return shard.store.reservations_count() == options_.reservations_max;
+    case QuotaCode::subjects_full:
+      return shard.store.subjects_count() == options_.subjects_max;
+    case QuotaCode::waiters_full:
+      return waiting >= options_.waiters_max;
+    case QuotaCode::subject_waiters_full:
+      return std::ranges::any_of(
+          std::span(batch.subjects).subspan(call.first_subject, call.subjects_count),
+          [&](std::string_view subject) {
+            return static_cast<size_t>(waits_for(subject)) + waiting >= options_.waiters_max;
+          });
+    case QuotaCode::connection_waiters_full:
+      return (call.flags & api::quota_flag::connection_waiters_full) != 0;
+    default:
+      return true;
+  }
+}
+
 void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
                                 base::Now now, api::ShardId origin,
                                 std::vector<Newcomer>& newcomers) {
@@ -185,6 +236,7 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
     asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
   }
   if (answer.code == QuotaCode::queued) {
+    if (!call.owner.empty()) books_.note_queued(call.owner);
     count(QuotaEvent::waited);
     Waiting waiting{.sequence = ++sequence_, .asked = asked};
     const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
@@ -453,6 +505,7 @@ bool QuotaWatch::refund(api::ShardId shard_id, const api::RefundClaim& refund_cl
 
 void QuotaWatch::drain(api::ShardId shard_id, base::Now now) {
   StoreRecord& shard = shards_[shard_id];
+  shard.drains = true;
   shard.store.drain(now);
   after(shard, now);
 }

@@ -55,7 +55,8 @@ std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
  public:
-  QuotaWatch(io::Random& random, QuotaBooks& books, Failure& failure);
+  QuotaWatch(io::Random& random, QuotaBooks& books, const quota::Options& options,
+             Failure& failure);
   QuotaWatch(const QuotaWatch&) = delete;
   QuotaWatch& operator=(const QuotaWatch&) = delete;
 
@@ -118,6 +119,7 @@ class QuotaWatch {
   struct StoreRecord {
     explicit StoreRecord(quota::QuotaDecider& of) : store(of) {}
     quota::QuotaDecider& store;  // the wrapped one
+    bool drains = false;
     std::map<TicketName, Waiting> waiting;
     std::map<uint64_t, Reserved> reserved;      // all that were ever made
     std::map<std::string, uint64_t> by_client;  // the last under this id
@@ -139,6 +141,8 @@ class QuotaWatch {
               api::ShardId origin, std::vector<Newcomer>& newcomers);
   void follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
                       api::ShardId origin, std::vector<Newcomer>& newcomers);
+  void check_refusal(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index);
+  bool is_full(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index) const;
   bool follow_repeat(StoreRecord& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
   void follow_end(StoreRecord& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer);
@@ -161,6 +165,7 @@ class QuotaWatch {
   QuotaBooks& books_;
   QuotaReports reports_;
   Failure& failure_;
+  const quota::Options options_;
   const bool single_steps_;
   std::vector<StoreRecord> shards_;
   uint64_t sequence_ = 0;

@@ -235,7 +235,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
                                 .splits = {}};
   if (random_.chance(0.5)) {
     books_ = std::make_unique<QuotaBooks>(random_, failure_);
-    quotas_ = std::make_unique<QuotaWatch>(random_, *books_, failure_);
+    quotas_ = std::make_unique<QuotaWatch>(random_, *books_, options.quota, failure_);
     options.quotas = books_->first_rules();
   }
   world_.network = &network_;

@@ -31,7 +31,7 @@ class WatchedIo final : public io::Io {
     return bytes;
   }
   void send(io::SocketId socket, std::span<const std::byte> bytes) noexcept override {
-    watch_.on_send(link_of(socket), now_ms());
+    watch_.on_send(link_of(socket), bytes, now_ms());
     io_.send(socket, bytes);
   }
   void send_finish(io::SocketId socket) noexcept override {
