@@ -107,6 +107,11 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   const net::Connection& connection() const noexcept { return connection_; }
   bool ended() const noexcept { return connection_.closing(); }
 
+  // It waits neither for its turn nor for other shards.
+  bool has_caught_up() const noexcept {
+    return !is_ready() && !SessionHook<BlockedTag>::is_linked();
+  }
+
  protected:
   enum Hold : uint8_t {
     held_by_output = 1,    // too many unsent answers

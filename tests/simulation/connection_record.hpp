@@ -55,17 +55,21 @@ struct ConnectionRecord {
   uint64_t asked_bytes = 0;                // of all requests so far
   uint64_t last_request_from = no_offset;  // behind this offset it has sent what ends the stream
   uint64_t open_end = no_offset;           // of the first request without its whole answer
+  uint64_t undecided_end = no_offset;      // likewise, but for those that wait
+  bool has_waiter = false;                 // its first open request waits
   uint32_t wanted_shard = UINT32_MAX;
   bool was_welcomed = false;
   bool saw_last_answer = false;
 
   // The server's.
   Side side = Side::waits;
+  io::SocketId socket{};    // at its shard
   uint32_t shard = 0;       // that has it
   uint32_t counted_at = 0;  // of which it is a connection, also on its way there
   bool counts = false;
   bool refused = false;
-  bool was_open_at_drain = false;  // its client is to get GoAway
+  bool was_open_at_drain = false;      // its client is to get GoAway
+  bool lacked_hello_at_drain = false;  // native: its client is to be refused
   // What arrives behind this offset is answered by a shard that drains.
   uint64_t drains_from = no_offset;
   bool said_close = false;  // HTTP: an answer that was sent has `Connection: close`
@@ -75,10 +79,11 @@ struct ConnectionRecord {
   uint64_t requests = 0;       // whole ones
   int64_t placed_ms = never;
   int64_t delivered_ms = never;
-  int64_t begun_ms = never;    // when the first byte behind request_begin arrived
-  int64_t sent_ms = never;     // the last send: when it began ...
-  int64_t written_ms = never;  // ... and when its first byte was written at the earliest ...
-  int64_t taken_ms = never;    // ... and when the kernel had taken the last one of all
+  int64_t caught_up_ms = never;  // since when its session waits for no turn and no other shard
+  int64_t begun_ms = never;      // when the first byte behind request_begin arrived
+  int64_t sent_ms = never;       // the last send: when it began ...
+  int64_t written_ms = never;    // ... and when its first byte was written at the earliest ...
+  int64_t taken_ms = never;      // ... and when the kernel had taken the last one of all
   bool is_sending = false;
   bool peer_ended = false;
   bool stream_ended = false;

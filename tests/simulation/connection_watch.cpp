@@ -46,7 +46,7 @@ ConnectionWatch::ConnectionWatch(const server::WorkerOptions& options,
       group_(group),
       failure_(failure) {}
 
-void ConnectionWatch::watch(const server::Worker& worker) {
+void ConnectionWatch::watch(server::Worker& worker) {
   shards_.emplace_back(worker);
 }
 
@@ -144,9 +144,12 @@ void ConnectionWatch::on_release(uint32_t link) {
   record.side = Side::leaving;
 }
 
-void ConnectionWatch::on_adopted(uint32_t shard, uint32_t link, int64_t now_ms) {
+void ConnectionWatch::on_adopted(uint32_t shard, uint32_t link, io::SocketId socket,
+                                 int64_t now_ms) {
   ConnectionRecord& record = records_[link];
   record.shard = shard;
+  record.socket = socket;
+  record.caught_up_ms = never;
   record.drains_from = drains(record) ? 0 : no_offset;
   record.side = Side::placed;
   record.placed_ms = now_ms;
@@ -200,6 +203,7 @@ void ConnectionWatch::on_event(uint32_t shard, uint32_t link, const io::Event& e
       record.shard = shard;
       record.drains_from = drains(record) ? 0 : no_offset;
       record.side = Side::accepted;
+      record.socket = event.socket;
       open_.push_back(link);
       pending_.push_back({.shard = shard, .link = link, .accepted = true});
       return;
@@ -265,6 +269,7 @@ void ConnectionWatch::begin_drain(uint32_t shard, int64_t now_ms) {
     ConnectionRecord& record = records_[link];
     if (record.shard != shard) continue;
     record.drains_from = record.delivered;
+    record.lacked_hello_at_drain = record.is_open() && !is_http(record) && record.requests == 0;
     const bool is_ending = record.may_end_ms != never;
     record.was_open_at_drain =
         record.is_open() && !is_ending && record.was_welcomed && !record.failed;
@@ -304,52 +309,52 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   return reasons;
 }
 
-// Nothing of this connection waits inside the server: only its client's doing can.
+// The server has answered all that has arrived whole, be it that an entry waits.
 bool ConnectionWatch::awaits_client(const ConnectionRecord& record) const {
-  return shards_[record.shard].caught_up_ms != never && record.open_end > record.delivered;
+  return record.caught_up_ms != never && record.undecided_end > record.delivered;
 }
 
 // It may have decided to end, and does so behind this send, or behind what others decide.
 bool ConnectionWatch::is_ending(const ConnectionRecord& record) const {
   const bool awaits_others = !is_http(record) && shards_.size() > 1;
-  const bool has_open = record.open_end <= record.delivered;
-  return record.is_sending || (awaits_others && has_open);
+  const bool has_undecided = record.undecided_end <= record.delivered;
+  return record.is_sending || (awaits_others && has_undecided);
 }
 
 ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& record) const {
   Deadlines due;
   if (!awaits_client(record)) return due;
   const ShardState& shard = shards_[record.shard];
-  const bool is_greeted = is_http(record) ? record.requests > 0 : record.was_welcomed;
-  const bool asks = is_http(record) && record.has_part();
-  if (drains(record) && !asks && (is_http(record) || is_greeted)) {
+  const bool is_idle = is_http(record) ? !record.has_part() : record.was_welcomed;
+  if (drains(record) && is_idle && record.open_end > record.delivered) {
     due.grace_ms = std::max(shard.drain_ms, record.placed_ms) + drain_grace_ms;
-    return due;
+    if (is_http(record)) return due;
   }
   // The server may have taken the last bytes only when it had caught up, or had been read.
   const int64_t taken_up_ms =
-      std::max({record.placed_ms, record.sent_ms, record.taken_ms, shard.caught_up_ms});
+      std::max({record.placed_ms, record.sent_ms, record.taken_ms, record.caught_up_ms});
   const int64_t since_ms = unfinished_since_ms(record);
   const bool awaits_head =
       record.not_whole.empty() || record.delivered < record.not_whole.front().head_end;
   if (since_ms != never && awaits_head) {
     due.header_ms = std::max(since_ms, taken_up_ms) + options_.header_timeout_ms;
   }
-  const bool may_be_idle =
-      is_http(record) && is_greeted && !record.has_part() && options_.idle_timeout_ms > 0;
-  if (may_be_idle) {
+  if (is_http(record) && is_idle && record.requests > 0 && options_.idle_timeout_ms > 0) {
     due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + options_.idle_timeout_ms;
   }
   return due;
 }
 
-// Every reason for which it must have: nothing of this connection waits inside the server.
+// Every reason for which it must have.
 uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t now_ms) const {
-  if (shards_[record.shard].caught_up_ms == never) return 0;
+  if (record.caught_up_ms == never) return 0;
   uint32_t reasons = 0;
+  if (record.lacked_hello_at_drain) reasons |= why::drain_answer;
   if (record.refused) reasons |= why::refused;
   if (record.saw_last_answer) reasons |= why::last_request;
-  if (record.stream_ended && awaits_client(record)) reasons |= why::peer_left;
+  // Nobody waits for what would be granted. REST reads nothing behind a waiter.
+  const bool gives_up = is_http(record) && record.has_waiter;
+  if (record.stream_ended && (gives_up || awaits_client(record))) reasons |= why::peer_left;
   const Deadlines due = deadlines(record);
   if (now_ms >= due.header_ms) reasons |= why::header_timeout;
   if (now_ms >= due.idle_ms) reasons |= why::idle_timeout;
@@ -451,15 +456,19 @@ void ConnectionWatch::on_close(uint32_t link, int64_t now_ms) {
 void ConnectionWatch::after_turn(uint32_t shard, int64_t now_ms) {
   apply_until(UINT32_MAX);
   check_counts();
-  ShardState& state = shards_[shard];
-  if (!state.worker->has_caught_up()) {
-    state.caught_up_ms = never;
-  } else if (state.caught_up_ms == never) {
-    state.caught_up_ms = now_ms;
-  }
   for (const uint32_t link : open_) {
     ConnectionRecord& record = records_[link];
-    if (record.shard == shard) check_turn(record, now_ms);
+    if (record.shard != shard) continue;
+    follow_catching_up(record, now_ms);
+    check_turn(record, now_ms);
+  }
+}
+
+void ConnectionWatch::follow_catching_up(ConnectionRecord& record, int64_t now_ms) {
+  if (!record.is_open() || !shards_[record.shard].worker->has_caught_up(record.socket)) {
+    record.caught_up_ms = never;
+  } else if (record.caught_up_ms == never) {
+    record.caught_up_ms = now_ms;
   }
 }
 

@@ -49,7 +49,7 @@ class ConnectionWatch {
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
   // For each worker, in the order of their shards.
-  void watch(const server::Worker& worker);
+  void watch(server::Worker& worker);
 
   ConnectionRecord& of(uint32_t link);
   // Its shard drains; or any shard does, which may refuse entries of all others.
@@ -65,7 +65,7 @@ class ConnectionWatch {
   void on_finish(uint32_t link, int64_t now_ms);
   void on_close(uint32_t link, int64_t now_ms);
   void on_release(uint32_t link);
-  void on_adopted(uint32_t shard, uint32_t link, int64_t now_ms);
+  void on_adopted(uint32_t shard, uint32_t link, io::SocketId socket, int64_t now_ms);
   void on_discard(uint32_t link, bool had_slot);
 
   // Before and after the calls of a worker of the same name.
@@ -81,11 +81,10 @@ class ConnectionWatch {
 
  private:
   struct ShardState {
-    explicit ShardState(const server::Worker& of) : worker(&of) {}
-    const server::Worker* worker;
+    explicit ShardState(server::Worker& of) : worker(&of) {}
+    server::Worker* worker;
     std::array<uint32_t, 2> connections{};  // by listener
     int64_t drain_ms = never;
-    int64_t caught_up_ms = never;  // since when; never: it is behind
   };
 
   // `accepted` or `closed`, until the worker has got to it.
@@ -121,6 +120,7 @@ class ConnectionWatch {
   int64_t drain_deadline_ms(const ConnectionRecord& record) const;
   bool must_close(const ConnectionRecord& record, int64_t now_ms) const;
   void check_turn(ConnectionRecord& record, int64_t now_ms);
+  void follow_catching_up(ConnectionRecord& record, int64_t now_ms);
   void check_counts();
 
   const session::Options options_;

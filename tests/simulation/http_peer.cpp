@@ -338,6 +338,12 @@ void HttpPeer::check_rate_limit(const Response& response, const api::Detail& det
   }
 }
 
+bool HttpPeer::has_waiter() {
+  if (decided().empty()) return false;
+  const DecidedEntry& entry = decided().front().entries[0];
+  return entry.verdict == api::Verdict::queued && entry.outcome == api::Verdict::none;
+}
+
 // Every decision was answered, except that of a waiter that the half-close removed: the first
 // request that is open, because the server reads nothing behind it.
 void HttpPeer::check_graceful_end() {

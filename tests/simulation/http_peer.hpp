@@ -40,6 +40,7 @@ class HttpPeer final : public Peer {
   void take_answers() override;
   bool awaits_answer() const override { return !asked_.empty(); }
   uint64_t open_end() const override { return asked_.empty() ? no_offset : asked_.front().end; }
+  bool has_waiter() override;
   void check_graceful_end() override;
 
   void ask_acquire();

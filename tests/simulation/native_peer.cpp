@@ -550,6 +550,12 @@ uint64_t NativePeer::open_end() const {
   return asked_.empty() ? no_offset : asked_.begin()->second.end;
 }
 
+uint64_t NativePeer::undecided_end() const {
+  const auto first =
+      std::ranges::find_if(asked_, [](const auto& one) { return one.second.decided == nullptr; });
+  return first == asked_.end() ? no_offset : first->second.end;
+}
+
 // Every decision was answered, except the outcomes of waiters that the end removed.
 void NativePeer::check_graceful_end() {
   const bool gives_up_waiting =

@@ -50,6 +50,7 @@ class NativePeer final : public Peer {
   void take_answers() override;
   bool awaits_answer() const override;
   uint64_t open_end() const override;
+  uint64_t undecided_end() const override;
   void check_graceful_end() override;
 
   void send_hello();

@@ -65,8 +65,14 @@ void Peer::act() {
     if (pauses) pauses_ = 1 + static_cast<uint32_t>(random.below(pauses_max));
     write_some(random.chance(pauses ? 0.5 : 0.8));
   }
-  record().open_end = open_end();
+  note_open();
   if (random.chance(0.01)) leave();
+}
+
+void Peer::note_open() {
+  record().open_end = open_end();
+  record().undecided_end = undecided_end();
+  record().has_waiter = has_waiter();
 }
 
 void Peer::write_some(bool all) {
@@ -104,11 +110,13 @@ void Peer::vanish() {
 }
 
 void Peer::receive() {
-  if (over_ || (!reads_ && !settling_)) return;
+  if (over_) return;
+  note_open();
+  if (!reads_ && !settling_) return;
   if (client_.refused()) return end();
   client_.read(inbox_, settling_ ? SIZE_MAX : 1 + world_.random.below(32 * 1024));
   if (!inbox_.empty()) take_answers();
-  record().open_end = open_end();
+  note_open();
   if (over_) return;
   const bool is_closed = record().side > ConnectionRecord::Side::finished;
   if (client_.was_reset()) {

@@ -72,7 +72,10 @@ class Peer {
   virtual void take_answers() = 0;         // takes whole answers off the front of inbox_
   virtual bool awaits_answer() const = 0;  // answers are outstanding
   virtual uint64_t open_end() const = 0;   // of the first request without its whole answer
-  virtual void check_graceful_end() = 0;   // the server ended its side: are all answers here?
+  // Likewise, but for those that wait; and whether the first open one waits.
+  virtual uint64_t undecided_end() const { return open_end(); }
+  virtual bool has_waiter() { return false; }
+  virtual void check_graceful_end() = 0;  // the server ended its side: are all answers here?
 
   // Adds one whole request, which the server may answer when it has the first `head_bytes`.
   void send(std::span<const std::byte> bytes, size_t head_bytes);
@@ -111,6 +114,7 @@ class Peer {
       greedy_;  // sends far more requests than it reads answers: the server must stop reading
 
  private:
+  void note_open();
   void write_some(bool all);
   void leave();
   void check_announced_end();

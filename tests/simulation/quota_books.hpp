@@ -113,7 +113,12 @@ class QuotaBooks {
   void admitted_named(const std::string& client_id, const ChargePtr& charge, int64_t asked_ns,
                       int64_t now_ns);
   // Reserves of holders of this name were queued. A REST client gives each reserve its own.
-  void note_queued(std::string_view owner) { queued_.emplace(owner); }
+  void note_queued(const std::string& owner) { queued_[owner] = true; }
+  void note_outcome(const std::string& owner) { queued_[owner] = false; }
+  bool waits(const std::string& owner) const {
+    const auto found = queued_.find(owner);
+    return found != queued_.end() && found->second;
+  }
   bool was_queued(const std::string& owner) const { return queued_.contains(owner); }
   // Every answer to the same end must have the same `text`.
   void check_end(uint64_t id, const std::string& way, const std::string& text);
@@ -151,7 +156,7 @@ class QuotaBooks {
   std::vector<uint64_t> ids_;
   std::vector<std::unique_ptr<NamedReserve>> named_;
   std::list<QuestionPtr> questions_;
-  std::set<std::string> queued_;  // owners
+  std::map<std::string, bool> queued_;  // by owner: whether it still waits
   uint64_t usages_checked_ = 0;
 };
 

@@ -39,6 +39,7 @@ class QuotaHttpPeer final : public Peer {
   void take_answers() override;
   bool awaits_answer() const override { return !asked_.empty(); }
   uint64_t open_end() const override { return asked_.empty() ? no_offset : asked_.front().end; }
+  bool has_waiter() override { return !asked_.empty() && books_.waits(asked_.front().owner); }
   void check_graceful_end() override;
 
   void ask_reserve();

@@ -466,6 +466,12 @@ void QuotaPeer::on_error(schema::Error::Reader error) {
   if (!take_ending_error(code)) fail("got error " + std::string(error_name(code)));
 }
 
+uint64_t QuotaPeer::undecided_end() const {
+  const auto first =
+      std::ranges::find_if(asked_, [](const auto& one) { return !one.second.answered; });
+  return first == asked_.end() ? no_offset : first->second.end;
+}
+
 void QuotaPeer::check_graceful_end() {
   const bool waits =
       std::ranges::any_of(asked_, [](const auto& one) { return one.second.answered; });

@@ -60,6 +60,7 @@ class QuotaPeer final : public Peer {
   uint64_t open_end() const override {
     return asked_.empty() ? no_offset : asked_.begin()->second.end;
   }
+  uint64_t undecided_end() const override;
   void check_graceful_end() override;
 
   void send_hello();

@@ -230,13 +230,14 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   Asked asked{
       .subjects = {},
       .client_id = std::string(call.client_id),
+      .owner = std::string(call.owner),
       .binding = call.binding,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms()};
   for (uint32_t place = 0; place < call.subjects_count; ++place) {
     asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
   }
   if (answer.code == QuotaCode::queued) {
-    if (!call.owner.empty()) books_.note_queued(call.owner);
+    if (!asked.owner.empty()) books_.note_queued(asked.owner);
     count(QuotaEvent::waited);
     Waiting waiting{.sequence = ++sequence_, .asked = asked};
     const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
@@ -404,6 +405,7 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     if (found == shard.waiting.end()) return failure_.report("an outcome without a waiter");
     Waiting waiting = std::move(found->second);
     shard.waiting.erase(found);
+    if (!waiting.asked.owner.empty()) books_.note_outcome(waiting.asked.owner);
     if (grant.code == api::QuotaCode::withdrawn) count(QuotaEvent::withdrawn);
     const bool was_limited = grant.code == api::QuotaCode::wait_limit;
     if (was_limited && base::floor_ms(now.monotonic_ns) < waiting.limit_ms) {

@@ -95,6 +95,7 @@ class QuotaWatch {
   struct Asked {
     std::vector<std::string> subjects;
     std::string client_id;
+    std::string owner;
     uint64_t binding = 0;
     uint32_t lifetime_ms = 0;
   };

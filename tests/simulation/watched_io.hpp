@@ -52,7 +52,7 @@ class WatchedIo final : public io::Io {
     if (!socket) return socket;
     const auto link = static_cast<uint32_t>(fd);
     links_[key_of(*socket)] = link;
-    watch_.on_adopted(shard_, link, now_ms());
+    watch_.on_adopted(shard_, link, *socket, now_ms());
     return socket;
   }
   void discard(int fd) noexcept override {

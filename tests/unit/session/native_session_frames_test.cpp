@@ -207,6 +207,20 @@ TEST_F(NativeSessionHalfFrameTest, times_the_first_bytes_also_when_others_come_f
   EXPECT_TRUE(session_.connection().finishing());
 }
 
+// Entries that wait are answered: the session reads on.
+TEST_F(NativeSessionHalfFrameTest, ends_the_connection_beside_a_waiter) {
+  send_reserve(7, wire::quota_bit::may_wait);
+  answer_with({api::QuotaCode::queued, api::QuotaCode::ok});
+  answers_.clear();
+  receive_part(0, 12);
+  pass_ms(timeout_ms - 1);
+  EXPECT_FALSE(session_.connection().finishing());
+  pass_ms(1);
+  EXPECT_EQ(only_answer().getError().getCode(), schema::ErrorCode::FRAME_TIMEOUT);
+  EXPECT_TRUE(session_.connection().finishing());
+  EXPECT_EQ(backend_.abandoned.size(), 1U);
+}
+
 TEST_F(NativeSessionHalfFrameTest, does_not_hold_up_a_drain) {
   receive_part(0, 12);
   session_.begin_drain();
