@@ -65,6 +65,7 @@ class Connection {
   // Replies that are promised but not written yet count as output, so that their room is certain.
   void reserve_output(size_t bytes) noexcept { reserved_output_bytes_ += bytes; }
   void release_output(size_t bytes) noexcept;
+  size_t reserved_output_bytes() const noexcept { return reserved_output_bytes_; }
   bool output_over_high() const noexcept;
   bool output_under_low() const noexcept;
 

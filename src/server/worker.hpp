@@ -70,11 +70,9 @@ class Worker final : private ShardStatisticsSource {
   const route::ShardMessage* serving() const noexcept { return decisions_.serving(); }
   uint32_t tasks_count() const noexcept { return tasks_.used_count(); }
   uint32_t debug_walks_count() const noexcept { return context_.debug_walks_count; }
-  // No session waits for its turn, or for other shards; or that of this socket does not.
-  bool has_caught_up() const noexcept { return context_.ready.empty() && context_.blocked.empty(); }
-  bool has_caught_up(io::SocketId socket) noexcept {
-    const session::Session* session = sessions_.find(socket);
-    return session == nullptr || session->has_caught_up();
+  // Null when the socket has no session.
+  const session::Session* session_of(io::SocketId socket) noexcept {
+    return sessions_.find(socket);
   }
   // Other shards have sent messages that the next turn will take.
   bool has_messages() noexcept { return mailboxes_.has_messages(); }

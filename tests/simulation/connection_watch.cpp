@@ -314,6 +314,11 @@ bool ConnectionWatch::awaits_client(const ConnectionRecord& record) const {
   return record.caught_up_ms != never && record.undecided_end > record.delivered;
 }
 
+// Of the next request no more has arrived than a part of its head.
+bool ConnectionWatch::awaits_head(const ConnectionRecord& record) {
+  return record.not_whole.empty() || record.delivered < record.not_whole.front().head_end;
+}
+
 // It may have decided to end, and does so behind this send, or behind what others decide.
 bool ConnectionWatch::is_ending(const ConnectionRecord& record) const {
   const bool awaits_others = !is_http(record) && shards_.size() > 1;
@@ -334,9 +339,7 @@ ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& re
   const int64_t taken_up_ms =
       std::max({record.placed_ms, record.sent_ms, record.taken_ms, record.caught_up_ms});
   const int64_t since_ms = unfinished_since_ms(record);
-  const bool awaits_head =
-      record.not_whole.empty() || record.delivered < record.not_whole.front().head_end;
-  if (since_ms != never && awaits_head) {
+  if (since_ms != never && awaits_head(record)) {
     due.header_ms = std::max(since_ms, taken_up_ms) + options_.header_timeout_ms;
   }
   if (is_http(record) && is_idle && record.requests > 0 && options_.idle_timeout_ms > 0) {
@@ -461,11 +464,34 @@ void ConnectionWatch::after_turn(uint32_t shard, int64_t now_ms) {
     if (record.shard != shard) continue;
     follow_catching_up(record, now_ms);
     check_turn(record, now_ms);
+    check_bytes(record, now_ms);
+  }
+}
+
+// When nothing is open, the session holds no more than the part of a request that has arrived.
+void ConnectionWatch::check_bytes(const ConnectionRecord& record, int64_t now_ms) {
+  const bool is_quiet = record.is_open() && !record.is_sending && record.may_end_ms == never &&
+                        awaits_client(record) && awaits_head(record) &&
+                        record.open_end > record.delivered;
+  if (!is_quiet || record.delivered > record.last_request_from) return;
+  const net::Connection& connection =
+      shards_[record.shard].worker->session_of(record.socket)->connection();
+  const size_t kept = connection.input().unparsed().size();
+  const uint64_t part = record.delivered - record.request_begin;
+  const size_t promised = connection.reserved_output_bytes() + connection.output().unsent_bytes();
+  if (promised != 0)
+    fail(record, "holds " + std::to_string(promised) + " bytes of answers", now_ms);
+  if (is_http(record) ? kept > part : kept != part) {
+    fail(record,
+         "holds " + std::to_string(kept) + " bytes of a request of which " + std::to_string(part) +
+             " have arrived",
+         now_ms);
   }
 }
 
 void ConnectionWatch::follow_catching_up(ConnectionRecord& record, int64_t now_ms) {
-  if (!record.is_open() || !shards_[record.shard].worker->has_caught_up(record.socket)) {
+  const session::Session* session = shards_[record.shard].worker->session_of(record.socket);
+  if (!record.is_open() || session == nullptr || !session->has_caught_up()) {
     record.caught_up_ms = never;
   } else if (record.caught_up_ms == never) {
     record.caught_up_ms = now_ms;

@@ -112,6 +112,7 @@ class ConnectionWatch {
   int64_t unfinished_since_ms(const ConnectionRecord& record) const;
   uint32_t may_finish(const ConnectionRecord& record, int64_t now_ms) const;
   bool awaits_client(const ConnectionRecord& record) const;
+  static bool awaits_head(const ConnectionRecord& record);
   bool is_ending(const ConnectionRecord& record) const;
   Deadlines deadlines(const ConnectionRecord& record) const;
   uint32_t must_finish(const ConnectionRecord& record, int64_t now_ms) const;
@@ -121,6 +122,7 @@ class ConnectionWatch {
   bool must_close(const ConnectionRecord& record, int64_t now_ms) const;
   void check_turn(ConnectionRecord& record, int64_t now_ms);
   void follow_catching_up(ConnectionRecord& record, int64_t now_ms);
+  void check_bytes(const ConnectionRecord& record, int64_t now_ms);
   void check_counts();
 
   const session::Options options_;

@@ -561,6 +561,30 @@ void Oracle::check_waiters() {
   }
 }
 
+void Oracle::check_keys(api::ShardId shard_id, base::Now now) {
+  ShardRecord& shard = shards_[shard_id];
+  std::set<std::string> shown;
+  uint64_t cursor = 0;
+  do {
+    const shard::Page some = page(shard_id, cursor, limits::inspect_page_max, now);
+    for (const api::KeyState& state : some.keys) {
+      if (!shown.emplace(state.key).second) failure_.report("a key is twice in the table");
+    }
+    cursor = some.next_cursor;
+  } while (cursor != 0);
+  size_t live = 0;
+  for (const auto& [name, key] : shard.model.keys()) {
+    if (shard.model.has_expired(key, now)) continue;
+    ++live;
+    if (!shown.contains(name)) failure_.report("a live key is not in the table: " + name);
+  }
+  if (shown.size() != live || shard.shard.keys_count() < live) {
+    failure_.report(std::to_string(shown.size()) + " keys are shown of " +
+                    std::to_string(shard.shard.keys_count()) + " where the model has " +
+                    std::to_string(live));
+  }
+}
+
 void Oracle::check_reported_id(const DecidedEntry& entry, uint64_t request_id) {
   // An entry that is refused for its contents takes no id.
   if (entry.verdict == api::Verdict::never_fits || entry.verdict == api::Verdict::not_allowed ||

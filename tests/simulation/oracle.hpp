@@ -78,6 +78,9 @@ class Oracle {
   // queue. (With several shards it takes a turn or two until the owner has the notice.)
   void check_waiters();
 
+  // The shard has exactly the model's keys.
+  void check_keys(api::ShardId shard_id, base::Now now);
+
   // From now on this connection's request ids grow, so its entries for one key have to be decided
   // in that order.
   void watch_order(uint32_t link) { last_decided_[link]; }

@@ -93,6 +93,30 @@ void QuotaWatch::check_empty() {
   }
 }
 
+void QuotaWatch::audit(api::ShardId shard_id, base::Now now) {
+  api::QuotaBatch batch;
+  for (const std::string& subject : books_.subjects()) {
+    batch.calls.push_back({.op = QuotaOp::usage,
+                           .subjects_count = 1,
+                           .shard = shard_id,
+                           .first_subject = static_cast<uint32_t>(batch.subjects.size())});
+    batch.subjects.push_back(subject);
+  }
+  batch.make_answers();
+  shards_[shard_id].store.decide(batch, now, shard_id);
+  for (const api::SubjectRow& row : batch.rows) {
+    const std::string name(batch.name_of(row));
+    if (row.open_reservations != 0) failure_.report(name + " has open reservations at the end");
+    if (row.waiting != 0) failure_.report(name + " has waiters at the end");
+    for (const api::LimitReport& limit :
+         std::span(batch.limits).subspan(row.first_limit, row.limits_count)) {
+      const bool is_slots = limit.kind == api::LimitKind::concurrency;
+      if ((is_slots ? limit.used : limit.reserved) == 0) continue;
+      failure_.report(std::string(limit.name_text()) + " of " + name + " is held at the end");
+    }
+  }
+}
+
 void QuotaWatch::decide(api::ShardId shard_id, api::QuotaBatch& batch, base::Now now,
                         api::ShardId origin) {
   StoreRecord& shard = shards_[shard_id];

@@ -73,6 +73,9 @@ class QuotaWatch {
   // No reservation is open, and no call waits.
   void check_empty();
 
+  // The same in the usage of every subject: none has a slot, a reserved amount or a waiter.
+  void audit(api::ShardId shard_id, base::Now now);
+
   uint32_t open_count() const;
   // When a lifetime or a wait ends, unless another call comes before.
   int64_t next_due_ms(api::ShardId shard_id) const;

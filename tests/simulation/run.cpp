@@ -31,6 +31,8 @@ constexpr uint64_t vanish_turns_max = 5'000;
 constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while calls wait
 constexpr int64_t quota_hurry_ns = 10 * base::ns_per_ms;
 constexpr int64_t lifetimes_ns = 3 * base::ns_per_s;  // longer than any reservation lives
+constexpr int64_t sweep_ns = 250 * base::ns_per_ms;   // between two turns of a worker that is idle
+constexpr uint64_t sweeps_max = 400;
 constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
 
 template <typename T, size_t count>
@@ -165,6 +167,7 @@ class Run {
   void vanish();
   void settle();
   void end_quotas();
+  void end_keys();
   void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
   bool sleeps_on(SimulatedShard& shard);
@@ -203,6 +206,7 @@ class Run {
   const bool changes_rules_;
   const bool drains_;  // before the clients have ended
   bool draining_ = false;
+  route::SplitOptions splits_;
   double slowness_ = 0;
   uint64_t turns_ = 0;
   std::array<uint64_t, shard_events_count> events_{};
@@ -258,6 +262,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     }
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
+  splits_ = options.splits;
   options.sessions.shards = shards_count;
   shards_.resize(shards_count);
   for (uint32_t shard = 0; shard < shards_count; ++shard) {
@@ -437,6 +442,23 @@ void Run::settle() {
   if (quotas_ && !failure_) end_quotas();
   // The workers drop the handles of ended connections in slices.
   for (uint64_t turns = 0; turns < drop_turns && !failure_; ++turns) turn_all(0, true);
+  if (!failure_) end_keys();
+}
+
+// The keys are those of the model; and when their windows are over the sweep forgets every one.
+void Run::end_keys() {
+  const auto now = [](const SimulatedShard& shard) { return shard.io->now(); };
+  for (const SimulatedShard& shard : shards_) {
+    oracle_.check_keys(shard.worker->mailboxes().shard(), now(shard));
+  }
+  const auto has_keys = [](const SimulatedShard& shard) {
+    return shard.worker->keys().keys_count() > 0;
+  };
+  for (uint64_t sweeps = 0; sweeps < sweeps_max && !failure_; ++sweeps) {
+    if (std::ranges::none_of(shards_, has_keys)) return;
+    network_.advance(sweep_ns);
+    turn_all(0, true);
+  }
 }
 
 // Ends all clients at once, at whatever point they are: undelivered reservations must end long
@@ -458,6 +480,10 @@ void Run::end_quotas() {
   network_.advance(lifetimes_ns);
   for (uint64_t turns = 0; turns < drop_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) quotas_->check_empty();
+  for (const SimulatedShard& shard : shards_) {
+    if (!failure_) quotas_->audit(shard.worker->mailboxes().shard(), shard.io->now());
+  }
+  // A client sees the same; a server that drains has none.
   if (draining_ || failure_) return;
   peers_.push_back(std::make_unique<QuotaPeer>(world_, true));
   turn_until_over();
@@ -488,6 +514,7 @@ void Run::check_idle() {
     none(shard.worker->tickets_count(), "tickets");
     none(shard.worker->waiting_frames_count(), "waiting frames");
     none(shard.worker->keys().waiters_count(), "waiters");
+    none(shard.worker->keys().keys_count(), "keys");
     none(shard.worker->keys().handles_count(), "handles");
     none(shard.worker->quotas().waiters_count(), "waiters for quotas");
     none(shard.worker->tasks_count(), "tasks");
@@ -495,6 +522,9 @@ void Run::check_idle() {
     none(shard.io->sockets_open(), "sockets");
     none(shard.worker->undecided().requests().size(), "undecided requests");
     none(shard.worker->mailboxes().book().open_count(), "split requests");
+    const bool is_free =
+        shard.worker->mailboxes().book().has_room(splits_.entries_max, splits_.text_bytes_max);
+    if (shards_.size() > 1 && !is_free) failure_.report("the split book has bytes left at the end");
     none(shard.io->sends_in_flight(), "sends");
     if (draining_ && !shard.worker->drained()) failure_.report("has not drained");
     shard.worker->check_invariants();
