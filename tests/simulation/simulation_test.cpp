@@ -8,9 +8,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <random>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +16,7 @@
 #include "io/sim/sim_faults.hpp"
 #include "log/log.hpp"
 #include "run.hpp"
-#include "tests/support/source_folder.hpp"
+#include "tests/support/seeds.hpp"
 
 namespace sluice::simulation {
 namespace {
@@ -35,11 +32,6 @@ constexpr uint64_t fresh_seeds_of_a_run = 0;
 constexpr uint64_t seeds_of_a_run = 300;
 constexpr uint64_t fresh_seeds_of_a_run = 1;
 #endif
-
-uint64_t number_from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 std::string repeat_command(uint64_t seed, const std::string& test) {
   char path[4'096] = "simulation_test";
@@ -112,39 +104,12 @@ class Log {
   std::FILE* file_ = std::fopen("/dev/null", "w");
 };
 
-// Of this test, in red_seeds.txt: lines of test, seed and what it found.
-std::vector<uint64_t> red_seeds(const std::string& test) {
-  std::ifstream file(test::source_folder() / "tests/simulation/red_seeds.txt");
-  EXPECT_TRUE(file) << "red_seeds.txt cannot be read";
-  std::vector<uint64_t> seeds;
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.empty() || line.starts_with('#')) continue;
-    std::istringstream words(line);
-    std::string name;
-    uint64_t seed = 0;
-    words >> name >> seed;
-    EXPECT_TRUE(words && (name == "every_seed_*" || name == "several_shards_*")) << line;
-    if (name == test) seeds.push_back(seed);
-  }
-  return seeds;
-}
-
-// With SEED set: that one. SEEDS and FRESH_SEEDS change how many there are.
 std::vector<uint64_t> seeds_of(const std::string& test) {
-  if (std::getenv("SEED") != nullptr) return {number_from_environment("SEED", 1)};
-  std::vector<uint64_t> seeds = red_seeds(test);
-  const uint64_t count = number_from_environment("SEEDS", seeds_of_a_run);
-  for (uint64_t seed = 1; seed <= count; ++seed) seeds.push_back(seed);
-  std::random_device entropy;
-  std::printf("fresh seeds:");
-  for (uint64_t i = number_from_environment("FRESH_SEEDS", fresh_seeds_of_a_run); i > 0; --i) {
-    seeds.push_back(entropy());
-    std::printf(" %lu", seeds.back());
-  }
-  std::printf("\n");
-  std::fflush(stdout);
-  return seeds;
+  return test::seeds_to_play({.test = test,
+                              .tests = {"every_seed_*", "several_shards_*"},
+                              .red_seeds = "tests/simulation/red_seeds.txt",
+                              .seeds_count = seeds_of_a_run,
+                              .fresh_seeds_count = fresh_seeds_of_a_run});
 }
 
 // Runs seeds with these numbers of shards in turn, and adds up their results.

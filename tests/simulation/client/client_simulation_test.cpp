@@ -2,8 +2,8 @@
 //         the model says, and nothing is left over.
 // Method: the whole client, its threads one at a time on a platform with a clock of its own,
 //         against the scripted server. The seed decides everything: which thread goes on, how bytes
-//         are cut, what the server does, what callers ask. SEED=n repeats one run, SEEDS=n plays
-//         that many.
+//         are cut, what the server does, what callers ask. SEED=n repeats one run, SEEDS=n and
+//         FRESH_SEEDS=n play that many.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "options.hpp"
 #include "scripted_server.hpp"
 #include "sim_platform.hpp"
+#include "tests/support/seeds.hpp"
 
 namespace sluicegate::simulation {
 namespace {
@@ -25,8 +26,10 @@ using namespace std::chrono_literals;
 
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 50;
+constexpr uint64_t fresh_seeds_of_a_run = 0;
 #else
 constexpr uint64_t seeds_of_a_run = 200;
+constexpr uint64_t fresh_seeds_of_a_run = 1;
 #endif
 constexpr auto longest_run =
     60s;  // unless SEEDS says how many: a busy machine changes threads slowly
@@ -147,27 +150,28 @@ void print_command(int) {
   static_cast<void>(written);
 }
 
-uint64_t number_from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 std::string repeat_command(uint64_t seed) {
   char path[4'096] = "client_simulation_test";
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length > 0) path[length] = '\0';
-  return "\nrepeat with: SEED=" + std::to_string(seed) + " " + path + "\n";
+  return "\nrepeat with: SEED=" + std::to_string(seed) + " " + path +
+         "\nand keep the seed in tests/simulation/client/red_seeds.txt\n";
 }
 
 TEST(ClientSimulation, every_caller_sees_what_the_model_says) {
   const bool is_one = std::getenv("SEED") != nullptr;
-  const uint64_t first = number_from_environment("SEED", 1);
-  const uint64_t count = is_one ? 1 : number_from_environment("SEEDS", seeds_of_a_run);
+  const std::vector<uint64_t> seeds =
+      sluice::test::seeds_to_play({.test = "every_caller_*",
+                                   .tests = {"every_caller_*"},
+                                   .red_seeds = "tests/simulation/client/red_seeds.txt",
+                                   .seeds_count = seeds_of_a_run,
+                                   .fresh_seeds_count = fresh_seeds_of_a_run});
   const bool is_limited = std::getenv("SEEDS") == nullptr;
   const auto begin = Clock::now();
   std::signal(SIGABRT, print_command);
   Totals totals;
-  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+  for (const uint64_t seed : seeds) {
+    if (HasFailure()) break;
     if (is_limited && Clock::now() - begin > longest_run) break;
     command_of_this_run = repeat_command(seed);
     for (const std::string& each : Played{seed, totals}.play()) {

@@ -4,13 +4,15 @@ Method: the real clients in simulated time, against a scripted server that answe
 and in another order, queues, grants across a withdrawal, drains, closes and starts again; random
 callers time out, cancel, batch and hold leases. model.py says what each must see.
 
-SEED=N repeats one seed; SEEDS=N plays the first N.
+SEED=N repeats one seed; SEEDS=N plays the first N, FRESH_SEEDS=N as many fresh ones, which are
+printed. Those in red_seeds.txt come first.
 """
 
 import asyncio
 import os
 import random
 import sys
+from pathlib import Path
 
 import pytest
 from baton import Deadlock, SimulatedSystem, Threads
@@ -26,6 +28,8 @@ from sluicegate._caller import Caller
 from sluicegate._caller_aio import AsyncCaller
 
 SEEDS_OF_A_RUN = 100
+FRESH_SEEDS_OF_A_RUN = 1
+RED_SEEDS = Path(__file__).with_name("red_seeds.txt")
 ADDRESS = "simulated:1"
 
 
@@ -39,10 +43,21 @@ class SimulatedAsyncClient(AsyncClient):
         AsyncCaller.__init__(self, ADDRESS, settings, monotonic)
 
 
-def seeds():
+def red_seeds(name):
+    lines = [line.split(maxsplit=2) for line in RED_SEEDS.read_text().splitlines()
+             if line and not line.startswith("#")]
+    assert {line[0] for line in lines} <= {"play_threads", "play_tasks"}, lines
+    return [int(seed) for test, seed, _ in lines if test == name]
+
+
+def seeds(name):
     if "SEED" in os.environ:
         return [int(os.environ["SEED"])]
-    return range(1, 1 + int(os.environ.get("SEEDS", SEEDS_OF_A_RUN)))
+    count = int(os.environ.get("FRESH_SEEDS", FRESH_SEEDS_OF_A_RUN))
+    fresh = [random.SystemRandom().getrandbits(32) for _ in range(count)]
+    print("\nfresh seeds:", *fresh, flush=True)
+    first = range(1, 1 + int(os.environ.get("SEEDS", SEEDS_OF_A_RUN)))
+    return [*red_seeds(name), *fresh, *first]
 
 
 def plan_outages(world, server):
@@ -141,11 +156,14 @@ def play_tasks(seed):
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("play", [play_threads, play_tasks])
-def test_every_seed_agrees_with_the_model(play):
+def test_every_seed_agrees_with_the_model(play, capsys):
     outcomes = set()
-    for seed in seeds():
+    with capsys.disabled():
+        chosen_seeds = seeds(play.__name__)
+    for seed in chosen_seeds:
         again = (f"\nrepeat with: SEED={seed} {sys.executable} -m pytest -c pytest.ini "
-                 f"simulation/simulation_test.py -k {play.__name__}")
+                 f"simulation/simulation_test.py -k {play.__name__}\n"
+                 f"and keep the seed in simulation/{RED_SEEDS.name}")
         try:
             server, callers, chosen, left = play(seed)
         except Exception as error:
@@ -155,5 +173,5 @@ def test_every_seed_agrees_with_the_model(play):
         assert not failures, "\n".join(
             [*failures[:5], f"{len(failures)} failures, {chosen}", again])
         outcomes |= model.seen_outcomes
-    if len(seeds()) >= SEEDS_OF_A_RUN:
+    if len(chosen_seeds) >= SEEDS_OF_A_RUN:
         assert outcomes >= {"answer", "lost", "timed out", "no room"}
