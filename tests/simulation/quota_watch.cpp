@@ -550,7 +550,12 @@ void QuotaWatch::run_due(api::ShardId shard_id, base::Now now) {
     count(QuotaEvent::expired);
     close(shard, reserved, ReservationState::expired);
   }
+  const bool was_due = shard.store.next_due_ns() <= now.monotonic_ns;
+  const size_t grants = shard.store.grants().size();
   shard.store.run_due(now);
+  if (!was_due && shard.store.grants().size() > grants) {
+    failure_.report("the wait of a quota's waiter ends, and was not due");
+  }
   after(shard, now);
   for (const auto& [ticket, waiting] : shard.waiting) {
     if (base::floor_ms(now.monotonic_ns) < waiting.limit_ms) continue;
