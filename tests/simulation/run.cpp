@@ -530,6 +530,10 @@ void Run::check_idle() {
         shard.worker->mailboxes().book().has_room(splits_.entries_max, splits_.text_bytes_max);
     if (shards_.size() > 1 && !is_free) failure_.report("the split book has bytes left at the end");
     none(shard.io->sends_in_flight(), "sends");
+    for (const auto what : {session::WaitsFor::permits, session::WaitsFor::quota}) {
+      none(worker_group_->waiting_on_others(shard.worker->mailboxes().shard(), what),
+           "waiters that other shards report");
+    }
     if (draining_ && !shard.worker->drained()) failure_.report("has not drained");
     shard.worker->check_invariants();
   }
