@@ -288,7 +288,8 @@ int64_t ConnectionWatch::unfinished_since_ms(const ConnectionRecord& record) con
 uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now_ms) const {
   uint32_t reasons = 0;
   if (record.peer_ended) reasons |= why::peer_left;
-  if (record.delivered > record.last_request_from) reasons |= why::last_request;
+  const bool answered_last = !is_http(record) || record.said_close;
+  if (answered_last && record.delivered > record.last_request_from) reasons |= why::last_request;
   if (record.refused) reasons |= why::refused;
   const int64_t since_ms = unfinished_since_ms(record);
   const bool is_late = since_ms != never && now_ms >= since_ms + options_.header_timeout_ms;

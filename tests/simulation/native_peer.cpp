@@ -535,10 +535,12 @@ void NativePeer::on_error(uint64_t id, schema::Error::Reader error) {
   const bool sent_broken_bytes = record().last_request_from != no_offset;
   const bool broken =
       sent_broken_bytes && (code == ErrorCode::malformed || code == ErrorCode::hello_expected);
-  if (broken || take_ending_error(code)) return;
+  if (broken) return end_by(code);
+  if (take_ending_error(code)) return;
   const Asked* asked = find(id, Kind::wrong);
   if (asked == nullptr) return;
   if (asked->error != code) return fail("got error " + std::string(error_name(code)));
+  if (ends_connection(code)) end_by(code);
   asked_.erase(id);
 }
 

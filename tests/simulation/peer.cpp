@@ -9,6 +9,12 @@ namespace {
 
 constexpr uint64_t pauses_max = 400;
 
+// The client has sent what no connection survives.
+bool is_of_last_request(ErrorCode code) {
+  return code == ErrorCode::malformed || code == ErrorCode::hello_expected ||
+         code == ErrorCode::unexpected_hello;
+}
+
 }  // namespace
 
 Peer::Peer(World& world, io::ListenerId listener)
@@ -144,7 +150,7 @@ bool Peer::take_ending_error(ErrorCode code) {
                            : code == ErrorCode::frame_timeout      ? record().was_welcomed
                            : code == ErrorCode::draining ? is_draining() && !record().was_welcomed
                                                          : false;
-  if (is_expected) ended_by_ = code;
+  if (is_expected) end_by(code);
   return is_expected;
 }
 
@@ -158,10 +164,11 @@ void Peer::take_go_away() {
 void Peer::check_announced_end() {
   const bool is_native = record().listener == server::native_listener;
   const uint32_t announced =
-      why::refused | why::drain_answer | (is_native ? why::header_timeout : 0);
+      why::refused | why::drain_answer | why::last_request | (is_native ? why::header_timeout : 0);
   const bool has_said = !is_native && record().saw_last_answer;
   const uint32_t reason = ended_by_ == ErrorCode::too_many_connections ? why::refused
                           : ended_by_ == ErrorCode::draining           ? why::drain_answer
+                          : is_of_last_request(ended_by_)              ? why::last_request
                           : ended_by_ != ErrorCode::none               ? why::header_timeout
                           : has_said                                   ? UINT32_MAX
                                                                        : ~announced;

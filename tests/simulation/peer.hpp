@@ -95,6 +95,7 @@ class Peer {
 
   // Of the native protocol: an error that announces the connection's end, if it is one.
   bool take_ending_error(ErrorCode code);
+  void end_by(ErrorCode code) { ended_by_ = code; }
   void take_go_away();
   bool got_go_away() const { return got_go_away_; }
   void fail(const std::string& text);
