@@ -46,13 +46,14 @@ enum class EventKind : uint8_t {
   released,         // after release() (result: the descriptor, the caller's now); its slot is free
   listener_closed,  // after accept_finish(): every queued connection was reported before
   woken,            // another thread called wake()
+  refused,          // the kernel refuses to wait or to take operations; it is tried again, later
 };
 
 struct Event {
   EventKind kind = EventKind::woken;
   ListenerId listener = 0;     // accepted, accept_failed, listener_closed
-  SocketId socket;             // all but accept_failed, listener_closed and woken
-  int32_t result = 0;          // sent, failed, accept_failed, released
+  SocketId socket;             // all but accept_failed, listener_closed, woken and refused
+  int32_t result = 0;          // sent, failed, accept_failed, released, refused
   uint32_t untaken_bytes = 0;  // sent, failed: its last bytes, those that the kernel never took
   std::span<std::byte> bytes;  // received
 };

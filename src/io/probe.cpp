@@ -27,6 +27,7 @@ namespace {
 
 constexpr uint64_t receive_tag = 1;
 constexpr uint64_t wake_tag = 2;
+constexpr int refusals_max = 5;  // some may pass by themselves
 constexpr std::string_view greeting = "sluicegate";
 
 // The sysctl is of Linux 6.6; a missing file means that nothing is forbidden by it.
@@ -104,8 +105,11 @@ void try_uring() {
   bool woken = false;
   int failure = 0;
   int refusal = 0;
-  for (int round = 0; round < 20 && !(received && woken) && failure == 0; ++round) {
+  int refusals = 0;
+  const auto unfinished = [&] { return !(received && woken) && failure == 0; };
+  for (int round = 0; round < 20 && refusals < refusals_max && unfinished(); ++round) {
     refusal = -ring.enter(50 * base::ns_per_ms);
+    if (refusal != 0) ++refusals;
     ring.completions([&](const io_uring_cqe& cqe) {
       if (cqe.res < 0) failure = -cqe.res;
       if (cqe.res <= 0) return true;

@@ -32,6 +32,25 @@ std::string_view cause_and_cure(int error) noexcept {
   }
 }
 
+// Of io_uring_enter, epoll_pwait2 and epoll_wait, or of the read of a wake-up.
+std::string_view cure_of_refusal(int error) noexcept {
+  switch (error) {
+    case EAGAIN:
+    case EBUSY:
+    case ENOMEM:
+    case ENOBUFS:
+      return "the kernel has no memory for the server's operations; raise the memory limit of the "
+             "container, or choose --io epoll";
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+      return "a system call that the server needs is forbidden; allow io_uring_enter (epoll_pwait2 "
+             "or epoll_wait with --io epoll) in the seccomp profile";
+    default:
+      return "the kernel refuses the server's operations; choose the other back end with --io";
+  }
+}
+
 }  // namespace
 
 bool ShortageLog::is_shortage(int32_t failure) noexcept {
@@ -39,15 +58,25 @@ bool ShortageLog::is_shortage(int32_t failure) noexcept {
 }
 
 void ShortageLog::note(int32_t failure, base::Now now) noexcept {
-  unreported_.fetch_add(1, std::memory_order_relaxed);
-  int64_t quiet_until_ns = quiet_until_ns_.load(std::memory_order_relaxed);
+  count(turned_away_, "connections are turned away: ", cause_and_cure(-failure), failure, now);
+}
+
+void ShortageLog::note_refusal(int32_t failure, base::Now now) noexcept {
+  count(late_, "requests are answered late or not at all: ", cure_of_refusal(-failure), failure,
+        now);
+}
+
+void ShortageLog::count(Line& line, std::string_view effect, std::string_view cause_and_cure,
+                        int32_t failure, base::Now now) noexcept {
+  line.unreported.fetch_add(1, std::memory_order_relaxed);
+  int64_t quiet_until_ns = line.quiet_until_ns.load(std::memory_order_relaxed);
   if (now.monotonic_ns < quiet_until_ns) return;
-  const bool ours = quiet_until_ns_.compare_exchange_strong(
+  const bool ours = line.quiet_until_ns.compare_exchange_strong(
       quiet_until_ns, now.monotonic_ns + shortage_pause_ns, std::memory_order_relaxed);
   if (!ours) return;  // another worker logs it
-  log::warning("connections are turned away: " + std::string(cause_and_cure(-failure)),
+  log::warning(std::string(effect) + std::string(cause_and_cure),
                {{"cause", std::generic_category().message(-failure)},
-                {"times", unreported_.exchange(0, std::memory_order_relaxed)}});
+                {"times", line.unreported.exchange(0, std::memory_order_relaxed)}});
 }
 
 }  // namespace sluice::server

@@ -1,14 +1,17 @@
-// Logs that connections are turned away or lost because the kernel refuses what they need, with the
-// cause and the cure.
-// Flow:   workers, at `accept_failed` and `failed` of io::Io -> note().
-// Shape:  WARN `connections are turned away: ...`, with `cause`, and `times` since the last such
-//         line. One line a minute: accepting is tried ten times a second on every shard.
+// Logs that connections are turned away or lost, or that the worker's loop stands still, because
+// the kernel refuses what they need, with the cause and the cure.
+// Flow:   workers, at `accept_failed` and `failed` of io::Io -> note(); at `refused` ->
+//         note_refusal().
+// Shape:  WARN `connections are turned away: ...` and `requests are answered late or not at all:
+//         ...`, with `cause`, and `times` since the last such line. One line of each a minute: what
+//         failed is tried ten times a second on every shard.
 // Units:  a failure is a negative errno.
-// Threads: any; one for the whole process. Allocates, but only for its line.
+// Threads: any; one for the whole process. Allocates, but only for its lines.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 
 #include "base/time.hpp"
 
@@ -23,10 +26,19 @@ class ShortageLog {
   static bool is_shortage(int32_t failure) noexcept;
 
   void note(int32_t failure, base::Now now) noexcept;
+  void note_refusal(int32_t failure, base::Now now) noexcept;
 
  private:
-  std::atomic<uint64_t> unreported_{0};
-  std::atomic<int64_t> quiet_until_ns_{0};
+  struct Line {
+    std::atomic<uint64_t> unreported{0};
+    std::atomic<int64_t> quiet_until_ns{0};
+  };
+
+  static void count(Line& line, std::string_view effect, std::string_view cause_and_cure,
+                    int32_t failure, base::Now now) noexcept;
+
+  Line turned_away_;
+  Line late_;
 };
 
 }  // namespace sluice::server

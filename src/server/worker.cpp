@@ -159,6 +159,9 @@ void Worker::on_event(const io::Event& event) noexcept {
       return;
     case io::EventKind::woken:
       return;
+    case io::EventKind::refused:
+      worker_group_.shortages().note_refusal(event.result, context_.now);
+      return;
     case io::EventKind::closed:
       placement_.on_closed(event.socket);
       return;

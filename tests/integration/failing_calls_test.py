@@ -5,6 +5,7 @@ Method: seccomp filters (system_calls.py) and limits of descriptors, below the r
 import errno
 import json
 import resource
+import signal
 import socket
 import time
 
@@ -19,6 +20,7 @@ from system_calls import failing, needs_seccomp
 pytestmark = needs_seccomp
 
 TURNED_AWAY = "connections are turned away: "
+ANSWERED_LATE = "requests are answered late or not at all: "
 
 
 def assert_serves(server, key="k"):
@@ -95,6 +97,37 @@ def test_auto_goes_on_with_epoll_and_one_warning(start, failure, parts):
 def test_uring_does_not_start_and_names_the_cure(failure, parts):
     assert_does_not_start("--io", "uring", preexec=failing(failure),
                           parts=[*parts, "--io epoll"])
+
+
+# More operations at once than the probe submits: refused when the server has run for a while, and
+# from then on, because the queue stays as long.
+MANY_OPERATIONS, SECOND_ARGUMENT = 8, 1
+
+
+def test_where_uring_is_refused_later_it_sleeps_and_warns_once():
+    server = ServerProcess("uring", 1, *LONG_WINDOW, preexec=failing(
+        ("io_uring_enter", errno.EPERM, MANY_OPERATIONS, SECOND_ARGUMENT)))
+    peers = []
+    try:
+        assert_serves(server)
+        assert server.warnings() == []
+        server.pause()
+        for _ in range(4 * MANY_OPERATIONS):  # the shard accepts them in one loop iteration
+            peers.append(socket.create_connection((server.host, server.port)))
+        server.resume()
+        eventually(server.warnings, "a warning")
+        assert_sleeps(server)
+        warning = only_warning(server)
+        assert warning["message"].startswith(ANSWERED_LATE), warning
+        assert "io_uring_enter" in warning["message"]
+        assert warning["cause"] == "Operation not permitted"
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 1  # a drain would need the kernel
+        assert "stopped before draining ended" in server.log[-1]["message"], server.output()
+    finally:
+        server.kill()
+        for peer in peers:
+            peer.close()
 
 
 def test_bench_ends_when_its_own_server_does_not_start():

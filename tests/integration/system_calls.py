@@ -28,13 +28,14 @@ needs_seccomp = pytest.mark.skipif(NUMBERS is None, reason="the filter knows two
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, JUMP_EQUAL, JUMP_GREATER, RETURN = 0x20, 0x15, 0x25, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
-NUMBER_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 16
+NUMBER_OFFSET, FIRST_ARGUMENT_OFFSET, ARGUMENT_BYTES = 0, 16, 8
 
 
 class Failure(typing.NamedTuple):
     call: str
     error: int
-    above: int = -1  # only calls whose first argument is greater
+    above: int = -1  # only calls whose argument is greater
+    argument: int = 0  # which one; 0: the first
 
 
 def program_of(failures):
@@ -46,7 +47,7 @@ def program_of(failures):
     for failure in failures:
         program += instruction(LOAD, NUMBER_OFFSET)
         program += instruction(JUMP_EQUAL, NUMBERS[failure.call], 0, 3)
-        program += instruction(LOAD, FIRST_ARGUMENT_OFFSET)
+        program += instruction(LOAD, FIRST_ARGUMENT_OFFSET + ARGUMENT_BYTES * failure.argument)
         program += instruction(JUMP_GREATER, max(failure.above, 0), 0,
                                0 if failure.above < 0 else 1)
         program += instruction(RETURN, ERRNO | failure.error)

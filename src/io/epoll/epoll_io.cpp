@@ -22,6 +22,10 @@ constexpr uint64_t tag(Source source, uint32_t index) {
   return uint64_t{static_cast<uint8_t>(source)} << 32 | index;
 }
 
+uint64_t tag_of(const epoll_event& event) {
+  return event.data.u64;
+}
+
 constexpr size_t round_up_8(size_t bytes) {
   return (bytes + 7) & ~size_t{7};
 }
@@ -47,7 +51,8 @@ EpollIo::EpollIo(Options options)
       now_(read_clock()) {
   ASSERT(buffers_ > 0);
   ASSERT(buffer_bytes_ > 0 && buffer_bytes_ % 8 == 0);
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = tag(Source::wake, 0)}};
+  // Edge-triggered: each raise() is reported once, and nothing has to be read.
+  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = tag(Source::wake, 0)}};
   if (!epoll_.is_open() ||
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_signal_.fd(), &event) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot set up epoll");
@@ -147,7 +152,7 @@ size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
       watch_listener(index, sink);
     }
     const bool busy = !sink.empty() || !sockets_.all_reported();
-    if (!sink.full()) dispatch(sink, wait(sink.room(), busy ? 0 : until_retry(left_ns)));
+    if (!sink.full()) wait(sink, busy ? 0 : until_retry(left_ns));
     sockets_.report(sink);
     now_ = read_clock();
     left_ns = end_ns - now_.monotonic_ns;
@@ -213,13 +218,19 @@ void EpollIo::pause_accepting(uint32_t index, int32_t failure, EventSink& sink) 
   sink.push({.kind = EventKind::accept_failed, .listener = index, .result = failure});
 }
 
-size_t EpollIo::wait(size_t events_max, int64_t wait_ns) noexcept {
+void EpollIo::wait(EventSink& sink, int64_t wait_ns) noexcept {
   ++statistics_.enters;
-  int ready = wait_for_events(events_max, wait_ns);
+  int ready = wait_for_events(sink.room(), wait_ns);
   // A process that was stopped is interrupted as it goes on. What has arrived meanwhile comes
   // before the time-outs that it would have prevented.
-  if (ready < 0 && errno == EINTR) ready = wait_for_events(events_max, 0);
-  return static_cast<size_t>(std::max(ready, 0));
+  if (ready < 0 && errno == EINTR) ready = wait_for_events(sink.room(), 0);
+  if (ready < 0 && errno != EINTR) {
+    const int32_t refusal = -errno;
+    refusal_pause_.sleep();
+    return sink.push({.kind = EventKind::refused, .result = refusal});
+  }
+  refusal_pause_.end();
+  dispatch(sink, static_cast<size_t>(std::max(ready, 0)));
 }
 
 // How many are ready; -1 and errno: interrupted, or refused.
@@ -241,9 +252,14 @@ void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
   const size_t share = std::min(sink.room(), size_t{buffers_}) / ready_count;
   const uint32_t most = receives_sparingly() ? 1 : socket_buffers_max;
   const auto buffers = static_cast<uint32_t>(std::clamp<size_t>(share, 1, most));
-  for (size_t place = 0; place < ready_count; ++place) {
+  const auto ready = std::span(ready_).first(ready_count);
+  // While there is room: epoll does not report it again.
+  if (std::ranges::find(ready, tag(Source::wake, 0), tag_of) != ready.end()) {
+    wake_signal_.acknowledge();
+    sink.push({.kind = EventKind::woken});
+  }
+  for (const epoll_event& event : ready) {
     if (sink.full()) return;  // what is left is reported again
-    const epoll_event& event = ready_[place];
     const auto index = static_cast<uint32_t>(event.data.u64);
     switch (static_cast<Source>(event.data.u64 >> 32)) {
       case Source::socket:
@@ -252,13 +268,8 @@ void EpollIo::dispatch(EventSink& sink, size_t ready_count) noexcept {
       case Source::listener:
         accept_ready(index, sink);
         break;
-      case Source::wake: {
-        uint64_t count = 0;
-        [[maybe_unused]] const ssize_t got = ::read(wake_signal_.fd(), &count, sizeof count);
-        wake_signal_.acknowledge();
-        sink.push({.kind = EventKind::woken});
+      case Source::wake:
         break;
-      }
     }
   }
 }

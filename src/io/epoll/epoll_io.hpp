@@ -19,6 +19,7 @@
 #include "io/io.hpp"
 #include "io/options.hpp"
 #include "io/peer_name.hpp"
+#include "io/refusal_pause.hpp"
 #include "io/socket_table.hpp"
 #include "io/wake_signal.hpp"
 
@@ -76,7 +77,7 @@ class EpollIo final : public Io {
   void watch_listener(uint32_t index, EventSink& sink) noexcept;
   void pause_accepting(uint32_t index, int32_t failure, EventSink& sink) noexcept;
   int wait_for_events(size_t events_max, int64_t wait_ns) noexcept;
-  size_t wait(size_t events_max, int64_t wait_ns) noexcept;
+  void wait(EventSink& sink, int64_t wait_ns) noexcept;
   void dispatch(EventSink& sink, size_t ready_count) noexcept;
 
   void accept_ready(uint32_t index, EventSink& sink) noexcept;
@@ -100,6 +101,7 @@ class EpollIo final : public Io {
   DirectReceive direct_;
   size_t memory_used_ = 0;  // by what this poll() received
   std::array<epoll_event, 128> ready_{};
+  RefusalPause refusal_pause_;
   bool precise_wait_ = true;  // epoll_pwait2 is there
   base::Now now_;
   Statistics statistics_;

@@ -1,10 +1,8 @@
 #include "io/uring/ring.hpp"
 
 #include <cerrno>
-#include <chrono>
 #include <initializer_list>
 #include <system_error>
-#include <thread>
 
 #include "base/time.hpp"
 
@@ -18,8 +16,6 @@ constexpr std::initializer_list<uint32_t> setups = {
     IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,  // 5.19
     0,
 };
-
-constexpr std::chrono::milliseconds refused_pause{1};
 
 }  // namespace
 
@@ -71,10 +67,13 @@ int32_t Ring::enter(int64_t wait_ns) noexcept {
   return refusal(io_uring_submit_and_get_events(&ring_));
 }
 
-// Without the pause the caller would call again at once, and again, as long as it lasts.
-int32_t Ring::refusal(int32_t result) const noexcept {
-  if (result >= 0 || result == -ETIME || result == -EINTR) return 0;
-  if (!has_completions()) std::this_thread::sleep_for(refused_pause);
+int32_t Ring::refusal(int32_t result) noexcept {
+  if (result >= 0 || result == -ETIME || result == -EINTR) {
+    pause_.end();
+    return 0;
+  }
+  if (has_completions()) return 0;  // to be handled first: the queue may be full
+  pause_.sleep();
   return result;
 }
 

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "io/refusal_pause.hpp"
+
 namespace sluice::io {
 
 class Ring {
@@ -27,8 +29,8 @@ class Ring {
 
   // Submits, and waits for a completion if there is none and `wait_ns` is above 0. Completions
   // are made only in here (DEFER_TASKRUN), some twenty at a time: see more_expected(). Where the
-  // kernel refuses (no memory), it pauses, and returns why: a negative errno. The caller handles
-  // the completions there are, and calls again.
+  // kernel refuses (no memory) and there is none, it pauses, and returns why: a negative errno. The
+  // caller reports it, and calls again.
   int32_t enter(int64_t wait_ns) noexcept;
 
   // The kernel has work to do before the next completions show.
@@ -57,10 +59,11 @@ class Ring {
   uint64_t enters() const noexcept { return enters_; }
 
  private:
-  int32_t refusal(int32_t result) const noexcept;
+  int32_t refusal(int32_t result) noexcept;
 
   io_uring ring_{};
   uint32_t completions_max_ = 0;
+  RefusalPause pause_;
   uint64_t enters_ = 0;
 };
 

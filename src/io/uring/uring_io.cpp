@@ -17,7 +17,8 @@ namespace {
 constexpr uint32_t submissions_max = 1024;
 constexpr uint32_t completions_min = 4096;
 constexpr uint32_t completions_max = 65'536;  // the kernel's bound
-constexpr int reap_rounds_max = 8;            // of some twenty completions each
+constexpr int64_t wake_pause_ns = 100 * base::ns_per_ms;
+constexpr int reap_rounds_max = 8;  // of some twenty completions each
 
 // Multishot operations do not wait for room: every buffer and every socket's send, watch and
 // cancel may complete between two polls.
@@ -55,11 +56,13 @@ UringIo::~UringIo() {
     if (slot.fd >= 0) ::shutdown(slot.fd, SHUT_RDWR);
   }
   constexpr int rounds_max = 100;
-  for (int round = 0; round < rounds_max && in_flight_ > 0; ++round) {
+  constexpr int refusals_max = 10;
+  int refusals = 0;
+  for (int round = 0; round < rounds_max && refusals < refusals_max && in_flight_ > 0; ++round) {
     if (io_uring_sqe* sqe = prepare({.operation = Operation::finish})) {
       io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY);
     }
-    ring_.enter(10 * base::ns_per_ms);
+    if (ring_.enter(10 * base::ns_per_ms) != 0) ++refusals;
     ring_.completions([this](const io_uring_cqe& cqe) {
       if ((cqe.flags & IORING_CQE_F_MORE) == 0) --in_flight_;
       if (unpack(cqe.user_data).operation == Operation::accept && cqe.res >= 0) ::close(cqe.res);
@@ -160,14 +163,21 @@ size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
     open_parked(sink);
     for (uint32_t index = 0; index < listeners_.size(); ++index) work_listener(index, sink);
     const bool busy = !sink.empty() || !sockets_.all_reported() || !changed_.empty() ||
-                      !starved_.empty() || !starved_after_bytes_.empty() || !wake_armed_;
-    ring_.enter(busy ? 0 : until_retry(left_ns));
+                      !starved_.empty() || !starved_after_bytes_.empty() || is_wake_due();
+    enter(busy ? 0 : until_retry(left_ns), sink);
     reap(sink);
     sockets_.report(sink);
     now_ = read_clock();
     left_ns = end_ns - now_.monotonic_ns;
     if (!sink.empty() || left_ns <= 0) return sink.count();
   }
+}
+
+// False: refused.
+bool UringIo::enter(int64_t wait_ns, EventSink& sink) noexcept {
+  const int32_t refusal = ring_.enter(wait_ns);
+  if (refusal != 0 && !sink.full()) sink.push({.kind = EventKind::refused, .result = refusal});
+  return refusal == 0;
 }
 
 io_uring_sqe* UringIo::prepare(OperationTag tag) noexcept {
@@ -321,8 +331,12 @@ bool UringIo::submit_watch(uint32_t index) noexcept {
   return true;
 }
 
+bool UringIo::is_wake_due() const noexcept {
+  return !wake_armed_ && now_.monotonic_ns >= wake_retry_ns_;
+}
+
 void UringIo::submit_wake() noexcept {
-  if (wake_armed_) return;
+  if (!is_wake_due()) return;
   io_uring_sqe* sqe = prepare({.operation = Operation::wake});
   if (sqe == nullptr) return;
   io_uring_prep_read(sqe, wake_signal_.fd(), &wake_count_, sizeof wake_count_, 0);
@@ -346,6 +360,7 @@ void UringIo::report_hang_up(uint32_t index) noexcept {
 }
 
 int64_t UringIo::until_retry(int64_t wait_ns) const noexcept {
+  if (!wake_armed_) wait_ns = std::min(wait_ns, wake_retry_ns_ - now_.monotonic_ns);
   for (const Listener& listener : listeners_) {
     const int64_t pause_ns = listener.retry_ns - now_.monotonic_ns;
     if (listener.started && pause_ns > 0) wait_ns = std::min(wait_ns, pause_ns);
@@ -425,8 +440,7 @@ void UringIo::reap(EventSink& sink) noexcept {
       complete(cqe, sink);
       return true;
     });
-    if (!all || !ring_.more_expected()) return;
-    ring_.enter(0);
+    if (!all || !ring_.more_expected() || !enter(0, sink)) return;
   }
 }
 
@@ -443,10 +457,7 @@ void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
     case Operation::cancel_accept:
       return;
     case Operation::wake:
-      wake_armed_ = false;
-      wake_signal_.acknowledge();
-      if (cqe.res > 0) sink.push({.kind = EventKind::woken});
-      return;
+      return complete_wake(cqe.res, sink);
     case Operation::receive:
     case Operation::cancel_receive:
     case Operation::watch:
@@ -457,6 +468,20 @@ void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
       break;
   }
   ASSERT(false && "an operation that is never submitted here");
+}
+
+// The first failure may be an interruption. Where the read fails again, it would fail at once for
+// ever; what other threads have published is seen with each `refused`.
+void UringIo::complete_wake(int32_t result, EventSink& sink) noexcept {
+  wake_armed_ = false;
+  wake_signal_.acknowledge();
+  const bool failed = result <= 0;
+  if (!failed) sink.push({.kind = EventKind::woken});
+  if (failed && wake_failed_) {
+    wake_retry_ns_ = now_.monotonic_ns + wake_pause_ns;
+    sink.push({.kind = EventKind::refused, .result = result});
+  }
+  wake_failed_ = failed;
 }
 
 void UringIo::complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {

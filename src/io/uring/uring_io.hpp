@@ -85,6 +85,7 @@ class UringIo final : public Io {
     ListenerId listener;
   };
 
+  bool enter(int64_t wait_ns, EventSink& sink) noexcept;
   io_uring_sqe* prepare(OperationTag tag) noexcept;
   io_uring_sqe* prepare_socket(Operation operation, uint32_t index) noexcept;
   void act(uint32_t index, ReceiveAction action) noexcept;
@@ -99,6 +100,7 @@ class UringIo final : public Io {
   bool submit_receive(uint32_t index) noexcept;
   bool submit_cancel(uint32_t index) noexcept;
   bool submit_watch(uint32_t index) noexcept;
+  bool is_wake_due() const noexcept;
   void submit_wake() noexcept;
   void report_hang_up(uint32_t index) noexcept;
   int64_t until_retry(int64_t wait_ns) const noexcept;
@@ -112,6 +114,7 @@ class UringIo final : public Io {
   // After waiting: each completion makes one event at most.
   void reap(EventSink& sink) noexcept;
   void complete(const io_uring_cqe& cqe, EventSink& sink) noexcept;
+  void complete_wake(int32_t result, EventSink& sink) noexcept;
   void complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
   void accept_result(int32_t result, uint32_t index, EventSink& sink) noexcept;
   void open_socket(int fd, ListenerId listener, EventSink& sink) noexcept;
@@ -127,6 +130,8 @@ class UringIo final : public Io {
   WakeSignal wake_signal_;
   uint64_t wake_count_ = 0;  // the kernel writes it
   bool wake_armed_ = false;
+  bool wake_failed_ = false;   // the last read of it
+  int64_t wake_retry_ns_ = 0;  // not before, after it failed twice
   SpareDescriptor spare_;
   std::vector<Listener> listeners_;
   SocketTable<Slot> sockets_;

@@ -35,6 +35,14 @@ class FailingIoTest : public IoTest<Backend> {
     return this->io_->statistics().enters - before;
   }
 
+  // The same where events may end a poll() early.
+  uint64_t enters_within(int64_t duration_ns) {
+    const uint64_t before = this->io_->statistics().enters;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(duration_ns);
+    while (std::chrono::steady_clock::now() < end) this->poll_once(wait_ns);
+    return this->io_->statistics().enters - before;
+  }
+
   // The socket of this client; others may have been accepted before it.
   SocketId socket_of(const Client& client) {
     const std::string port = ":" + std::to_string(client.own_port());
@@ -101,6 +109,7 @@ class FailingIoTest : public IoTest<Backend> {
     this->accepted_.clear();
     this->reports_.clear();
     this->accept_failures_ = 0;
+    this->refusals_ = 0;
     this->build(std::move(options));
   }
 };

@@ -94,6 +94,64 @@ TYPED_TEST(FailingIo, a_send_without_memory_fails_its_connection_alone) {
   this->close_and_wait(socket);
 }
 
+// No memory, completions that overflow, a sandbox: reported with each try, of which there are few.
+TYPED_TEST(FailingIo, sleeps_while_the_kernel_refuses_to_wait_and_recovers) {
+  for (const int error : {EAGAIN, ENOMEM, EBUSY, EPERM, ENOSYS, EINVAL}) {
+    SCOPED_TRACE(std::strerror(error));
+    this->rebuild();
+    Client client(this->port_);
+    const SocketId socket = this->accept_one();
+    {
+      const FailingCall submit(Call::io_uring_submit, error);
+      const FailingCall get(Call::io_uring_submit_and_get_events, error);
+      const FailingCall wait(Call::io_uring_submit_and_wait_timeout, error);
+      const FailingCall precise(Call::epoll_pwait2, error);
+      const FailingCall coarse(Call::epoll_wait, error);
+      this->io_->receive_start(socket);
+      client.write("while it fails");
+      EXPECT_LE(this->enters_within(6 * wait_ns), enters_while_asleep);
+      EXPECT_GT(this->refusals_, 0u);
+      EXPECT_EQ(this->refusal_, -error);
+      EXPECT_TRUE(this->reported(socket).received.empty());
+    }
+    EXPECT_TRUE(this->until([&] { return this->reported(socket).received == "while it fails"; }));
+    this->expect_sent_whole(client, socket);
+    const uint32_t reported = this->refusals_;
+    EXPECT_LE(this->enters_in_one_wait(), enters_while_asleep);
+    EXPECT_EQ(this->refusals_, reported);
+  }
+}
+
+// A back end is given up while the kernel takes nothing: a server that is stopped must end.
+TYPED_TEST(FailingIo, is_destroyed_while_the_kernel_refuses_to_wait) {
+  this->rebuild();
+  const Client client(this->port_);
+  this->io_->receive_start(this->accept_one());
+  this->settle();
+  const FailingCall submit(Call::io_uring_submit, EPERM);
+  const FailingCall get(Call::io_uring_submit_and_get_events, EPERM);
+  const FailingCall wait(Call::io_uring_submit_and_wait_timeout, EPERM);
+  const uint64_t before = calls_made(Call::io_uring_submit_and_wait_timeout);
+  this->io_.reset();
+  EXPECT_LE(calls_made(Call::io_uring_submit_and_wait_timeout) - before, enters_while_asleep);
+}
+
+// More events than a poll() has room for, the wake-up the last of them.
+TYPED_TEST(FailingIo, a_wake_up_behind_other_events_is_not_lost) {
+  this->events_max_ = 2;
+  this->rebuild();
+  this->settle();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t round = 1; round <= 3; ++round) {
+    for (int each = 0; each < 3; ++each) {
+      clients.push_back(std::make_unique<Client>(this->port_));
+    }
+    this->io_->wake();
+    EXPECT_TRUE(this->until([&] { return this->wakes_ == round; }));
+    EXPECT_TRUE(this->until([&] { return this->accepted_.size() == clients.size(); }));
+  }
+}
+
 TYPED_TEST(FailingIo, is_not_built_without_an_eventfd_or_memory) {
   const auto error_with = [&](Call call, int error, uint32_t skipped) {
     const FailingCall failing(call, error, {.skipped = skipped});

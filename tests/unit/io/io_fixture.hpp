@@ -174,6 +174,10 @@ class IoTest : public testing::Test {
       case EventKind::woken:
         ++wakes_;
         return;
+      case EventKind::refused:
+        ++refusals_;
+        refusal_ = event.result;
+        return;
       default:
         break;
     }
@@ -282,6 +286,8 @@ class IoTest : public testing::Test {
   int32_t accept_failure_ = 0;
   uint32_t listeners_closed_ = 0;
   uint32_t wakes_ = 0;
+  uint32_t refusals_ = 0;
+  int32_t refusal_ = 0;
 };
 
 struct BackendNames {

@@ -57,6 +57,52 @@ TEST_F(ShortageLogTest, each_cause_has_its_cure) {
   }
 }
 
+TEST_F(ShortageLogTest, a_refusal_has_a_line_of_its_own_with_cause_and_cure) {
+  ShortageLog shortages;
+  shortages.note(-EMFILE, at(1));
+  for (int64_t ms = 1; ms < 1'000; ++ms) shortages.note_refusal(-EPERM, at(ms));
+  const std::vector<test::Json> reported = lines();
+  ASSERT_EQ(reported.size(), 2u);
+  EXPECT_EQ(
+      reported[1],
+      test::Json::parse(R"({"level": "WARN", "message": "requests are answered late or not )"
+                        R"(at all: a system call that the server needs is forbidden; allow )"
+                        R"(io_uring_enter (epoll_pwait2 or epoll_wait with --io epoll) in the )"
+                        R"(seccomp profile", "cause": "Operation not permitted", "times": 1})"));
+}
+
+TEST_F(ShortageLogTest, each_cause_of_a_refusal_has_its_cure) {
+  const std::initializer_list<std::pair<int, std::string>> cures = {
+      {EAGAIN, "no memory"},     {EBUSY, "no memory"}, {ENOMEM, "no memory"},
+      {ENOBUFS, "no memory"},    {EACCES, "seccomp"},  {ENOSYS, "seccomp"},
+      {EINVAL, "other back end"}};
+  for (const auto& [error, cure] : cures) {
+    ShortageLog shortages;
+    shortages.note_refusal(-error, at(1));
+  }
+  const std::vector<test::Json> reported = lines();
+  ASSERT_EQ(reported.size(), cures.size());
+  for (size_t i = 0; i < cures.size(); ++i) {
+    const std::string message = reported[i]["message"];
+    EXPECT_NE(message.find(cures.begin()[i].second), std::string::npos) << message;
+  }
+}
+
+TEST_F(ShortageLogTest, reports_a_kernel_that_refuses_to_wait) {
+  WorkerOptions options{.shard = {.keys_max = 10, .waiters_max = 10}, .connections_max = 3};
+  WorkerGroup group{{.shards = 1}};
+  support::FakeIo io;
+  Worker worker(io, options, group, make_deciders(options));
+  worker.start();
+  for (int each = 0; each < 3; ++each) {
+    io.events = {{.kind = io::EventKind::refused, .result = -EAGAIN}};
+    worker.turn(0);
+  }
+  const std::vector<test::Json> reported = lines();
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0]["cause"], "Resource temporarily unavailable");
+}
+
 TEST_F(ShortageLogTest, a_reset_by_the_peer_is_no_shortage) {
   for (const int error : {ENOMEM, ENOBUFS, ENOSPC}) EXPECT_TRUE(ShortageLog::is_shortage(-error));
   for (const int error : {ECONNRESET, EPIPE, ETIMEDOUT}) {
