@@ -76,7 +76,9 @@ NO_URING = [
     (("io_uring_setup", errno.EINVAL), ["io_uring_setup", "Linux 6.1"]),
     (("io_uring_register", errno.EINVAL), ["io_uring_register_buf_ring", "Linux 6.1"]),
     (("io_uring_register", errno.EPERM), ["io_uring_register_buf_ring", "seccomp"]),
-    (("io_uring_enter", errno.EPERM), ["io_uring_enter"]),
+    (("io_uring_register", errno.ENOSYS), ["io_uring_register_buf_ring", "Linux 6.1"]),
+    (("io_uring_enter", errno.EPERM), ["io_uring_enter", "seccomp"]),
+    (("io_uring_enter", errno.ENOSYS), ["io_uring_enter", "Linux 6.1"]),
     (("io_uring_setup", errno.ENOMEM, 8), ["io_uring_setup", "LimitMEMLOCK"]),
 ]
 IDS = ["-".join(str(part) for part in failure) for failure, _ in NO_URING]

@@ -69,6 +69,21 @@ TEST_F(FailingUring, the_probe_names_cause_and_cure) {
   EXPECT_TRUE(probed_with(EMFILE).ends_with("choose --io epoll, or free what is missing"));
 }
 
+// 5.19 has the ring of buffers, but knows no multishot receive, which is younger (6.0).
+TEST_F(FailingUring, the_probe_finds_out_that_the_kernel_knows_no_multishot) {
+  const FailingCall failing(Call::op_recv, EINVAL);
+  const std::string why_not = probe_uring();
+  EXPECT_EQ(
+      why_not,
+      "io_uring does not work here (a multishot receive: Invalid argument): the kernel lacks a "
+      "feature; use Linux 6.1 or newer, or choose --io epoll");
+  const Choice choice = choose_backend(base::IoBackend::automatic);
+  EXPECT_EQ(choice.backend, base::IoBackend::epoll);
+  EXPECT_EQ(choice.warning, why_not + "; going on with epoll");
+  EXPECT_THROW(choose_backend(base::IoBackend::uring), std::runtime_error);
+  EXPECT_EQ(failing.failed_count(), 3u);
+}
+
 TEST_F(FailingUring, the_probe_reports_a_kernel_that_takes_nothing_in_time) {
   for (const int error : {EPERM, ENOSYS, EAGAIN}) {
     const FailingCall wait(Call::io_uring_submit_and_wait_timeout, error);
