@@ -25,7 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto start_time_max = 20s;
 constexpr auto stop_time_max = 10s;
 
 std::runtime_error system_fault(const std::string& what) {
@@ -57,7 +56,8 @@ void pin_to_cpu(int cpu) {
   if (!set_affinity({&cpu, 1})) throw system_fault("cannot pin to core " + std::to_string(cpu));
 }
 
-OwnServer::OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus) {
+OwnServer::OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus,
+                     std::chrono::milliseconds start_time_max) {
   std::vector<std::string> words{"sluicegate", "--port=0", "--native-port=0", "--bind=127.0.0.1"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -76,7 +76,7 @@ OwnServer::OwnServer(const std::vector<std::string>& arguments, const std::vecto
   }
   fcntl(log_, F_SETFL, O_NONBLOCK);
   try {
-    wait_until_ready();
+    wait_until_ready(start_time_max);
   } catch (...) {
     stop();
     throw;
@@ -87,7 +87,7 @@ OwnServer::~OwnServer() {
   stop();
 }
 
-void OwnServer::wait_until_ready() {
+void OwnServer::wait_until_ready(std::chrono::milliseconds start_time_max) {
   const auto deadline = Clock::now() + start_time_max;
   std::string line;
   std::string last_line = "it logged nothing";

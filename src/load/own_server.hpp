@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ namespace sluice::load {
 class OwnServer {
  public:
   // `arguments` are flags of the server besides the ports; empty `cpus`: the kernel chooses.
-  OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus);
+  OwnServer(const std::vector<std::string>& arguments, const std::vector<int>& cpus,
+            std::chrono::milliseconds start_time_max = std::chrono::seconds(20));
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
@@ -27,7 +29,7 @@ class OwnServer {
   void discard_log() noexcept;
 
  private:
-  void wait_until_ready();
+  void wait_until_ready(std::chrono::milliseconds start_time_max);
   void stop() noexcept;
 
   pid_t pid_ = -1;

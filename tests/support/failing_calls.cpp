@@ -1,16 +1,22 @@
 #include "support/failing_calls.hpp"
 
+#include <fcntl.h>
 #include <liburing.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace sluice::test {
 namespace {
@@ -51,6 +57,14 @@ bool fails(Call call) noexcept {
   const int error = error_of(call);
   if (error != 0) errno = error;
   return error != 0;
+}
+
+std::string replaced_path;
+std::string replacing_path;
+
+std::string path_to_open(const char* path) {
+  const std::lock_guard lock(mutex);
+  return path == replaced_path ? replacing_path : path;
 }
 
 // The operations whose completions get an error, by ring and user data.
@@ -128,6 +142,18 @@ uint32_t FailingCall::failed_count() const noexcept {
   return plan_of(call_).failed;
 }
 
+ReplacedFile::ReplacedFile(const char* path, std::string other) {
+  const std::lock_guard lock(mutex);
+  if (!replaced_path.empty()) std::abort();  // one at a time
+  replaced_path = path;
+  replacing_path = std::move(other);
+}
+
+ReplacedFile::~ReplacedFile() {
+  const std::lock_guard lock(mutex);
+  replaced_path.clear();
+}
+
 uint64_t calls_made(Call call) noexcept {
   return plan_of(call).made;
 }
@@ -139,6 +165,7 @@ using sluice::test::Call;
 using sluice::test::error_of;
 using sluice::test::fails;
 using sluice::test::one_byte;
+using sluice::test::path_to_open;
 
 // A system call: RESULT NAME(PARAMETERS) is made with ARGUMENTS unless it fails with FAILED.
 #define SLUICE_WRAP(RESULT, NAME, PARAMETERS, ARGUMENTS, FAILED)   \
@@ -176,19 +203,28 @@ SLUICE_WRAP(int, epoll_pwait2,
 SLUICE_WRAP(int, epoll_wait, (int epoll, epoll_event* events, int count, int time),
             (epoll, events, count, time), -1)
 SLUICE_WRAP(int, eventfd, (unsigned count, int flags), (count, flags), -1)
+SLUICE_WRAP(pid_t, fork, (), (), -1)
 SLUICE_WRAP(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size), -1)
 SLUICE_WRAP(int, inotify_add_watch, (int fd, const char* path, uint32_t mask), (fd, path, mask), -1)
 SLUICE_WRAP(int, inotify_init1, (int flags), (flags), -1)
 SLUICE_WRAP(void*, mmap64, (void* at, size_t size, int protection, int flags, int fd, off_t offset),
             (at, size, protection, flags, fd, offset), reinterpret_cast<void*>(-1))
+SLUICE_WRAP(int, sched_getaffinity, (pid_t process, size_t bytes, cpu_set_t* set),
+            (process, bytes, set), -1)
 SLUICE_WRAP(int, setsockopt, (int fd, int level, int option, const void* value, socklen_t size),
             (fd, level, option, value, size), -1)
 SLUICE_WRAP(int, socket, (int family, int type, int protocol), (family, type, protocol), -1)
 SLUICE_WRAP(int, timerfd_create, (int clock, int flags), (clock, flags), -1)
 
-SLUICE_WRAP_URING(io_uring_queue_init_params,
-                  (unsigned entries, io_uring* ring, io_uring_params* parameters),
-                  (entries, ring, parameters))
+extern "C" int __real_io_uring_queue_init_params(unsigned entries, io_uring* ring,
+                                                 io_uring_params* parameters);
+extern "C" int __wrap_io_uring_queue_init_params(unsigned entries, io_uring* ring,
+                                                 io_uring_params* parameters) {
+  if (const int error = error_of(Call::io_uring_queue_init_params)) return -error;
+  const int result = __real_io_uring_queue_init_params(entries, ring, parameters);
+  if (result == 0) ring->features &= ~static_cast<unsigned>(error_of(Call::io_uring_features));
+  return result;
+}
 SLUICE_WRAP_URING(io_uring_register_buf_ring,
                   (io_uring * ring, io_uring_buf_reg* registration, unsigned flags),
                   (ring, registration, flags))
@@ -199,6 +235,15 @@ SLUICE_WRAP_SUBMIT(io_uring_submit_and_wait_timeout,
                    (io_uring * ring, io_uring_cqe** cqe, unsigned wait_for, __kernel_timespec* time,
                     sigset_t* mask),
                    (ring, cqe, wait_for, time, mask))
+
+extern "C" int __real_open64(const char* path, int flags, ...);
+extern "C" int __wrap_open64(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(more, unsigned) : 0;
+  va_end(more);
+  return __real_open64(path_to_open(path).c_str(), flags, mode);
+}
 
 // These two may also be short.
 extern "C" ssize_t __real_recv(int fd, void* bytes, size_t size, int flags);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace sluice::test {
 
@@ -19,11 +20,13 @@ enum class Call : uint8_t {
   epoll_pwait2,
   epoll_wait,
   eventfd,
+  fork,
   getsockname,
   inotify_add_watch,
   inotify_init1,
   mmap64,
   recv,
+  sched_getaffinity,
   send,
   setsockopt,
   socket,
@@ -35,6 +38,8 @@ enum class Call : uint8_t {
   io_uring_submit,
   io_uring_submit_and_get_events,
   io_uring_submit_and_wait_timeout,
+  // Not a call: the bits of `error` are features that the ring lacks.
+  io_uring_features,
   // Operations of io_uring, named after their IORING_OP_*.
   op_accept,
   op_poll_add,
@@ -63,6 +68,15 @@ class FailingCall {
 
  private:
   const Call call_;
+};
+
+// While it lives, a program that opens the file `path` gets `other` instead.
+class ReplacedFile {
+ public:
+  ReplacedFile(const char* path, std::string other);
+  ~ReplacedFile();
+  ReplacedFile(const ReplacedFile&) = delete;
+  ReplacedFile& operator=(const ReplacedFile&) = delete;
 };
 
 // How often the call was made so far, failing or not.

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include "tests/support/failing_calls.hpp"
 
 namespace sluice::config {
 namespace {
@@ -128,6 +131,22 @@ TEST(UsableCpus, of_this_process_are_those_it_runs_on) {
   EXPECT_GE(cpus.count(), 1u);
   EXPECT_LE(cpus.count(), cpus.numbers.size());
   EXPECT_TRUE(std::is_sorted(cpus.numbers.begin(), cpus.numbers.end()));
+}
+
+// A kernel of more than 1,024 CPUs refuses a smaller set.
+TEST(UsableCpus, are_asked_for_with_a_larger_set_until_it_fits) {
+  const std::vector<int> cpus = affinity_cpus();
+  const test::FailingCall failing(test::Call::sched_getaffinity, EINVAL, {.failing = 3});
+  EXPECT_EQ(affinity_cpus(), cpus);
+  EXPECT_EQ(failing.failed_count(), 3u);
+}
+
+TEST(UsableCpus, are_the_first_alone_where_the_kernel_does_not_report_them) {
+  for (const int error : {EPERM, ENOSYS, EINVAL}) {
+    const test::FailingCall failing(test::Call::sched_getaffinity, error);
+    EXPECT_EQ(affinity_cpus(), std::vector<int>{0});
+    EXPECT_LE(failing.failed_count(), 11u);  // sets of up to a million CPUs
+  }
 }
 
 TEST(UsableCpus, follow_the_affinity) {

@@ -13,6 +13,7 @@ using sluice::test::Call;
 using sluice::test::calls_made;
 using sluice::test::FailingCall;
 using sluice::test::one_byte;
+using sluice::test::ReplacedFile;
 using sluice::test::Times;
 
 inline constexpr int64_t wait_ns = 50 * base::ns_per_ms;

@@ -1,5 +1,6 @@
 // io_uring where the kernel is older, short of memory or refuses: the ring falls back as far as it
 // can, and what it cannot do ends in one error that names the step.
+#include <fstream>
 #include <optional>
 
 #include "failing_io_fixture.hpp"
@@ -82,6 +83,33 @@ TEST_F(FailingUring, the_probe_finds_out_that_the_kernel_knows_no_multishot) {
   EXPECT_EQ(choice.warning, why_not + "; going on with epoll");
   EXPECT_THROW(choose_backend(base::IoBackend::uring), std::runtime_error);
   EXPECT_EQ(failing.failed_count(), 3u);
+}
+
+// Before 5.11 a wait had no time limit of its own; before 5.5 a full completion queue lost some.
+TEST_F(FailingUring, is_not_built_without_a_feature_of_the_ring) {
+  for (const uint32_t missing : {IORING_FEAT_EXT_ARG, IORING_FEAT_NODROP}) {
+    const FailingCall failing(Call::io_uring_features, static_cast<int>(missing));
+    const size_t descriptors = open_descriptors();
+    EXPECT_NE(probe_uring().find("io_uring_setup (features): Invalid argument): the kernel lacks"),
+              std::string::npos);
+    EXPECT_EQ(open_descriptors(), descriptors);
+  }
+}
+
+TEST_F(FailingUring, the_probe_names_the_sysctl_that_forbids_it) {
+  const std::string file = testing::TempDir() + "io_uring_disabled_" + std::to_string(::getpid());
+  const auto probed_where_it_is = [&](const std::string& value) {
+    std::ofstream(file) << value;
+    const ReplacedFile replaced("/proc/sys/kernel/io_uring_disabled", file);
+    const FailingCall failing(Call::io_uring_queue_init_params, EPERM);
+    return probe_uring();
+  };
+  EXPECT_TRUE(probed_where_it_is("2\n").ends_with(
+      "the sysctl kernel.io_uring_disabled is 2; set it to 0, or choose --io epoll"));
+  for (const std::string value : {"0\n", ""}) {
+    EXPECT_NE(probed_where_it_is(value).find("a seccomp profile forbids it"), std::string::npos);
+  }
+  ::unlink(file.c_str());
 }
 
 TEST_F(FailingUring, the_probe_reports_a_kernel_that_takes_nothing_in_time) {

@@ -3,6 +3,7 @@
 // Method: one or two workers over the simulated kernel, and clients that all connect to the first.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
 #include "sluicegate/frames.hpp"
+#include "tests/support/failing_calls.hpp"
 
 namespace sluice::server {
 namespace {
@@ -52,19 +54,25 @@ class NativeClient {
 
   // "approved denied", of all frames in the order of their answers.
   std::string verdicts;
+  std::string intern_verdicts;  // of keys that were interned
   std::vector<uint32_t> handles;
   uint32_t answers_count = 0;
 
  private:
   void keep(const sluicegate::Answer& answer) {
     if (const auto* reported = std::get_if<sluicegate::Verdicts>(&answer)) {
-      for (size_t i = 0; i < reported->verdicts.size(); ++i) {
-        if (!verdicts.empty()) verdicts += ' ';
-        verdicts += name(reported->verdicts[i]);
-      }
+      append(verdicts, reported->verdicts);
     }
     if (const auto* reported = std::get_if<sluicegate::Interned>(&answer)) {
       handles.insert(handles.end(), reported->handles.begin(), reported->handles.end());
+      append(intern_verdicts, reported->verdicts);
+    }
+  }
+
+  static void append(std::string& names, const auto& added) {
+    for (size_t i = 0; i < added.size(); ++i) {
+      if (!names.empty()) names += ' ';
+      names += name(added[i]);
     }
   }
 
@@ -180,6 +188,32 @@ TEST_P(HandleTest, decides_requests_before_forget_and_refuses_those_after) {
   exchange(*client, client->answers_count + 1);
   EXPECT_EQ(client->verdicts, "approved approved approved denied");
   EXPECT_EQ(handles_count(), 1U);
+}
+
+// The set of a connection's handles needs memory: without it keys are asked for by their text.
+TEST_P(HandleTest, a_connection_without_memory_for_handles_is_refused_them_alone) {
+  const auto other = holder_of(1, "other");
+  const uint32_t before = handles_count();
+  NativeClient client(*ios_[0]);
+  exchange(client, 1);
+  const std::vector<std::string_view> keys(1, "key");
+  {
+    const test::FailingCall failing(test::Call::mmap64, ENOMEM);
+    client.ask(2, sluicegate::Intern{.keys = keys});
+    exchange(client, 2);
+    EXPECT_EQ(failing.failed_count(), 1U);
+  }
+  EXPECT_EQ(client.handles, std::vector<uint32_t>{sluicegate::no_handle});
+  EXPECT_EQ(client.intern_verdicts, "handles_full");
+  EXPECT_EQ(handles_count(), before);
+  client.ask(3, sluicegate::Acquire{.keys = keys});
+  client.ask(4, sluicegate::Intern{.keys = keys});
+  exchange(client, 4);
+  EXPECT_EQ(client.verdicts, "approved");
+  EXPECT_EQ(client.intern_verdicts, "handles_full approved");
+  other->ask(5, sluicegate::AcquireByHandle{.handles = other->handles});
+  exchange(*other, other->answers_count + 1);
+  EXPECT_EQ(other->verdicts, "approved");
 }
 
 TEST_P(HandleTest, drops_handles_of_an_ended_connection_in_slices) {
