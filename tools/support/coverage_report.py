@@ -124,8 +124,39 @@ def python_counts(build, html):
 
 # ---- judging -------------------------------------------------------------------------------------
 
+CLOSER = re.compile(r"[})\]#/]|(public|private|protected):")
+CLASS = re.compile(r"(?:class|struct)\s+(\w+)")
+FUNCTION = re.compile(r"(operator\W+|[~\w:]+)\(")
+
+VARIABLE = re.compile(r"(\w+) =")
+
+
+def name_in(opening):
+    """The name of what this line begins to define."""
+    found = CLASS.match(opening) or FUNCTION.search(opening) or VARIABLE.search(opening)
+    return found.group(1) if found else opening
+
+
+def place_of(texts, number):
+    """What the line with this number is a part of: "function", or "Class::function" where the class
+    has its body, by the indentation."""
+    openings, indentation = [], None
+    for text in reversed(texts[:number]):
+        line = text.strip()
+        left = len(text) - len(text.lstrip())
+        if not line or CLOSER.match(line) or (indentation is not None and left >= indentation):
+            continue
+        openings.append(line)
+        indentation = left
+        if left == 0:
+            break
+    outermost = name_in(openings[-1])
+    is_member = CLASS.match(openings[-1]) and len(openings) > 1
+    return f"{outermost}::{name_in(openings[-2])}" if is_member else outermost
+
+
 def read_list(text):
-    """(file, line's text) -> how many such lines need not be executed."""
+    """(file, place, line's text) -> how many such lines need not be executed."""
     listed = Counter()
     for block in re.split(r"\n\s*\n", text):
         rows = [row.strip() for row in block.split("\n")
@@ -134,30 +165,34 @@ def read_list(text):
             continue
         if len(rows) < 3 or not rows[-1].startswith("Reason: "):
             raise SystemExit(f"{LIST}: a file, lines, and a last line 'Reason: ...', but:\n{block}")
-        listed.update((rows[0], row) for row in rows[1:-1])
+        path, separator, place = rows[0].partition(": ")
+        if not separator:
+            raise SystemExit(f"{LIST}: 'FILE: FUNCTION' comes first, but:\n{block}")
+        listed.update((path, place, row) for row in rows[1:-1])
     return listed
 
 
 def unexecuted(files, lines_of):
-    """(file, number, text without indentation) of every line that nothing executed."""
+    """(file, number, place, text without indentation) of every line that nothing executed."""
     for path in sorted(files):
         texts = lines_of(path)
         for number, executed in sorted(files[path].lines.items()):
             if not executed:
-                yield path, number, texts[number - 1].strip()
+                yield path, number, place_of(texts, number), texts[number - 1].strip()
 
 
 def complaints(lines, listed):
     """What is wrong with these unexecuted lines and the list."""
     left = Counter(listed)
-    for path, number, text in lines:
-        if left[path, text] > 0:
-            left[path, text] -= 1
+    for path, number, place, text in lines:
+        if left[path, place, text] > 0:
+            left[path, place, text] -= 1
         elif path.startswith("src/"):
-            yield f"{path}:{number}: no test executes: {text}"
-    for (path, text), count in left.items():
+            yield f"{path}:{number}: no test executes, in {place}: {text}"
+    for (path, place, text), count in left.items():
         if count > 0:
-            yield f"{path}: is executed, or no longer there, but listed {count} times: {text}"
+            yield (f"{path}: is executed, or no longer in {place}, but listed {count} times: "
+                   f"{text}")
 
 
 def percent(part, whole):
@@ -193,7 +228,7 @@ def main():
     lines = list(unexecuted(
         files, lambda path: (ROOT / path).read_text(encoding="utf-8").split("\n")))
     report = build / "unexecuted.txt"
-    report.write_text("".join(f"{path}:{number}: {text}\n" for path, number, text in lines),
+    report.write_text("".join(f"{path}:{number}: {text}\n" for path, number, _, text in lines),
                       encoding="utf-8")
     listed = read_list(LIST.read_text(encoding="utf-8"))
     found = [] if "--figures" in sys.argv else list(complaints(lines, listed))
