@@ -34,10 +34,23 @@ def times(server, message):
 
 
 def hang_up(server, message):
-    """Sends SIGHUP and waits for one more line `message`; an unrelated change logs its own line."""
+    """Sends SIGHUP and waits for one more line `message`."""
     before = times(server, message)
     server.signal(signal.SIGHUP)
-    eventually(lambda: times(server, message) > before, f"the log says {message!r} once more")
+    eventually(lambda: times(server, message) == before + 1, f"the log says {message!r} once more")
+
+
+def replace(file, text):
+    """In one step: the server never sees half a file, and reads this one once."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
+def assert_logged_in_all(server, message, count):
+    """Ends the server: a line that it logs twice comes after the first one."""
+    assert server.stop() == 0
+    assert times(server, message) == count, server.output()
 
 
 def test_rereads_the_file_changed_or_not(start_server, config_file):
@@ -45,25 +58,30 @@ def test_rereads_the_file_changed_or_not(start_server, config_file):
     hang_up(server, RELOADED)
     hang_up(server, RELOADED)
     assert server.is_running() and ask(server, "GET", "/healthz").status == 200
-    config_file.write_text(json.dumps(LIMITED).replace("10", "11"))
+    replace(config_file, json.dumps(LIMITED).replace("10", "11"))
+    eventually(lambda: times(server, RELOADED) == 3, "the new file is read")
     hang_up(server, RELOADED)
     assert ask(server, "POST", "/rate/k").header("RateLimit-Policy") == '"window";q=11;w=1'
+    assert_logged_in_all(server, RELOADED, 4)
 
 
 def test_a_bad_file_is_refused_each_time(start_server, config_file):
     server = start_server("--config-file", str(config_file))
-    config_file.write_text("{")
-    eventually(lambda: times(server, REFUSED) > 0, "the file is refused when it is written")
+    replace(config_file, "{")
+    eventually(lambda: times(server, REFUSED) == 1, "the file is refused when it is written")
     hang_up(server, REFUSED)
     config_file.unlink()  # without SIGHUP the server would wait for the file to reappear
     hang_up(server, REFUSED)
     assert ask(server, "GET", "/healthz").status == 200
+    assert_logged_in_all(server, REFUSED, 3)
 
 
 def test_logs_a_message_without_a_file(start_server):
+    message = "SIGHUP: there is no configuration file to be read (--config-file)"
     server = start_server()
-    hang_up(server, "SIGHUP: there is no configuration file to be read (--config-file)")
+    hang_up(server, message)
     assert ask(server, "GET", "/healthz").status == 200
+    assert_logged_in_all(server, message, 1)
 
 
 def test_does_not_count_as_a_second_signal_to_stop(start_server):
