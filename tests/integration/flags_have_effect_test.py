@@ -12,6 +12,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -188,6 +189,11 @@ def test_profile_natively(with_profile):
 
 # ---------------------------------------------------------------------------------------- listeners
 
+TABLES = {"tcp": socket.AF_INET, "tcp6": socket.AF_INET6}
+if not os.path.exists("/proc/net/tcp6"):
+    del TABLES["tcp6"]  # a kernel without IPv6
+
+
 def listening(server):
     """(address, port) of each listening socket of the process, as the kernel has it."""
     inodes = set()
@@ -196,12 +202,20 @@ def listening(server):
         if target.startswith("socket:["):
             inodes.add(target[len("socket:["):-1])
     found = []
-    for line in pathlib.Path(f"/proc/{server.pid}/net/tcp").read_text().splitlines()[1:]:
-        local, state, inode = (line.split()[place] for place in (1, 3, 9))
-        if state == "0A" and inode in inodes:
-            address, port = local.split(":")
-            found.append((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
+    for table, family in TABLES.items():
+        for line in pathlib.Path(f"/proc/{server.pid}/net/{table}").read_text().splitlines()[1:]:
+            local, state, inode = (line.split()[place] for place in (1, 3, 9))
+            if state == "0A" and inode in inodes:
+                address, port = local.split(":")
+                found.append((text_of(family, address), int(port, 16)))
     return found
+
+
+def text_of(family, address):
+    """The kernel writes an address as numbers of 32 bits of the machine's byte order."""
+    words = [int(address[at:at + 8], 16).to_bytes(4, sys.byteorder)
+             for at in range(0, len(address), 8)]
+    return socket.inet_ntop(family, b"".join(words))
 
 
 def free_port(address):
@@ -212,8 +226,9 @@ def free_port(address):
 
 @effect("bind", "rest", "native")
 def test_address_of_both_listeners(start_server):
-    server = start_server(bind="127.0.0.9")
-    assert set(listening(server)) == {("127.0.0.9", server.port), ("127.0.0.9", server.native_port)}
+    for address in ["127.0.0.9", *(["::1", "::"] if "tcp6" in TABLES else [])]:
+        server = start_server(bind=address)
+        assert set(listening(server)) == {(address, server.port), (address, server.native_port)}
 
 
 @effect("port", "rest")
