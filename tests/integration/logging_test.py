@@ -146,7 +146,7 @@ def name_of(peer):
 
 
 def logged_changes(server):
-    """All lines about quotas, without the fields of every line. Ends the server, as lines() does."""
+    """All lines about quotas, without the fields of every line. Ends the server, as lines()."""
     assert server.stop() == 0
     return [{name: value for name, value in line.items()
              if name not in ("time", "level", "source")}
