@@ -5,10 +5,19 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "tests/support/source_folder.hpp"
 #include "tests/unit/wire/routed_request.hpp"
+#include "wire/rest_endpoint.hpp"
 #include "wire/rest_quota.hpp"
 
 namespace sluice::wire {
@@ -16,25 +25,90 @@ namespace {
 
 // ---------------------------------------------------------------------------------- outside /v1/
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+constexpr const QueryNumber* query_rows[] = {&max_requests_number, &max_queue_number,
+                                             &cost_number,         &max_wait_number,
+                                             &debug_limit_number,  &top_keys_number};
+
 struct Place {
   const QueryNumber* row;
-  const char* method;
-  const char* path;
+  std::string method;
+  std::string path;
 };
 
-constexpr Place places[] = {
-    {&max_requests_number, "POST", "/rate/k"}, {&max_queue_number, "POST", "/rate/k"},
-    {&cost_number, "POST", "/rate/k"},         {&cost_number, "DELETE", "/rate/k/1"},
-    {&max_wait_number, "POST", "/rate/k"},     {&debug_limit_number, "GET", "/debug"},
-    {&top_keys_number, "GET", "/top"},
-};
+std::string name_of(RestMethod method) {
+  switch (method) {
+    case RestMethod::get:
+      return "GET";
+    case RestMethod::post:
+      return "POST";
+    case RestMethod::put:
+      return "PUT";
+    default:
+      return "DELETE";
+  }
+}
+
+// Each operation of an endpoint that takes the row's parameter.
+std::vector<Place> places() {
+  std::vector<Place> found;
+  for (const RestEndpoint& endpoint : rest_endpoints()) {
+    if (endpoint.quota != QuotaEndpoint::none) continue;
+    std::string path(endpoint.route);
+    for (const auto& [part, text] : {std::pair{":key", "k"}, {":id", "1"}}) {
+      if (const size_t at = path.find(part); at != path.npos) {
+        path.replace(at, std::string_view(part).size(), text);
+      }
+    }
+    for (const RestOperation& operation : endpoint.operations) {
+      if (operation.method == RestMethod::none) continue;
+      for (const QueryNumber* row : query_rows) {
+        if (takes_parameter(endpoint, row->name)) {
+          found.push_back({row, name_of(operation.method), path});
+        }
+      }
+    }
+  }
+  return found;
+}
+
+// The names of the rows of `type` that src/wire/ defines.
+std::set<std::string> rows_of(const std::string& type) {
+  std::set<std::string> names;
+  const std::regex row("constexpr " + type + "\\s+(\\w+)\\s*[{=]");
+  for (const auto& file :
+       std::filesystem::directory_iterator(test::source_folder() / "src" / "wire")) {
+    const std::string text = text_of(file.path());
+    for (std::sregex_iterator at(text.begin(), text.end(), row), end; at != end; ++at) {
+      names.insert((*at)[1]);
+    }
+  }
+  return names;
+}
+
+TEST(QueryNumbers, have_a_place_each) {
+  std::set<std::string> tried;
+  for (const Place& place : places()) {
+    tried.insert(std::string(place.row->name) + " " + place.method + " " + place.path);
+  }
+  EXPECT_TRUE(tried.contains("cost POST /rate/k") && tried.contains("cost DELETE /rate/k/1"));
+  std::set<const QueryNumber*> with_place;
+  for (const Place& place : places()) with_place.insert(place.row);
+  const std::set<std::string> rows = rows_of("QueryNumber");
+  EXPECT_TRUE(rows.contains("max_requests_number")) << "the rows are not found";
+  EXPECT_EQ(std::size(query_rows), rows.size()) << "query_rows lacks one";
+  EXPECT_EQ(with_place.size(), rows.size()) << "no endpoint takes the parameter of a row";
+}
 
 TEST(QueryNumbers, are_bounded) {
-  for (const Place& place : places) {
+  for (const Place& place : places()) {
     const QueryNumber& row = *place.row;
     const auto asked = [&](const std::string& number) {
-      return answer(place.method,
-                    std::string(place.path) + "?" + std::string(row.name) + "=" + number);
+      return answer(place.method, place.path + "?" + std::string(row.name) + "=" + number);
     };
     for (const uint32_t number : {row.min, row.max}) {
       EXPECT_FALSE(asked(std::to_string(number)).starts_with("400")) << row.name << " " << number;
@@ -49,6 +123,15 @@ TEST(QueryNumbers, are_bounded) {
     }
     EXPECT_LE(row.min, row.absent);
     EXPECT_GE(row.max, row.absent);
+  }
+}
+
+TEST(BodyNumbers, are_all_tried) {
+  const std::string own = text_of(test::source_folder() / "tests/unit/wire/rest_numbers_test.cpp");
+  const std::set<std::string> rows = rows_of("text::NumberField");
+  EXPECT_GE(rows.size(), 5U) << "the rows are not found";
+  for (const std::string& row : rows) {
+    EXPECT_TRUE(std::regex_search(own, std::regex("[ (]" + row + "\\b"))) << row;
   }
 }
 
