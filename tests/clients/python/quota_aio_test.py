@@ -125,7 +125,8 @@ def test_withdraws_the_wait_of_a_cancelled_task(run):
     assert server.returned == [[0]]
 
 
-def test_cancels_an_undelivered_reservation_of_a_cancelled_task(run):
+@pytest.mark.parametrize("many", [False, True])
+def test_cancels_an_undelivered_reservation_of_a_cancelled_task(run, many):
     """Answer and cancellation both arrive before the task runs again."""
     def script(peer):
         peer.welcome()
@@ -134,12 +135,16 @@ def test_cancels_an_undelivered_reservation_of_a_cancelled_task(run):
 
     async def main(address):
         async with AsyncClient(address) as client:
-            task = asyncio.ensure_future(client.reserve("m").__aenter__())
+            task = asyncio.ensure_future(client.reserve_many(["m"]) if many
+                                         else client.reserve("m").__aenter__())
             answered = client._dispatcher.finished
 
             def finished(count):
                 answered(count)
-                task.cancel()
+                if many:  # its future has no result yet
+                    asyncio.get_running_loop().call_soon(task.cancel)
+                else:
+                    task.cancel()
             client._dispatcher.finished = finished
             with pytest.raises(asyncio.CancelledError):
                 await task

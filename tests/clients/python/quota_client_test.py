@@ -319,7 +319,8 @@ def test_cancels_a_late_reservation_unless_it_has_a_client_id(own_id):
     assert server.returned == [[] if own_id else ["cancel"]]
 
 
-def test_cancels_the_reservation_of_an_interrupted_reserve():
+@pytest.mark.parametrize("many", [False, True])
+def test_cancels_the_reservation_of_an_interrupted_reserve(many):
     def script(peer):
         peer.welcome()
         peer.quota_answers(peer.read("reserve"), reservations=[80])
@@ -333,5 +334,5 @@ def test_cancels_the_reservation_of_an_interrupted_reserve():
             raise KeyboardInterrupt
         client._finish = interrupted
         with pytest.raises(KeyboardInterrupt):
-            client.reserve("m")
+            client.reserve_many(["m"]) if many else client.reserve("m")
     assert server.returned == [[80]]

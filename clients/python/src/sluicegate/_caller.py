@@ -56,7 +56,16 @@ class Caller(LeaderFollowers):
     def _run_quota_batch(self, make: Callable[[ThreadResult], BatchCall],
                          timeout: float | None) -> Any:
         completion = ThreadResult()
-        return self._run_batch(completion, make(completion), timeout)
+        call = make(completion)
+        try:
+            return self._run_batch(completion, call, timeout)
+        except SluicegateError:
+            raise
+        except BaseException:  # interrupted, perhaps just when the answer arrived
+            with self._lock:
+                call.discard()
+                self._send_queued()
+            raise
 
     def _run_batch(self, completion: ThreadResult, call: BatchCall, timeout: float | None) -> Any:
         return self._run(completion, lambda: self._dispatcher.start(call), timeout, call=call,

@@ -95,10 +95,13 @@ class AsyncCaller(AsyncLink):
         self._dispatcher.start(call)
         try:
             return await self._answer(future, timeout, end, applies_policy, call)
+        except asyncio.CancelledError:
+            call.discard()
+            raise
         finally:
             if not call.is_complete:  # timed out or cancelled
                 call.withdraw()
-                self._flush_soon()
+            self._flush_soon()
 
     async def _answer(self, future: asyncio.Future[Any], timeout: float | None, end: float | None,
                       applies_policy: bool, call: BatchCall | None) -> Any:

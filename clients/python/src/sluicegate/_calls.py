@@ -158,6 +158,9 @@ class BatchCall(abc.ABC):
         for frame in self._waiting:
             self.dispatcher.withdraw(frame.frame_id, *frame.queued)
 
+    def discard(self) -> None:
+        """The caller will never receive the outcomes so far, not even of a complete call."""
+
 
 class BatchFrame(Request):
     """A frame of a BatchCall."""

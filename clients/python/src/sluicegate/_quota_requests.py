@@ -417,7 +417,11 @@ class QuotaBatchCall(BatchCall):
     def withdraw(self) -> None:
         """Also cancels the reservations so far, if the caller will never receive them."""
         super().withdraw()
-        if self.terms.kind == RESERVE and self.completion.done() and not self._is_decided_by_policy:
+        if self.completion.done() and not self._is_decided_by_policy:
+            self.discard()
+
+    def discard(self) -> None:
+        if self.terms.kind == RESERVE:
             for position, reservation in enumerate(self._reservations):
                 self._cancel_unwanted(position, reservation)
                 self._reservations[position] = 0
