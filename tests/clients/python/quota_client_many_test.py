@@ -115,6 +115,25 @@ def test_cancels_reservations_of_a_timed_out_reserve_many():
     assert server.returned[0]["withdraw"]["entries"] == [1]
 
 
+def test_cancels_in_frames_as_small_as_the_server_takes():
+    def script(peer):
+        peer.welcome(frameEntriesMax=2)
+        peer.quota_answers(peer.read("reserve"), reservations=[5, 6])
+        peer.quota_answers(peer.read("reserve"), b"\1\4", reservations=[7, 0])
+        cancelled = []
+        while len(cancelled) < 3:
+            frame = peer.read()
+            if frame.kind == "cancel":
+                assert len(frame.body["reservations"]) <= 2
+                cancelled += frame.body["reservations"]
+                peer.quota_answers(frame)
+        return sorted(cancelled)
+    with FakeServer(script) as server, Client(server.address) as client:
+        with pytest.raises(sluicegate.TimedOut):
+            client.reserve_many(["a", "b", "c", "d"], wait=True, timeout=IN_QUEUE_BEFORE_S)
+    assert server.returned == [[5, 6, 7]]
+
+
 def test_reports_the_reservations_made_before_a_loss():
     def script(peer):
         peer.welcome()

@@ -335,6 +335,12 @@ class Cancellation(Request):
     def encode(self, frame_id: int) -> bytes:
         return encode_cancel(frame_id, self._reservations)
 
+    def split(self) -> list[Request]:
+        half = len(self._reservations) // 2
+        if not half:
+            return super().split()
+        return [Cancellation(self._reservations[:half]), Cancellation(self._reservations[half:])]
+
     def answered(self, answer: _frames.Answer) -> bool:
         expect(QuotaAnswers, answer)
         return True
