@@ -268,3 +268,20 @@ def test_a_lost_lease_is_not_held(run):
             assert not lease.held
     with FakeServer(script) as server:
         run(main(server.address))
+
+
+def test_a_lease_is_not_held_after_a_shorter_lifetime_of_an_unanswered_extend(run):
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[5])
+        peer.read("extend")
+        peer.read()
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            lease = await client.lease("printer", lifetime=30)
+            with pytest.raises(sluicegate.TimedOut):
+                await lease.extend(0.01, timeout=0.05)
+            assert lease.is_open and not lease.held
+    with FakeServer(script) as server:
+        run(main(server.address))

@@ -6,11 +6,12 @@ answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient
 
 import threading
 
+import pytest
 from fake_server import FakeServer
 from quota_scripts import grant_leases, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 
-from sluicegate import Client
+from sluicegate import Client, TimedOut
 
 
 def test_a_lease_reserves_a_slot_only():
@@ -61,3 +62,16 @@ def test_a_lease_without_renewal_is_not_held_after_its_lifetime():
         lease = client.lease("printer", lifetime=0.2, renew=True)
         server._thread.join(TIMEOUT_S)
         eventually(lambda: not lease.held, "its lifetime is over")
+
+
+def test_a_lease_is_not_held_after_a_shorter_lifetime_of_an_unanswered_extend():
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[5])
+        peer.read("extend")
+        peer.read()
+    with FakeServer(script) as server, Client(server.address) as client:
+        lease = client.lease("printer", lifetime=30)
+        with pytest.raises(TimedOut):
+            lease.extend(0.01, timeout=0.05)
+        assert lease.is_open and not lease.held

@@ -106,6 +106,7 @@ class AsyncLease(AsyncReservation, LeaseState):
 
     async def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
         since = self._monotonic()
+        self._extends(since, lifetime)
         await super().extend(lifetime, timeout=timeout)
         self._extended(since, lifetime)
 

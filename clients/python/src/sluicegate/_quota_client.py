@@ -105,6 +105,7 @@ class Lease(Reservation, LeaseState):
 
     def extend(self, lifetime: float | None = None, *, timeout: Timeout = DEFAULT) -> None:
         since = self._monotonic()
+        self._extends(since, lifetime)
         super().extend(lifetime, timeout=timeout)
         self._extended(since, lifetime)
 

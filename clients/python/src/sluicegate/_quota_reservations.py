@@ -58,6 +58,11 @@ class LeaseState(ReservationState):
     def held(self) -> bool:
         return self.is_open and self._monotonic() < self._held_until
 
+    def _extends(self, since: float, lifetime: float | None) -> None:
+        """The server may shorten the lease, and its answer be lost."""
+        if lifetime is not None:
+            self._held_until = min(self._held_until, since + lifetime)
+
     def _extended(self, since: float, lifetime: float | None) -> None:
         self._lifetime = self._lifetime if lifetime is None else lifetime
         if self._lifetime is not None:
