@@ -232,3 +232,22 @@ def test_an_unknown_verdict_is_a_refusal():
         for _ in range(3):
             verdict = client.acquire("a")
             assert not verdict and verdict is Verdict.UNKNOWN and not verdict.decided_by_policy
+
+
+def test_withdraws_nothing_of_a_lost_connection():
+    """Frame ids begin anew on the next one: there a Withdraw would hit another frame."""
+    def script(peer):
+        peer.welcome()
+        for _ in range(2):
+            peer.verdicts(peer.read("acquire"), b"\3")
+
+    def next_script(peer):
+        peer.welcome()
+        peer.pong()
+        return peer.read()
+    with FakeServer(script, next_script) as server, \
+            Client(server.address, frame_entries_max=1) as client:
+        with pytest.raises(sluicegate.ConnectionLost):
+            client.acquire_many(["a", "b"], wait=True)
+        client.ping()
+    assert server.returned == [None, None]

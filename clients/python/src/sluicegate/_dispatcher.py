@@ -321,7 +321,6 @@ class Dispatcher:
         self.last_error = error
         if connection is None or not connection.answers:
             self.backoff.failed(now)
-        self._withdrawals.clear()
         if connection is not None:
             unsent = [request for request in self._sent_first
                       if not isinstance(request, Withdrawal)]  # of this connection's frames
@@ -329,6 +328,7 @@ class Dispatcher:
             for request in connection.end():
                 request.lost(error)  # perhaps puts it into _sent_first
             self._sent_first.extend(unsent)
+        self._withdrawals.clear()  # also those of calls that just ended: no frame waits any more
 
     def fail_queued(self, error: SluicegateError) -> None:
         """Fails all requests that were not sent; with requeue=True only if the client is closed."""
