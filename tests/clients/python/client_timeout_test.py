@@ -5,8 +5,11 @@ Events decide the order, never a pause. A call that has to time out is made on a
 connection; if an answer must arrive before, its time-out is long enough for a slow machine.
 """
 
+import contextlib
 import select
+import socket
 import threading
+import time
 
 import pytest
 from fake_server import IN_QUEUE_BEFORE_S, FakeServer
@@ -14,7 +17,7 @@ from server_process import TIMEOUT_S, eventually
 from threads import in_thread
 
 import sluicegate
-from sluicegate import Client, Verdict
+from sluicegate import Client, Verdict, _sockets
 
 
 def test_a_hanging_server():
@@ -286,3 +289,21 @@ def test_closing_ends_every_call():
         with pytest.raises(sluicegate.Closed, match="the client is closed"):
             client.acquire("a")
         client.close()
+
+
+def test_a_connection_attempt_of_weeks_does_not_end_within_a_second():
+    """The system's calls take milliseconds as an int, in which 50 days are less than a second."""
+    weeks_s = 2**32 / 1000 + 0.5
+
+    def script(peer):
+        time.sleep(1)
+        peer.welcome()
+        peer.pong()
+    with FakeServer(script) as server, Client(server.address, connect_timeout=weeks_s) as client:
+        client.ping(timeout=None)
+
+
+def test_a_connection_that_is_made_waits_for_no_more_than_poll_can():
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        with _sockets.open_socket(*listener.getsockname(), 2**32 / 1000) as opened:
+            assert opened.gettimeout() < 2**31 / 1000

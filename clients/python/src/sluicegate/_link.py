@@ -15,7 +15,7 @@ import struct
 
 from ._base import Base
 from ._dispatcher import Dispatcher, Settings
-from ._sockets import shut_down
+from ._sockets import WAIT_S_MAX, shut_down
 from ._system import SYSTEM, System
 from .errors import ConnectionLost, Unreachable
 
@@ -160,8 +160,14 @@ class Link(Base):
                 hello = self._dispatcher.connecting()
             opened.sendall(hello)
             while self.welcome is None:
-                opened.settimeout(max(0.001, end - self._monotonic()))
-                data = opened.recv(RECEIVE_BYTES)
+                left = max(0.001, end - self._monotonic())
+                opened.settimeout(min(left, WAIT_S_MAX))
+                try:
+                    data = opened.recv(RECEIVE_BYTES)
+                except TimeoutError:
+                    if left > WAIT_S_MAX:
+                        continue
+                    raise
                 if not data:
                     raise ConnectionLost("the server closed the connection before its Welcome")
                 with self._lock:

@@ -11,9 +11,17 @@ import select
 import socket
 
 
+# poll() takes an int of milliseconds, and of a longer time-out of a socket the interpreter takes the
+# lower bits: 50 days could end after a second.
+WAIT_S_MAX = 1_000_000.0
+
+
 def open_socket(host: str, port: int, timeout: float) -> socket.socket:
-    """Connects, without delay for small frames, and with detection of a vanished peer."""
-    opened = socket.create_connection((host, port), timeout)
+    """Connects, without delay for small frames, and with detection of a vanished peer.
+
+    The kernel gives up long before WAIT_S_MAX.
+    """
+    opened = socket.create_connection((host, port), min(timeout, WAIT_S_MAX))
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     keep_alive(opened)
     return opened
