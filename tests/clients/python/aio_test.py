@@ -515,3 +515,33 @@ def test_calls_raise_in_a_forked_child(call):
     with FakeServer(approve) as server:
         asyncio.run(main(server.address))
     assert [frame.keys for frame in server.returned[0]] == [[b"first"], [b"once"], [b"last"]]
+
+
+def test_withdraws_a_queued_frame_of_a_cancelled_batch_once(run):
+    """Its answer arrives after the cancellation, and before the task runs again."""
+    def script(peer):
+        peer.welcome()
+        waits = peer.read("acquire")
+        peer.verdicts(waits, b"\3")
+        withdraw = peer.read("withdraw")
+        peer.done(withdraw)
+        peer.pong()
+        return list(withdraw.body["entries"])
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            task = asyncio.ensure_future(client.acquire_many(["a"], wait=True))
+            received = client._dispatcher.receive
+
+            def receive(data):
+                if client.welcome is not None:
+                    task.cancel()
+                received(data)
+            client._dispatcher.receive = receive
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            client._dispatcher.receive = received
+            await client.ping()
+    with FakeServer(script) as server:
+        run(main(server.address))
+    assert server.returned == [[0]]

@@ -87,7 +87,7 @@ class BatchCall(abc.ABC):
         if frame.queued:
             self._waiting.add(frame)
             if self.completion.done():
-                self.dispatcher.withdraw(frame.frame_id, *frame.queued)
+                frame.withdraw()
         self.go_on()
         return not frame.queued
 
@@ -156,7 +156,7 @@ class BatchCall(abc.ABC):
 
     def withdraw(self) -> None:
         for frame in self._waiting:
-            self.dispatcher.withdraw(frame.frame_id, *frame.queued)
+            frame.withdraw()
 
     def discard(self) -> None:
         """The caller will never receive the outcomes so far, not even of a complete call."""
@@ -170,6 +170,7 @@ class BatchFrame(Request):
         self.positions = positions
         self.entries = len(positions)
         self.queued: set[int] = set()  # entries of the frame that wait
+        self._is_withdrawn = False
 
     def encode(self, frame_id: int) -> bytes:
         return self.call.encode(frame_id, self.positions)
@@ -194,6 +195,12 @@ class BatchFrame(Request):
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
         return self.call.frame_granted(self, answer)
+
+    def withdraw(self) -> None:
+        """Once: the answer to a frame and the end of its call may both cause it."""
+        if not self._is_withdrawn:
+            self._is_withdrawn = True
+            self.call.dispatcher.withdraw(self.frame_id, *self.queued)
 
     def failed(self, error: Exception) -> None:
         self.call.frames_out -= 1
