@@ -11,8 +11,8 @@ import select
 import socket
 
 
-# poll() takes an int of milliseconds, and of a longer time-out of a socket the interpreter takes the
-# lower bits: 50 days could end after a second.
+# poll() takes an int of milliseconds, and of a longer time-out of a socket the interpreter takes
+# the lower bits: 50 days could end after a second.
 WAIT_S_MAX = 1_000_000.0
 
 
