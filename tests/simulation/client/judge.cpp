@@ -7,7 +7,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto tick = 10ms;  // the deadlines of calls with callbacks are that coarse
+constexpr auto tick = 10ms;        // the deadlines of calls with callbacks are that coarse
+constexpr size_t interns_max = 5;  // open at a time: one of each caller
 
 class Judge {
  public:
@@ -50,9 +51,10 @@ class Judge {
     if (ended && *ended < *word->arrived) return std::nullopt;
     return word->arrived;
   }
-  std::optional<Time> end_of(const Asked& asked) const {
-    return evidence_.ledger.connections.at(asked.connection).ended;
+  const ConnectionStory& story_of(const Asked& asked) const {
+    return evidence_.ledger.connections.at(asked.connection);
   }
+  std::optional<Time> end_of(const Asked& asked) const { return story_of(asked).ended; }
   const Stories& stories(const std::string& name) const {
     static const Stories none;
     const auto found = evidence_.ledger.asked.find(name);
@@ -171,13 +173,13 @@ class Judge {
           return ended && is_at(*ended, call);
         });
       case Failure::unreachable:
-        return *call.end == call.begin || is_trouble(call);
+        return is_trouble(call) || (*call.end == call.begin && may_rest(call.begin, call.begin));
       case Failure::draining:
         return has_drained(call, asks);
       case Failure::closed:
         return evidence_.closed && *evidence_.closed <= *call.end;
       case Failure::overloaded:
-        return evidence_.options.pending_max < 1'000;
+        return is_full(call);
       case Failure::refused:
         return std::any_of(asks.begin(), asks.end(), [&](const auto& asked) {
           const Reply* word = asked->final_word();
@@ -228,32 +230,103 @@ class Judge {
       const Reply* word = asked->final_word();
       return word != nullptr && word->is_draining && word->arrived && is_at(*word->arrived, call);
     });
+    const bool is_loss = std::any_of(asks.begin(), asks.end(), [&](const auto& asked) {
+      const auto ended = end_of(*asked);
+      return story_of(*asked).went_away && ended && is_at(*ended, call);
+    });
+    // Not sent, or to be sent again.
+    const bool may_be_staged = asks.empty() || evidence_.options.requeue;
+    return is_word || is_loss || (may_be_staged && is_draining(*call.end, *call.end));
+  }
+  // Whether the client knew of a connection in that time that the server drains it.
+  bool is_draining(Time begin, Time end) const {
     const auto& connections = evidence_.ledger.connections;
-    return is_word || std::any_of(connections.begin(), connections.end(), [&](const auto& each) {
-             return each.second.went_away && *each.second.went_away <= *call.end;
-           });
+    return std::any_of(connections.begin(), connections.end(), [&](const auto& each) {
+      const ConnectionStory& story = each.second;
+      return story.went_away && *story.went_away <= end &&
+             (!evidence_.has_exact_clock || !story.ended || *story.ended >= begin);
+    });
+  }
+
+  // Whether a lane may have rested in that time: an attempt or a connection had failed before, so
+  // long ago that no other attempt need have ended since, and not all lanes were in use.
+  bool may_rest(Time begin, Time end) const {
+    if (!evidence_.has_exact_clock) return true;
+    const ClientOptions& options = evidence_.options;
+    constexpr int attempts_max = 2 * 3;  // to connect, and to intern, of each lane
+    const auto longest = options.backoff_longest + attempts_max * options.connect_timeout;
+    const auto is_recent = [&](const std::set<Time>& times) {
+      const auto found = times.lower_bound(begin - longest);
+      return found != times.end() && *found <= end;
+    };
+    const bool has_cause = is_recent(evidence_.ledger.troubles) || is_recent(evidence_.failures);
+    return has_cause && !are_all_in_use(begin, end);
+  }
+  bool are_all_in_use(Time begin, Time end) const {
+    uint64_t instance = 0;
+    for (const auto& [connection, story] : evidence_.ledger.connections) {
+      if (story.used && *story.used <= begin) instance = std::max(instance, story.instance);
+    }
+    std::set<uint32_t> in_use;
+    size_t shards = 0;
+    for (const auto& [connection, story] : evidence_.ledger.connections) {
+      if (story.instance != instance || !story.used || *story.used > begin) continue;
+      shards = story.shards;
+      const bool is_usable = !story.ended || *story.ended > end;
+      if (is_usable && story.wanted < shards) in_use.insert(story.wanted);
+    }
+    return shards > 0 && in_use.size() == shards;
+  }
+
+  // Whether so many calls may have been open as the client allows on a connection.
+  bool is_full(const MadeCall& call) const {
+    const ClientOptions& options = evidence_.options;
+    // A caller that waits for room gives up at its deadline, one with a callback never.
+    if (options.when_full == WhenFull::block && !has_timed_out(call)) return false;
+    if (!evidence_.has_exact_clock) return options.pending_max < 1'000;
+    size_t open = interns_max + cleanups_open(*call.end);
+    for (const MadeCall& other : evidence_.calls) {
+      if (&other == &call || other.begin > *call.end) continue;
+      if (!other.end || *other.end >= call.begin) open += other.entries.size();
+    }
+    return open + (call.is_batch ? call.entries.size() : 0) >= options.pending_max;
+  }
+  // Releases and cancels that the client sends by itself, and that the server has not answered.
+  size_t cleanups_open(Time time) const {
+    size_t open = 0;
+    for (const auto& [name, asks] : evidence_.ledger.asked) {
+      if (!name.starts_with("release:k") && !name.starts_with("cancel:")) continue;
+      open += static_cast<size_t>(std::count_if(asks.begin(), asks.end(), [&](const auto& asked) {
+        const auto arrived = arrival(*asked);
+        return !arrived || *arrived >= time;
+      }));
+    }
+    return open;
   }
 
   // ------------------------------------------------------------------------------------ batches
   void judge_batch(const MadeCall& call) {
     size_t failed_least = 0;
     size_t failed_most = 0;
-    bool is_refused = call.result.failure == Failure::refused;
     for (size_t i = 0; i < call.entries.size(); ++i) {
       const Stories& asks = stories(call.entries[i]);
       const bool has_answer = is_entry_answered(call, i, asks);
       const bool must_have = must_be_answered(call, asks);
-      const bool is_by_policy =
-          call.result.codes[i] == code_of(Failure::timed_out, call.is_quota) ||
-          call.result.codes[i] == 0 || is_refused;
+      const uint8_t code = call.result.codes[i];
+      const bool is_by_policy = code == code_of(Failure::timed_out, call.is_quota) ||
+                                (code == 0 && is_refused(call, asks, *call.end));
       if (must_have && !has_answer)
         complain(call, "entry " + std::to_string(i) + " lost its answer");
       if (!has_answer && !is_by_policy) {
         complain(call, "nothing explains entry " + std::to_string(i));
       }
+      if (code != 0 && must_be_refused(call, asks)) {
+        complain(call, "entry " + std::to_string(i) + " was refused");
+      }
       failed_least += has_answer ? 0 : 1;
       failed_most += must_have ? 0 : 1;
     }
+    if (!is_batch_failure_explained(call)) complain(call, "nothing explains its failure");
     if (call.result.failed < failed_least || call.result.failed > failed_most) {
       complain(call, std::to_string(call.result.failed) + " failures are counted, not " +
                          std::to_string(failed_least) + " to " + std::to_string(failed_most));
@@ -268,22 +341,92 @@ class Judge {
   }
 
   bool is_entry_answered(const MadeCall& call, size_t i, const Stories& asks) const {
-    const uint64_t reservation =
-        i < call.result.reservations.size() ? call.result.reservations[i] : 0;
-    for (const auto& asked : asks) {
+    const auto wait_limit = call.is_quota ? static_cast<uint8_t>(QuotaCode::wait_limit)
+                                          : static_cast<uint8_t>(Verdict::wait_limit);
+    return std::any_of(asks.begin(), asks.end(), [&](const auto& asked) {
+      const bool is_client_limit = call.may_wait && has_timed_out(call) &&
+                                   !asked->replies.empty() && !asked->replies.front().is_final &&
+                                   call.result.codes[i] == wait_limit;
+      return is_client_limit || is_delivered(call, i, *asked);
+    });
+  }
+  // Whether the caller has what the server said of this entry.
+  bool is_delivered(const MadeCall& call, size_t i, const Asked& asked) const {
+    const Reply* word = asked.final_word();
+    if (word == nullptr || word->is_refusal || word->is_draining) return false;
+    if (!call.is_batch && call.result.failure != Failure::none) return false;
+    if (evidence_.has_exact_clock) {
+      const auto arrived = arrival(asked);
+      if (!arrived || *arrived > *call.end) return false;
+    }
+    const bool has_reservation = i < call.result.reservations.size();
+    return word->code == call.result.codes[i] &&
+           (!has_reservation || word->reservation == call.result.reservations[i]);
+  }
+
+  bool is_refused(const MadeCall& call, const Stories& asks, Time before) const {
+    return std::any_of(asks.begin(), asks.end(), [&](const auto& asked) {
       const Reply* word = asked->final_word();
-      const bool is_there = word != nullptr && !word->is_refusal && !word->is_draining &&
-                            (!evidence_.has_exact_clock || arrival(*asked));
-      const bool is_same = is_there && word->code == call.result.codes[i] &&
-                           (reservation == 0 || word->reservation == reservation);
-      if (is_same) return true;
-      const bool is_client_limit =
-          call.may_wait && has_timed_out(call) && !asked->replies.empty() &&
-          !asked->replies.front().is_final &&
-          call.result.codes[i] == static_cast<uint8_t>(Verdict::wait_limit);
-      if (is_client_limit) return true;
+      return word != nullptr && word->is_refusal && !word->is_draining &&
+             (!evidence_.has_exact_clock ||
+              (arrival(*asked) && *arrival(*asked) <= before && *arrival(*asked) >= call.begin));
+    });
+  }
+  bool must_be_refused(const MadeCall& call, const Stories& asks) const {
+    if (!evidence_.has_exact_clock || asks.size() != 1 || evidence_.closed) return false;
+    const Asked& asked = *asks.front();
+    return end_of(asked) != arrival(asked) &&
+           is_refused(call, asks, deadline(call) - std::chrono::microseconds{1});
+  }
+
+  // The first failure that the client noticed may have had its cause at any time of the call.
+  bool is_batch_failure_explained(const MadeCall& call) const {
+    const auto any_ask = [&](auto condition) {
+      return std::any_of(call.entries.begin(), call.entries.end(), [&](const std::string& entry) {
+        const Stories& asks = stories(entry);
+        return std::any_of(asks.begin(), asks.end(),
+                           [&](const auto& asked) { return condition(*asked); });
+      });
+    };
+    const auto is_within = [&](const std::optional<Time>& time) {
+      return time && *time <= *call.end && (!evidence_.has_exact_clock || *time >= call.begin);
+    };
+    const bool is_unsent =
+        std::any_of(call.entries.begin(), call.entries.end(),
+                    [&](const std::string& entry) { return stories(entry).empty(); });
+    switch (call.result.failure) {
+      case Failure::none:
+        return true;
+      case Failure::timed_out:
+        return has_timed_out(call);
+      case Failure::refused:
+        return std::any_of(call.entries.begin(), call.entries.end(), [&](const auto& entry) {
+          return is_refused(call, stories(entry), *call.end);
+        });
+      case Failure::draining:
+        return is_draining(call.begin, *call.end) || any_ask([&](const Asked& asked) {
+                 const Reply* word = asked.final_word();
+                 return word != nullptr && word->is_draining && is_within(word->arrived);
+               });
+      case Failure::connection_lost:
+        return any_ask([&](const Asked& asked) { return is_within(end_of(asked)); }) ||
+               (is_unsent && may_have_failed(call));
+      case Failure::unreachable:
+        return may_have_failed(call) || may_rest(call.begin, *call.end);
+      case Failure::closed:
+        return evidence_.closed && *evidence_.closed <= *call.end;
+      case Failure::overloaded:
+        return call.may_wait && is_full(call);
     }
     return false;
+  }
+  bool may_have_failed(const MadeCall& call) const {
+    if (!evidence_.has_exact_clock) return true;
+    const auto is_within = [&](const std::set<Time>& times) {
+      const auto found = times.lower_bound(call.begin);
+      return found != times.end() && *found <= *call.end;
+    };
+    return is_within(evidence_.ledger.troubles) || is_within(evidence_.failures);
   }
 
   // Its answer arrived when nothing else could have completed it.
@@ -299,35 +442,42 @@ class Judge {
 
   // -------------------------------------------------------------------------------- afterwards
   void check_sent_once(const MadeCall& call) {
-    if (evidence_.options.requeue || call.is_release) return;
     for (const std::string& entry : call.entries) {
-      if (stories(entry).size() > 1 && !call.by_handle) {
-        complain(call, entry + " was sent " + std::to_string(stories(entry).size()) + " times");
+      const Stories& asks = stories(entry);
+      if (asks.size() > 1 && !evidence_.options.requeue) {
+        complain(call, entry + " was sent " + std::to_string(asks.size()) + " times");
+      }
+      for (size_t i = 1; i < asks.size(); ++i) {
+        if (evidence_.connected.contains(asks[i - 1]->connection)) {
+          complain(call, entry + " was sent again, and its connection stands");
+        }
       }
     }
   }
 
   void check_nothing_left(const MadeCall& call) {
-    if (call.is_batch) return;
-    for (const auto& asked : stories(call.entries.front())) {
-      const Reply* word = asked->final_word();
-      if (word == nullptr && evidence_.connected.contains(asked->connection)) {
-        complain(call, "the server still has it in a queue");
-      }
-      const auto arrived = arrival(*asked);
-      if (!arrived || end_of(*asked) == arrived) continue;
-      check_withdrawn(call, *asked);
-      check_undone(call, *asked, *word);
+    for (size_t i = 0; i < call.entries.size(); ++i) {
+      for (const auto& asked : stories(call.entries[i])) check_nothing_left(call, i, *asked);
     }
   }
-
-  void check_withdrawn(const MadeCall& call, const Asked& asked) {
-    const Reply& first = asked.replies.front();
-    const bool has_left = call.result.failure == Failure::timed_out || has_left_queue(call, asked);
-    if (evidence_.has_exact_clock && asked.withdrawals > 0 && !call.cancelled && !has_left) {
-      complain(call, "it was withdrawn, and nobody wished it");
+  void check_nothing_left(const MadeCall& call, size_t i, const Asked& asked) {
+    const Reply* word = asked.final_word();
+    if (word == nullptr && evidence_.connected.contains(asked.connection)) {
+      complain(call, "the server still has " + call.entries[i] + " in a queue");
     }
-    if (asked.withdrawals > 1) complain(call, "it was withdrawn twice");
+    const auto arrived = arrival(asked);
+    if (!arrived || end_of(asked) == arrived) return;
+    check_withdrawn(call, i, asked);
+    check_undone(call, i, asked, *word);
+  }
+
+  void check_withdrawn(const MadeCall& call, size_t i, const Asked& asked) {
+    const Reply& first = asked.replies.front();
+    const bool has_left = has_left_entry(call, i, asked);
+    if (evidence_.has_exact_clock && asked.withdrawals > 0 && !call.cancelled && !has_left) {
+      complain(call, call.entries[i] + " was withdrawn, and nobody wished it");
+    }
+    if (asked.withdrawals > 1) complain(call, call.entries[i] + " was withdrawn twice");
     if (first.is_final || !evidence_.has_exact_clock) return;
     const Time outcome = *asked.final_word()->arrived;
     const auto is_missing = [&](Time wish) {
@@ -335,30 +485,34 @@ class Judge {
       return begin < outcome && asked.withdrawals == 0 && must_have_reached(asked, begin);
     };
     if ((call.cancelled && is_missing(*call.cancelled)) || (has_left && is_missing(*call.end))) {
-      complain(call, "it was not withdrawn from the server's queue");
+      complain(call, call.entries[i] + " was not withdrawn from the server's queue");
     }
   }
 
-  bool has_left_queue(const MadeCall& call, const Asked& asked) const {
-    return call.result.failure == Failure::none &&
-           is_wait_limit(call, {std::make_shared<Asked>(asked)}) &&
-           (!asked.final_word() || asked.final_word()->code != call.result.codes[0] ||
-            *asked.final_word()->arrived > *call.end);
+  // Whether the caller stopped waiting for this entry at the end of the call.
+  bool has_left_entry(const MadeCall& call, size_t i, const Asked& asked) const {
+    if (call.is_batch) return has_timed_out(call) && !is_delivered(call, i, asked);
+    if (call.result.failure == Failure::timed_out) return true;
+    return call.result.failure == Failure::none && !is_delivered(call, i, asked) &&
+           is_wait_limit(call, {std::make_shared<Asked>(asked)});
   }
 
-  // A grant that its caller did not get is undone, once; another one never is.
-  void check_undone(const MadeCall& call, const Asked& asked, const Reply& word) {
+  // A grant that its caller did not get is undone, once; another one never is. The client undoes
+  // no permits of batches whose entries may not wait.
+  void check_undone(const MadeCall& call, size_t i, const Asked& asked, const Reply& word) {
     if (!word.is_approved || call.is_release) return;
-    const bool may_be_used = call.result.codes[0] == code_of(Failure::timed_out, call.is_quota) &&
+    const bool is_slice = call.is_batch && !call.may_wait;
+    const bool has_timed_out_by_policy =
+        call.is_batch ? has_timed_out(call) : call.result.failure == Failure::timed_out;
+    const bool may_be_used = !is_slice && has_timed_out_by_policy &&
                              evidence_.options.on_failure == OnFailure::open &&
-                             call.result.failure == Failure::timed_out;
-    const bool is_delivered =
-        call.result.failure == Failure::none && call.result.codes[0] == word.code;
+                             call.result.codes[i] == code_of(Failure::timed_out, call.is_quota);
+    const bool is_used = is_delivered(call, i, asked) || may_be_used;
     if (call.kind.starts_with("acquire")) {
-      const auto found = evidence_.ledger.releases.find(call.entries.front());
+      const auto found = evidence_.ledger.releases.find(call.entries[i]);
       const uint32_t released = found == evidence_.ledger.releases.end() ? 0 : found->second;
-      check_undone(call, asked, released, is_delivered || may_be_used);
-    } else if (word.reservation != 0 && !is_delivered) {
+      check_undone(call, asked, released, is_used || is_slice);
+    } else if (word.reservation != 0 && !is_delivered(call, i, asked)) {
       const auto found = evidence_.ledger.cancels.find(word.reservation);
       const uint32_t cancelled = found == evidence_.ledger.cancels.end() ? 0 : found->second;
       check_undone(call, asked, cancelled, may_be_used);

@@ -43,6 +43,10 @@ struct Asked {
 struct ConnectionStory {
   std::optional<Time> went_away{};  // the client could read GoAway
   std::optional<Time> ended{};      // the client could notice its end, or a frame that breaks it
+  std::optional<Time> used{};       // the first request of a caller arrived
+  uint64_t instance = 0;            // of the server
+  uint32_t wanted = 0;              // shard, which is the lane of the client
+  uint32_t shards = 0;
   bool is_welcome = false;
 };
 

@@ -169,6 +169,8 @@ void ScriptedServer::take_frame(uint32_t connection, Peer& peer,
     ledger_.complaints.push_back("more frames outstanding than Welcome allows");
   }
   peer.unanswered[id] = true;
+  auto& used = ledger_.connections[connection].used;
+  if (!used && !frame.isIntern()) used = surroundings_.now();
   const auto by_reservation = [&](const char* what, auto request) {
     std::vector<std::string> names;
     for (const uint64_t each : request.getReservations()) names.push_back(named(what, each));
@@ -265,10 +267,13 @@ void ScriptedServer::greet(uint32_t connection, schema::Hello::Reader hello) {
     return end(connection, false);
   }
   const uint32_t wanted = hello.getWantedShard();
-  const std::string welcome =
-      test::welcome(peer.outstanding_max, {.own = wanted == 0 ? 0 : (wanted - 1) % shards_,
-                                           .count = shards_,
-                                           .routing_seed = instance_});
+  const uint32_t own = wanted == 0 ? 0 : (wanted - 1) % shards_;
+  ConnectionStory& story = ledger_.connections[connection];
+  story.instance = instance_;
+  story.wanted = wanted == 0 ? 0 : wanted - 1;
+  story.shards = shards_;
+  const std::string welcome = test::welcome(
+      peer.outstanding_max, {.own = own, .count = shards_, .routing_seed = instance_});
   surroundings_.after(some_time() / 8, [this, connection, welcome] {
     if (alive(connection) == nullptr) return;
     ledger_.connections[connection].is_welcome = true;
