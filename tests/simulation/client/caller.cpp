@@ -53,13 +53,14 @@ Result result_of(const QuotaBatchOutcome& outcome) {
 }  // namespace
 
 Caller::Caller(uint32_t number, uint64_t seed, Platform& platform, Client& client,
-               const ClientOptions& options, CallBook& book)
+               const ClientOptions& options, CallBook& book, RequestStop request_stop)
     : number_{number},
       dice_{seed},
       platform_{platform},
       client_{client},
       options_{options},
-      book_{book} {}
+      book_{book},
+      request_stop_{std::move(request_stop)} {}
 
 void Caller::run(uint32_t calls_count) {
   for (uint32_t i = 0; i < calls_count; ++i) {
@@ -126,6 +127,26 @@ void Caller::block(MadeCall& call, Make make) {
   book_.end(call, std::move(result));
 }
 
+template <typename Make>
+void Caller::block_with_stop(MadeCall& call, Make make) {
+  std::stop_source stop;
+  std::thread stopper;
+  const uint64_t roll = dice_.below(100);
+  if (roll < 10) {  // it withdraws as soon as the server queues it
+    stop.request_stop();
+    book_.cancelled(call);
+  } else if (roll < 40) {
+    const auto delay = std::chrono::microseconds{dice_.below(60'000)};
+    stopper = platform_.start([this, &call, &stop, delay] {
+      platform_.pause(delay);
+      book_.cancelled(call);
+      request_stop_(stop);
+    });
+  }
+  block(call, [&] { return make(stop.get_token()); });
+  if (stopper.joinable()) platform_.join(stopper);
+}
+
 // ----------------------------------------------------------------------------------------- keys
 
 void Caller::acquire() {
@@ -135,12 +156,8 @@ void Caller::acquire() {
   made.may_wait = options.may_wait;
   made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
   MadeCall& call = book_.begin(std::move(made));
-  std::stop_source stop;
-  if (dice_.percent(20)) {  // before the call: it withdraws as soon as the server queues it
-    stop.request_stop();
-    book_.cancelled(call);
-  }
-  block(call, [&] { return client_.acquire(key, options, stop.get_token()); });
+  block_with_stop(call,
+                  [&](const std::stop_token& stop) { return client_.acquire(key, options, stop); });
 }
 
 void Caller::acquire_async() {
@@ -233,8 +250,9 @@ void Caller::reserve() {
   made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
   MadeCall& call = book_.begin(std::move(made));
   Reservation got;
-  block(call, [&] {
-    got = is_lease ? client_.lease(subject, options) : client_.reserve(subject, options);
+  block_with_stop(call, [&](const std::stop_token& stop) {
+    got =
+        is_lease ? client_.lease(subject, options, stop) : client_.reserve(subject, options, stop);
     return got.outcome();
   });
   if (got.is_open()) reservations_.push_back(std::move(got));
@@ -267,8 +285,14 @@ void Caller::reserve_batch() {
   for (const std::string& subject : subjects) entries.push_back({.subject = subject});
   MadeCall made = call_of("reserve_batch", subjects);
   made.is_batch = made.is_quota = true;
+  ReserveOptions options;
+  if (dice_.percent(30)) {
+    options = some_waiting<ReserveOptions>();
+    made.may_wait = options.may_wait;
+    made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
+  }
   MadeCall& call = book_.begin(std::move(made));
-  block(call, [&] { return client_.reserve_batch(entries); });
+  block(call, [&] { return client_.reserve_batch(entries, options); });
   for (const uint64_t each : call.result.reservations) {
     if (each != 0) reservation_ids_.push_back(each);
   }

@@ -13,8 +13,14 @@ namespace sluicegate::simulation {
 
 class Caller {
  public:
-  Caller(uint32_t number, uint64_t seed, Platform& platform, Client& client,
-         const ClientOptions& options, CallBook& book);
+  // How a thread asks another one to stop. A stop_callback whose function runs holds its destructor
+  // up in earnest, so in the simulation no other thread may go on meanwhile.
+  using RequestStop = std::function<void(std::stop_source&)>;
+
+  Caller(
+      uint32_t number, uint64_t seed, Platform& platform, Client& client,
+      const ClientOptions& options, CallBook& book,
+      RequestStop request_stop = [](std::stop_source& stop) { stop.request_stop(); });
   void run(uint32_t calls_count);
   void drop_reservations() { reservations_.clear(); }
 
@@ -42,6 +48,9 @@ class Caller {
                            std::chrono::milliseconds timeout) const;
   template <typename Make>
   void block(MadeCall& call, Make make);
+  // Of some calls another thread stops the wait, before the call or during it.
+  template <typename Make>
+  void block_with_stop(MadeCall& call, Make make);
 
   uint32_t number_;
   sluice::Dice dice_;
@@ -59,7 +68,7 @@ class Caller {
     MadeCall* call;
   };
   std::vector<OpenTicket> tickets_;
-  std::shared_ptr<std::stop_source> stop_;
+  RequestStop request_stop_;
 };
 
 }  // namespace sluicegate::simulation

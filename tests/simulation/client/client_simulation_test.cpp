@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,9 +32,24 @@ constexpr uint64_t fresh_seeds_of_a_run = 0;
 constexpr uint64_t seeds_of_a_run = 200;
 constexpr uint64_t fresh_seeds_of_a_run = 1;
 #endif
+constexpr uint64_t seeds_with_everything = 50;     // in which each event happens
+constexpr uint64_t seeds_with_each_outcome = 200;  // of each way to make a call
 constexpr auto longest_run =
     60s;  // unless SEEDS says how many: a busy machine changes threads slowly
 constexpr uint32_t calls_of_a_caller = 60;
+
+// The ways to make a call: each can end in each way.
+constexpr std::array<const char*, 6> shapes{"key calls",   "key callbacks",   "key batches",
+                                            "quota calls", "quota callbacks", "quota batches"};
+
+std::string shape_of(const MadeCall& call) {
+  const size_t way = call.is_batch ? 2 : call.is_async ? 1 : 0;
+  return shapes.at((call.is_quota ? 3 : 0) + way);
+}
+
+std::string outcome_of(const std::string& shape, Failure failure) {
+  return "outcomes of " + shape + ": " + std::string{name(failure)};
+}
 
 struct Totals {
   uint64_t seeds = 0;
@@ -82,8 +98,10 @@ class Played {
     std::vector<std::thread> threads;
     const auto count = static_cast<uint32_t>(1 + dice_.below(5));
     for (uint32_t i = 0; i < count; ++i) {
-      callers_.push_back(
-          std::make_unique<Caller>(i, seed_ * 100 + i, platform_, client, options_, book_));
+      callers_.push_back(std::make_unique<Caller>(
+          i, seed_ * 100 + i, platform_, client, options_, book_, [this](std::stop_source& stop) {
+            platform_.run_undisturbed([&] { stop.request_stop(); });
+          }));
       Caller& caller = *callers_.back();
       threads.push_back(platform_.start([&caller] { caller.run(calls_of_a_caller); }));
     }
@@ -126,7 +144,18 @@ class Played {
     for (const auto& [what, count] : ledger_.events) totals_.events[what] += count;
     for (const MadeCall& call : book_.calls()) {
       ++totals_.events["calls: " + call.kind];
-      ++totals_.events["outcomes: " + std::string{name(call.result.failure)}];
+      ++totals_.events[outcome_of(shape_of(call), call.result.failure)];
+      if (call.cancelled && *call.cancelled > call.begin && !call.is_async) {
+        ++totals_.events["calls stopped while they waited"];
+      }
+      for (const uint8_t code : call.result.codes) {
+        const std::string_view text =
+            call.is_quota ? name(static_cast<QuotaCode>(code)) : name(static_cast<Verdict>(code));
+        ++totals_.events[std::string{call.is_quota ? "quota codes: " : "verdicts: "}.append(text)];
+      }
+    }
+    for (const auto& [key, times] : ledger_.releases) {
+      if (key.starts_with("k")) totals_.events["permits released"] += times;
     }
   }
 
@@ -182,11 +211,22 @@ TEST(ClientSimulation, every_caller_sees_what_the_model_says) {
   std::printf("%12lu seeds\n%12lu calls\n%12lu changes of the thread\n", totals.seeds, totals.calls,
               totals.switches);
   for (const auto& [what, times] : totals.events) std::printf("%12lu %s\n", times, what.c_str());
-  if (is_one || HasFailure()) return;
-  for (const char* what : {"connections closed", "connections drained", "restarts", "frames queued",
-                           "grants across a withdrawal", "withdrawals done", "broken answers",
-                           "frames refused", "batches by handle"}) {
+  if (is_one || HasFailure() || totals.seeds < seeds_with_everything) return;
+  for (const char* what :
+       {"connections closed", "connections drained", "restarts", "frames queued",
+        "grants across a withdrawal", "withdrawals done", "broken answers", "frames refused",
+        "batches by handle", "permits released", "calls stopped while they waited",
+        "verdicts: approved", "verdicts: denied", "verdicts: wait_limit", "verdicts: withdrawn",
+        "quota codes: ok", "quota codes: tpm_exceeded", "quota codes: wait_limit",
+        "quota codes: withdrawn"}) {
     EXPECT_GT(totals.events[what], 0U) << what << " never happened";
+  }
+  if (totals.seeds < seeds_with_each_outcome) return;
+  for (const char* shape : shapes) {
+    for (uint8_t failure = 0; failure <= static_cast<uint8_t>(Failure::closed); ++failure) {
+      const std::string what = outcome_of(shape, static_cast<Failure>(failure));
+      EXPECT_GT(totals.events[what], 0U) << what << " never happened";
+    }
   }
 }
 

@@ -37,7 +37,7 @@ void SimPlatform::wait_to_go(Thread& thread) noexcept {
 
 // Another thread may go on here.
 void SimPlatform::yield() noexcept {
-  if (dice_.percent(50)) go_on();
+  if (undisturbed_ == 0 && dice_.percent(50)) go_on();
 }
 
 bool SimPlatform::block(const char* what, Deadline deadline) noexcept {
@@ -160,7 +160,7 @@ int SimPlatform::connect(const std::string& host, uint16_t port, std::chrono::mi
   if (arrival == Arrival::silent) {
     const Time deadline = now_ + timeout;
     while (now_ < deadline && (stop == nullptr || !*stop)) {
-      pause(std::min<Clock::duration>(50ms, deadline - now_));
+      pause(std::min(delayed(now_ + 50ms), deadline) - now_);
     }
     failures_.insert(now_);
     throw TimedOut("no connection to " + where + " in time");
@@ -263,7 +263,7 @@ bool SimPlatform::poll(std::span<pollfd> watched, Deadline deadline) {
       return false;
     }
     self()->watched = watched;
-    block("a socket", deadline);
+    block("a socket", deadline ? Deadline{delayed(*deadline)} : deadline);
     self()->watched = {};
   }
   for (pollfd& each : watched)

@@ -34,6 +34,14 @@ class SimPlatform final : public Platform, public Surroundings {
   explicit SimPlatform(uint64_t seed);
   void listen(Listener& listener) { listener_ = &listener; }
   uint64_t switches() const noexcept { return switches_; }
+  // Without a change of the thread: for what other threads would wait for in earnest.
+  void run_undisturbed(const std::function<void()>& run) {
+    ++undisturbed_;
+    run();
+    --undisturbed_;
+  }
+  // Nothing is to happen before: loops that look around every so often may do so less often.
+  void set_due(Time due) noexcept { due_ = due; }
   // When an attempt to connect failed, the client closed a connection, or a thread stopped waiting:
   // the connector reports a connection that answered nothing only after its pause.
   const std::set<Time>& failures() const noexcept { return failures_; }
@@ -97,6 +105,7 @@ class SimPlatform final : public Platform, public Surroundings {
   Thread* pick();
   void move_clock();
   bool has_events(std::span<pollfd> watched);
+  Time delayed(Time time) const noexcept { return time < due_ ? time + (due_ - time) / 2 : time; }
   short events_of(int socket, short wanted);
   [[noreturn]] void give_up();
 
@@ -110,6 +119,8 @@ class SimPlatform final : public Platform, public Surroundings {
   int next_descriptor_ = 1'000'000;  // none that the process has
   std::set<Time> failures_;
   uint64_t switches_ = 0;
+  uint32_t undisturbed_ = 0;
+  Time due_{};
 };
 
 }  // namespace sluicegate::simulation
