@@ -37,6 +37,11 @@ class Threads:
         self.current = Task("main")
         self.tasks = [self.current]
         self.failure = None
+        self.due = lambda: -math.inf  # until then nothing happens: ticks may last longer
+
+    def tick(self, seconds):
+        """How long a loop sleeps that checks its deadlines every `seconds`."""
+        return max(seconds, (self.due() - self.world.now) / 2)
 
     def start(self, name, target, *arguments):
         task = Task(name)
@@ -161,6 +166,7 @@ class Socket:
         return self._threads.world.now >= self._writable_at or self._has_ended
 
     def settimeout(self, seconds):
+        assert seconds is None or seconds * 1000 < 2**31, "poll() takes an int"
         self._timeout = seconds
 
     def setsockopt(self, _, option, value):
@@ -170,7 +176,9 @@ class Socket:
 
     def recv(self, count, flags=0):
         if not self.readable():
-            limit = self._timeout if self._timeout is not None else self._tick
+            limit = self._timeout
+            if limit is None:
+                limit = self._threads.tick(self._tick)
             if flags & socket.MSG_DONTWAIT or not self._threads.wait(
                     self.readable, self._threads.world.now + limit):
                 raise TimeoutError if self._timeout is not None else BlockingIOError
@@ -195,6 +203,7 @@ class Socket:
         if world.chance(0.1):  # the kernel's buffer is full
             count = world.random.randrange(count)
             self._writable_at = world.now + world.random.uniform(0, 0.03)
+            self._wire.stalls.append((world.now, self._writable_at))
             world.at(self._writable_at, lambda: None)
         self._wire.from_client(data[:count])
         return count
@@ -218,6 +227,9 @@ class SimulatedSystem(_system.System):
         self.monotonic = threads.world.monotonic
 
     def sleep(self, seconds):
+        self._pause(self._threads.tick(seconds))
+
+    def _pause(self, seconds):
         self._threads.wait(lambda: False, self._threads.world.now + seconds)
 
     def lock(self):
@@ -233,10 +245,10 @@ class SimulatedSystem(_system.System):
         world = self._threads.world
         wire, delay = self._server.connect()
         if wire is HANGS or delay > timeout:
-            self.sleep(timeout)
+            self._pause(timeout)
             self._server.book.failed_attempts.append(world.now)
             raise TimeoutError("timed out")
-        self.sleep(delay)
+        self._pause(delay)
         if wire is REFUSED:
             self._server.book.failed_attempts.append(world.now)
             raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")

@@ -1,19 +1,21 @@
 """The scripted server: decides at random, answers late and in another order, goes away and starts
 again, and keeps a book of all that it received and of what the client has seen.
-
-Shape: a key, or a subject, belongs to one call, so that the book knows every decision by its key.
 """
 
-import dataclasses
-
+from book import REFUSED as REFUSED_FRAME
+from book import Book, QuotaCodes, Slot, Verdicts, Visit
 from fake_server import WELCOME, ReceivedFrame
-from native_peer import (APPROVED, CODES, DENIED, DRAINING, MAY_WAIT, QUEUED, SCHEMA, WAIT_LIMIT,
-                         WITHDRAWN)
+from native_peer import CODES, MAY_WAIT, NO_HANDLE, SCHEMA
 from world import Wire
 
 from sluicegate import _frames
 
 REFUSED, HANGS = "refused", "hangs"
+
+# Frames whose entries the server decides when it answers; the others take effect on arrival.
+DECIDED = ("acquire", "acquireByHandle", "reserve", "check", "record", "inspect", "reset", "intern")
+ADMITTED = ("acquire", "acquireByHandle", "reserve", "check")  # a server that drains decides none
+REFUSABLE = (*ADMITTED, "record", "intern", "inspect", "reset")
 
 
 def server_frame(**message):
@@ -21,63 +23,6 @@ def server_frame(**message):
     builder = SCHEMA.ServerFrame.new_message()
     builder.from_dict(message)
     return builder.to_bytes()
-
-
-@dataclasses.dataclass
-class Visit:
-    """One entry of one frame, as the server received it."""
-
-    wire: Wire
-    frame_id: int
-    position: int
-    key: str
-    cost: int
-    may_wait: bool
-    codes: object  # the numbers of its outcomes: Verdicts or ReserveCodes
-    arrived: float
-    lifetime: float = 0.0
-    outcome: int | None = None  # decided; not QUEUED
-    decided: float | None = None
-    reservation: int = 0
-    queued_seen: float | None = None
-    seen: float | None = None  # when the client had the outcome
-    withdrawn: float | None = None  # when a Withdraw named it
-    waits: bool = False
-
-
-class Verdicts:
-    approved, queued, denied, withdrawn, draining = APPROVED, QUEUED, DENIED, WITHDRAWN, DRAINING
-    wait_limit = WAIT_LIMIT
-
-
-class ReserveCodes:
-    approved, queued, denied = CODES["ok"], CODES["queued"], CODES["tpmExceeded"]
-    withdrawn, draining, wait_limit = CODES["withdrawn"], CODES["draining"], CODES["waitLimit"]
-
-
-@dataclasses.dataclass
-class Slot:
-    """A reservation of the running server."""
-
-    subject: str
-    lifetime: float  # 0: without an end
-    ends: float  # earlier than it was promised, if the server ends before
-    promised: float
-    extends: list = dataclasses.field(default_factory=list)  # when each arrived
-    cancels: list = dataclasses.field(default_factory=list)
-
-
-class Book:
-    """What happened, by key or reservation."""
-
-    def __init__(self):
-        self.visits = {}
-        self.releases = {}  # key -> costs
-        self.slots = {}  # reservation -> Slot, of all instances
-        self.failed_attempts = []  # to connect: when the client saw it
-        self.wires = []
-        self.client_ended = float("inf")  # it was closed, and its connection with it
-        self.errors = []  # of the client, against the protocol
 
 
 class Server:
@@ -90,6 +35,7 @@ class Server:
         self._next_reservation = 1 << 56
         self._splitters = {}
         self._frames = {}  # (wire, frame id) -> Visits
+        self._handles = {}  # wire -> {handle: key}
         self._open = set()  # wires
         random = world.random
         self._latency = random.choice([0.0001, 0.002, 0.02])
@@ -98,7 +44,9 @@ class Server:
         self._queues = random.choice([0.2, 0.9])
         self._drains = random.choice([0, 0, 0.05])
         self._hangs = random.choice([0, 0, 0.1])
+        self._refuses = random.choice([0, 0, 0.05])
         self._refuses_connections = random.choice([0, 0, 0.2])
+        self._lacks_handles = random.choice([0, 0.2])
         self._welcome = WELCOME | random.choice(
             [{}, {}, {"frameEntriesMax": 3}, {"outstandingFramesMax": 2}])
 
@@ -121,6 +69,7 @@ class Server:
         self.book.wires.append(wire)
         self._open.add(wire)
         self._splitters[wire] = _frames.Splitter()
+        self._handles[wire] = {}
         return wire, delay
 
     def go_down(self, way):
@@ -134,12 +83,12 @@ class Server:
         self.is_down = True
         for wire in self._wires():
             wire.cut(ConnectionResetError("reset") if way == "resets" else None)
-        self._forget()
+        self._forget_all()
 
     def _wires(self):
         return sorted(self._open, key=lambda wire: wire.number)
 
-    def _forget(self):
+    def _forget_all(self):
         self._open.clear()
         self._frames.clear()
         self._instance += 1
@@ -169,10 +118,8 @@ class Server:
             self._take(wire, ReceivedFrame(frame))
 
     def _take(self, wire, frame):
-        handlers = {"hello": self._hello, "acquire": self._acquire, "reserve": self._reserve,
-                    "withdraw": self._withdraw, "release": self._release, "ping": self._ping,
-                    "cancel": self._change, "extend": self._change, "settle": self._change}
-        handlers[frame.kind](wire, frame)
+        handlers = {"hello": self._hello, "withdraw": self._withdraw, "ping": self._ping}
+        handlers.get(frame.kind, self._enter)(wire, frame)
 
     def _later(self, act, *arguments):
         pause = 0.001 if self.is_calm else self._pause
@@ -180,72 +127,159 @@ class Server:
 
     def _hello(self, wire, frame):
         if self.is_calm or not self.world.chance(self._hangs):
+            def is_ready():
+                wire.ready_at = self.world.now
             self._later(wire.send, server_frame(id=frame.id, welcome=self._welcome | {
-                "instanceId": self._instance}))
+                "instanceId": self._instance}), is_ready)
 
     def _ping(self, wire, frame):
         self._later(wire.send, server_frame(id=frame.id, pong=None))
 
-    def _acquire(self, wire, frame):
-        body = frame.body
-        costs = body.get("costs") or [1] * len(frame.keys)
-        flags = body.get("entryFlags") or bytes(len(frame.keys))
-        self._enter(wire, frame, [
-            Visit(wire, frame.id, n, key.decode(), cost, bool((flag | body["flags"]) & MAY_WAIT),
-                  Verdicts, self.world.now)
-            for n, (key, cost, flag) in enumerate(zip(frame.keys, costs, flags))])
+    def _check_size(self, kind, count):
+        if count > self._welcome["frameEntriesMax"]:
+            self.book.errors.append(f"{kind} of {count} entries, more than Welcome allows")
 
-    def _reserve(self, wire, frame):
-        self._enter(wire, frame, [
-            Visit(wire, frame.id, n, names[0], 1, bool(frame.body["flags"] & MAY_WAIT),
-                  ReserveCodes, self.world.now, lifetime=frame.body["lifetimeMs"] / 1000)
-            for n, names in enumerate(frame.subjects)])
-
-    def _enter(self, wire, frame, visits):
+    def _enter(self, wire, frame):
+        visits = [Visit(wire, frame.kind, frame.id, position, name, codes, self.world.now,
+                        **columns)
+                  for position, (name, codes, columns) in enumerate(self._entries(wire, frame))]
         for visit in visits:
-            self.book.visits.setdefault(visit.key, []).append(visit)
+            self.book.visits.setdefault(visit.name, []).append(visit)
+            if visit.kind not in DECIDED:
+                self._end(visit, self._take_effect(visit, frame))
         self._frames[wire, frame.id] = visits
+        self._check_size(frame.kind, len(visits))
         self._later(self._answer, wire, visits)
+
+    def _entries(self, wire, frame):
+        """(name, codes, columns) of each."""
+        body, kind = frame.body, frame.kind
+        if kind in ("acquire", "release", "intern"):
+            costs = body.get("costs") or [1] * len(frame.keys)
+            flags = body.get("entryFlags") or bytes(len(frame.keys))
+            prefix = "" if kind == "acquire" else f"{kind}:"
+            return [(prefix + key.decode(), Verdicts, {
+                "cost": cost, "may_wait": bool((flag | body.get("flags", 0)) & MAY_WAIT)})
+                for key, cost, flag in zip(frame.keys, costs, flags)]
+        if kind in ("acquireByHandle", "forget"):
+            return self._entries_by_handle(wire, frame)
+        if kind in ("reserve", "check", "record"):
+            prefix = "" if kind == "reserve" else f"{kind}:"
+            may_wait = kind == "reserve" and bool(body["flags"] & MAY_WAIT)
+            return [(prefix + names[0], QuotaCodes, {
+                "may_wait": may_wait, "lifetime": body.get("lifetimeMs", 0) / 1000})
+                for names in frame.subjects]
+        if kind in ("settle", "cancel", "extend"):
+            suffix = f":{body['lifetimeMs']}" if kind == "extend" else ""
+            return [(f"{kind}:{number:x}{suffix}", QuotaCodes, {"reservation": number})
+                    for number in body["reservations"]]
+        if kind == "inspect":
+            return [(f"inspect:{body['key'].decode()}", Verdicts, {})]
+        return [(f"reset:{body['subject'].decode()}", QuotaCodes, {})]
+
+    def _entries_by_handle(self, wire, frame):
+        keys, costs = self._handles[wire], frame.body.get("costs")
+        entries = []
+        for position, handle in enumerate(frame.body["handles"]):
+            if handle not in keys:
+                self.book.errors.append(f"{frame.kind} of a handle that its connection lacks")
+                keys[handle] = "?"
+            name = (f"forget:{keys[handle]}" if frame.kind == "forget"
+                    else f"{keys[handle]}#{costs[position]}")
+            entries.append((name, Verdicts, {"handle": handle}))
+        return entries
+
+    def _take_effect(self, visit, frame):
+        if visit.kind == "release":
+            self.book.releases.setdefault(visit.name.removeprefix("release:"), []).append(
+                visit.cost)
+        elif visit.kind == "forget":
+            self._handles[visit.wire].pop(visit.handle, None)
+        else:
+            slot = self.book.slots.get(visit.reservation)
+            if slot is None:
+                return CODES["unknownReservation"]
+            return slot.change(visit.kind, self.world.now, frame.body.get("lifetimeMs", 0) / 1000)
+        return visit.codes.approved
+
+    # --- answers
 
     def _answer(self, wire, visits):
         if wire not in self._open:
             return
-        outcomes = [self._decide(visit) for visit in visits]
-        kind = "verdicts" if visits[0].codes is Verdicts else "quotaAnswers"
-        column = "verdicts" if visits[0].codes is Verdicts else "codes"
-        raw = bytes(outcomes)
-        if len(set(raw)) == 1 and self.world.chance(0.5):
-            raw = raw[:1]
-        body = {"count": len(visits), column: raw}
-        if any(visit.reservation for visit in visits):
-            body["reservations"] = [visit.reservation for visit in visits]
-        wire.send(server_frame(id=visits[0].frame_id, **{kind: body}),
+        kind, frame_id = visits[0].kind, visits[0].frame_id
+        if not self.is_calm and kind in REFUSABLE and self.world.chance(self._refuses):
+            self._refuse(wire, visits)
+            return
+        outcomes = [self._decide(visit) if visit.kind in DECIDED else visit.outcome
+                    for visit in visits]
+        wire.send(server_frame(id=frame_id, **self._answer_to(kind, visits, outcomes)),
                   lambda: self._seen(visits, outcomes))
         for visit, outcome in zip(visits, outcomes):
             if outcome == visit.codes.queued:
                 self.world.after(self.world.random.expovariate(1 / 0.4), self._grant, visit)
 
+    def _refuse(self, wire, visits):
+        """By an error, which says that the server drains, or that the frame is at fault."""
+        drains = visits[0].kind in ADMITTED and self.world.chance(0.5)
+        for visit in visits:
+            self._end(visit, visit.codes.draining if drains else REFUSED_FRAME)
+        wire.send(server_frame(id=visits[0].frame_id, error={
+            "code": "draining" if drains else "badCost", "text": "a simulation"}),
+            lambda: self._seen(visits, [visit.outcome for visit in visits]))
+
+    def _answer_to(self, kind, visits, outcomes):
+        raw = bytes(outcomes)
+        if len(set(raw)) == 1 and self.world.chance(0.5):
+            raw = raw[:1]
+        if kind in ("acquire", "acquireByHandle"):
+            return {"verdicts": {"count": len(visits), "verdicts": raw}}
+        if kind in ("release", "forget"):
+            return {"done": None}
+        if kind == "intern":
+            return {"interned": {"handles": [visit.handle for visit in visits], "verdicts": raw}}
+        if kind == "inspect":
+            return {"inspected": inspected(visits[0])}
+        body = {"count": len(visits), "codes": raw}
+        if kind == "reserve" and any(visit.reservation for visit in visits):
+            body["reservations"] = [visit.reservation for visit in visits]
+        return {"quotaAnswers": body}
+
     def _decide(self, visit):
         codes, chance = visit.codes, self.world.chance
         if visit.withdrawn is not None:
             outcome = codes.withdrawn
-        elif not self.is_calm and chance(self._drains):
+        elif visit.kind in ADMITTED and not self.is_calm and chance(self._drains):
             outcome = codes.draining
         elif visit.may_wait and chance(self._queues):
             visit.waits = True
             return codes.queued
+        elif visit.kind == "intern":
+            outcome = self._intern(visit)
+        elif visit.kind == "reset":
+            outcome = codes.approved
         else:
             outcome = codes.denied if chance(self._denies) else codes.approved
         self._end(visit, outcome)
         return outcome
 
+    def _intern(self, visit):
+        """Each connection numbers its handles from 0, so those of another name other keys."""
+        if self.world.chance(self._lacks_handles):
+            visit.handle = NO_HANDLE
+            return visit.codes.no_handle
+        keys = self._handles[visit.wire]
+        visit.handle = max(keys, default=-1) + 1
+        keys[visit.handle] = visit.name.removeprefix("intern:")
+        return visit.codes.approved
+
     def _end(self, visit, outcome):
         visit.outcome, visit.decided, visit.waits = outcome, self.world.now, False
-        if visit.codes is ReserveCodes and outcome == visit.codes.approved:
+        if visit.kind == "reserve" and outcome == visit.codes.approved:
             visit.reservation = self._next_reservation
             self._next_reservation += 1
             ends = self.world.now + visit.lifetime if visit.lifetime else float("inf")
-            self.book.slots[visit.reservation] = Slot(visit.key, visit.lifetime, ends, ends)
+            self.book.slots[visit.reservation] = Slot(visit.name, visit.lifetime, ends, ends)
 
     def _seen(self, visits, outcomes):
         for visit, outcome in zip(visits, outcomes):
@@ -253,6 +287,7 @@ class Server:
                 visit.queued_seen = self.world.now
             else:
                 visit.seen = self.world.now
+                self.book.when_seen.pop(visit.name, lambda: None)()
 
     def _grant(self, visit, outcome=None):
         if visit.waits and visit.wire in self._open:
@@ -271,38 +306,21 @@ class Server:
         if visits is None:
             self.book.errors.append(f"Withdraw of an unknown frame {frame.body['target']}")
             return
+        self._check_size(frame.kind, len(frame.body["entries"]))
         for position in frame.body["entries"]:
             visit = visits[position]
             if visit.withdrawn is not None:
-                self.book.errors.append(f"{visit.key} was withdrawn twice")
+                self.book.errors.append(f"{visit.name} was withdrawn twice")
             visit.withdrawn = self.world.now
             self._grant(visit, visit.codes.withdrawn)
         wire.send(server_frame(id=frame.id, done=None))
 
-    def _release(self, wire, frame):
-        costs = frame.body.get("costs") or [1] * len(frame.keys)
-        for key, cost in zip(frame.keys, costs):
-            self.book.releases.setdefault(key.decode(), []).append(cost)
-        self._later(wire.send, server_frame(id=frame.id, done=None))
 
-    def _change(self, wire, frame):
-        """Cancel, Settle and Extend take effect at once, and are answered later."""
-        codes = [self._changed(frame, number) for number in frame.body["reservations"]]
-        self._later(wire.send, server_frame(id=frame.id, quotaAnswers={
-            "count": len(codes), "codes": bytes(codes)}))
-
-    def _changed(self, frame, number):
-        slot, now = self.book.slots.get(number), self.world.now
-        if slot is None:
-            return CODES["unknownReservation"]
-        if frame.kind == "extend":
-            slot.extends.append(now)
-        else:
-            slot.cancels.append(now)
-        if now >= slot.ends:
-            return CODES["alreadyExpired"]
-        slot.ends = now
-        if frame.kind == "extend":
-            slot.lifetime = frame.body["lifetimeMs"] / 1000 or slot.lifetime
-            slot.ends = slot.promised = now + slot.lifetime
-        return CODES["ok"]
+def inspected(visit):
+    """The state of a key that the server knows, or none."""
+    if visit.outcome != visit.codes.approved:
+        return {}
+    key = visit.name.removeprefix("inspect:").encode()
+    columns = ("windowMs", "maxRequests", "maxRequestsInQueue", "approved", "denied", "waiting",
+               "resetMs")
+    return {"keys": key, "keySizes": [len(key)], **{column: [1] for column in columns}}

@@ -48,9 +48,12 @@ class Wire:
         self.server = server
         self.number = number
         self.end = None
+        self._early = []  # parts that arrived before the client had its end
         self._error = None
         self.lost_at = None  # when the client saw the end, or ended it itself
+        self.ready_at = float("inf")  # when the client had Welcome
         self.goes_away = None  # when the server said so: then a client sends nothing more
+        self.stalls = []  # (from, until): the kernel takes no bytes of the client
         self.is_cut = False  # the server sends nothing more
         self._latency = latency
         self._to_server = self._to_client = world.now
@@ -64,6 +67,8 @@ class Wire:
         self.end = end
         if self.lost_at is not None:
             end.broke(self._error)
+        for part, seen in self._early:
+            self._arrive(part, seen)
 
     def from_client(self, data):
         self._to_server = max(self._to_server, self.world.now + self._delay())
@@ -90,7 +95,9 @@ class Wire:
                           seen if part is parts[-1] else None)
 
     def _arrive(self, part, seen):
-        if self.lost_at is None:
+        if self.end is None:
+            self._early.append((part, seen))
+        elif self.lost_at is None:
             self.end.arrived(part)
             if seen is not None:
                 seen()
