@@ -28,6 +28,7 @@ class Loop(asyncio.BaseEventLoop):
         self._world = world
         self._server = server
         self._selector = Selector(world)
+        self._clock_resolution = 1e-6  # no finer than a float of many years
 
     def time(self):
         return self._world.now
