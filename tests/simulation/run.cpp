@@ -27,6 +27,8 @@ constexpr uint64_t settle_turns_max = 400'000;
 constexpr uint64_t drop_turns = 128;  // more than dropping all handles of a shard takes
 constexpr int64_t settle_ns_min = 60 * base::ns_per_s;  // a queue of twenty, a second for each
 constexpr uint64_t drain_turns = 200;
+constexpr uint64_t silent_turns = 30;
+constexpr int64_t silent_ns = 10 * base::ns_per_ms;  // each; all together more than the grace
 constexpr uint64_t vanish_turns_max = 5'000;
 constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while calls wait
 constexpr int64_t quota_hurry_ns = 10 * base::ns_per_ms;
@@ -164,6 +166,7 @@ class Run {
   server::Deciders watched_deciders(const server::WorkerOptions& options);
   void operate();
   void step();
+  void fall_silent();
   void vanish();
   void settle();
   void end_quotas();
@@ -397,7 +400,17 @@ void Run::operate() {
     shard.asleep = false;
     for (uint64_t turns = 0; turns < turns_between && !failure_; ++turns) step();
   }
+  if (random_.chance(0.5)) fall_silent();
   for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();
+}
+
+// The clients ask nothing for a while: a drain ends those that wait for nothing.
+void Run::fall_silent() {
+  for (uint64_t turns = 0; turns < silent_turns && !failure_; ++turns) {
+    network_.advance(silent_ns);
+    turn_all(0, true);
+    receive_all();
+  }
 }
 
 void Run::step() {
