@@ -12,7 +12,7 @@ import pytest
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, inspect, queued, request, totals
 from native_peer import APPROVED, DENIED, MAY_WAIT, QUEUED, NativePeer
-from quota_calls import call, put, reserve, show, tokens, waiting_call
+from quota_calls import call, put, show, tokens, waiting_call
 from server_process import eventually
 
 LIMIT = 5

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 from typing import Literal
 
-from book import REFUSED, QuotaCodes
+from book import REFUSED
 
 from sluicegate import (ConnectionLost, NotInterned, Overloaded, QuotaCode, QuotaError, Refused,
                         StaleHandles, TimedOut, Verdict)
