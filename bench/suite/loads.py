@@ -14,6 +14,8 @@ KEY_BYTES = 15
 MEETING_PIPELINE = 256
 PIPELINED = 16  # HTTP requests in flight on a connection
 HTTP_CONNECTIONS = 64
+HTTP_KEYS = 10_000
+HTTP2_CONNECTIONS = 10
 SNAIL_TESTS = {4: "Ints", 276: "Struct"}
 
 # The same requests, in rotation, for every HTTP server; `depth` of them are sent at once.
@@ -144,7 +146,24 @@ def wrk(suite, server, depth=1):
     figures = parse.wrk(output.text)
     count = figures.pop("count")
     figures |= {"batch": 1, "depth": depth, "connections": HTTP_CONNECTIONS,
-                "outstanding": depth * HTTP_CONNECTIONS, "keys": 10_000}
+                "outstanding": depth * HTTP_CONNECTIONS, "keys": HTTP_KEYS}
+    return figures | busy(output, server_cpu_s, count / figures["per_s"], count)
+
+
+def h2load(suite, server, streams):
+    """By prior knowledge, as many streams at once on each connection; the keys of wrk()."""
+    targets = suite.scratch / f"targets-{server.port}"
+    if not targets.exists():
+        lines = (f"http://127.0.0.1:{server.port}/rate/user-{number:010d}\n"
+                 for number in range(1, HTTP_KEYS + 1))
+        targets.write_text("".join(lines))
+    command = pinned(suite.client_cpu, "h2load", "-t1", f"-c{HTTP2_CONNECTIONS}", f"-m{streams}",
+                     f"-D{max(round(suite.seconds), 1)}", "-i", targets)
+    output, server_cpu_s = under_load(server, command, suite.seconds + 60)
+    figures = parse.h2load(output.text)
+    count = figures.pop("count")
+    figures |= {"batch": 1, "depth": streams, "connections": HTTP2_CONNECTIONS,
+                "outstanding": streams * HTTP2_CONNECTIONS, "keys": HTTP_KEYS}
     return figures | busy(output, server_cpu_s, count / figures["per_s"], count)
 
 

@@ -14,7 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Programs built or installed for the suite alone, kept between runs.
 PEERS_FOLDER = ROOT / "build/bench/peers"
 PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "nginx": "nginx",
-            "wrk": "wrk", "taskset": "util-linux", "protoc": "protobuf-compiler"}
+            "wrk": "wrk", "h2load": "nghttp2-client", "taskset": "util-linux",
+            "protoc": "protobuf-compiler"}
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

@@ -104,6 +104,15 @@ def wrk(text):
     return figures | ({"latency_us": latency} if latency else {})
 
 
+def h2load(text):
+    """`h2load`; anything but 200 makes the run worthless."""
+    done, good = found(r"requests:.* (\d+) done, (\d+) succeeded", text, "h2load").groups()
+    if done != good or int(done) == 0:
+        raise Trouble(f"not every request was answered with 200: {good} of {done}")
+    return {"unit": "requests", "count": int(done),
+            "per_s": float(found(r"finished in \S+, ([\d.]+) req/s", text, "h2load")[1])}
+
+
 def google_benchmark(text, unit):
     """`--benchmark_format=json`: figures by name, of those that count items."""
     try:

@@ -43,6 +43,8 @@ CLIENT_HANDLES_CASE = "R5 client, handles 4096"
 LONG_KEYS_CASE = "R7 client, keys of 276 bytes"
 REST_CASE = "REST keep-alive"
 REST_PIPELINED_CASE = "REST 16 pipelined"
+HTTP2_CASE = "HTTP/2, 10 x 100 streams"
+HTTP2_FEW_CASE = "HTTP/2, 10 x 10 streams"
 RAW_CASE = "request bytes"
 RAW_HANDLES_CASE = "request bytes by handle"
 IDLE_CASE = "a lone request"
@@ -223,6 +225,19 @@ def rest(suite):
                     run = partial(loads.wrk, suite, server, depth)
                     contenders.append(Contender(case, who, run))
         suite.interleave("REST", contenders)
+
+
+def http2(suite):
+    need("taskset", "h2load")
+    with contextlib.ExitStack() as stack:
+        starts = {OURS: servers.sluicegate, "nginx": partial(servers.nginx, http2=True),
+                  "gocc": partial(servers.gocc, http2=True)}
+        running = {OURS: stack.enter_context(starts.pop(OURS)(suite))}
+        running |= {who: suite.offered(stack, start) for who, start in starts.items()}
+        suite.interleave("h2", [
+            Contender(case, who, partial(loads.h2load, suite, server, streams))
+            for case, streams in ((HTTP2_CASE, 100), (HTTP2_FEW_CASE, 10))
+            for who, server in running.items() if server])
 
 
 def raw(suite):

@@ -28,7 +28,7 @@ http {{
   uwsgi_temp_path uwsgi;
   scgi_temp_path scgi;
   server {{
-    listen 127.0.0.1:{port};
+    listen 127.0.0.1:{port}{http2};
     location / {{ return 200; }}
   }}
 }}
@@ -102,11 +102,12 @@ def throttlecrab(suite):
                     "--log-level", "error"], env=environment, **quiet())
 
 
-def nginx(suite):
-    need("taskset", "nginx", "wrk")
+def nginx(suite, http2=False):
+    """In one version of HTTP: it does not have both on one port without TLS."""
+    need("taskset", "nginx")
     port = free_port()
     config = suite.scratch / "nginx.conf"
-    config.write_text(NGINX_CONFIG.format(port=port))
+    config.write_text(NGINX_CONFIG.format(port=port, http2=" http2" if http2 else ""))
     return on_port(suite, "nginx", port,
                    ["nginx", "-p", suite.scratch, "-c", config, "-e", "stderr"])
 
@@ -130,17 +131,18 @@ def gubernator(suite):
     return on_port(suite, "gubernator", port, [program], env=environment, **quiet())
 
 
-def gocc(suite):
+def gocc(suite, http2=False):
     """It has no option for the address, so it listens on all of them during the run.
 
     It allocates memory for all permits of every key: the limit is just high enough for a window.
     """
     program = named(suite.gocc, "--gocc", "gocc")
-    need("taskset", "wrk")
+    need("taskset")
     port = free_port()
     return on_port(suite, "gocc", port,
-                   [program, "--server-type", "echo", "--port", port, "--max-requests", 1000,
-                    "--window-millis", 1000, "--log-level", "ERROR"], **quiet())
+                   [program, "--server-type", "echo-http2" if http2 else "echo", "--port", port,
+                    "--max-requests", 1000, "--window-millis", 1000, "--log-level", "ERROR"],
+                   **quiet())
 
 
 def constant_http(suite):

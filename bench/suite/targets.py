@@ -65,6 +65,11 @@ def against(what, case, peer, bound):
     return Target(what, case, bound, peer=peer)
 
 
+def cpu_against(what, case, peer, bound):
+    return Target(what, case, bound, figure="server_ns_each", peer=peer, at_most=True,
+                  format="us", scale=1e-3)
+
+
 KEYED_1M = rungs.keyed_case(1_000_000)
 
 TARGETS = [
@@ -84,11 +89,14 @@ TARGETS = [
     rate("client, keyed", rungs.CLIENT_CASE, 15e6),
     against("client, handles, against snail's echo of 4 bytes", rungs.CLIENT_HANDLES_CASE,
             "snail", 1.2),
-    Target("REST, server CPU per request, against nginx", rungs.REST_CASE, 0.9,
-           figure="server_ns_each", peer="nginx", at_most=True, format="us", scale=1e-3),
+    cpu_against("REST, server CPU per request, against nginx", rungs.REST_CASE, "nginx", 0.9),
     against("REST pipelined against the constant loop", rungs.REST_PIPELINED_CASE,
             "constant loop", 0.6),
     against("REST pipelined against nginx", rungs.REST_PIPELINED_CASE, "nginx", 6),
+    *(target for case in (rungs.HTTP2_CASE, rungs.HTTP2_FEW_CASE) for target in (
+        cpu_against(f"{case}, server CPU per request, against nginx", case, "nginx", 0.4),
+        cpu_against(f"{case}, server CPU per request, against gocc", case, "gocc", 0.067),
+        against(f"{case}, against gocc", case, "gocc", 5))),
     Target("request bytes against raw loopback", rungs.RAW_CASE, 0.2, figure="bytes_out_per_s",
            peer="raw loopback", peer_figure="per_s", format="bytes_per_s"),
     # No bound: the table only states the share.

@@ -128,6 +128,28 @@ def test_wrk_with_failed_requests_is_refused(line):
         parse.wrk(WRK + line + "\n")
 
 
+H2LOAD = """Application protocol: h2c
+Main benchmark duration is over for thread #0. Stopping all clients.
+
+finished in 1.00s, 38930.00 req/s, 1.48MB/s
+requests: 38930 total, 38950 started, 38930 done, 38930 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 38930 2xx, 0 3xx, 0 4xx, 0 5xx
+                     min         max         mean         sd        +/- sd
+time for request:       52us     16.14ms       497us      1.32ms    91.30%
+"""
+
+
+def test_h2load_is_read():
+    assert parse.h2load(H2LOAD) == {"unit": "requests", "per_s": 38930, "count": 38930}
+
+
+@pytest.mark.parametrize("done, good", [("38930", "38929"), ("0", "0")])
+def test_h2load_with_failed_requests_is_refused(done, good):
+    text = H2LOAD.replace("38930 done, 38930", f"{done} done, {good}")
+    with pytest.raises(Trouble, match=f"{good} of {done}"):
+        parse.h2load(text)
+
+
 GOOGLE = {"benchmarks": [
     {"name": "decide/10000", "run_type": "iteration", "items_per_second": 5e7},
     {"name": "decide/10000_mean", "run_type": "aggregate", "items_per_second": 4e7},

@@ -88,6 +88,16 @@ def test_less_is_better_where_a_bound_is_a_most():
     assert (row.ratio, row.verdict, row.ours.median) == (0.8, "met", 8.0)
 
 
+def test_http_2_is_compared_by_cpu_time_and_rate():
+    lines = (runs(rungs.HTTP2_CASE, OURS, 3e5, server_ns_each=2000.0)
+             + runs(rungs.HTTP2_CASE, "nginx", 1e5, server_ns_each=4000.0)
+             + runs(rungs.HTTP2_CASE, "gocc", 2e4, server_ns_each=60000.0))
+    name = "HTTP/2, 10 x 100 streams"
+    assert [row_of(lines, f"{name}, {what}").verdict for what in
+            ("server CPU per request, against nginx", "server CPU per request, against gocc",
+             "against gocc")] == ["MISSED", "met", "met"]
+
+
 def test_bytes_are_compared_with_the_rate_of_raw_bytes():
     lines = (runs(rungs.RAW_CASE, OURS, 1e6, bytes_out_per_s=1e8)
              + runs(rungs.RAW_CASE, "raw loopback", 1e9, unit="bytes"))
