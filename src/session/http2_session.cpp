@@ -267,7 +267,7 @@ void Http2Session::write_outcomes() noexcept {
     Http2Stream& stream = *next++;
     if (!stream.is_open()) continue;
     if (stream.exchange()->end_turn()) mark_ready();
-    after_event(stream);
+    follow(stream);
   }
   write_output();
   const bool is_drained = said_goodbye_ && streams_.empty();
@@ -312,6 +312,10 @@ Http2Stream* Http2Session::find(uint64_t id) noexcept {
 
 void Http2Session::after_event(Http2Stream& stream) noexcept {
   mark_dirty();
+  follow(stream);
+}
+
+void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
   if (stream.is_ready()) {
     ready_.push_back(stream.id());

@@ -81,7 +81,9 @@ class Http2Session final : public Session, private wire::Http2Events {
   void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
   Http2Stream& open(wire::Http2StreamId id) noexcept;
   Http2Stream* find(uint64_t id) noexcept;
+  // after_event(): the turn's end has more to do. follow(): what the event means for the stream.
   void after_event(Http2Stream& stream) noexcept;
+  void follow(Http2Stream& stream) noexcept;
   template <typename Handle>
   void on_reply(uint64_t id, Handle handle) noexcept;
   using Session::close;

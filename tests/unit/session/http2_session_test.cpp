@@ -227,6 +227,16 @@ TEST_F(Http2SessionTest, answers_a_waiter_on_its_stream) {
   EXPECT_EQ(context_.waits.tickets_count(), 1u);
 }
 
+TEST_F(Http2SessionTest, has_nothing_to_do_while_its_streams_wait) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  client_.raw(http2_frame(1, 4, 3, "\x83\x86\x01\x01x\x04\x0b/v1/reserve"));  // a body follows
+  exchange();
+  decide_all(api::Verdict::queued);
+  exchange();
+  EXPECT_TRUE(context_.dirty.empty()) << "its worker would not sleep";
+  EXPECT_TRUE(context_.ready.empty());
+}
+
 TEST_F(Http2SessionTest, leaves_the_queue_when_its_stream_is_reset) {
   const int32_t stream = client_.ask("POST", "/rate/a?canWait=true");
   exchange();
