@@ -76,6 +76,8 @@ void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
     write_output();
     return finish();
   }
+  // What is partial from now on is another frame. A head is one until its last CONTINUATION.
+  if (is_whole && !in_head_) partial_since_ms_ = base::never_ms;
   if (is_whole && !frames_.count(context_.now_ms())) {
     end_connection(Http2Error::enhance_your_calm);
   }

@@ -364,6 +364,33 @@ TEST_F(Http2SessionTest, ends_with_half_a_frame_in_its_time) {
   EXPECT_TRUE(session_->connection().finishing());
 }
 
+TEST_F(Http2SessionTest, goes_on_when_each_frame_is_whole_in_time) {
+  exchange();
+  const std::string frame = http2_frame(6, 0, 0, "12345678");
+  client_.raw(frame.substr(0, 11));
+  for (int frames = 0; frames < 2; ++frames) {
+    exchange();
+    pass(context_.options.header_timeout_ms - 1);
+    client_.raw(frame.substr(11) + frame.substr(0, 11));
+  }
+  exchange();
+  EXPECT_FALSE(session_->connection().finishing());
+  pass(context_.options.header_timeout_ms);
+  EXPECT_TRUE(session_->connection().finishing()) << "the last one is not";
+}
+
+TEST_F(Http2SessionTest, ends_with_a_head_whose_parts_come_one_by_one) {
+  exchange();
+  client_.raw(http2_frame(1, 0, 1, "\x82\x86\x01\x01x"));
+  exchange();
+  pass(context_.options.header_timeout_ms - 1);
+  client_.raw(http2_frame(9, 0, 1));
+  exchange();
+  EXPECT_FALSE(session_->connection().finishing());
+  pass(1);
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
 TEST_F(Http2SessionTest, ends_when_it_has_no_stream_for_its_time) {
   client_.ask("GET", "/healthz");
   exchange();
