@@ -156,6 +156,7 @@ void Http2Stream::write_part(size_t bytes_max, Encode encode) noexcept {
 void Http2Stream::begin_keys(bool pretty, bool table_order) noexcept {
   keys_ = {.pretty = pretty, .chunked = false};
   is_answered_ = true;
+  unread_since_ms_ = connection_.context.now_ms();
   if (!is_closed_) {
     connection_.framing.answer(
         id_, {.head = {.content_type = wire::application_json, .table_order = table_order},

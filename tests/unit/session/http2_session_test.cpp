@@ -327,6 +327,29 @@ TEST_F(Http2SessionTest, resets_an_answer_that_is_not_read_in_its_time) {
   EXPECT_EQ(client_.goodbye(), std::nullopt);
 }
 
+TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
+  client_.ask("POST", "/rate/a?canWait=true");  // for the connection to last
+  exchange();
+  decide_all(api::Verdict::queued);
+  pass(2 * Http2Session::unread_ms_max);
+  client_.read_nothing();
+  client_.ask("GET", "/openapi.json");  // fills the connection's window
+  const int32_t stream = client_.ask("GET", "/debug");
+  exchange();
+  const auto id = static_cast<uint64_t>(stream);
+  session_->on_counted(id, 10'000'000);  // too many to be sorted
+  exchange();
+  const std::array keys{api::KeyState{.key = "a"}};
+  session_->on_page(id, keys, 1);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).status, 200);
+  pass(Http2Session::unread_ms_max - 1);
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel));
+  session_->on_page(id, {}, 0);
+}
+
 TEST_F(Http2SessionTest, resets_a_body_that_does_not_end_in_its_time) {
   client_.raw(http2_frame(1, 4, 1, "\x83\x86\x01\x01x\x04\x0b/v1/reserve"));
   exchange();
