@@ -19,6 +19,7 @@ class Http2Frames {
   static constexpr uint32_t frames_per_request = 10;
   static constexpr uint32_t frames_in_period = 2'000;
   static constexpr int64_t period_ms = 10'000;
+  static constexpr size_t padded = 8;  // a flag of DATA
 
   enum class Type : uint8_t {
     data = 0,
@@ -38,8 +39,9 @@ class Http2Frames {
     if (bytes.size() < head_bytes) return {};
     const auto byte = [bytes](size_t at) { return std::to_integer<size_t>(bytes[at]); };
     left_bytes_ = head_bytes + (byte(0) << 16 | byte(1) << 8 | byte(2));
-    is_empty_ = left_bytes_ == head_bytes;
     type_ = static_cast<Type>(byte(3));
+    // Padding may be all that it has.
+    is_empty_ = left_bytes_ == head_bytes || (byte(4) & padded) != 0;
     return bytes.first(std::min(bytes.size(), left_bytes_));
   }
   // They were received. Returns whether the frame is whole.
@@ -73,7 +75,7 @@ class Http2Frames {
  private:
   size_t left_bytes_;
   Type type_ = Type::preface;
-  bool is_empty_ = false;
+  bool is_empty_ = false;  // a frame of DATA without data
   uint32_t useless_left_ = frames_in_period;
   int64_t period_ends_ms_ = 0;
 };

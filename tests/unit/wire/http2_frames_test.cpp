@@ -52,8 +52,8 @@ TEST(Http2Frames, know_a_head) {
 class Http2FramesCountTest : public ::testing::Test {
  protected:
   // Whether this frame is still taken.
-  bool take(Type type, const std::string& payload = {}) {
-    const std::string frame = http2_frame(static_cast<uint8_t>(type), 0, 1, payload);
+  bool take(Type type, const std::string& payload = {}, uint8_t flags = 0) {
+    const std::string frame = http2_frame(static_cast<uint8_t>(type), flags, 1, payload);
     frames_.taken(frames_.next(bytes_of(frame)).size());
     return frames_.count(now_ms_);
   }
@@ -94,6 +94,15 @@ TEST_F(Http2FramesCountTest, counts_bodies_only_when_they_are_empty) {
     ASSERT_TRUE(take(Type::data));
   }
   EXPECT_FALSE(take(Type::data));
+}
+
+TEST_F(Http2FramesCountTest, counts_padding_as_an_empty_body) {
+  constexpr uint8_t padded = 8;
+  for (uint32_t count = 0; count < Http2Frames::frames_in_period; ++count) {
+    ASSERT_TRUE(take(Type::data, std::string(1, '\0'), padded));
+  }
+  EXPECT_FALSE(take(Type::data, std::string(1, '\0'), padded));
+  EXPECT_TRUE(take(Type::headers, "h", padded)) << "a flag of other frames, too";
 }
 
 }  // namespace
