@@ -44,7 +44,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     }
     const auto rest = bytes.subspan(taken);
     if (rest.empty() && parser_.idle()) break;
-    if (speaks_http2(rest)) break;
+    if (is_first_ && speaks_http2(rest)) break;
     // A parsed head cannot be put back, so it is parsed only when there is room for any request.
     if (!make_turn_room(1, limits::http_header_bytes_max)) break;
     if (!in_request_) phase_started_ms_ = context_.now_ms();
@@ -76,7 +76,8 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
 // Whether the bytes are not for HTTP/1.1: the connection begins with HTTP/2's preface, or with a
 // part of it.
 bool HttpSession::speaks_http2(std::span<const std::byte> bytes) noexcept {
-  if (!std::exchange(is_first_, false) || !context_.options.http2) return false;
+  is_first_ = false;
+  if (!context_.options.http2) return false;
   const std::string_view preface = wire::http2_preface;
   const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
                                std::min(bytes.size(), preface.size()));
@@ -92,7 +93,7 @@ bool HttpSession::speaks_http2(std::span<const std::byte> bytes) noexcept {
 // Answers a request to go on in HTTP/2, as long as it is a valid one.
 bool HttpSession::upgrade(const wire::HttpRequest& request, std::string_view text) noexcept {
   constexpr size_t setting_bytes = 6;
-  if (request.http2_settings.empty() || !context_.options.http2 || context_.draining) return false;
+  if (!context_.options.http2 || context_.draining) return false;
   auto settings = wire::decode_base64url(request.http2_settings);
   if (!settings || settings->size() % setting_bytes != 0) return false;
   answer_earlier_requests();
@@ -122,7 +123,7 @@ void HttpSession::pass_on_to_http2(std::unique_ptr<Http2Upgrade> upgrade) noexce
 
 void HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
   spend(work::rest_request + work::bytes(text.size()));
-  if (upgrade(request, text)) return;
+  if (!request.http2_settings.empty() && upgrade(request, text)) return;
   RequestLog& log = transport_.log();
   if (!log.has_room(text)) answer_earlier_requests();
   if (request.expects_continue) {

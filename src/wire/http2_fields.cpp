@@ -25,7 +25,7 @@ void Http2Fields::begin(uint16_t status, size_t lines_bytes) {
   used_ = 0;
   text_.resize(std::max(text_.size(), head_bytes_max + lines_bytes));
   HttpWriter writer{room()};
-  writer.decimal(status);
+  writer.status(status);
   add(":status", commit(writer.size_bytes()));
 }
 

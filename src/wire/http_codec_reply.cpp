@@ -46,7 +46,7 @@ void write_connection(HttpWriter& writer, const ReplyContext& reply) noexcept {
 void write_head(HttpWriter& writer, const ReplyHead& head, Framing framing, size_t body_bytes,
                 const ReplyContext& reply) noexcept {
   writer.text(reply.http_1_0 ? "HTTP/1.0 " : "HTTP/1.1 ");
-  writer.decimal(head.status);
+  writer.status(head.status);
   writer.text(" ");
   writer.text(reason_phrase(head.status));
   writer.text("\r\n");

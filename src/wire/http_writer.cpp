@@ -37,7 +37,7 @@ void HttpWriter::date(int64_t wall_ns) noexcept {
   text(" ");
   text(months.substr(3 * (unsigned{date.month()} - 1), 3));
   text(" ");
-  decimal(int{date.year()});
+  four_digits(static_cast<uint32_t>(int{date.year()}));
   text(" ");
   two_digits(static_cast<uint32_t>(time.hours().count()));
   text(":");
@@ -51,6 +51,19 @@ void HttpWriter::two_digits(uint32_t value) noexcept {
   ASSERT(value < 100);
   const char digits[2] = {static_cast<char>('0' + value / 10), static_cast<char>('0' + value % 10)};
   text({digits, 2});
+}
+
+void HttpWriter::four_digits(uint32_t value) noexcept {
+  two_digits(value / 100);
+  two_digits(value % 100);
+}
+
+void HttpWriter::status(uint16_t value) noexcept {
+  ASSERT(value < 1'000);
+  const char digits[3] = {static_cast<char>('0' + value / 100),
+                          static_cast<char>('0' + value / 10 % 10),
+                          static_cast<char>('0' + value % 10)};
+  text({digits, 3});
 }
 
 void HttpWriter::append_tail(size_t tail_start, size_t tail_bytes) noexcept {

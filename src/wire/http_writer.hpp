@@ -28,6 +28,7 @@ class HttpWriter {
   void decimal(int64_t value) noexcept;
   void decimal_unsigned(uint64_t value) noexcept;
   void hexadecimal(uint64_t value) noexcept;
+  void status(uint16_t value) noexcept;  // three digits
   void date(int64_t wall_ns) noexcept;
 
   // Moves `tail_bytes` from `tail_start` of `out` to the end of the written bytes: a body that had
@@ -38,6 +39,7 @@ class HttpWriter {
 
  private:
   void two_digits(uint32_t value) noexcept;
+  void four_digits(uint32_t value) noexcept;
 
   std::span<std::byte> out_;
   size_t size_bytes_ = 0;

@@ -27,6 +27,12 @@ TEST(HttpWriter, writes_numbers_of_any_size) {
   EXPECT_EQ(written([](HttpWriter& w) { w.decimal(0); }), "0");
 }
 
+TEST(HttpWriter, writes_a_status_of_three_digits) {
+  EXPECT_EQ(written([](HttpWriter& w) { w.status(200); }), "200");
+  EXPECT_EQ(written([](HttpWriter& w) { w.status(431); }), "431");
+  EXPECT_EQ(written([](HttpWriter& w) { w.status(507); }), "507");
+}
+
 TEST(HttpWriter, writes_a_date_down_to_the_second) {
   EXPECT_EQ(written([](HttpWriter& w) { w.date(784'111'777'999'999'999); }),
             "Sun, 06 Nov 1994 08:49:37 GMT");
