@@ -1,0 +1,489 @@
+"""HTTP/2: each bound of docs/rest.md holds against connections that go beyond it.
+Method: raw frames on twenty connections at once; beside them a lone client is answered, and the
+server's memory grows by less than GROWTH_MAX."""
+
+import concurrent.futures
+import contextlib
+import struct
+import time
+
+import pytest
+
+from conftest import LONG_WINDOW
+from http2_peer import (ACK, CANCEL, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS, END_STREAM,
+                        ENHANCE_YOUR_CALM, HEADERS, INTERNAL_ERROR, NO_ERROR, PADDED, PING,
+                        PREFACE, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM, SETTINGS,
+                        WINDOW_UPDATE, Http2Peer, ask_frame, field, frame, head, streams,
+                        window_setting)
+from http_peer import HttpPeer, ask, totals, waiting
+from server_process import eventually
+
+ATTACKERS = 20
+GROWTH_MAX = 16 << 20
+HEALTH = "/healthz"
+STREAMS_MAX = 250
+SENT_MAX = 4 << 20  # of a flood: the server reads no more of an ended connection
+
+
+class Lone:
+    """Asks for one thing at a time, in both versions."""
+
+    def __init__(self, server):
+        self.old, self.new, self.stream = HttpPeer(server), Http2Peer(server), 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.old.close()
+        self.new.socket.close()
+
+    def ask(self):
+        assert self.old.ask("POST", "/rate/lone").status in (200, 429)
+        self.new.send(ask_frame(self.stream, HEALTH))
+        assert self.new.status(self.stream) == 200
+        self.stream += 2
+
+
+def touch_first_pages(server):
+    """The first requests of a shard and of its connections touch memory that stays, such as the
+    buffers for received bytes."""
+    large = field(b"x", b"y" * 2_000)
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(Http2Peer(server)) for _ in range(ATTACKERS)]
+        for number, peer in enumerate(peers):
+            peer.send(b"".join(ask_frame(stream, f"/rate/touch-{number}-{stream}", "POST", large)
+                               for stream in streams(STREAMS_MAX)))
+        for peer in peers:
+            assert peer.until(lambda peer=peer: len(peer.complete) == STREAMS_MAX)
+
+
+class Attack:
+    """Runs `one(peer)` on each connection, with a lone client beside them."""
+
+    def __init__(self, server, one, **options):
+        self.server = server
+        touch_first_pages(server)
+        with Lone(server) as lone, concurrent.futures.ThreadPoolExecutor(ATTACKERS) as pool:
+            self.before = self.peak = server.resident_bytes()
+            self.peers = [Http2Peer(server, **options) for _ in range(ATTACKERS)]
+            runs = [pool.submit(one, peer) for peer in self.peers]
+            is_last = False
+            while not is_last:
+                is_last = all(run.done() for run in runs)
+                lone.ask()
+                self.note_memory()
+                time.sleep(0.001)
+        self.results = [run.result() for run in runs]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for peer in self.peers:
+            peer.socket.close()
+        if kind is None:
+            self.note_memory()
+            grown = self.peak - self.before
+            assert grown <= GROWTH_MAX, f"{grown / 2**20:.1f} MiB more"
+            eventually(lambda: totals(self.server)["sluicegate_waiters"] == 0, "nobody waits")
+            with Lone(self.server) as lone:
+                lone.ask()
+
+    def note_memory(self):
+        self.peak = max(self.peak, self.server.resident_bytes())
+
+    def all_are(self, *expected):
+        """Every connection has had one of these results."""
+        assert set(self.results) <= set(expected), self.results
+
+
+def flooded(data, reads=True):
+    """An attack that sends this until the server ends the connection; its result is the error of
+    GOAWAY."""
+    assert len(data) <= SENT_MAX
+
+    def one(peer):
+        peer.flood(data, reads)
+        return peer.until_end()
+    return one
+
+
+def in_pieces(piece, count):
+    """The same in pieces that are answered before the next one."""
+    def one(peer):
+        for _ in range(count):
+            try:
+                peer.send(piece)
+                if not peer.round_trip():
+                    break
+            except OSError:
+                break
+        return peer.until_end()
+    return one
+
+
+# ---------------------------------------------------------------------------------- floods
+
+
+def requests_and(frame_of, count):
+    return b"".join(ask_frame(stream, HEALTH, has_body=True) + frame_of(stream)
+                    for stream in streams(count))
+
+
+def test_rapid_reset(server):
+    data = requests_and(lambda stream: frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL)),
+                        10_000)
+    with Attack(server, flooded(data)) as attack:
+        attack.all_are(INTERNAL_ERROR)
+
+
+def test_frames_that_make_the_server_reset(server):
+    """An increment of 0: the server resets the stream, as often as the peer asks."""
+    data = requests_and(lambda stream: frame(WINDOW_UPDATE, 0, stream, bytes(4)), 10_000)
+
+    def one(peer):
+        peer.flood(data)
+        peer.flood(frame(PING, 0, 0, bytes(8)))
+        return peer.until(lambda: len(peer.resets) == 10_000 or peer.goodbye is not None)
+    with Attack(server, one) as attack:
+        attack.all_are(True, False)
+
+
+@pytest.mark.parametrize("size", [0, 1, 16_000])
+def test_continuation_without_end(server, size):
+    """An end is not needed for the memory to run out; nor are fields."""
+    part = frame(CONTINUATION, 0, 1, (field(b"x", b"y" * 100) * (size // 100))[:size])
+    data = frame(HEADERS, END_STREAM, 1, head(HEALTH)) + part * min(4_000, 3 * 2**20 // len(part))
+    with Attack(server, flooded(data)) as attack:
+        attack.all_are(None, ENHANCE_YOUR_CALM)
+
+
+def test_head_in_nine_continuation_frames(server):
+    parts = [frame(CONTINUATION, 0, 1, field(b"x", b"y"))] * 8
+    last = frame(CONTINUATION, END_HEADERS, 1)
+    begin = frame(HEADERS, END_STREAM, 1, head(HEALTH))
+    with Http2Peer(server) as peer:
+        peer.send(begin + b"".join(parts[:7]) + last)
+        assert peer.status(1) == 200
+    with Http2Peer(server) as peer:
+        peer.send(begin + b"".join(parts) + last)
+        assert peer.until_end() is None
+        assert 1 not in peer.complete
+
+
+def test_settings_with_many_entries(server):
+    entry = struct.pack(">HI", 0x77, 1)
+    with Http2Peer(server) as peer:
+        peer.send(frame(SETTINGS, 0, 0, entry * 32))
+        assert peer.round_trip()
+    with Attack(server, flooded(frame(SETTINGS, 0, 0, entry * 33))) as attack:
+        attack.all_are(ENHANCE_YOUR_CALM)
+
+
+ANSWERED = {"settings": frame(SETTINGS), "ping": frame(PING, 0, 0, b"12345678")}
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("reads", [True, False])
+def test_flood_of_frames_that_are_answered(server, name, reads):
+    with Attack(server, flooded(ANSWERED[name] * 100_000, reads), receive_buffer=4096) as attack:
+        attack.all_are(None, ENHANCE_YOUR_CALM)
+
+
+USELESS = {
+    "settings": frame(SETTINGS),
+    "ping": frame(PING, 0, 0, b"12345678"),
+    "pong": frame(PING, ACK, 0, b"12345678"),
+    "empty_data": frame(DATA, 0, 1),
+    "padding": frame(DATA, PADDED, 1, b"\0"),
+    "window_of_connection": frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)),
+    "window_of_stream": frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 1)),
+    "priority": frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 7)),
+    "priority_of_idle_streams": b"".join(
+        frame(PRIORITY, 0, stream, struct.pack(">IB", 0, 7)) for stream in range(1_001, 1_101, 2)),
+    "unknown": frame(0x77),
+}
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_useless_frames(server, name):
+    """Fifty at a time, so that no bound of unread answers ends them."""
+    piece = USELESS[name] * (1 if name == "priority_of_idle_streams" else 50)
+
+    def attack_one(peer):
+        peer.send(ask_frame(1, "/v1/reserve", "POST", has_body=True))
+        return in_pieces(piece, 400)(peer)
+    with Attack(server, attack_one) as attack:
+        attack.all_are(ENHANCE_YOUR_CALM)
+
+
+def test_few_useless_frames_are_taken(server):
+    with Http2Peer(server) as peer:
+        peer.send(ask_frame(1, "/v1/check", "POST", has_body=True))
+        for name in USELESS:
+            if name != "priority_of_idle_streams":
+                peer.send(USELESS[name] * 50)
+                assert peer.round_trip()
+
+
+# --------------------------------------------------------------------------- heads and bodies
+
+
+def test_large_head(server, key):
+    with Http2Peer(server) as peer:
+        peer.send(ask_frame(1, f"/rate/{key}", "POST", field(b"x", b"y" * 8_200))
+                  + ask_frame(3, HEALTH))
+        assert peer.status(1) == 431
+        assert peer.status(3) == 200, "the connection goes on"
+
+
+def parts_of_head(block, stream=1):
+    parts = [block[at:at + 16_384] for at in range(0, len(block), 16_384)]
+    kinds = [HEADERS, *[CONTINUATION] * (len(parts) - 1)]
+    flags = [END_STREAM, *[0] * (len(parts) - 1)]
+    flags[-1] |= END_HEADERS
+    return b"".join(map(frame, kinds, flags, [stream] * len(parts), parts))
+
+
+BOMBS = {
+    "few_fields": field(b"x", b"y" * 40_000) * 2,
+    "many_fields": field(b"x", b"y" * 100) * 900,
+    # A field of 4,000 bytes in the table, then 10,000 times its index of one byte: 40 MB.
+    "indexed": field(b"x", b"y" * 4_000, indexed=True) + b"\xbe" * 10_000,
+    "empty_fields": field(b"x", b"") * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_header_bomb(server, name):
+    with Attack(server, flooded(parts_of_head(head(HEALTH) + BOMBS[name]))) as attack:
+        attack.all_are(ENHANCE_YOUR_CALM)
+
+
+def test_field_above_64_kib(server):
+    """The decoder of fields ends the connection before the field is whole."""
+    block = head(HEALTH) + field(b"x", b"y" * 70_000)
+    with Attack(server, flooded(parts_of_head(block))) as attack:
+        attack.all_are(COMPRESSION_ERROR)
+
+
+def test_header_bombs_below_the_bound(server):
+    """Each is answered with 431, and leaves nothing behind."""
+    bomb = field(b"x", b"y" * 4_000, indexed=True) + b"\xbe" * 14
+
+    def one(peer):
+        for stream in streams(500):
+            peer.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, head(HEALTH) + bomb))
+            assert peer.until(lambda: stream in peer.complete)
+        return peer.goodbye
+    with Attack(server, one) as attack:
+        attack.all_are(None)
+
+
+def data_frames(stream, size):
+    parts = [frame(DATA, 0, stream, bytes(16_000))] * (size // 16_000)
+    return b"".join(parts) + frame(DATA, 0, stream, bytes(size % 16_000))
+
+
+@pytest.mark.parametrize("path", ["/v1/reserve", HEALTH])
+def test_large_body(server, path):
+    """It is refused at the first byte above 64 KiB; without a reader its answer does not wait."""
+    method = "GET" if path == HEALTH else "POST"
+    with Http2Peer(server) as peer:
+        peer.send(ask_frame(1, path, method, has_body=True) + data_frames(1, 65_000))
+        assert peer.round_trip()
+        peer.send(data_frames(1, 1_000))
+        if path == HEALTH:
+            assert peer.status(1) == 200
+            assert peer.until(lambda: peer.resets == {1: NO_ERROR})
+        else:
+            assert peer.status(1) == 413
+        peer.send(ask_frame(3, HEALTH))
+        assert peer.until(lambda: 3 in peer.complete)
+
+
+def test_announced_large_body(server):
+    length = field(b"content-length", b"65537")
+    with Http2Peer(server) as peer:
+        peer.send(ask_frame(1, "/v1/reserve", "POST", length, has_body=True))
+        assert peer.status(1) == 413
+
+
+def test_bodies_on_all_streams(server):
+    """The connection's window bounds them; each stream has its body but for the end."""
+    def one(peer):
+        for stream in streams(STREAMS_MAX):
+            peer.send(ask_frame(stream, "/v1/reserve", "POST", has_body=True))
+            peer.flood(data_frames(stream, 1_000))
+        assert peer.round_trip()
+        return peer.goodbye
+    with Attack(server, one) as attack:
+        attack.all_are(None)
+
+
+# -------------------------------------------------------------------------------------- time
+
+
+@pytest.fixture
+def hasty_server(start_server):
+    return start_server(*LONG_WINDOW, "--header-timeout-millis", "500")
+
+
+LATE = {
+    "frame_head": frame(PING, 0, 0, b"12345678")[:5],
+    "frame": frame(PING, 0, 0, b"12345678")[:12],
+    "head": frame(HEADERS, END_STREAM, 1, head(HEALTH)),
+    "head_in_parts": frame(HEADERS, END_STREAM, 1, head(HEALTH)) + frame(CONTINUATION, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_head_or_frame_that_does_not_end(hasty_server, name):
+    def one(peer):
+        peer.send(LATE[name])
+        return peer.until_end()
+    with Attack(hasty_server, one) as attack:
+        attack.all_are(NO_ERROR)
+
+
+def test_preface_that_does_not_end(hasty_server):
+    with HttpPeer(hasty_server) as peer:
+        peer.send(PREFACE[:-1])
+        assert peer.rest() == b""
+
+
+def test_head_that_comes_by_and_by(hasty_server):
+    """A part now and then does not give it more time."""
+    data = frame(HEADERS, END_STREAM, 1, head(HEALTH)) + frame(CONTINUATION, 0, 1) * 4
+    with Http2Peer(hasty_server) as peer:
+        begin = time.monotonic()
+        for byte in data:
+            peer.send(bytes([byte]))
+            peer.reads_in(0.05)
+            if peer.goodbye is not None:
+                break
+        assert time.monotonic() - begin >= 0.49  # its clock has milliseconds
+        assert peer.until_end() == NO_ERROR
+
+
+def test_body_that_does_not_end(hasty_server):
+    def one(peer):
+        for stream in streams(100):
+            peer.send(ask_frame(stream, "/v1/reserve", "POST", has_body=True)
+                      + frame(DATA, 0, stream, b"{"))
+        peer.until(lambda: len(peer.resets) == 100)
+        return *set(peer.resets.values()), peer.goodbye
+    with Attack(hasty_server, one) as attack:
+        attack.all_are((CANCEL, None))
+
+
+def test_waiting_streams_cost_no_time(start_server, key):
+    """Neither waiters, nor bodies that do not come, nor answers that nobody reads."""
+    server = start_server(*LONG_WINDOW, "--max-requests", "1")
+    with Http2Peer(server, settings=window_setting(0)) as peer:
+        for stream, path in zip(streams(6), (f"/rate/{key}?canWait=true", "/v1/reserve") * 3):
+            peer.send(ask_frame(stream, path, "POST", has_body=path == "/v1/reserve"))
+        peer.send(ask_frame(13, "/openapi.json") + ask_frame(15, "/debug"))
+        assert peer.until(lambda: 15 in peer.heads)
+        before = server.cpu_seconds()
+        time.sleep(1)
+        assert server.cpu_seconds() - before < 0.2
+        assert peer.round_trip(), "the streams are still open"
+
+
+def test_frames_that_are_cut_at_every_write(hasty_server):
+    """Each frame is whole in time, although there is always half of one."""
+    with Http2Peer(hasty_server) as peer:
+        begin, stream, sent = time.monotonic(), 1, b""
+        while time.monotonic() - begin < 1.5:
+            sent += ask_frame(stream, HEALTH)
+            peer.send(sent[:-3])
+            sent = sent[-3:]
+            if stream > 1:
+                assert peer.status(stream - 2) == 200
+            stream += 2
+            time.sleep(0.01)
+        assert peer.goodbye is None
+
+
+# ------------------------------------------------------------------- answers that nobody reads
+
+
+# Of /debug only a few go on at once, on all connections; the others are answered with 503.
+LARGE_ANSWERS = ["/openapi.json", "/metrics", "/debug", "/debug?limit=1000"]
+
+
+@pytest.fixture(scope="module")
+def full_server(shared_server):
+    """It has keys for /debug to list."""
+    with HttpPeer(shared_server) as peer:
+        for number in range(5_000):
+            peer.ask("POST", f"/rate/full-{number:020d}")
+    return shared_server
+
+
+@pytest.mark.parametrize("path", LARGE_ANSWERS)
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_large_answers_without_a_window(full_server, path, is_at_once):
+    """No byte of a body may be sent. Streams are refused above 512 KiB of unread answers."""
+    def one(peer):
+        for stream in streams(STREAMS_MAX):
+            peer.send(ask_frame(stream, path))
+            if not is_at_once:
+                peer.round_trip()
+        peer.round_trip()
+        peer.until(lambda: len(peer.heads) + len(peer.resets) >= STREAMS_MAX)
+        assert set(peer.resets.values()) <= {REFUSED_STREAM} and not peer.heads.keys() & peer.resets
+        assert not any(peer.bodies.values()), "the server sends without a window"
+        return peer.goodbye
+    with Attack(full_server, one, settings=window_setting(0)) as attack:
+        attack.all_are(None)
+
+
+@pytest.mark.parametrize("path", LARGE_ANSWERS)
+def test_large_answers_that_are_not_received(full_server, path):
+    """Windows are open, but the peer's sockets are full."""
+    def one(peer):
+        opened = frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**31 - 65_536))
+        peer.flood(opened + b"".join(ask_frame(stream, path) for stream in streams(STREAMS_MAX)),
+                   reads=False)
+        time.sleep(0.5)
+        return peer.goodbye
+    wide = window_setting(2**31 - 1)
+    with Attack(full_server, one, settings=wide, receive_buffer=4096) as attack:
+        attack.all_are(None)
+
+
+# ------------------------------------------------------------------------------------ streams
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_more_streams_than_announced(start_server, key, is_known):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1", "--max-requests-in-queue", "1000")
+    assert ask(server, "POST", f"/rate/{key}").status == 200
+    with Http2Peer(server) as peer:
+        if is_known:
+            peer.send(frame(SETTINGS, ACK))
+        for stream in streams(STREAMS_MAX):
+            peer.send(ask_frame(stream, f"/rate/{key}?canWait=true", "POST"))
+        eventually(lambda: waiting(server, key) == STREAMS_MAX, "all wait")
+        peer.send(ask_frame(2 * STREAMS_MAX + 1, HEALTH))
+        if is_known:
+            assert peer.until_end() == PROTOCOL_ERROR
+            eventually(lambda: waiting(server, key) == 0, "its waiters have left")
+        else:
+            assert peer.until(lambda: peer.resets == {2 * STREAMS_MAX + 1: REFUSED_STREAM})
+            assert peer.round_trip(), "the connection goes on"
+
+
+def test_upgraded_connection_has_the_same_bounds(server):
+    upgrade = (b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+               b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n")
+    useless = frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) * 3_000
+
+    def one(peer):
+        assert peer.upgraded()
+        return flooded(PREFACE + frame(SETTINGS) + useless)(peer)
+    with Attack(server, one, begin=upgrade) as attack:
+        attack.all_are(ENHANCE_YOUR_CALM)
