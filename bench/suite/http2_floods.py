@@ -1,0 +1,213 @@
+"""Floods of HTTP/2 frames, ordinary requests at the same byte rate, and a lone client beside both.
+
+Flow:   Flood.run() in a process of its own; Lone beside it.
+Shape:  a flood is a script of bytes for one connection, which is opened anew when the script or the
+        connection ends.
+Units:  seconds, bytes.
+"""
+
+import contextlib
+import socket
+import struct
+import time
+
+from .machine import Trouble
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = (
+    0, 1, 2, 3, 4, 6, 8, 9)
+END_STREAM, END_HEADERS, PADDED = 1, 4, 8
+GET, POST, SCHEME_HTTP, PATH, AUTHORITY = b"\x82", b"\x83", b"\x86", b"\x04", b"\x01"  # HPACK's
+
+ORDINARY = "ordinary requests"
+SCRIPT_BYTES = 1 << 20
+STREAMS_AT_ONCE = 100
+PIECE_BYTES = 4096
+TIMEOUT_S = 30
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def text(value):
+    """Of HPACK, up to 126 bytes."""
+    return bytes([len(value)]) + value
+
+
+def head(path, method=POST):
+    return method + SCHEME_HTTP + PATH + text(path) + AUTHORITY + text(b"localhost")
+
+
+def ask(stream):
+    """What an ordinary client sends: every connection has the same keys."""
+    return frame(HEADERS, END_STREAM | END_HEADERS, stream,
+                 head(b"/rate/user-%010d" % (stream % 20_000)))
+
+
+def repeated(piece, opening=b""):
+    return opening + piece * (SCRIPT_BYTES // len(piece))
+
+
+def on_streams(piece_of):
+    size = len(piece_of(1))
+    return b"".join(piece_of(2 * number + 1) for number in range(SCRIPT_BYTES // size))
+
+
+def header_bomb():
+    """One field in the connection's table, and thousands of times its index of one byte."""
+    field = b"\x40" + text(b"x") + b"\x7f\xa1\x1e" + b"y" * 4000
+    return frame(HEADERS, END_STREAM | END_HEADERS, 1, head(b"/healthz") + field + b"\xbe" * 10_000)
+
+
+OPENED = frame(HEADERS, END_HEADERS, 1, head(b"/v1/reserve"))
+FLOODS = {
+    "rapid reset": on_streams(
+        lambda stream: ask(stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", 8))),
+    "continuation": repeated(frame(CONTINUATION, 0, 1),
+                             frame(HEADERS, END_STREAM, 1, head(b"/healthz"))),
+    "settings": repeated(frame(SETTINGS)),
+    "ping": repeated(frame(PING, 0, 0, bytes(8))),
+    "header bomb": header_bomb(),
+    "empty data": repeated(frame(DATA, 0, 1), OPENED),
+    "padding": repeated(frame(DATA, PADDED, 1, b"\0"), OPENED),
+    "window update": repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1))),
+    "priority": repeated(frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 7))),
+}
+
+
+class Connection:
+    """One connection of a flood, or of ordinary requests, which waits for its answers."""
+
+    def __init__(self, port, script):
+        self.port, self.script = port, script
+        self.socket = None
+        self.open()
+
+    def open(self):
+        self.close()
+        self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S)
+        self.socket.setblocking(False)
+        start = PREFACE + frame(SETTINGS)
+        self.socket.send(start)
+        self.left = memoryview(self.script)
+        self.received = 0
+        return len(start)
+
+    def send(self, bytes_max):
+        """Sends some, and drops what has arrived; returns the number of bytes that were sent."""
+        try:
+            with contextlib.suppress(BlockingIOError):
+                while data := self.socket.recv(1 << 18):
+                    self.received += len(data)
+                return self.open()
+            sent = self.socket.send(self.left[:bytes_max])
+        except BlockingIOError:
+            return 0
+        except OSError:  # ended by the server
+            return self.open()
+        self.left = self.left[sent:]
+        return sent + (0 if self.left else self.open())
+
+    def close(self):
+        if self.socket:
+            self.socket.close()
+
+
+class Ordinary(Connection):
+    """At most STREAMS_AT_ONCE requests without an answer, which is a frame of HEADERS."""
+
+    def open(self):
+        self.pending, self.answers_count, self.asked_count = b"", 0, 0
+        return super().open()
+
+    def send(self, bytes_max):
+        try:
+            with contextlib.suppress(BlockingIOError):
+                if not (data := self.socket.recv(1 << 18)):
+                    raise Trouble("the server ended a connection of ordinary requests")
+                self.count(self.pending + data)
+        except OSError as fault:
+            raise Trouble(f"ordinary requests: {fault}") from fault
+        room = STREAMS_AT_ONCE + self.answers_count - self.asked_count
+        requests = b"".join(ask(2 * (self.asked_count + number) + 1)
+                            for number in range(min(room, bytes_max // 64 + 1)))
+        if requests:
+            self.asked_count += min(room, bytes_max // 64 + 1)
+            self.socket.setblocking(True)
+            self.socket.sendall(requests)
+            self.socket.setblocking(False)
+        return len(requests)
+
+    def count(self, data):
+        at = 0
+        while len(data) >= at + 9:
+            size = int.from_bytes(data[at:at + 3], "big")
+            if len(data) < at + 9 + size:
+                break
+            self.answers_count += data[at + 3] == HEADERS
+            at += 9 + size
+        self.pending = data[at:]
+
+
+class Flood:
+    def __init__(self, name, port, connections):
+        kind, script = (Ordinary, b"") if name == ORDINARY else (Connection, FLOODS[name])
+        self.connections = [kind(port, script) for _ in range(connections)]
+
+    def run(self, seconds, bytes_per_s):
+        """Returns the bytes per second that the sockets took."""
+        begin, sent, turn = time.monotonic(), 0, 0
+        while (elapsed := time.monotonic() - begin) < seconds:
+            if sent >= bytes_per_s * elapsed:
+                time.sleep(0.0005)
+                continue
+            turn = (turn + 1) % len(self.connections)
+            sent += self.connections[turn].send(PIECE_BYTES)
+        return sent / (time.monotonic() - begin)
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+
+class Lone:
+    """A client of HTTP/2 with one request at a time."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(PREFACE + frame(SETTINGS))
+        self.stream, self.pending = 1, b""
+
+    def ask(self):
+        self.socket.sendall(frame(HEADERS, END_STREAM | END_HEADERS, self.stream,
+                                  head(b"/healthz", GET)))
+        while self.read_frame() != (HEADERS, self.stream):
+            pass
+        self.stream += 2
+
+    def read_frame(self):
+        while len(self.pending) < 9 or len(self.pending) < 9 + self.payload_bytes():
+            if not (data := self.socket.recv(65_536)):
+                raise Trouble("the server ended the lone client's connection")
+            self.pending += data
+        kind, stream = self.pending[3], int.from_bytes(self.pending[5:9], "big")
+        self.pending = self.pending[9 + self.payload_bytes():]
+        return kind, stream
+
+    def payload_bytes(self):
+        return int.from_bytes(self.pending[:3], "big")
+
+    def latencies(self, seconds, pause_s=0.001):
+        """Of one request after the other, with a pause in between; sorted."""
+        taken, end = [], time.monotonic() + seconds
+        while time.monotonic() < end:
+            start = time.perf_counter()
+            self.ask()
+            taken.append(time.perf_counter() - start)
+            time.sleep(pause_s)
+        return sorted(taken)
+
+    def close(self):
+        self.socket.close()
