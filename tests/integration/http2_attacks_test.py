@@ -10,11 +10,11 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http2_peer import (ACK, CANCEL, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS, END_STREAM,
-                        ENHANCE_YOUR_CALM, HEADERS, INTERNAL_ERROR, NO_ERROR, PADDED, PING,
-                        PREFACE, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM, SETTINGS,
-                        WINDOW_UPDATE, Http2Peer, ask_frame, field, frame, head, streams,
-                        window_setting)
+from http2_attacker import (ACK, CANCEL, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS,
+                            END_STREAM, ENHANCE_YOUR_CALM, HEADERS, INTERNAL_ERROR, NO_ERROR,
+                            PADDED, PING, PREFACE, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM,
+                            RST_STREAM, SETTINGS, WINDOW_UPDATE, Http2Attacker, ask_frame, field,
+                            frame, head, streams, window_setting)
 from http_peer import HttpPeer, ask, totals, waiting
 from server_process import eventually
 
@@ -29,7 +29,7 @@ class Lone:
     """Asks for one thing at a time, in both versions."""
 
     def __init__(self, server):
-        self.old, self.new, self.stream = HttpPeer(server), Http2Peer(server), 1
+        self.old, self.new, self.stream = HttpPeer(server), Http2Attacker(server), 1
 
     def __enter__(self):
         return self
@@ -50,7 +50,7 @@ def touch_first_pages(server):
     buffers for received bytes."""
     large = field(b"x", b"y" * 2_000)
     with contextlib.ExitStack() as stack:
-        peers = [stack.enter_context(Http2Peer(server)) for _ in range(ATTACKERS)]
+        peers = [stack.enter_context(Http2Attacker(server)) for _ in range(ATTACKERS)]
         for number, peer in enumerate(peers):
             peer.send(b"".join(ask_frame(stream, f"/rate/touch-{number}-{stream}", "POST", large)
                                for stream in streams(STREAMS_MAX)))
@@ -66,7 +66,7 @@ class Attack:
         touch_first_pages(server)
         with Lone(server) as lone, concurrent.futures.ThreadPoolExecutor(ATTACKERS) as pool:
             self.before = self.peak = server.resident_bytes()
-            self.peers = [Http2Peer(server, **options) for _ in range(ATTACKERS)]
+            self.peers = [Http2Attacker(server, **options) for _ in range(ATTACKERS)]
             runs = [pool.submit(one, peer) for peer in self.peers]
             is_last = False
             while not is_last:
@@ -163,10 +163,10 @@ def test_head_in_nine_continuation_frames(server):
     parts = [frame(CONTINUATION, 0, 1, field(b"x", b"y"))] * 8
     last = frame(CONTINUATION, END_HEADERS, 1)
     begin = frame(HEADERS, END_STREAM, 1, head(HEALTH))
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(begin + b"".join(parts[:7]) + last)
         assert peer.status(1) == 200
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(begin + b"".join(parts) + last)
         assert peer.until_end() is None
         assert 1 not in peer.complete
@@ -174,7 +174,7 @@ def test_head_in_nine_continuation_frames(server):
 
 def test_settings_with_many_entries(server):
     entry = struct.pack(">HI", 0x77, 1)
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(frame(SETTINGS, 0, 0, entry * 32))
         assert peer.round_trip()
     with Attack(server, flooded(frame(SETTINGS, 0, 0, entry * 33))) as attack:
@@ -219,7 +219,7 @@ def test_useless_frames(server, name):
 
 
 def test_few_useless_frames_are_taken(server):
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(ask_frame(1, "/v1/check", "POST", has_body=True))
         for name in USELESS:
             if name != "priority_of_idle_streams":
@@ -231,7 +231,7 @@ def test_few_useless_frames_are_taken(server):
 
 
 def test_large_head(server, key):
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(ask_frame(1, f"/rate/{key}", "POST", field(b"x", b"y" * 8_200))
                   + ask_frame(3, HEALTH))
         assert peer.status(1) == 431
@@ -290,7 +290,7 @@ def data_frames(stream, size):
 def test_large_body(server, path):
     """It is refused at the first byte above 64 KiB; without a reader its answer does not wait."""
     method = "GET" if path == HEALTH else "POST"
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(ask_frame(1, path, method, has_body=True) + data_frames(1, 65_000))
         assert peer.round_trip()
         peer.send(data_frames(1, 1_000))
@@ -305,7 +305,7 @@ def test_large_body(server, path):
 
 def test_announced_large_body(server):
     length = field(b"content-length", b"65537")
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         peer.send(ask_frame(1, "/v1/reserve", "POST", length, has_body=True))
         assert peer.status(1) == 413
 
@@ -356,7 +356,7 @@ def test_preface_that_does_not_end(hasty_server):
 def test_head_that_comes_by_and_by(hasty_server):
     """A part now and then does not give it more time."""
     data = frame(HEADERS, END_STREAM, 1, head(HEALTH)) + frame(CONTINUATION, 0, 1) * 4
-    with Http2Peer(hasty_server) as peer:
+    with Http2Attacker(hasty_server) as peer:
         begin = time.monotonic()
         for byte in data:
             peer.send(bytes([byte]))
@@ -381,7 +381,7 @@ def test_body_that_does_not_end(hasty_server):
 def test_waiting_streams_cost_no_time(start_server, key):
     """Neither waiters, nor bodies that do not come, nor answers that nobody reads."""
     server = start_server(*LONG_WINDOW, "--max-requests", "1")
-    with Http2Peer(server, settings=window_setting(0)) as peer:
+    with Http2Attacker(server, settings=window_setting(0)) as peer:
         for stream, path in zip(streams(6), (f"/rate/{key}?canWait=true", "/v1/reserve") * 3):
             peer.send(ask_frame(stream, path, "POST", has_body=path == "/v1/reserve"))
         peer.send(ask_frame(13, "/openapi.json") + ask_frame(15, "/debug"))
@@ -394,7 +394,7 @@ def test_waiting_streams_cost_no_time(start_server, key):
 
 def test_frames_that_are_cut_at_every_write(hasty_server):
     """Each frame is whole in time, although there is always half of one."""
-    with Http2Peer(hasty_server) as peer:
+    with Http2Attacker(hasty_server) as peer:
         begin, stream, sent = time.monotonic(), 1, b""
         while time.monotonic() - begin < 1.5:
             sent += ask_frame(stream, HEALTH)
@@ -462,7 +462,7 @@ def test_large_answers_that_are_not_received(full_server, path):
 def test_more_streams_than_announced(start_server, key, is_known):
     server = start_server(*LONG_WINDOW, "--max-requests", "1", "--max-requests-in-queue", "1000")
     assert ask(server, "POST", f"/rate/{key}").status == 200
-    with Http2Peer(server) as peer:
+    with Http2Attacker(server) as peer:
         if is_known:
             peer.send(frame(SETTINGS, ACK))
         for stream in streams(STREAMS_MAX):

@@ -1,202 +1,249 @@
-"""A raw HTTP/2 peer: sends exact frames, also such as no client sends, and notes the answers."""
+"""A peer of HTTP/2 by prior knowledge, that knows every frame it sends and receives. Its responses
+have the form of HTTP/1.1, so that tests compare both versions."""
 
+import http
 import select
-import socket
-import struct
+import time
 
-from server_process import TIMEOUT_S
+import hpack
+from hyperframe.frame import (ContinuationFrame, DataFrame, Frame, GoAwayFrame, HeadersFrame,
+                              PingFrame, PriorityFrame, RstStreamFrame, SettingsFrame,
+                              WindowUpdateFrame)
+
+from http_peer import HttpPeer, Response
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
-    0, 1, 2, 3, 4, 6, 7, 8, 9)
-ACK, END_STREAM, END_HEADERS, PADDED = 1, 1, 4, 8
-NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR = 0, 1, 2
-REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 7, 8, 9, 11
-INITIAL_WINDOW_SIZE = 4
-
-METHODS = {"GET": b"\x82", "POST": b"\x83"}  # of HPACK's static table
-SCHEME_HTTP = b"\x86"
-STATUSES = {0x88: 200, 0x89: 204, 0x8C: 400, 0x8D: 404}
-DIGITS = {**{f"{digit:05b}": str(digit) for digit in range(3)},  # HPACK's Huffman code
-          **{f"{22 + digit:06b}": str(digit) for digit in range(3, 10)}}
+FRAME_BYTES_MAX = 16_384
+HEAD_BYTES = 9
+WINDOW_BYTES = 65_535
+WINDOW_BYTES_MAX = 2**31 - 1
+STREAM_ID_MAX = 2**31 - 1
+MAX_CONCURRENT_STREAMS = SettingsFrame.MAX_CONCURRENT_STREAMS
+NO_ERROR, CANCEL = 0, 8
+NAMES = {"ratelimit": "RateLimit", "ratelimit-policy": "RateLimit-Policy"}  # others: Like-This
 
 
-def frame(kind, flags=0, stream=0, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+class StreamReset(EOFError):
+    """The server reset a stream that it had not answered."""
 
 
-def integer(value, prefix_bits, first=0):
-    """HPACK, 5.1."""
-    most = (1 << prefix_bits) - 1
-    if value < most:
-        return bytes([first | value])
-    data, value = bytearray([first | most]), value - most
-    while value >= 128:
-        data.append(value & 127 | 128)
-        value >>= 7
-    return bytes(data + bytes([value]))
+class NoHttp2(Exception):
+    """The server answered in another version: its first line."""
 
 
-def text(value):
-    return integer(len(value), 7) + value
+class Http2Stream:
+    """A request, and as much of its answer as has arrived."""
+
+    def __init__(self, id, window):
+        self.id, self.window = id, window
+        self.heads, self.body = [], b""  # heads: of 100, then of the answer
+        self.is_answered, self.error = False, None
+
+    @property
+    def is_over(self):
+        return self.is_answered or self.error is not None
+
+    def add_head(self, fields):
+        (name, status), *headers = fields
+        assert name == b":status", fields
+        assert all(name == name.lower() for name, _ in headers), headers
+        phrase = http.HTTPStatus(int(status)).phrase.encode()
+        lines = [b"HTTP/1.1 " + status + b" " + phrase]
+        for name, value in headers:
+            text = name.decode()
+            lines.append(NAMES.get(text, text.title()).encode() + b": " + value)
+        self.heads.append(b"\r\n".join([*lines, b"", b""]))
 
 
-def field(name, value, indexed=False):
-    """A field without Huffman code; `indexed` puts it into the connection's table, at index 62."""
-    return (b"\x40" if indexed else b"\x00") + text(name) + text(value)
+class Http2Peer(HttpPeer):
+    """One connection, with windows for answers of any size."""
 
+    response_type = Response
 
-def head(path, method="GET"):
-    return (METHODS[method] + SCHEME_HTTP + b"\x04" + text(path.encode()) + b"\x01"
-            + text(b"localhost"))
+    def __init__(self, server, receive_buffer=None):
+        super().__init__(server, receive_buffer)
+        self.streams, self.settings, self.go_aways = {}, None, []
+        self.is_acknowledged = False
+        self.window = WINDOW_BYTES  # for bodies, of the connection
+        self.answer_frames_count = 0
+        self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
+        self._block, self._block_ends_stream = b"", False
+        self.pongs_count = 0
+        self.begin_connection()
 
+    def begin_connection(self):
+        self.begin_http2()
+        while len(self.pending) < 5:
+            self._more()
+        if self.pending.startswith(b"HTTP/"):
+            raise NoHttp2(self._until(b"\r\n").rstrip().decode())
+        self.await_settings()
 
-def ask_frame(stream, path, method="GET", more=b"", has_body=False):
-    """A request in one frame of HEADERS."""
-    flags = END_HEADERS | (0 if has_body else END_STREAM)
-    return frame(HEADERS, flags, stream, head(path, method) + more)
+    def begin_http2(self):
+        settings = {SettingsFrame.ENABLE_PUSH: 0,
+                    SettingsFrame.INITIAL_WINDOW_SIZE: WINDOW_BYTES_MAX}
+        self.socket.sendall(PREFACE + SettingsFrame(settings=settings).serialize()
+                            + WindowUpdateFrame(0, window_increment=2**30).serialize())
 
-
-def streams(count):
-    """The numbers of the first streams of a client."""
-    return range(1, 2 * count, 2)
-
-
-def window_setting(size):
-    """SETTINGS with the first window of every stream."""
-    return frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, size))
-
-
-def status_of(block):
-    """The status, which is first in an answer's fields. A literal one only while no other was on
-    the connection before."""
-    if block[0] in STATUSES:
-        return STATUSES[block[0]]
-    assert block[0] in (0x08, 0x48), block  # a literal; the name is the table's
-    value = block[2:2 + (block[1] & 127)]
-    if not block[1] & 128:
-        return int(value)
-    bits, digits = "".join(f"{byte:08b}" for byte in value), ""
-    while len(digits) < 3:
-        size = next(size for size in (5, 6) if bits[:size] in DIGITS)
-        digits, bits = digits + DIGITS[bits[:size]], bits[size:]
-    return int(digits)
-
-
-class Http2Peer:
-    """A connection by prior knowledge, or with the bytes of `begin` instead.
-
-    What it has read: `goodbye` is the error of GOAWAY, `resets` the errors of RST_STREAM, `heads`
-    the field blocks of answers, `bodies` their bodies; `ended`: the server ended the connection."""
-
-    def __init__(self, server, settings=frame(SETTINGS), receive_buffer=None, begin=b""):
-        self.socket = socket.socket()
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(TIMEOUT_S)
-        self.socket.connect((server.host, server.port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.pending = bytearray()
-        self.goodbye, self.ended = None, False
-        self.trips_count = 0
-        self.trips_seen = 0
-        self.resets, self.heads, self.bodies, self.complete = {}, {}, {}, set()
-        self.send(begin or PREFACE + settings)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.close()
+    def await_settings(self):
+        while self.settings is None or not self.is_acknowledged:
+            self.receive_frame()
 
     # --- sending
 
-    def send(self, data):
-        self.socket.sendall(data)
+    def send_frame(self, frame):
+        self.socket.sendall(frame.serialize())
 
-    def flood(self, data, reads=True):
-        """Sends as long as the server takes it, and reads meanwhile."""
-        view = memoryview(data)
-        self.socket.setblocking(False)
-        while view and not self.ended:
-            readable, writable, _ = select.select([self.socket] if reads else [], [self.socket],
-                                                  [], TIMEOUT_S)
-            assert readable or writable, "the server neither takes nor ends it"
-            if readable:
-                self._receive()
-            if writable and not self.ended:
-                try:
-                    view = view[self.socket.send(view[:65_536]):]
-                except BlockingIOError:
-                    pass
-                except (BrokenPipeError, ConnectionResetError):
-                    self.ended = True
-        self.socket.settimeout(TIMEOUT_S)
+    def begin(self, method, target, *headers, has_body=False):
+        """Sends a head; returns the stream's number."""
+        id = max([-1, *self.streams]) + 2
+        fields = [(":method", method), (":scheme", "http"), (":authority", "localhost"),
+                  (":path", target)]
+        for header in headers:
+            name, value = header.split(":", 1)
+            fields.append((name.lower(), value.strip()))
+        self.send_head(id, fields, has_body)
+        return id
+
+    def send_head(self, id, fields, has_body=False):
+        self.streams[id] = Http2Stream(
+            id, self.settings.get(SettingsFrame.INITIAL_WINDOW_SIZE, WINDOW_BYTES))
+        # The package takes a second for each 100 kB of Huffman code.
+        is_short = sum(len(value) for _, value in fields) < FRAME_BYTES_MAX
+        block = self._encoder.encode(fields, huffman=is_short)
+        parts = [block[at:at + FRAME_BYTES_MAX] for at in range(0, len(block), FRAME_BYTES_MAX)]
+        frames = [HeadersFrame(id, parts[0]), *(ContinuationFrame(id, part) for part in parts[1:])]
+        if not has_body:
+            frames[0].flags.add("END_STREAM")
+        frames[-1].flags.add("END_HEADERS")
+        self.socket.sendall(b"".join(frame.serialize() for frame in frames))
+
+    def send_body(self, id, data, is_last=True):
+        """Waits for windows; stops when the answer does not wait for the body."""
+        stream = self.streams[id]
+        while data or is_last:
+            room = min(FRAME_BYTES_MAX, stream.window, self.window)
+            if stream.is_over:
+                return
+            if data and room <= 0:
+                self.receive_frame()
+                continue
+            part, data = data[:max(room, 0)], data[max(room, 0):]
+            ends = is_last and not data
+            self.send_frame(DataFrame(id, part, flags=["END_STREAM"] if ends else []))
+            stream.window -= len(part)
+            self.window -= len(part)
+            if ends:
+                return
+
+    def request(self, method, target, *headers, body=None):
+        """Sends a whole request; returns the stream's number."""
+        if body is None:
+            return self.begin(method, target, *headers)
+        id = self.begin(method, target, *headers, f"Content-Length: {len(body)}", has_body=True)
+        self.send_body(id, body)
+        return id
+
+    def ask(self, method, target, *headers, body=None):
+        return self.read_stream(self.request(method, target, *headers, body=body))
+
+    def reset_stream(self, id, error=CANCEL):
+        self.streams[id].error = error
+        self.send_frame(RstStreamFrame(id, error_code=error))
+
+    def ping(self):
+        """Returns when the server has read all that was sent before."""
+        self.pongs_count = 0
+        self.send_frame(PingFrame(0, opaque_data=b"ping" * 2))
+        while self.pongs_count == 0:
+            self.receive_frame()
 
     # --- reading
 
-    def reads_in(self, seconds):
-        """Reads what arrives within this time, if anything does."""
-        if select.select([self.socket], [], [], seconds)[0]:
-            self._receive()
+    def receive_frame(self):
+        head = self._exactly(HEAD_BYTES)
+        frame, size = Frame.parse_frame_header(memoryview(head))
+        frame.parse_body(memoryview(self._exactly(size)))
+        stream = self.streams.get(frame.stream_id)
+        if isinstance(frame, (HeadersFrame, ContinuationFrame, DataFrame, RstStreamFrame)):
+            self.answer_frames_count += 1
+            assert stream is not None, f"a frame of an unknown stream: {frame}"
+            assert not stream.is_answered or isinstance(frame, RstStreamFrame), f"late: {frame}"
+        if isinstance(frame, HeadersFrame):
+            self._block, self._block_ends_stream = b"", "END_STREAM" in frame.flags
+        if isinstance(frame, (HeadersFrame, ContinuationFrame)):
+            self._block += frame.data
+            if "END_HEADERS" in frame.flags:
+                stream.add_head(self._decoder.decode(self._block, raw=True))
+                stream.is_answered = self._block_ends_stream
+        elif isinstance(frame, DataFrame):
+            stream.body += frame.data
+            stream.is_answered = "END_STREAM" in frame.flags
+        elif isinstance(frame, RstStreamFrame):
+            stream.error = frame.error_code
+        elif isinstance(frame, GoAwayFrame):
+            self.answer_frames_count += 1
+            self.go_aways.append((frame.last_stream_id, frame.error_code))
+        elif isinstance(frame, WindowUpdateFrame):
+            if stream:
+                stream.window += frame.window_increment
+            elif frame.stream_id == 0:
+                self.window += frame.window_increment
+        elif isinstance(frame, PingFrame):
+            assert "ACK" in frame.flags
+            self.pongs_count += 1
+        elif isinstance(frame, SettingsFrame) and "ACK" in frame.flags:
+            self.is_acknowledged = True
+        elif isinstance(frame, SettingsFrame):
+            self.settings = dict(frame.settings)
+            self.send_frame(SettingsFrame(flags=["ACK"]))
+        else:
+            assert not isinstance(frame, PriorityFrame), frame
 
-    def _receive(self):
-        try:
-            data = self.socket.recv(1 << 18)
-        except ConnectionResetError:
-            data = b""
-        self.ended = not data
-        self.pending += data
-        at = 0
-        while len(self.pending) >= at + 9:
-            size = int.from_bytes(self.pending[at:at + 3], "big")
-            if len(self.pending) < at + 9 + size:
-                break
-            kind, flags = self.pending[at + 3], self.pending[at + 4]
-            stream = int.from_bytes(self.pending[at + 5:at + 9], "big")
-            self._note(kind, flags, stream, bytes(self.pending[at + 9:at + 9 + size]))
-            at += 9 + size
-        del self.pending[:at]
+    def read_stream(self, id):
+        """The response on a stream: 100 before the answer, where it was sent."""
+        stream = self.streams[id]
+        while not stream.is_over and not self._has_continue(stream):
+            self.receive_frame()
+        if self._has_continue(stream):
+            return self.response_type(stream.heads.pop(0), b"")
+        if not stream.is_answered:
+            raise StreamReset(f"stream {id} was reset: {stream.error}")
+        return self.response(stream)
 
-    def _note(self, kind, flags, stream, payload):
-        if kind == GOAWAY:
-            self.goodbye = int.from_bytes(payload[4:8], "big")
-        elif kind == RST_STREAM:
-            self.resets[stream] = int.from_bytes(payload, "big")
-        elif kind == HEADERS:
-            self.heads.setdefault(stream, []).append(payload)
-        elif kind == DATA:
-            self.bodies[stream] = self.bodies.get(stream, b"") + payload
-        elif kind == PING and flags & ACK and payload[:4] == b"trip":
-            self.trips_seen = int.from_bytes(payload[4:], "big")
-        if kind in (HEADERS, DATA) and flags & END_STREAM:
-            self.complete.add(stream)
+    @staticmethod
+    def _has_continue(stream):
+        return bool(stream.heads) and stream.heads[0].startswith(b"HTTP/1.1 100 ")
 
-    def upgraded(self):
-        """Reads the answer of HTTP/1.1 to a request to go on in HTTP/2."""
-        while b"\r\n\r\n" not in self.pending:
-            self.pending += self.socket.recv(1)
-        answer, self.pending = bytes(self.pending), bytearray()
-        return answer.startswith(b"HTTP/1.1 101 ")
+    def response(self, stream):
+        return self.response_type(stream.heads[-1], stream.body)
 
-    def until(self, condition):
-        """Reads until it holds, or the connection has ended; returns whether it holds."""
-        while not condition() and not self.ended:
-            self._receive()
-        return condition()
+    def read_any(self, ids):
+        """The number of the stream among `ids` whose answer is whole first."""
+        while True:
+            whole = next((id for id in ids if self.streams[id].is_over), None)
+            if whole is not None:
+                return whole
+            self.receive_frame()
 
-    def until_end(self):
-        """Reads to the connection's end; returns the error of GOAWAY, None without one."""
-        self.until(lambda: self.ended)
-        return self.goodbye
+    def read_to_end(self):
+        """Receives frames until the server ends the connection between two of them."""
+        while True:
+            try:
+                self.receive_frame()
+            except EOFError:
+                assert not self.pending, f"ended within a frame: {self.pending}"
+                return
 
-    def status(self, stream):
-        """Waits for the whole answer."""
-        assert self.until(lambda: stream in self.complete), (self.goodbye, self.resets)
-        return status_of(self.heads[stream][-1])
-
-    def round_trip(self):
-        """When this returns, the server has taken all that was sent before."""
-        self.trips_count += 1
-        self.send(frame(PING, 0, 0, b"trip" + self.trips_count.to_bytes(4, "big")))
-        return self.until(lambda: self.trips_seen == self.trips_count)
+    def is_silent(self, seconds=0.1):
+        """Whether neither a part of an answer nor an end arrives for a while."""
+        before, deadline = self.answer_frames_count, time.monotonic() + seconds
+        while self.answer_frames_count == before:
+            left = max(0, deadline - time.monotonic())
+            if not self.pending and not select.select([self.socket], [], [], left)[0]:
+                return True
+            try:
+                self.receive_frame()
+            except EOFError:
+                return False
+        return False
