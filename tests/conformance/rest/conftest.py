@@ -27,11 +27,14 @@ def pytest_addoption(parser):
     parser.addoption("--url")
     parser.addoption("--binary")
     parser.addoption("--flag", action="append", default=[])
+    parser.addoption("--http2", action="store_true")
     parser.addoption("--target", choices=["gocc", "sluicegate"])
 
 
 def pytest_configure(config):
     config.stash[EXPECTATIONS] = Expectations(config.getoption("--target"))
+    if config.getoption("--http2"):
+        rest_peer.speak_http2()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -39,6 +42,10 @@ def pytest_collection_modifyitems(config, items):
     if os.environ.get("SLUICEGATE_NO_URING") == "1" and "uring" in flags:
         for item in items:
             item.add_marker(pytest.mark.skip(reason="SLUICEGATE_NO_URING=1"))
+    if config.getoption("--http2"):
+        for item in items:
+            for mark in item.iter_markers("http1"):
+                item.add_marker(pytest.mark.skip(reason=f"only HTTP/1.1 has {mark.args[0]}"))
 
 
 # ------------------------------------------------------------------------------------ expectations

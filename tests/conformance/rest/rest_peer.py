@@ -1,10 +1,12 @@
-"""The raw HTTP/1.1 peer of the integration tests, for answers of any server: it keeps its requests
-for messages, and accepts answers without Date, as when Go's HTTP layer refuses a head."""
+"""The raw peers of the integration tests, for answers of any server: they keep their requests for
+messages, and accept answers without Date, as when Go's HTTP layer refuses a head. Peer speaks the
+version that the run is about."""
 
 import socket
 import time
 
 import http_peer
+from http1_over_http2 import TranslatingPeer
 from http_peer import DATE, HttpPeer, Response, request
 from server_process import eventually
 
@@ -32,7 +34,7 @@ class Answer(Response):
         return self.status, self.header("Content-Type"), self.body
 
 
-class Peer(HttpPeer):
+class Http1Peer(HttpPeer):
     def send(self, data):
         ASKED.append(data.splitlines()[0][:200].decode("latin-1"))
         super().send(data)
@@ -56,6 +58,32 @@ class Peer(HttpPeer):
             return self.socket.recv(1) == b""
         except (ConnectionError, EOFError):
             return True
+
+
+class Http2Peer(TranslatingPeer):
+    response_type = Answer
+
+    def send(self, data):
+        ASKED.append(f"over HTTP/2: {data.splitlines()[0][:200].decode('latin-1')}")
+        super().send(data)
+
+    def is_closed(self):
+        """The same."""
+        try:
+            super().send(request("GET", "/healthz"))
+            self.read()
+            return False
+        except (ConnectionError, EOFError):
+            return True
+
+
+Peer = Http1Peer
+
+
+def speak_http2():
+    """From now on Peer is one of HTTP/2. Before test modules import it."""
+    global Peer
+    Peer = Http2Peer
 
 
 def ask(server, method, target, *headers, **options):

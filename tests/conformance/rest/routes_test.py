@@ -17,7 +17,8 @@ KNOWN = [("/rate/k", "OPTIONS, GET, POST"), ("/rate/k/id", "OPTIONS, DELETE"),
 
 UNKNOWN = ["/", "/rate", "/rate/", "/rate/k/", "/debug/", "/healthz/", "/Rate/k", "/RATE/k/1",
            "/DEBUG", "/Healthz", "//rate/k", "/rate//", "/x/rate/k", "/rates/k", "/ratek",
-           "/%72ate/k", "/rate%2Fk", "/%68ealthz", "/.", "/..", "*"]
+           "/%72ate/k", "/rate%2Fk", "/%68ealthz", "/.", "/..",
+           pytest.param("*", marks=pytest.mark.http1("* as the target of any method"))]
 
 
 @pytest.mark.section("1.1")
@@ -44,7 +45,15 @@ def test_unknown_path(server, expect, path):
             expect((answer.raw, answer.body), gocc=NOT_FOUND, of=method)
 
 
-METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIND", "BREW", "get"]
+METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "TRACE", "PROPFIND", "BREW", "get"]
+
+
+def expect_not_allowed(server, expect, method, path, allow):
+    answer = ask(server, method, path)
+    expect((answer.raw, answer.body), of=method, gocc=(
+        b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nContent-Type: application/json"
+        b"\r\nDate: now\r\nContent-Length: 33\r\n\r\n" % allow.encode(),
+        b'{"message":"Method Not Allowed"}\n'))
 
 
 @pytest.mark.section("1.7")
@@ -52,11 +61,14 @@ METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIN
 def test_method_that_a_path_does_not_have(server, expect, path, allow):
     for method in METHODS:
         if method not in allow:
-            answer = ask(server, method, path)
-            expect((answer.raw, answer.body), of=method, gocc=(
-                b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nContent-Type: application/json"
-                b"\r\nDate: now\r\nContent-Length: 33\r\n\r\n" % allow.encode(),
-                b'{"message":"Method Not Allowed"}\n'))
+            expect_not_allowed(server, expect, method, path, allow)
+
+
+@pytest.mark.http1("CONNECT with a path")
+@pytest.mark.section("1.7")
+@pytest.mark.parametrize("path, allow", by_first(KNOWN))
+def test_connect(server, expect, path, allow):
+    expect_not_allowed(server, expect, "CONNECT", path, allow)
 
 
 @pytest.mark.section("1.7")

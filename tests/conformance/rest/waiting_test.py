@@ -133,6 +133,7 @@ def test_a_client_that_leaves_costs_nothing(ticking, expect, keys):
     expect(seen(served_in_the_first), gocc=True)
 
 
+@pytest.mark.http1("pipelining")
 @pytest.mark.parametrize("behind, gocc", by_first([
     ("nothing", "noticed"), ("a request", "unnoticed"), ("a part of one", "unnoticed")]))
 def test_leaving_with_more_sent_behind(steady, expect, key, behind, gocc):
