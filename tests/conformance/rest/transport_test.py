@@ -9,8 +9,8 @@ import pytest
 from expectation import Like, by_first, named
 from http2_peer import MAX_CONCURRENT_STREAMS, NoHttp2
 from http_peer import request
-from rest_peer import (TEXT, Http1Peer, Http2Peer, Peer, ask, counts_of, exchange, free_port, permit,
-                       settles, state_of, waiter, waiting)
+from rest_peer import (TEXT, Http1Peer, Http2Peer, Peer, ask, counts_of, exchange, free_port,
+                       permit, settles, state_of, waiter, waiting)
 
 pytestmark = pytest.mark.section("1.0")
 
