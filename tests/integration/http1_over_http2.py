@@ -1,10 +1,14 @@
 """A peer that tests use as one of HTTP/1.1, but each request is a stream of HTTP/2, and each answer
-arrives in the form of HTTP/1.1, in the order of the requests."""
+arrives in the form of HTTP/1.1, in the order of the requests. A relay of such peers is for clients
+that do not speak HTTP/2."""
 
 import collections
+import contextlib
+import socketserver
+import threading
 
 from http2_peer import MAX_CONCURRENT_STREAMS, Http2Peer
-from http_peer import HttpPeer
+from http_peer import HttpPeer, Response
 
 # A connection of HTTP/1.1 is framed by these.
 FRAMING = {"connection", "transfer-encoding", "keep-alive"}
@@ -38,6 +42,14 @@ class TranslatingPeer(Http2Peer):
         self._unsent += data
         while self._send_body() if self._body_stream else self._send_head():
             pass
+
+    @property
+    def is_between_requests(self):
+        return not self._unsent and not self._body_stream
+
+    @property
+    def has_unread(self):
+        return bool(self._unread)
 
     def _send_head(self):
         if b"\r\n\r\n" not in self._unsent:
@@ -103,3 +115,49 @@ class TranslatingPeer(Http2Peer):
         if stream.body and b"\r\nContent-Length: " not in head:
             head = head[:-2] + b"Transfer-Encoding: chunked\r\n\r\n"
         return self.response_type(head, stream.body)
+
+
+class RelayedResponse(Response):
+    def __init__(self, head, body):
+        super().__init__(head, body)
+        if self.header("Transfer-Encoding") == "chunked":
+            body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+        self.sent = head + body
+
+
+class RelayPeer(TranslatingPeer):
+    response_type = RelayedResponse
+
+
+class Relay(socketserver.ThreadingTCPServer):
+    """Passes on the requests of each connection over one of HTTP/2."""
+
+    daemon_threads = True
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            with RelayPeer(self.server.target) as peer:
+                while data := self.request.recv(65_536):
+                    peer.send(data)
+                    while peer.is_between_requests and peer.has_unread:
+                        self.request.sendall(peer.read().sent)
+                        self.server.answers_count += 1
+
+    def __init__(self, target):
+        self.target, self.answers_count = target, 0
+        super().__init__((target.host, 0), self.Handler)
+
+    @property
+    def port(self):
+        return self.server_address[1]
+
+
+@contextlib.contextmanager
+def relay(target):
+    """A relay in front of this server."""
+    with Relay(target) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
