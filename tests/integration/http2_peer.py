@@ -56,12 +56,13 @@ class Http2Stream:
 
 
 class Http2Peer(HttpPeer):
-    """One connection, with windows for answers of any size."""
+    """One connection. By default its windows have room for answers of any size."""
 
     response_type = Response
 
-    def __init__(self, server, receive_buffer=None):
+    def __init__(self, server, receive_buffer=None, stream_window=WINDOW_BYTES_MAX):
         super().__init__(server, receive_buffer)
+        self.stream_window = stream_window
         self.streams, self.settings, self.go_aways = {}, None, []
         self.is_acknowledged = False
         self.window = WINDOW_BYTES  # for bodies, of the connection
@@ -81,7 +82,7 @@ class Http2Peer(HttpPeer):
 
     def begin_http2(self):
         settings = {SettingsFrame.ENABLE_PUSH: 0,
-                    SettingsFrame.INITIAL_WINDOW_SIZE: WINDOW_BYTES_MAX}
+                    SettingsFrame.INITIAL_WINDOW_SIZE: self.stream_window}
         self.socket.sendall(PREFACE + SettingsFrame(settings=settings).serialize()
                             + WindowUpdateFrame(0, window_increment=2**30).serialize())
 
@@ -150,6 +151,9 @@ class Http2Peer(HttpPeer):
     def reset_stream(self, id, error=CANCEL):
         self.streams[id].error = error
         self.send_frame(RstStreamFrame(id, error_code=error))
+
+    def open_window(self, id, bytes_count):
+        self.send_frame(WindowUpdateFrame(id, window_increment=bytes_count))
 
     def ping(self):
         """Returns when the server has read all that was sent before."""

@@ -269,6 +269,28 @@ def test_stream_beyond_the_bound_ends_the_connection(server, key):
     eventually(lambda: waiting(server, key) == 0, "all have left")
 
 
+@pytest.mark.parametrize("target", ["/debug?prefix=large", "/openapi.json", "/metrics"])
+def test_large_answer_waits_for_a_window(server, large, target):
+    """Also that of /debug, which is not there as a whole."""
+    whole = ask(server, "GET", target)
+    with Http2Peer(server, stream_window=0) as peer:
+        id = peer.request("GET", target)
+        stream = peer.streams[id]
+        while not stream.heads:
+            peer.receive_frame()
+        assert peer.is_silent(0.5)
+        for _ in range(3):
+            before = len(stream.body)
+            peer.open_window(id, 1_000)
+            while len(stream.body) < before + 1_000:
+                peer.receive_frame()
+            assert len(stream.body) == before + 1_000
+        peer.open_window(id, 2**30)
+        answer = peer.read_stream(id)
+        assert answer.status == 200
+        assert target == "/metrics" or answer.body == whole.body
+
+
 def test_reset_streams_leave_the_queue(server, key):
     ask(server, "POST", f"/rate/{key}?maxRequests=1")
     with Http2Peer(server) as peer:
