@@ -19,6 +19,9 @@ using wire::Http2StreamId;
 // While draining, how long the peer may go on to open streams: until it has read of the end.
 constexpr int64_t goodbye_after_ms = 200;
 
+// The stream of a request that asked for the upgrade.
+constexpr Http2StreamId upgraded_stream{1};
+
 // The kind of a request of the turn: its answer is JSON.
 constexpr uint8_t json_kind = 1;
 
@@ -43,7 +46,7 @@ void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
   if (!shared_.framing.upgrade(settings, upgrade->request.method == "HEAD")) {
     return end_connection(Http2Error::protocol_error);
   }
-  Http2Stream& stream = open(1);
+  Http2Stream& stream = open(upgraded_stream);
   stream.head() = {.text = std::move(upgrade->head), .request = upgrade->request};
   begin_request(stream, stream.head().request);
   schedule_timer();
@@ -71,6 +74,7 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
 
 void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
   spend(work::frame + work::bytes(bytes.size()));
+  const bool awaited_preface = frames_.awaits_preface();
   const bool is_whole = frames_.taken(bytes.size());
   if (!shared_.framing.receive(bytes)) {
     write_output();
@@ -78,6 +82,7 @@ void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
   }
   // What is partial from now on is another frame. A head is one until its last CONTINUATION.
   if (is_whole && !in_head_) partial_since_ms_ = base::never_ms;
+  if (awaited_preface && is_whole) shared_.framing.resume(upgraded_stream);
   if (is_whole && !frames_.count(context_.now_ms())) {
     end_connection(Http2Error::enhance_your_calm);
   }
@@ -288,8 +293,10 @@ void Http2Session::write_output() noexcept {
   }
 }
 
+// After an upgrade bodies follow the peer's preface: curl has room for 32 KiB behind the 101.
 wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
                                                     std::span<std::byte> out) noexcept {
+  if (frames_.awaits_preface()) return {};
   Http2Stream* const stream = find(static_cast<uint64_t>(id));
   return stream == nullptr ? BodyPart{.is_last = true} : stream->read_body(out);
 }

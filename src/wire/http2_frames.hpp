@@ -54,6 +54,7 @@ class Http2Frames {
   Type type() const noexcept { return type_; }
   bool is_head() const noexcept { return type_ == Type::headers || type_ == Type::continuation; }
   bool is_partial() const noexcept { return left_bytes_ > 0; }
+  bool awaits_preface() const noexcept { return type_ == Type::preface && is_partial(); }
 
   // A whole frame has arrived. False: too many have brought nothing forward.
   bool count(int64_t now_ms) noexcept {

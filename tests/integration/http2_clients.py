@@ -72,6 +72,13 @@ def curl_by_prior_knowledge(server, method, target, *headers, body=None):
     return seen
 
 
+def curl_by_upgrade(server, method, target, *headers, body=None):
+    seen, version = curl(server, "--http2", method, target, headers, body)
+    refused = seen.status in (417, 431)  # before the server has read the whole head
+    assert version == ("1.1" if body is not None or refused else "2")
+    return seen
+
+
 def python_httpx(server, method, target, *headers, body=None):
     pairs = [tuple(header.split(": ", 1)) for header in headers]
     with httpx.Client(http1=False, http2=True, timeout=TIMEOUT_S,
@@ -104,4 +111,4 @@ def nghttp(server, method, target, *headers, body=None):
     return Seen(status, parsed_headers(pairs), NGHTTP_LOG.sub(b"", run.stdout))
 
 
-HTTP2_CLIENTS = [curl_by_prior_knowledge, python_httpx, nghttp]
+HTTP2_CLIENTS = [curl_by_prior_knowledge, curl_by_upgrade, python_httpx, nghttp]

@@ -565,6 +565,24 @@ TEST_F(Http2ChangeTest, answers_an_upgraded_request_on_stream_1) {
   EXPECT_TRUE(client_.answer(1).ended);
 }
 
+TEST_F(Http2ChangeTest, sends_the_body_of_an_upgraded_request_behind_the_preface) {
+  send("POST /rate/k HTTP/1.1\r\n" + valid_);
+  sent();
+  client_.upgrade();
+  change();
+  decide_all();
+  for (int turns = 0; turns < 3; ++turns) {
+    end_turn();
+    EXPECT_TRUE(client_.receive(sent()));
+  }
+  EXPECT_EQ(client_.answer(1).status, 200);
+  EXPECT_EQ(client_.answer(1).body, "");
+  EXPECT_FALSE(client_.answer(1).ended);
+  exchange();
+  EXPECT_EQ(client_.answer(1).body, "1");
+  EXPECT_TRUE(client_.answer(1).ended);
+}
+
 TEST_F(Http2ChangeTest, keeps_the_head_of_an_upgraded_request) {
   send("POST /rate/k?cost=3 HTTP/1.1\r\nAccept: application/json\r\n" + valid_);
   sent();

@@ -39,6 +39,18 @@ TEST(Http2Frames, end_at_their_borders_however_they_arrive) {
   }
 }
 
+TEST(Http2Frames, await_the_whole_preface) {
+  Http2Frames frames{5};
+  EXPECT_TRUE(frames.awaits_preface());
+  frames.taken(frames.next(bytes_of("prefa")).size() - 1);
+  EXPECT_TRUE(frames.awaits_preface());
+  frames.taken(frames.next(bytes_of("e")).size());
+  EXPECT_FALSE(frames.awaits_preface());
+  const std::string frame = http2_frame(4, 0, 0);
+  frames.next(bytes_of(frame));
+  EXPECT_FALSE(frames.awaits_preface());
+}
+
 TEST(Http2Frames, know_a_head) {
   Http2Frames frames{0};
   for (const auto& [type, is_head] :
