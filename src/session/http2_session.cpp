@@ -145,11 +145,8 @@ void Http2Session::begin_request(Http2Stream& stream, const wire::HttpRequest& r
   if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
     context_.backend.execute();
   }
-  const wire::RestOptions options{
-      .key_bytes_max = context_.options.key_bytes_max,
-      .requests_can_set_rate = context_.options.requests_can_set_rate,
-      .requests_can_mod_queue = context_.options.requests_can_mod_queue};
-  const wire::RestRequest routed = wire::route_request(request, options, context_.text.room());
+  const wire::RestRequest routed =
+      wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(stream, *decision);
   } else {

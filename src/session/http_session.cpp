@@ -135,11 +135,8 @@ void HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
   }
   if (is_ending()) return;
   log.keep(text, context_.now);
-  const wire::RestOptions options{
-      .key_bytes_max = context_.options.key_bytes_max,
-      .requests_can_set_rate = context_.options.requests_can_set_rate,
-      .requests_can_mod_queue = context_.options.requests_can_mod_queue};
-  const wire::RestRequest routed = wire::route_request(request, options, context_.text.room());
+  const wire::RestRequest routed =
+      wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(request, *decision);
   } else {

@@ -16,6 +16,12 @@
 
 namespace sluice::session {
 
+inline wire::RestOptions rest_options(const Options& options) noexcept {
+  return {.key_bytes_max = options.key_bytes_max,
+          .requests_can_set_rate = options.requests_can_set_rate,
+          .requests_can_mod_queue = options.requests_can_mod_queue};
+}
+
 // Adds to the entry what the server's options decide.
 inline void complete_entry(api::Entry& entry, const Options& options,
                            const RequestLog& log) noexcept {
