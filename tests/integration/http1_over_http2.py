@@ -158,6 +158,8 @@ def relay(target):
     with Relay(target) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
+        try:
+            yield running
+        finally:
+            running.shutdown()
+            thread.join()
