@@ -11,6 +11,7 @@
 #include <string>
 
 #include "io/io.hpp"
+#include "sent_frames.hpp"
 
 namespace sluice::simulation {
 
@@ -32,6 +33,7 @@ inline constexpr int64_t never = -1;
 struct SentRequest {
   uint64_t head_end;  // the server may answer when it has so much
   uint64_t end;
+  bool opens_stream = false;  // of HTTP/2, where each frame is one
 };
 
 struct ConnectionRecord {
@@ -48,6 +50,7 @@ struct ConnectionRecord {
   bool has_part() const { return delivered > request_begin; }
   bool is_open() const { return side == Side::placed; }
   bool was_ended() const { return side >= Side::finished; }
+  bool is_http2() const { return delivered >= http2_from; }
 
   // The client's.
   io::ListenerId listener = 0;
@@ -57,6 +60,9 @@ struct ConnectionRecord {
   uint64_t open_end = no_offset;           // of the first request without its whole answer
   uint64_t undecided_end = no_offset;      // likewise, but for those that wait
   bool has_waiter = false;                 // its first open request waits
+  uint64_t http2_from = no_offset;         // behind this offset it speaks HTTP/2
+  bool upgrades = false;                   // by a request of HTTP/1.1
+  bool has_hidden_stream = false;  // a shard may still decide a stream that the client has reset
   uint32_t wanted_shard = UINT32_MAX;
   bool was_welcomed = false;
   bool saw_last_answer = false;
@@ -72,8 +78,11 @@ struct ConnectionRecord {
   bool lacked_hello_at_drain = false;  // native: its client is to be refused
   // What arrives behind this offset is answered by a shard that drains.
   uint64_t drains_from = no_offset;
-  bool said_close = false;  // HTTP: an answer that was sent has `Connection: close`
-  std::string sent_end;     // HTTP: the last bytes that were sent
+  bool said_close = false;    // HTTP: an answer that was sent has `Connection: close`
+  std::string sent_end;       // HTTP: the last bytes that were sent
+  SentFrames sent_frames;     // HTTP/2
+  int64_t http2_ms = never;   // when its client began to speak it
+  int64_t stream_ms = never;  // when a stream of it was last known to be open
   uint64_t delivered = 0;
   uint64_t request_begin = 0;  // behind the last whole request
   uint64_t requests = 0;       // whole ones

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "session/http2_session.hpp"
 #include "session/session.hpp"
 
 namespace sluice::simulation {
@@ -12,6 +13,9 @@ using Side = ConnectionRecord::Side;
 
 // How long an idle connection stays while its shard drains (docs/operations.md, "Stop").
 constexpr int64_t drain_grace_ms = 200;
+
+// How long a connection of HTTP/2 stays without a stream, at most.
+constexpr int64_t http2_idle_ms_max = session::Http2Session::idle_ms_max;
 
 constexpr std::string_view close_header = "\r\nConnection: close\r\n";
 
@@ -68,10 +72,12 @@ void ConnectionWatch::fail(const ConnectionRecord& record, const std::string& te
   const auto link =
       std::ranges::find_if(records_, [&](const ConnectionRecord& one) { return &one == &record; });
   failure_.report("connection " + std::to_string(link - records_.begin()) +
-                  (is_http(record) ? " (http)" : " (native)") + " of shard " +
-                  std::to_string(record.shard) + " " + text + ", at " + std::to_string(now_ms) +
-                  " ms: placed " + std::to_string(record.placed_ms) + ", last byte " +
-                  std::to_string(record.delivered_ms) + ", part begun " +
+                  (record.is_http2() ? " (http/2)"
+                   : is_http(record) ? " (http)"
+                                     : " (native)") +
+                  " of shard " + std::to_string(record.shard) + " " + text + ", at " +
+                  std::to_string(now_ms) + " ms: placed " + std::to_string(record.placed_ms) +
+                  ", last byte " + std::to_string(record.delivered_ms) + ", part begun " +
                   (record.has_part() ? std::to_string(record.begun_ms) : "never") + ", last send " +
                   std::to_string(record.sent_ms) + ", taken " + std::to_string(record.taken_ms) +
                   (record.is_sending ? ", sending" : "") + ", ended " +
@@ -242,10 +248,12 @@ void ConnectionWatch::on_delivered(uint32_t link, size_t bytes, int64_t now_ms) 
   record.delivered_ms = now_ms;
   while (!record.not_whole.empty() && record.not_whole.front().end <= record.delivered) {
     record.request_begin = record.not_whole.front().end;
+    if (record.not_whole.front().opens_stream) record.stream_ms = now_ms;
     record.not_whole.pop_front();
     ++record.requests;
   }
   if (record.request_begin >= before) record.begun_ms = now_ms;
+  if (record.is_http2() && record.http2_ms == never) record.http2_ms = now_ms;
 }
 
 void ConnectionWatch::on_send(uint32_t link, std::span<const std::byte> bytes, int64_t now_ms) {
@@ -260,6 +268,8 @@ void ConnectionWatch::on_send(uint32_t link, std::span<const std::byte> bytes, i
   record.written_ms = record.taken_ms == now_ms ? record.sent_ms : now_ms;
   record.sent_ms = now_ms;
   record.is_sending = true;
+  const bool is_over = record.is_http2() && record.sent_frames.add(bytes);
+  if (is_over) record.stream_ms = std::max(record.stream_ms, record.written_ms);
 }
 
 void ConnectionWatch::begin_drain(uint32_t shard, int64_t now_ms) {
@@ -281,11 +291,15 @@ void ConnectionWatch::begin_drain(uint32_t shard, int64_t now_ms) {
 // Since when the server waits for the rest of a request, or for the first one.
 int64_t ConnectionWatch::unfinished_since_ms(const ConnectionRecord& record) const {
   if (record.requests == 0) return record.placed_ms;
+  // Behind the answer to an upgrade comes HTTP/2's preface.
+  const bool awaits_preface = record.upgrades && record.requests == 1;
+  if (awaits_preface) return std::max(record.http2_ms, record.placed_ms);
   return record.has_part() ? std::max(record.begun_ms, record.placed_ms) : never;
 }
 
 // Every reason for which the server may have ended its side by now.
 uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now_ms) const {
+  if (record.is_http2() && !record.said_close) return may_finish_http2(record, now_ms);
   uint32_t reasons = 0;
   if (record.peer_ended) reasons |= why::peer_left;
   const bool answered_last = !is_http(record) || record.said_close;
@@ -310,8 +324,32 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   return reasons;
 }
 
+// A connection of HTTP/2 that the server ends gets GOAWAY; two, if it drains.
+uint32_t ConnectionWatch::may_finish_http2(const ConnectionRecord& record, int64_t now_ms) const {
+  uint32_t reasons = 0;
+  if (record.peer_ended) reasons |= why::peer_left;
+  if (record.refused) reasons |= why::refused;
+  if (record.delivered > record.last_request_from) reasons |= why::last_request;
+  const int64_t since_ms = unfinished_since_ms(record);
+  const bool is_late = since_ms != never && now_ms >= since_ms + options_.header_timeout_ms;
+  if (is_late) reasons |= why::header_timeout;
+  const int64_t idle_since_ms = std::max({record.http2_ms, record.placed_ms, record.stream_ms});
+  if (now_ms >= idle_since_ms + http2_idle_ms()) reasons |= why::idle_timeout;
+  if (!drains(record)) return reasons;
+  const int64_t drain_ms = std::max(shards_[record.shard].drain_ms, record.placed_ms);
+  if (now_ms >= drain_ms + drain_grace_ms) reasons |= why::drain_grace;
+  return reasons;
+}
+
+int64_t ConnectionWatch::http2_idle_ms() const {
+  const int64_t idle_ms = options_.idle_timeout_ms;
+  return idle_ms == 0 ? http2_idle_ms_max : std::min(idle_ms, http2_idle_ms_max);
+}
+
 // The server has answered all that has arrived whole, be it that an entry waits.
 bool ConnectionWatch::awaits_client(const ConnectionRecord& record) const {
+  // A session of HTTP/2 takes the connection over between two turns, and sends first.
+  if (record.is_http2() && record.sent_ms == never) return false;
   return record.caught_up_ms != never && record.undecided_end > record.delivered;
 }
 
@@ -322,12 +360,13 @@ bool ConnectionWatch::awaits_head(const ConnectionRecord& record) {
 
 // It may have decided to end, and does so behind this send, or behind what others decide.
 bool ConnectionWatch::is_ending(const ConnectionRecord& record) const {
-  const bool awaits_others = !is_http(record) && shards_.size() > 1;
+  const bool awaits_others = (!is_http(record) || record.is_http2()) && shards_.size() > 1;
   const bool has_undecided = record.undecided_end <= record.delivered;
   return record.is_sending || (awaits_others && has_undecided);
 }
 
 ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& record) const {
+  if (record.is_http2()) return http2_deadlines(record);
   Deadlines due;
   if (!awaits_client(record)) return due;
   const ShardState& shard = shards_[record.shard];
@@ -349,6 +388,23 @@ ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& re
   return due;
 }
 
+ConnectionWatch::Deadlines ConnectionWatch::http2_deadlines(const ConnectionRecord& record) const {
+  Deadlines due;
+  if (!awaits_client(record)) return due;
+  const int64_t taken_up_ms = std::max(
+      {record.placed_ms, record.http2_ms, record.sent_ms, record.taken_ms, record.caught_up_ms});
+  const int64_t since_ms = unfinished_since_ms(record);
+  if (since_ms != never && awaits_head(record)) {
+    due.header_ms = std::max(since_ms, taken_up_ms) + options_.header_timeout_ms;
+  }
+  if (record.open_end <= record.delivered || record.has_hidden_stream) return due;
+  due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + http2_idle_ms();
+  if (drains(record)) {
+    due.grace_ms = std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms;
+  }
+  return due;
+}
+
 // Every reason for which it must have.
 uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t now_ms) const {
   if (record.caught_up_ms == never) return 0;
@@ -358,7 +414,8 @@ uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t no
   if (record.saw_last_answer) reasons |= why::last_request;
   // Nobody waits for what would be granted. REST reads nothing behind a waiter.
   const bool gives_up = is_http(record) && record.has_waiter;
-  if (record.stream_ended && (gives_up || awaits_client(record))) reasons |= why::peer_left;
+  const bool is_served = (gives_up || awaits_client(record)) && !record.has_hidden_stream;
+  if (record.stream_ended && is_served) reasons |= why::peer_left;
   const Deadlines due = deadlines(record);
   if (now_ms >= due.header_ms) reasons |= why::header_timeout;
   if (now_ms >= due.idle_ms) reasons |= why::idle_timeout;

@@ -111,10 +111,13 @@ class ConnectionWatch {
 
   int64_t unfinished_since_ms(const ConnectionRecord& record) const;
   uint32_t may_finish(const ConnectionRecord& record, int64_t now_ms) const;
+  uint32_t may_finish_http2(const ConnectionRecord& record, int64_t now_ms) const;
+  int64_t http2_idle_ms() const;
   bool awaits_client(const ConnectionRecord& record) const;
   static bool awaits_head(const ConnectionRecord& record);
   bool is_ending(const ConnectionRecord& record) const;
   Deadlines deadlines(const ConnectionRecord& record) const;
+  Deadlines http2_deadlines(const ConnectionRecord& record) const;
   uint32_t must_finish(const ConnectionRecord& record, int64_t now_ms) const;
   int64_t linger_deadline_ms(const ConnectionRecord& record) const;
   int64_t send_deadline_ms(const ConnectionRecord& record) const;

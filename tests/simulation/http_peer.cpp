@@ -1,10 +1,8 @@
 #include "http_peer.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 
-#include "base/limits.hpp"
+#include "rest_answers.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::simulation {
@@ -12,54 +10,6 @@ namespace {
 
 constexpr size_t pipelined_max = 16;
 constexpr size_t padding_bytes = 4'000;  // of a greedy client's requests
-
-std::string percent_encoded(const std::string& key) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string text;
-  for (const char c : key) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0) {
-      text += c;
-    } else {
-      text += '%';
-      text += digits[byte >> 4];
-      text += digits[byte & 15];
-    }
-  }
-  return text;
-}
-
-// The status of a decision; the specification, 1.3 and section 0.
-int status_of(api::Verdict verdict) {
-  switch (verdict) {
-    case api::Verdict::approved:
-      return 200;
-    case api::Verdict::denied:
-    case api::Verdict::wait_limit:
-      return 429;
-    case api::Verdict::not_allowed:
-      return 403;
-    case api::Verdict::never_fits:
-    case api::Verdict::invalid_key:
-      return 400;
-    default:
-      return 503;
-  }
-}
-
-// Of a waiter: what it waited for, once that is known.
-api::Verdict verdict_of(const DecidedEntry& entry) {
-  return entry.verdict == api::Verdict::queued ? entry.outcome : entry.verdict;
-}
-
-uint64_t number_in(const std::string& text) {
-  const size_t first = text.find_first_of("0123456789");
-  uint64_t number = 0;
-  if (first != std::string::npos) {
-    std::from_chars(text.data() + first, text.data() + text.size(), number);
-  }
-  return number;
-}
 
 }  // namespace
 
@@ -113,33 +63,15 @@ void HttpPeer::send_text(std::string_view text, Asked& asked) {
 void HttpPeer::ask_acquire() {
   io::Random& random = world_.random;
   const AskedEntry entry = random_entry(true);
-  std::string target = "/rate/" + percent_encoded(entry.key);
-  char separator = '?';
-  const auto add = [&](const std::string& name, const std::string& value) {
-    target += separator + name + "=" + value;
-    separator = '&';
-  };
-  if (entry.may_wait) add("canWait", "true");
-  if (entry.may_wait && random.chance(0.3)) {
-    add("maxWaitMillis", std::to_string(1 + random.below(world_.wait_ms_max)));
-  }
-  if (entry.cost != 1) add("cost", std::to_string(entry.cost));
-  if (entry.max_requests != api::keep) add("maxRequests", std::to_string(entry.max_requests));
-  if (entry.max_requests_in_queue != api::keep) {
-    add("maxRequestsInQueue", std::to_string(entry.max_requests_in_queue));
-  }
-  const bool forbidden = (entry.max_requests != api::keep && !world_.can_set_rate) ||
-                         (entry.max_requests_in_queue != api::keep && !world_.can_mod_queue);
-  if (forbidden) return send_request("GET", target, {.status = 403, .key = {}});
+  const std::string target = acquire_target(world_, entry);
+  if (is_forbidden(world_, entry)) return send_request("GET", target, {.status = 403, .key = {}});
   send_request(random.chance(0.5) ? "GET" : "POST", target,
                {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
 }
 
 void HttpPeer::ask_release() {
   const AskedEntry entry = random_entry(false);
-  std::string target = "/rate/" + percent_encoded(entry.key) + "/1";
-  if (entry.cost != 1) target += "?cost=" + std::to_string(entry.cost);
-  send_request("DELETE", target, {.kind = Kind::release, .key = entry.key});
+  send_request("DELETE", release_target(entry), {.kind = Kind::release, .key = entry.key});
 }
 
 void HttpPeer::ask_other() {
@@ -197,7 +129,7 @@ bool HttpPeer::take_response() {
   const std::string text(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
   const size_t head_end = text.find("\r\n\r\n");
   if (head_end == std::string::npos) return false;
-  Response response;
+  RestAnswer response;
   response.status = static_cast<int>(number_in(text.substr(8, 5)));
   size_t line = text.find("\r\n") + 2;
   while (line < head_end + 2) {
@@ -222,7 +154,7 @@ bool HttpPeer::take_response() {
   return true;
 }
 
-bool HttpPeer::read_body(const std::string& text, size_t start, Response& response,
+bool HttpPeer::read_body(const std::string& text, size_t start, RestAnswer& response,
                          size_t& end) const {
   if (!response.headers.contains("transfer-encoding")) {
     const size_t bytes = number_in(response.headers["content-length"]);
@@ -243,7 +175,7 @@ bool HttpPeer::read_body(const std::string& text, size_t start, Response& respon
   }
 }
 
-void HttpPeer::on_response(const Response& response) {
+void HttpPeer::on_response(const RestAnswer& response) {
   trace("got " + std::to_string(response.status) + " " + response.body.substr(0, 40));
   const bool closes =
       response.headers.contains("connection") && response.headers.at("connection") == "close";
@@ -275,7 +207,7 @@ void HttpPeer::on_response(const Response& response) {
 
 // A shard that drains ends each connection behind its answer. Another shard that drains ends it
 // when it has refused a waiter.
-void HttpPeer::check_closing(const Asked& asked, const Response& response, bool closes) {
+void HttpPeer::check_closing(const Asked& asked, const RestAnswer& response, bool closes) {
   const bool may_be_drained = asked.kind == Kind::acquire && response.status == 503 &&
                               !decided().empty() &&
                               verdict_of(decided().front().entries[0]) == api::Verdict::draining;
@@ -287,7 +219,7 @@ void HttpPeer::check_closing(const Asked& asked, const Response& response, bool 
   }
 }
 
-void HttpPeer::on_decided(const Asked& asked, const Response& response) {
+void HttpPeer::on_decided(const Asked& asked, const RestAnswer& response) {
   const api::Op op = asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
   const bool was_decided = !decided().empty() && decided().front().entries[0].op == op;
   if (!was_decided) {
@@ -302,40 +234,8 @@ void HttpPeer::on_decided(const Asked& asked, const Response& response) {
   const DecidedEntry entry = decided().front().entries[0];
   decided().pop_front();
   if (entry.key != asked.key) return fail("got the answer to another request");
-  const bool waited = entry.verdict == api::Verdict::queued;
-  const api::Verdict verdict = verdict_of(entry);
-  const api::Detail& detail = waited ? entry.outcome_detail : entry.detail;
-  if (verdict == api::Verdict::none)
-    return fail("got status " + std::to_string(response.status) + " while it waits");
-  if (response.status != status_of(verdict)) {
-    return fail("got status " + std::to_string(response.status) + " for " +
-                std::string(api::verdict_name(verdict)));
-  }
-  if (op == api::Op::release) return;
-  if (verdict == api::Verdict::approved) {
-    world_.oracle.check_reported_id(entry, number_in(response.body));
-    if (asked.json != response.body.starts_with("{\"request_id\":")) fail("got the wrong body");
-  }
-  if (verdict == api::Verdict::approved || status_of(verdict) == 429) {
-    check_rate_limit(response, detail);
-  }
-  if (status_of(verdict) == 429 && !asked.json && !response.body.empty()) {
-    fail("got a denial with a body");
-  }
-}
-
-void HttpPeer::check_rate_limit(const Response& response, const api::Detail& detail) {
-  const auto seconds = [](int64_t ms) { return std::to_string((ms + 999) / 1'000); };
-  const auto header = [&](const std::string& name) {
-    const auto found = response.headers.find(name);
-    return found == response.headers.end() ? std::string() : found->second;
-  };
-  if (header("ratelimit") != "\"window\";r=" + std::to_string(detail.remaining) +
-                                 ";t=" + seconds(std::min(detail.reset_ms, detail.window_ms)) ||
-      header("ratelimit-policy") !=
-          "\"window\";q=" + std::to_string(detail.limit) + ";w=" + seconds(detail.window_ms)) {
-    fail("got rate-limit headers that do not fit its decision");
-  }
+  const std::string wrong = wrong_in(world_.oracle, entry, response, asked.json);
+  if (!wrong.empty()) fail(wrong);
 }
 
 bool HttpPeer::has_waiter() {

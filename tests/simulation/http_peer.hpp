@@ -4,9 +4,9 @@
 #pragma once
 
 #include <deque>
-#include <map>
 
 #include "peer.hpp"
+#include "rest_answers.hpp"
 
 namespace sluice::simulation {
 
@@ -30,12 +30,6 @@ class HttpPeer final : public Peer {
     uint64_t end = 0;        // likewise
   };
 
-  struct Response {
-    int status = 0;
-    std::map<std::string, std::string> headers;  // names in lower case
-    std::string body;
-  };
-
   void ask() override;
   void take_answers() override;
   bool awaits_answer() const override { return !asked_.empty(); }
@@ -52,11 +46,10 @@ class HttpPeer final : public Peer {
   bool is_behind_drain(const Asked& asked) const { return asked.head_end > record().drains_from; }
 
   bool take_response();
-  bool read_body(const std::string& text, size_t start, Response& response, size_t& end) const;
-  void on_response(const Response& response);
-  void check_closing(const Asked& asked, const Response& response, bool closes);
-  void on_decided(const Asked& asked, const Response& response);
-  void check_rate_limit(const Response& response, const api::Detail& detail);
+  bool read_body(const std::string& text, size_t start, RestAnswer& response, size_t& end) const;
+  void on_response(const RestAnswer& response);
+  void check_closing(const Asked& asked, const RestAnswer& response, bool closes);
+  void on_decided(const Asked& asked, const RestAnswer& response);
 
   std::deque<Asked> asked_;
   bool sent_last_ = false;

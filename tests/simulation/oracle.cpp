@@ -553,6 +553,12 @@ shard::Page Oracle::page(api::ShardId shard_id, uint64_t cursor, uint32_t keys_m
   return page;
 }
 
+bool Oracle::waits(uint32_t link, uint64_t id) const {
+  return std::ranges::any_of(waiting_, [&](const auto& one) {
+    return one.second.link == link && one.second.request->id == id;
+  });
+}
+
 void Oracle::check_waiters() {
   if (shards_.size() > 1) return;
   for (const auto& [ticket, waiting] : waiting_) {

@@ -74,6 +74,9 @@ class Oracle {
 
   DecidedRequests& decided(uint32_t link) { return decided_[link]; }
 
+  // Whether a request of this connection waits in a queue.
+  bool waits(uint32_t link, uint64_t id) const;
+
   // Every waiter has a connection: when its client leaves it takes no permit and no place in the
   // queue. (With several shards it takes a turn or two until the owner has the notice.)
   void check_waiters();

@@ -48,11 +48,12 @@ void Peer::trace(const std::string& text) const {
   world_.oracle.trace("client " + std::to_string(client_.link_id()) + " " + text);
 }
 
-void Peer::send(std::span<const std::byte> bytes, size_t head_bytes) {
+void Peer::send(std::span<const std::byte> bytes, size_t head_bytes, bool opens_stream) {
   outbox_.insert(outbox_.end(), bytes.begin(), bytes.end());
   const uint64_t begin = record().asked_bytes;
   record().asked_bytes = begin + bytes.size();
-  record().not_whole.push_back({.head_end = begin + head_bytes, .end = begin + bytes.size()});
+  record().not_whole.push_back(
+      {.head_end = begin + head_bytes, .end = begin + bytes.size(), .opens_stream = opens_stream});
 }
 
 void Peer::end_with_next_request() {
@@ -116,6 +117,8 @@ void Peer::vanish() {
 }
 
 void Peer::receive() {
+  if (over_) return;
+  check_turn();
   if (over_) return;
   note_open();
   if (!reads_ && !settling_) return;
@@ -189,6 +192,7 @@ uint64_t Peer::answered_until_end(bool waits) const {
 void Peer::settle() {
   if (over_) return;
   settling_ = true;
+  if (!half_closed_) prepare_to_end();
   write_some(true);
 }
 

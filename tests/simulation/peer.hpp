@@ -41,6 +41,7 @@ struct World {
   uint32_t spare_keys = 1'500;  // interned, and hardly ever used
   bool can_set_rate = true;
   bool can_mod_queue = true;
+  int64_t header_timeout_ms = 0;
   bool time_outs = false;  // some clients are slow enough for the server's time-outs
 };
 
@@ -64,6 +65,8 @@ class Peer {
   void settle();
 
   bool over() const { return over_; }
+  // While it settles: nothing happens until the server's clock has gone on for long.
+  virtual bool awaits_timeout() const { return false; }
   virtual std::string describe() const = 0;
   std::string describe_state() const;
 
@@ -75,10 +78,12 @@ class Peer {
   // Likewise, but for those that wait; and whether the first open one waits.
   virtual uint64_t undecided_end() const { return open_end(); }
   virtual bool has_waiter() { return false; }
+  virtual void check_turn() {}            // what must hold after any turn
+  virtual void prepare_to_end() {}        // while it settles, each time
   virtual void check_graceful_end() = 0;  // the server ended its side: are all answers here?
 
   // Adds one whole request, which the server may answer when it has the first `head_bytes`.
-  void send(std::span<const std::byte> bytes, size_t head_bytes);
+  void send(std::span<const std::byte> bytes, size_t head_bytes, bool opens_stream = false);
   void send(std::span<const std::byte> bytes) { send(bytes, bytes.size()); }
   // The server ends the connection because of the next request.
   void end_with_next_request();

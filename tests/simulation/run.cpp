@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "connection_watch.hpp"
+#include "http2_peer.hpp"
 #include "http_peer.hpp"
 #include "io/sim/sim_io.hpp"
 #include "io/sim/sim_network.hpp"
@@ -32,6 +33,8 @@ constexpr int64_t silent_ns = 10 * base::ns_per_ms;  // each; all together more 
 constexpr uint64_t vanish_turns_max = 5'000;
 constexpr uint64_t quota_hurry_turns = 64;  // between two pushes of the clock, while calls wait
 constexpr int64_t quota_hurry_ns = 10 * base::ns_per_ms;
+constexpr uint64_t timeout_hurry_turns = 8;  // likewise, while a client waits for a time-out
+constexpr int64_t timeout_hurry_ns = base::ns_per_s;
 constexpr int64_t lifetimes_ns = 3 * base::ns_per_s;  // longer than any reservation lives
 constexpr int64_t sweep_ns = 250 * base::ns_per_ms;   // between two turns of a worker that is idle
 constexpr uint64_t sweeps_max = 400;
@@ -252,6 +255,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   options.connections_max = connections_full ? 1 + peers_max_ / 2 : 256;
   if (time_outs_) options.drain_ms = pick<int64_t, 4>(random_, {0, 100, 500, 5'000});
   world_.greedy_share = greedy_share_;
+  world_.header_timeout_ms = options.sessions.header_timeout_ms;
   worker_group_ = std::make_unique<server::WorkerGroup>(
       shards_count == 1 ? route::MeshOptions{} : draw_mesh(random_, shards_count));
   connections_ = std::make_unique<ConnectionWatch>(options, *worker_group_, failure_);
@@ -370,6 +374,7 @@ std::unique_ptr<Peer> Run::new_peer() {
     return std::make_unique<QuotaHttpPeer>(world_);
   }
   if (native) return std::make_unique<NativePeer>(world_);
+  if (random_.chance(0.5)) return std::make_unique<Http2Peer>(world_);
   return std::make_unique<HttpPeer>(world_);
 }
 
@@ -517,6 +522,9 @@ void Run::turn_until_over() {
     for (const auto& peer : peers_) peer->settle();
     // Waiters of quotas may have to wait for many lifetimes, one after the other.
     if (quotas_ && turns % quota_hurry_turns == 0) network_.advance(quota_hurry_ns);
+    const bool awaits_timeout =
+        std::ranges::any_of(peers_, [](const auto& peer) { return peer->awaits_timeout(); });
+    if (awaits_timeout && turns % timeout_hurry_turns == 0) network_.advance(timeout_hurry_ns);
     turn_all(INT64_MAX, true);
     receive_all();
   }

@@ -6,6 +6,8 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -38,17 +40,21 @@ class Http2Client {
     std::map<std::string, std::string> fields;
     std::string body;
     int interim = 0;  // the last status below 200
+    int heads = 0;    // of 200 and above
     bool ended = false;
+    bool closed = false;            // neither side sends any more, or the request was never sent
     std::optional<uint32_t> reset;  // the error
   };
 
-  Http2Client() {
+  // `window`: of each answer, in bytes.
+  explicit Http2Client(std::optional<uint32_t> window = {}) {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid);
     nghttp2_option* option = nullptr;
     nghttp2_option_new(&option);
     nghttp2_option_set_no_auto_window_update(option, 1);
@@ -58,7 +64,8 @@ class Http2Client {
     session_.reset(session);
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
-    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, nullptr, 0);
+    const nghttp2_settings_entry setting{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window.value_or(0)};
+    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, &setting, window ? 1 : 0);
   }
 
   Http2Client(const Http2Client&) = delete;
@@ -66,6 +73,18 @@ class Http2Client {
 
   // Opens no window from now on: the first 64 KiB are all.
   void read_nothing() { reads_ = false; }
+  // Opens all windows again.
+  void read_on() {
+    reads_ = true;
+    for (const auto& [stream, bytes] : std::exchange(unread_, {})) {
+      nghttp2_session_consume(session_.get(), stream, bytes);
+    }
+  }
+
+  // A body leaves in parts of so many bytes from now on, the first at once, each other one by
+  // send_part().
+  void send_in_parts(size_t part_bytes) { part_bytes_ = part_bytes; }
+  void send_part(int32_t stream) { nghttp2_session_resume_data(session_.get(), stream); }
 
   // The client's side of an upgrade: stream 1 is the request that asked for it.
   void upgrade(bool head_only = false) {
@@ -87,7 +106,7 @@ class Http2Client {
     }
     nghttp2_data_provider provider{};
     if (body) {
-      bodies_.push_back(std::make_unique<Body>(Body{*body}));
+      bodies_.push_back(std::make_unique<Body>(Body{.text = *body, .part_bytes = part_bytes_}));
       provider = {.source = {.ptr = bodies_.back().get()}, .read_callback = read};
     }
     const int32_t stream = nghttp2_submit_request(session_.get(), nullptr, list.data(), list.size(),
@@ -123,6 +142,8 @@ class Http2Client {
   std::optional<uint32_t> goodbye() const { return goodbye_; }  // GOAWAY's error
   int32_t last_stream() const { return last_stream_; }          // GOAWAY's
   int goodbyes() const { return goodbyes_; }
+  // The server has sent a frame that the standard forbids.
+  bool got_invalid() const { return got_invalid_; }
   uint32_t streams_max() const {
     return nghttp2_session_get_remote_settings(session_.get(),
                                                NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
@@ -131,7 +152,9 @@ class Http2Client {
  private:
   struct Body {
     std::string text;
+    size_t part_bytes;
     size_t sent = 0;
+    bool is_part_sent = false;
   };
 
   static uint8_t* bytes(const std::string& text) {
@@ -150,13 +173,18 @@ class Http2Client {
     } else {
       const int status = std::stoi(text);
       (status < 200 ? answer.interim : answer.status) = status;
+      answer.heads += status < 200 ? 0 : 1;
     }
     return 0;
   }
   static int on_data(nghttp2_session* session, uint8_t, int32_t stream, const uint8_t* data,
                      size_t size, void* user) {
     of(user).answers_[stream].body.append(reinterpret_cast<const char*>(data), size);
-    if (of(user).reads_) nghttp2_session_consume(session, stream, size);
+    if (of(user).reads_) {
+      nghttp2_session_consume(session, stream, size);
+    } else {
+      of(user).unread_[stream] += size;
+    }
     return 0;
   }
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
@@ -174,12 +202,25 @@ class Http2Client {
     }
     return 0;
   }
-  static int on_close(nghttp2_session*, int32_t, uint32_t, void*) { return 0; }
+  static int on_close(nghttp2_session*, int32_t stream, uint32_t, void* user) {
+    of(user).answers_[stream].closed = true;
+    return 0;
+  }
+  static int on_invalid(nghttp2_session*, const nghttp2_frame*, int, void* user) {
+    of(user).got_invalid_ = true;
+    return 0;
+  }
   static ssize_t read(nghttp2_session*, int32_t, uint8_t* out, size_t size, uint32_t* flags,
                       nghttp2_data_source* source, void*) {
     Body& body = *static_cast<Body*>(source->ptr);
-    const size_t count = body.text.copy(reinterpret_cast<char*>(out), size, body.sent);
+    if (body.is_part_sent) {
+      body.is_part_sent = false;
+      return NGHTTP2_ERR_DEFERRED;
+    }
+    const size_t part = std::min(size, body.part_bytes);
+    const size_t count = body.text.copy(reinterpret_cast<char*>(out), part, body.sent);
     body.sent += count;
+    body.is_part_sent = body.part_bytes < SIZE_MAX;
     if (body.sent == body.text.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
     return static_cast<ssize_t>(count);
   }
@@ -193,6 +234,9 @@ class Http2Client {
   std::vector<std::unique_ptr<Body>> bodies_;
   std::string raw_;
   bool reads_ = true;
+  bool got_invalid_ = false;
+  size_t part_bytes_ = SIZE_MAX;
+  std::map<int32_t, size_t> unread_;  // received since read_nothing()
   std::optional<uint32_t> goodbye_;
   int32_t last_stream_ = -1;
   int goodbyes_ = 0;

@@ -1,0 +1,553 @@
+#include "http2_peer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "server/worker.hpp"
+#include "session/http2_session.hpp"
+
+namespace sluice::simulation {
+namespace {
+
+using support::Http2Client;
+using wire::Http2Error;
+
+constexpr size_t preface_bytes = wire::http2_preface.size();
+constexpr size_t head_bytes = 9;
+constexpr uint8_t type_data = NGHTTP2_DATA;
+constexpr uint8_t type_headers = NGHTTP2_HEADERS;
+constexpr uint8_t type_reset = NGHTTP2_RST_STREAM;
+
+// Fewer than the server takes for a flood.
+constexpr uint32_t resets_max = 400;
+constexpr uint32_t small_window_bytes = 16;
+constexpr int64_t clock_slack_ms = 1;  // the server's milliseconds are rounded down
+
+template <typename T, size_t count>
+T pick(io::Random& random, const std::array<T, count>& values) {
+  return values[random.below(count)];
+}
+
+struct FrameHead {
+  size_t bytes;  // of the whole frame
+  uint8_t type;
+  uint8_t flags;
+  int32_t stream;
+};
+
+FrameHead head_of(std::string_view text) {
+  const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
+  return {.bytes = head_bytes + (size_t{byte(0)} << 16 | size_t{byte(1)} << 8 | size_t{byte(2)}),
+          .type = byte(3),
+          .flags = byte(4),
+          .stream = static_cast<int32_t>(uint32_t{byte(5)} << 24 | uint32_t{byte(6)} << 16 |
+                                         uint32_t{byte(7)} << 8 | uint32_t{byte(8)})};
+}
+
+}  // namespace
+
+Http2Peer::Http2Peer(World& world)
+    : Peer(world, server::http_listener),
+      upgrades_(world.random.chance(0.3)),
+      streams_max_(pick<size_t, 3>(world.random, {3, 40, wire::Http2Framing::streams_max})),
+      burst_(pick<double, 3>(world.random, {0, 0.5, 0.95})),
+      has_small_window_(world.random.chance(0.3)),
+      is_silent_(world.random.chance(0.1)),
+      keeps_closed_(world.random.chance(0.3)),
+      http2_(has_small_window_ ? std::optional(small_window_bytes) : std::nullopt) {
+  record().upgrades = upgrades_;
+  if (!upgrades_) record().http2_from = preface_bytes;
+}
+
+int64_t Http2Peer::now_ms() const {
+  return base::floor_ms(world_.network->clock().monotonic_ns);
+}
+
+void Http2Peer::fail_stream(int32_t id, const std::string& text) {
+  fail("stream " + std::to_string(id) + " " + text);
+}
+
+// ------------------------------------------------------------------------------------- asking
+
+void Http2Peer::ask() {
+  if (phase_ == Phase::fresh && upgrades_) return ask_upgrade();
+  if (phase_ == Phase::fresh) phase_ = Phase::open;
+  if (phase_ != Phase::open) return;
+  do {
+    ask_one();
+  } while (phase_ == Phase::open && world_.random.chance(burst_));
+  flush();
+}
+
+void Http2Peer::ask_upgrade() {
+  const AskedEntry entry = random_entry(false);
+  const bool acquires = !is_forbidden(world_, entry) && world_.random.chance(0.7);
+  ++world_.operations;
+  const std::string text = "GET " + (acquires ? acquire_target(world_, entry) : "/healthz") +
+                           " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+                           "Upgrade: h2c\r\nHTTP2-Settings: AAQAAP__\r\n\r\n";
+  trace("asks to upgrade: " + text);
+  send(std::as_bytes(std::span(text)), text.size(), true);
+  const uint64_t end = record().asked_bytes;
+  record().http2_from = end;
+  streams_[1] = {.kind = acquires ? Kind::acquire : Kind::health,
+                 .key = entry.key,
+                 .head_end = end,
+                 .end = end,
+                 .asked_ms = now_ms()};
+  phase_ = Phase::upgrading;
+}
+
+void Http2Peer::ask_one() {
+  io::Random& random = world_.random;
+  const uint64_t dice = random.below(1'000);
+  if (dice < 60) return reset_one();
+  if (dice < 90) return http2_.ping();
+  if (dice < 110) return turn_window();
+  if (dice < 200) return send_parts();
+  if (dice < 203) return ask_wrong();
+  // The server takes no more streams; and the client begins none.
+  if (goodbyes_ > 0 || streams_.size() >= streams_max_) return;
+  if (dice < 750) return ask_acquire();
+  if (dice < 850) return ask_release();
+  if (dice < 960 || has_small_window_) return ask_other();
+  ask_large();
+}
+
+void Http2Peer::open_stream(const std::string& method, const std::string& target, Stream asked,
+                            Http2Client::Fields more) {
+  io::Random& random = world_.random;
+  ++world_.operations;
+  if (asked.json) more.emplace_back("accept", "application/json");
+  std::optional<std::string> body;
+  if (method == "POST" && random.chance(0.4)) {
+    body.emplace(pick<size_t, 3>(random, {0, 5, 300}), 'b');
+    asked.has_body = true;
+    asked.continues = random.chance(0.2);
+    if (asked.continues) more.emplace_back("expect", "100-continue");
+  }
+  http2_.send_in_parts(random.chance(0.5) ? SIZE_MAX : 1 + random.below(200));
+  const int32_t id = http2_.ask(method, target, body, more);
+  trace("asks on stream " + std::to_string(id) + ": " + method + " " + target);
+  streams_.emplace(id, std::move(asked));
+}
+
+void Http2Peer::ask_acquire() {
+  io::Random& random = world_.random;
+  const AskedEntry entry = random_entry(true);
+  const std::string target = acquire_target(world_, entry);
+  if (is_forbidden(world_, entry)) return open_stream("GET", target, {.status = 403, .key = {}});
+  open_stream(random.chance(0.5) ? "GET" : "POST", target,
+              {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
+}
+
+void Http2Peer::ask_release() {
+  const AskedEntry entry = random_entry(false);
+  open_stream("DELETE", release_target(entry), {.kind = Kind::release, .key = entry.key});
+}
+
+void Http2Peer::ask_other() {
+  constexpr size_t above_max = 9'000;
+  switch (world_.random.below(10)) {
+    case 0:
+      return open_stream("GET", "/nowhere", {.status = 404, .key = {}});
+    case 1:
+      return open_stream("PUT", "/rate/x", {.status = 405, .key = {}});
+    case 2:
+      return open_stream("OPTIONS", "/rate/x", {.status = 204, .key = {}});
+    case 3:
+      return open_stream("HEAD", "/rate/x", {.status = 405, .key = {}});
+    case 4:
+      return open_stream("GET", "/rate/x?cost=0", {.status = 400, .key = {}});
+    case 5:
+      if (world_.random.chance(0.8)) return;
+      return open_stream("GET", "/rate/x", {.status = 431, .key = {}},
+                         {{"padding", std::string(above_max, 'p')}});
+    default:
+      return open_stream("GET", "/healthz", {.kind = Kind::health, .key = {}});
+  }
+}
+
+// What may not fit into the window that is open.
+void Http2Peer::ask_large() {
+  has_large_ = true;
+  switch (world_.random.below(4)) {
+    case 0:
+      return open_stream("GET", "/metrics", {.kind = Kind::query, .key = {}});
+    case 1:
+      return open_stream("GET", "/top?keys=5", {.kind = Kind::query, .key = {}});
+    case 2:
+      return open_stream("GET", "/debug/" + percent_encoded(random_key()),
+                         {.kind = Kind::shown, .key = {}});
+    default:
+      return open_stream("GET", "/debug", {.kind = Kind::query, .key = {}});
+  }
+}
+
+// A frame that ends the connection with GOAWAY.
+void Http2Peer::ask_wrong() {
+  using support::http2_frame;
+  ++world_.operations;
+  flush();
+  end_with_next_request();
+  switch (world_.random.below(3)) {
+    case 0:
+      http2_.raw(http2_frame(NGHTTP2_DATA, 0, 0, "of no stream"));
+      break;
+    case 1:
+      http2_.raw(http2_frame(NGHTTP2_SETTINGS, 0, 0, "short"));
+      break;
+    default:
+      http2_.raw(http2_frame(NGHTTP2_WINDOW_UPDATE, 0, 0, std::string(4, '\0')));
+      break;
+  }
+  flush();
+  phase_ = Phase::broken;
+}
+
+void Http2Peer::reset_one() {
+  if (streams_.empty() || resets_count_ >= resets_max) return;
+  const auto found =
+      std::next(streams_.begin(), static_cast<ptrdiff_t>(world_.random.below(streams_.size())));
+  const auto& [id, stream] = *found;
+  if (stream.head_end == no_offset) return;
+  ++world_.operations;
+  ++resets_count_;
+  trace("resets stream " + std::to_string(id));
+  const bool is_decision = stream.kind == Kind::acquire || stream.kind == Kind::release;
+  if (!is_decision || world_.ios.size() > 1) record().has_hidden_stream = true;
+  http2_.reset(id);
+  resets_[id] = {.head_end = stream.head_end, .end = no_offset};
+  streams_.erase(found);
+}
+
+void Http2Peer::turn_window() {
+  reads_nothing_ = !reads_nothing_;
+  has_blocked_ = true;
+  reads_nothing_ ? http2_.read_nothing() : http2_.read_on();
+}
+
+void Http2Peer::send_parts() {
+  for (const auto& [id, stream] : streams_) {
+    if (stream.has_body && stream.end == no_offset) http2_.send_part(id);
+  }
+}
+
+void Http2Peer::prepare_to_end() {
+  if (phase_ == Phase::fresh && !upgrades_) phase_ = Phase::open;
+  if (reads_nothing_ && !keeps_closed_) turn_window();
+  if (phase_ != Phase::open) return;
+  send_parts();
+  flush();
+}
+
+// Whole frames, and heads with their continuations, are to the watch what requests are of HTTP/1.1.
+void Http2Peer::flush() {
+  if (phase_ != Phase::open || half_closed_) return;
+  const std::string text = http2_.output();
+  std::string_view rest = text;
+  const auto send_front = [&](size_t bytes, bool opens_stream) {
+    send(std::as_bytes(std::span(rest.substr(0, bytes))), bytes, opens_stream);
+    rest.remove_prefix(bytes);
+  };
+  if (!sent_preface_ && !rest.empty()) {
+    send_front(preface_bytes, false);
+    sent_preface_ = true;
+  }
+  while (!rest.empty()) {
+    const FrameHead head = head_of(rest);
+    size_t bytes = head.bytes;
+    uint8_t flags = head.flags;
+    while (head.type == type_headers && (flags & NGHTTP2_FLAG_END_HEADERS) == 0) {
+      const FrameHead next = head_of(rest.substr(bytes));
+      bytes += next.bytes;
+      flags |= next.flags;
+    }
+    send_front(bytes, head.type == type_headers);
+    note_sent(head.type, flags, head.stream);
+  }
+}
+
+void Http2Peer::note_sent(uint8_t type, uint8_t flags, int32_t id) {
+  const uint64_t end = record().asked_bytes;
+  if (type == type_reset) {
+    if (const auto reset = resets_.find(id); reset != resets_.end()) reset->second.end = end;
+    return;
+  }
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  Stream& stream = found->second;
+  if (type == type_headers) {
+    stream.head_end = end;
+    stream.asked_ms = now_ms();
+  }
+  const bool is_part = type == type_headers || type == type_data;
+  if (is_part && (flags & NGHTTP2_FLAG_END_STREAM) != 0) stream.end = end;
+}
+
+// ------------------------------------------------------------------------------------ answers
+
+void Http2Peer::take_answers() {
+  const bool is_http1 = record().refused || phase_ == Phase::upgrading;
+  if (is_http1 && !take_http1()) return;
+  take_frames();
+  if (!over()) check_streams();
+  if (!over()) flush();
+}
+
+// The answer to an upgrade, or the refusal of the connection. Returns whether frames follow.
+bool Http2Peer::take_http1() {
+  const std::string text(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
+  const size_t head_end = text.find("\r\n\r\n");
+  if (head_end == std::string::npos) return false;
+  const size_t length = text.find("Content-Length: ");
+  const size_t body = length < head_end ? number_in(text.substr(length, 30)) : 0;
+  const size_t bytes = head_end + 4 + body;
+  if (inbox_.size() < bytes) return false;
+  inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(bytes));
+  const uint64_t status = number_in(text.substr(8, 5));
+  trace("got " + text.substr(0, 40));
+  if (status == 101 && !record().refused) {
+    http2_.upgrade();
+    phase_ = Phase::open;
+    flush();
+    return true;
+  }
+  const bool closes = text.find("\r\nConnection: close\r\n") < head_end;
+  record().saw_last_answer |= closes;
+  phase_ = Phase::http1;
+  streams_.clear();
+  if (status != 503 || !closes) {
+    fail("was refused with " + text);
+  } else if (!record().refused && !is_draining()) {
+    fail("was not upgraded: " + text);
+  }
+  return false;
+}
+
+void Http2Peer::take_frames() {
+  const std::string text(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
+  std::string_view rest = text;
+  while (rest.size() >= head_bytes && !over()) {
+    const FrameHead head = head_of(rest);
+    if (rest.size() < head.bytes) break;
+    trace("got a frame of type " + std::to_string(head.type) + " on stream " +
+          std::to_string(head.stream));
+    const bool is_taken = http2_.receive(rest.substr(0, head.bytes));
+    if (!is_taken || http2_.got_invalid()) {
+      return fail("got a frame that the standard forbids: type " + std::to_string(head.type) +
+                  " on stream " + std::to_string(head.stream));
+    }
+    rest.remove_prefix(head.bytes);
+    if (http2_.goodbyes() > goodbyes_) on_goodbye();
+  }
+  inbox_.erase(inbox_.begin(), inbox_.end() - static_cast<ptrdiff_t>(rest.size()));
+}
+
+void Http2Peer::on_goodbye() {
+  goodbyes_ = http2_.goodbyes();
+  const uint32_t error = *http2_.goodbye();
+  const int32_t last = http2_.last_stream();
+  trace("got GOAWAY " + std::to_string(error) + " behind stream " + std::to_string(last));
+  if (last == INT32_MAX && error == NGHTTP2_NO_ERROR) return take_go_away();
+  last_stream_ = last;
+  if (error == NGHTTP2_NO_ERROR) return;
+  record().saw_last_answer = true;
+  if (phase_ != Phase::broken) fail("got GOAWAY with error " + std::to_string(error));
+}
+
+void Http2Peer::check_streams() {
+  for (auto next = streams_.begin(); next != streams_.end() && !over();) {
+    const auto one = next++;
+    if (check_stream(one->first, one->second)) streams_.erase(one);
+  }
+}
+
+// Returns whether the stream is over.
+bool Http2Peer::check_stream(int32_t id, Stream& stream) {
+  const Http2Client::Answer& answer = http2_.answer(id);
+  if (answer.ended && !stream.is_answered) {
+    on_answer(id, stream, answer);
+    stream.is_answered = true;
+  }
+  if (answer.reset) {
+    on_reset(id, stream, *answer.reset);
+    return true;
+  }
+  if (stream.is_answered) return stream.end <= record().delivered;
+  const bool was_unserved = goodbyes_ > 0 && (stream.head_end == no_offset || id > last_stream_);
+  if (!was_unserved) return false;
+  if (is_decided(id)) fail_stream(id, "was decided, and GOAWAY says that it was not served");
+  return true;
+}
+
+void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
+  trace("got RST_STREAM " + std::to_string(error) + " of stream " + std::to_string(id));
+  const int64_t age_ms = now_ms() - stream.asked_ms + clock_slack_ms;
+  const bool is_late = age_ms >= session::Http2Session::unread_ms_max ||
+                       (stream.has_body && age_ms >= world_.header_timeout_ms);
+  if (error == NGHTTP2_CANCEL && !is_late) return fail_stream(id, "was cancelled too early");
+  if (error == NGHTTP2_REFUSED_STREAM && (is_decided(id) || !(has_large_ || resets_count_ > 0))) {
+    return fail_stream(id, "was refused for no reason");
+  }
+  if (error != NGHTTP2_CANCEL && error != NGHTTP2_REFUSED_STREAM) {
+    return fail_stream(id, "was reset with error " + std::to_string(error));
+  }
+  if (!stream.is_answered) resets_[id] = {.head_end = stream.head_end, .end = 0};
+}
+
+void Http2Peer::on_answer(int32_t id, const Stream& stream, const Http2Client::Answer& answer) {
+  trace("got " + std::to_string(answer.status) + " on stream " + std::to_string(id));
+  if (answer.heads != 1) return fail_stream(id, "was not answered once");
+  if (answer.interim != 0 && !(answer.interim == 100 && stream.continues)) {
+    return fail_stream(id, "got `100 Continue` for no reason");
+  }
+  const RestAnswer response{.status = answer.status, .headers = answer.fields, .body = answer.body};
+  if (stream.kind == Kind::acquire || stream.kind == Kind::release) {
+    return on_decided(id, stream, response);
+  }
+  if (is_decided(id)) return fail_stream(id, "was decided");
+  const bool is_known =
+      stream.kind == Kind::shown && (response.status == 200 || response.status == 404);
+  const bool is_unready = stream.kind == Kind::health && is_draining() && response.status == 503;
+  if (stream.kind == Kind::health && is_behind_drain(stream) && !is_unready) {
+    return fail_stream(id, "was answered as healthy by a shard that drains");
+  }
+  const bool is_query = stream.kind == Kind::query || stream.kind == Kind::shown;
+  const bool is_busy =
+      is_query && response.status == 503 && response.body.starts_with("too many shard queries");
+  if (response.status != stream.status && !is_unready && !is_known && !is_busy) {
+    fail_stream(id, "got status " + std::to_string(response.status) + " instead of " +
+                        std::to_string(stream.status));
+  }
+}
+
+void Http2Peer::on_decided(int32_t id, const Stream& stream, const RestAnswer& answer) {
+  const auto decided = find_decided(id);
+  if (decided == decisions().end()) {
+    // While draining, the shard decides no acquire of its connections any more.
+    const bool is_refusal = is_draining() && stream.kind == Kind::acquire && answer.status == 503;
+    if (!is_refusal) fail_stream(id, "got an answer without a decision");
+    return;
+  }
+  if (is_behind_drain(stream) && stream.kind == Kind::acquire) {
+    return fail_stream(id, "got a decision of a shard that drains");
+  }
+  const DecidedEntry entry = decided->entries[0];
+  const api::Op op = stream.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
+  if (entry.key != stream.key || entry.op != op) {
+    return fail_stream(id, "got the answer to another request");
+  }
+  const std::string wrong = wrong_in(world_.oracle, entry, answer, stream.json);
+  if (!wrong.empty()) return fail_stream(id, wrong);
+  decisions().erase(decided);
+}
+
+DecidedRequests::iterator Http2Peer::find_decided(int32_t id) const {
+  return std::ranges::find(decisions(), static_cast<uint64_t>(id), &DecidedRequest::id);
+}
+
+// Its entry may still be on its way to the shard that decides it.
+bool Http2Peer::is_decided(int32_t id) const {
+  const auto decided = find_decided(id);
+  return decided != decisions().end() && decided->entries[0].verdict != api::Verdict::none;
+}
+
+bool Http2Peer::is_waiting(int32_t id) const {
+  const auto decided = find_decided(id);
+  if (decided == decisions().end()) return false;
+  const DecidedEntry& entry = decided->entries[0];
+  return entry.verdict == api::Verdict::queued && entry.outcome == api::Verdict::none;
+}
+
+// -------------------------------------------------------------------------------- what is open
+
+bool Http2Peer::awaits_answer() const {
+  if (phase_ == Phase::fresh || phase_ == Phase::http1) return false;
+  return !streams_.empty() || is_silent_;
+}
+
+bool Http2Peer::awaits_timeout() const {
+  const bool is_patient = is_silent_ || (keeps_closed_ && reads_nothing_);
+  return !over() && settling_ && is_patient && phase_ == Phase::open && !half_closed_;
+}
+
+// Streams, and with them their places in the connection's bytes, are in ascending order.
+uint64_t Http2Peer::open_end() const {
+  uint64_t end = streams_.empty() ? no_offset : streams_.begin()->second.head_end;
+  for (const auto& [id, reset] : resets_) {
+    if (reset.end > record().delivered) end = std::min(end, reset.head_end);
+  }
+  return end;
+}
+
+uint64_t Http2Peer::undecided_end() const {
+  uint64_t end = no_offset;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.is_answered || is_waiting(id)) continue;
+    end = stream.head_end;
+    break;
+  }
+  for (const auto& [id, reset] : resets_) {
+    if (reset.end > record().delivered) end = std::min(end, reset.head_end);
+  }
+  return end;
+}
+
+// A stream that was reset leaves its queue.
+void Http2Peer::check_turn() {
+  const ConnectionRecord& now = record();
+  std::erase_if(streams_, [&](const auto& one) {
+    return one.second.is_answered && one.second.end <= now.delivered;
+  });
+  if (!now.is_open() || now.caught_up_ms == never || now.is_sending) return;
+  for (auto next = resets_.begin(); next != resets_.end();) {
+    const auto one = next++;
+    const auto& [id, reset] = *one;
+    if (reset.end > now.delivered) continue;
+    const bool waits = world_.oracle.waits(client_.link_id(), static_cast<uint64_t>(id));
+    if (world_.ios.size() > 1) {
+      if (waits || !is_decided(id)) continue;
+    } else if (waits) {
+      return fail_stream(id, "was reset, and waits");
+    }
+    if (const auto decided = find_decided(id); decided != decisions().end()) {
+      decisions().erase(decided);
+    }
+    resets_.erase(one);
+  }
+}
+
+// ------------------------------------------------------------------------------------ its end
+
+void Http2Peer::check_graceful_end() {
+  const ConnectionRecord& ended = record();
+  if (ended.refused || phase_ == Phase::http1) return;
+  check_farewell();
+  for (const auto& [id, stream] : streams_) {
+    if (over()) return;
+    if (stream.is_answered || stream.head_end > ended.delivered_at_end) continue;
+    if (!may_lack_answer(id)) return fail_stream(id, "was not answered before the end");
+  }
+}
+
+// A server that ends a connection by itself says so first.
+void Http2Peer::check_farewell() {
+  const bool spoke_http2 = record().delivered_at_end >= record().http2_from;
+  if (!spoke_http2 || was_ended_for(why::peer_left)) return;
+  if (last_stream_ == INT32_MAX) return fail("got no GOAWAY with its last stream");
+  const bool has_drained = record().reasons == why::drain_grace;
+  if (has_drained && !got_go_away()) fail("got no GOAWAY of a drain");
+}
+
+// Broken frames and time-outs of frames end all streams, and a client that leaves what its windows
+// keep open, or what waits.
+bool Http2Peer::may_lack_answer(int32_t id) const {
+  if (was_ended_for(why::last_request | why::header_timeout)) return true;
+  if (id > last_stream_) return !is_decided(id);
+  if (!was_ended_for(why::peer_left)) return false;
+  return has_blocked_ || has_large_ || has_small_window_ || is_waiting(id);
+}
+
+}  // namespace sluice::simulation
