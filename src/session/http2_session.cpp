@@ -353,6 +353,7 @@ void Http2Session::remove_if_over(Http2Stream& stream) noexcept {
 }
 
 void Http2Session::drop_waiting() noexcept {
+  write_output();  // the answers of this turn, while there is somewhere to write them
   for (Http2Stream& stream : streams_) close(stream);
 }
 

@@ -275,6 +275,22 @@ TEST_F(Http2SessionTest, drops_all_waiters_with_the_connection) {
   EXPECT_EQ(backend_.abandoned.size(), 2u);
 }
 
+TEST_F(Http2SessionTest, answers_what_is_decided_before_it_drops_the_waiters) {
+  const int32_t waiting = client_.ask("POST", "/rate/k?canWait=true");
+  const int32_t decided = client_.ask("POST", "/rate/k");
+  exchange();
+  const std::vector<route::Request> requests(context_.turn.requests().begin(),
+                                             context_.turn.requests().end());
+  decide(requests[0], api::Verdict::queued);
+  decide(requests[1], api::Verdict::approved);
+  context_.turn.clear();
+  session_->on_end_of_stream();
+  exchange();
+  EXPECT_FALSE(client_.answer(waiting).ended);
+  EXPECT_EQ(client_.answer(decided).status, 200);
+  EXPECT_TRUE(client_.answer(decided).ended);
+}
+
 // -------------------------------------------------------------------------------- reservations
 
 TEST_F(Http2SessionTest, cancels_a_reservation_that_a_reset_stream_does_not_learn_of) {
