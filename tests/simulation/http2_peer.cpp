@@ -339,16 +339,21 @@ void Http2Peer::take_frames() {
       return fail("got a frame that the standard forbids: type " + std::to_string(head.type) +
                   " on stream " + std::to_string(head.stream));
     }
+    // Behind the first GOAWAY nghttp2 may read no more.
+    if (head.type == NGHTTP2_GOAWAY) on_goodbye(rest.substr(head_bytes));
     rest.remove_prefix(head.bytes);
-    if (http2_.goodbyes() > goodbyes_) on_goodbye();
   }
   inbox_.erase(inbox_.begin(), inbox_.end() - static_cast<ptrdiff_t>(rest.size()));
 }
 
-void Http2Peer::on_goodbye() {
-  goodbyes_ = http2_.goodbyes();
-  const uint32_t error = *http2_.goodbye();
-  const int32_t last = http2_.last_stream();
+void Http2Peer::on_goodbye(std::string_view payload) {
+  const auto byte = [&](size_t at) { return uint32_t{static_cast<uint8_t>(payload[at])}; };
+  const auto word = [&](size_t at) {
+    return byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3);
+  };
+  ++goodbyes_;
+  const auto last = static_cast<int32_t>(word(0));
+  const uint32_t error = word(4);
   trace("got GOAWAY " + std::to_string(error) + " behind stream " + std::to_string(last));
   if (last == INT32_MAX && error == NGHTTP2_NO_ERROR) return take_go_away();
   last_stream_ = last;

@@ -78,7 +78,7 @@ class Http2Peer final : public Peer {
 
   bool take_http1();
   void take_frames();
-  void on_goodbye();
+  void on_goodbye(std::string_view payload);
   void check_streams();
   bool check_stream(int32_t id, Stream& stream);
   void on_reset(int32_t id, const Stream& stream, uint32_t error);
