@@ -552,7 +552,11 @@ bool Http2Peer::may_lack_answer(int32_t id) const {
   if (was_ended_for(why::last_request | why::header_timeout)) return true;
   if (id > last_stream_) return !is_decided(id);
   if (!was_ended_for(why::peer_left)) return false;
-  return has_blocked_ || has_large_ || has_small_window_ || is_waiting(id);
+  // Its outcome may have come when nobody waited for it any more.
+  const auto decided = find_decided(id);
+  const bool has_waited =
+      decided != decisions().end() && decided->entries[0].verdict == api::Verdict::queued;
+  return has_blocked_ || has_large_ || has_small_window_ || has_waited;
 }
 
 }  // namespace sluice::simulation
