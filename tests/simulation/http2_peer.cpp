@@ -552,6 +552,9 @@ bool Http2Peer::may_lack_answer(int32_t id) const {
   if (was_ended_for(why::last_request | why::header_timeout)) return true;
   if (id > last_stream_) return !is_decided(id);
   if (!was_ended_for(why::peer_left)) return false;
+  // After an upgrade, bodies follow the client's preface.
+  const uint64_t preface_end = record().http2_from + preface_bytes;
+  if (upgrades_ && record().delivered_at_end < preface_end) return true;
   // Its outcome may have come when nobody waited for it any more.
   const auto decided = find_decided(id);
   const bool has_waited =
