@@ -323,7 +323,8 @@ void Http2Session::after_event(Http2Stream& stream) noexcept {
 
 void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
-  if (stream.is_ready()) {
+  const bool is_listed = std::ranges::find(ready_, stream.id()) != ready_.end();
+  if (stream.is_ready() && !is_listed) {
     ready_.push_back(stream.id());
     if (!held()) mark_ready();
   }
