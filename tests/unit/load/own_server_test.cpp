@@ -39,7 +39,7 @@ TEST(PinToCpu, refuses_a_core_that_does_not_exist) {
 }
 
 TEST(OwnServer, is_an_error_where_the_kernel_makes_no_process) {
-  const test::FailingCall failing(test::Call::fork, EAGAIN);
+  const ::sluice::test::FailingCall failing(::sluice::test::Call::fork, EAGAIN);
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
