@@ -1,6 +1,5 @@
 // How long a back end sleeps where the kernel refuses to wait: without it the worker would call
 // at once, and again, as long as the refusal lasts. Short at first: a lack of memory may soon end.
-// soon.
 // Units:  a pause is doubled with each refusal that follows another.
 // Lives:  one for each back end; sleeps on the thread that polls.
 #pragma once

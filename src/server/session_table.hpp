@@ -50,12 +50,14 @@ class SessionTable {
   uint64_t reserved_bytes() const noexcept;
 
  private:
+  static constexpr size_t session_bytes =
+      std::max({sizeof(session::HttpSession), sizeof(session::Http2Session),
+                sizeof(session::NativeSession)});
+
   struct Slot {
     session::Session* session;  // null: free
     io::ListenerId listener;
-    alignas(
-        64) std::byte storage[std::max({sizeof(session::HttpSession), sizeof(session::Http2Session),
-                                        sizeof(session::NativeSession)})];
+    alignas(64) std::byte storage[session_bytes];
   };
 
   Slot* slots() const noexcept { return reinterpret_cast<Slot*>(slots_.data()); }
