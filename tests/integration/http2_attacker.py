@@ -4,6 +4,8 @@ import select
 import socket
 import struct
 
+import hpack
+
 from server_process import TIMEOUT_S
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -16,9 +18,6 @@ INITIAL_WINDOW_SIZE = 4
 
 METHODS = {"GET": b"\x82", "POST": b"\x83"}  # of HPACK's static table
 SCHEME_HTTP = b"\x86"
-STATUSES = {0x88: 200, 0x89: 204, 0x8C: 400, 0x8D: 404}
-DIGITS = {**{f"{digit:05b}": str(digit) for digit in range(3)},  # HPACK's Huffman code
-          **{f"{22 + digit:06b}": str(digit) for digit in range(3, 10)}}
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
@@ -67,27 +66,11 @@ def window_setting(size):
     return frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, size))
 
 
-def status_of(block):
-    """The status, which is first in an answer's fields. A literal one only while no other was on
-    the connection before."""
-    if block[0] in STATUSES:
-        return STATUSES[block[0]]
-    assert block[0] in (0x08, 0x48), block  # a literal; the name is the table's
-    value = block[2:2 + (block[1] & 127)]
-    if not block[1] & 128:
-        return int(value)
-    bits, digits = "".join(f"{byte:08b}" for byte in value), ""
-    while len(digits) < 3:
-        size = next(size for size in (5, 6) if bits[:size] in DIGITS)
-        digits, bits = digits + DIGITS[bits[:size]], bits[size:]
-    return int(digits)
-
-
 class Http2Attacker:
     """A connection by prior knowledge, or with the bytes of `begin` instead.
 
     What it has read: `goodbye` is the error of GOAWAY, `resets` the errors of RST_STREAM, `heads`
-    the field blocks of answers, `bodies` their bodies; `ended`: the server ended the connection."""
+    the fields of answers, `bodies` their bodies; `ended`: the server ended the connection."""
 
     def __init__(self, server, settings=frame(SETTINGS), receive_buffer=None, begin=b""):
         self.socket = socket.socket()
@@ -100,6 +83,7 @@ class Http2Attacker:
         self.goodbye, self.ended = None, False
         self.trips_count = 0
         self.trips_seen = 0
+        self.decoder = hpack.Decoder()
         self.resets, self.heads, self.bodies, self.complete = {}, {}, {}, set()
         self.send(begin or PREFACE + settings)
 
@@ -164,7 +148,8 @@ class Http2Attacker:
         elif kind == RST_STREAM:
             self.resets[stream] = int.from_bytes(payload, "big")
         elif kind == HEADERS:
-            self.heads.setdefault(stream, []).append(payload)
+            fields = dict(self.decoder.decode(payload))
+            self.heads.setdefault(stream, []).append(fields)
         elif kind == DATA:
             self.bodies[stream] = self.bodies.get(stream, b"") + payload
         elif kind == PING and flags & ACK and payload[:4] == b"trip":
@@ -193,7 +178,7 @@ class Http2Attacker:
     def status(self, stream):
         """Waits for the whole answer."""
         assert self.until(lambda: stream in self.complete), (self.goodbye, self.resets)
-        return status_of(self.heads[stream][-1])
+        return int(self.heads[stream][-1][":status"])
 
     def round_trip(self):
         """When this returns, the server has taken all that was sent before."""
