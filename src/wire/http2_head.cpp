@@ -56,17 +56,13 @@ void Http2Head::note(std::string_view name, std::string_view value) {
 }
 
 std::optional<HttpRefused> Http2Head::refusal(bool has_body) const noexcept {
-  if (bytes_ > limits::http_header_bytes_max) {
-    return HttpRefused{431, "the request head is too large"};
-  }
-  if (!is_valid_authority(authority_)) return HttpRefused{400, "malformed Host header"};
-  if (origin_form(path_).empty()) return HttpRefused{400, "the request target is not a path"};
+  if (bytes_ > limits::http_header_bytes_max) return http_fault::head_size;
+  if (!is_valid_authority(authority_)) return http_fault::host;
+  if (origin_form(path_).empty()) return http_fault::target;
   if (!expect_.empty() && !equals_ignoring_case(expect_, "100-continue")) {
-    return HttpRefused{417, "only Expect: 100-continue is supported"};
+    return http_fault::expect;
   }
-  if (has_body && content_bytes_ > limits::http_body_bytes_max) {
-    return HttpRefused{413, "the request body is too large"};
-  }
+  if (has_body && content_bytes_ > limits::http_body_bytes_max) return http_fault::body_size;
   return std::nullopt;
 }
 

@@ -76,7 +76,7 @@ class HeadReader final : public http::basic_parser<true> {
     request_.method = view(method);
     request_.target = origin_form(view(target));
     request_.http_1_0 = version == 10;
-    if (request_.target.empty()) refuse(error, "the request target is not a path");
+    if (request_.target.empty()) refuse(error, http_fault::target);
   }
 
   void on_field_impl(http::field field, BeastView name, BeastView field_value,
@@ -85,7 +85,7 @@ class HeadReader final : public http::basic_parser<true> {
     switch (field) {
       case http::field::host:
         if (++hosts_count_ > 1) return refuse(error, "repeated Host header");
-        if (!is_valid_authority(value)) return refuse(error, "malformed Host header");
+        if (!is_valid_authority(value)) return refuse(error, http_fault::host);
         return;
       case http::field::content_length:
         if (++content_lengths_count_ > 1) return refuse(error, "repeated Content-Length header");
@@ -102,7 +102,7 @@ class HeadReader final : public http::basic_parser<true> {
       case http::field::expect:
         expects_continue_ = equals_ignoring_case(value, "100-continue");
         if (!expects_continue_ && !value.empty()) {
-          refuse(error, "only Expect: 100-continue is supported", 417);
+          refuse(error, http_fault::expect);
         }
         return;
       case http::field::upgrade:
@@ -142,9 +142,12 @@ class HeadReader final : public http::basic_parser<true> {
     }
   }
 
-  void refuse(BeastError& error, std::string_view cause, uint16_t status = 400) noexcept {
-    cause_ = cause;
-    status_ = status;
+  void refuse(BeastError& error, std::string_view cause) noexcept {
+    refuse(error, HttpRefused{400, cause});
+  }
+  void refuse(BeastError& error, const HttpRefused& fault) noexcept {
+    cause_ = fault.cause;
+    status_ = fault.status;
     error = http::error::bad_value;
   }
 
@@ -255,7 +258,7 @@ HttpParsed HttpParser::parse_head(std::span<const std::byte> bytes) noexcept {
     searched_bytes_ = line_start_ = static_cast<uint32_t>(line_feed + 1);
   }
   searched_bytes_ = static_cast<uint32_t>(size);
-  if (size == limits::http_header_bytes_max) return refuse(431, "the request head is too large");
+  if (size == limits::http_header_bytes_max) return refuse(http_fault::head_size);
   return HttpNeedMore{0};
 }
 
@@ -271,7 +274,7 @@ HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
     return refuse(reader.status(), reader.cause());
   }
   if (reader.content_bytes() > limits::http_body_bytes_max) {
-    return refuse(413, "the request body is too large");
+    return refuse(http_fault::body_size);
   }
   body_bytes_left_ = static_cast<uint32_t>(reader.content_bytes());
   stage_ = body_bytes_left_ > 0 ? Stage::sized_body : Stage::no_body;
@@ -302,7 +305,7 @@ HttpParsed HttpParser::parse_chunked_body(std::span<const std::byte> bytes) noex
     case ChunkedBody::Outcome::malformed:
       return refuse(400, "malformed chunk");
     case ChunkedBody::Outcome::too_much_data:
-      return refuse(413, "the request body is too large");
+      return refuse(http_fault::body_size);
     case ChunkedBody::Outcome::too_much_framing:
       return refuse(431, "chunk extensions or trailer are too large");
   }

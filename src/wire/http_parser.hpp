@@ -58,6 +58,15 @@ struct HttpRefused {
   bool in_body = false;    // the head was returned before
 };
 
+// Faults that a request has in any version of HTTP.
+namespace http_fault {
+inline constexpr HttpRefused head_size{431, "the request head is too large"};
+inline constexpr HttpRefused body_size{413, "the request body is too large"};
+inline constexpr HttpRefused target{400, "the request target is not a path"};
+inline constexpr HttpRefused host{400, "malformed Host header"};
+inline constexpr HttpRefused expect{417, "only Expect: 100-continue is supported"};
+}  // namespace http_fault
+
 using HttpParsed = std::variant<HttpNeedMore, HttpHead, HttpBodyEnd, HttpRefused>;
 
 class HttpParser {
@@ -89,6 +98,7 @@ class HttpParser {
   HttpParsed parse_chunked_body(std::span<const std::byte> bytes) noexcept;
   HttpParsed end_body(size_t consumed_bytes) noexcept;
   HttpParsed refuse(uint16_t status, std::string_view cause) noexcept;
+  HttpParsed refuse(const HttpRefused& fault) noexcept { return refuse(fault.status, fault.cause); }
 
   Stage stage_ = Stage::head;
   uint32_t searched_bytes_ = 0;   // of the head, without finding its end
