@@ -100,7 +100,7 @@ void Http2Session::note_partial(bool is_partial) noexcept {
 bool Http2Session::ask_ready() noexcept {
   while (!ready_.empty()) {
     if (!make_query_room()) return false;
-    Http2Stream* const stream = find(static_cast<uint64_t>(ready_.back()));
+    Http2Stream* const stream = find(ready_.back());
     ready_.pop_back();
     if (stream == nullptr || !stream->is_ready()) continue;
     stream->exchange()->ask();
@@ -129,7 +129,7 @@ void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
   }
   Http2Stream& stream = open(id);
   Http2Stream::Head& head = stream.head();
-  head.has_body = has_body;
+  head.awaits_body = has_body;
   const auto refused = head_.finish(has_body, head.text, head.request);
   if (refused) {
     stream.refuse(*refused);
@@ -156,7 +156,6 @@ void Http2Session::begin_request(Http2Stream& stream, const wire::HttpRequest& r
 }
 
 void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept {
-  stream.begin_decision();
   const api::Entry& asked = decision.entry;
   if (context_.draining && asked.op == api::Op::acquire) {
     ++context_.drained_entries;
@@ -174,11 +173,11 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
 }
 
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
-  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  Http2Stream* const stream = find(id);
   if (stream == nullptr) return shared_.framing.consume_connection(bytes.size());
   if (stream->add_body(bytes)) return;
   if (!stream->is_answered()) {
-    stream->refuse({413, "the request body is too large"});
+    stream->refuse(wire::http_fault::body_size);
   } else {
     shared_.framing.reset(id, Http2Error::no_error);
   }
@@ -186,7 +185,7 @@ void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) n
 }
 
 void Http2Session::on_body_end(Http2StreamId id) noexcept {
-  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  Http2Stream* const stream = find(id);
   if (stream == nullptr) return;
   stream->end_body();
   after_event(*stream);
@@ -195,39 +194,37 @@ void Http2Session::on_body_end(Http2StreamId id) noexcept {
 // --- Answers -------------------------------------------------------------------------------
 
 void Http2Session::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
-  Http2Stream* const stream = find(request.id);
-  ASSERT(stream != nullptr);
+  Http2Stream& stream = outstanding(request.id);
   const api::Entry& entry = verdicts.entries[0];
   const api::Verdict verdict = verdicts.verdicts[0];
   const api::Detail& detail = verdicts.details[0];
   const bool is_json = (request.kind & json_kind) != 0;
   const bool is_queued = verdict == api::Verdict::queued;
-  stream->set_undecided(false);
-  if (is_queued && !stream->is_closed()) {
-    stream->wait(entry, detail.request_id, is_json);
-    return after_event(*stream);
+  stream.set_undecided(false);
+  if (is_queued && !stream.is_closed()) {
+    stream.wait(entry, detail.request_id, is_json);
+    return after_event(stream);
   }
   free_or_abandon(context_, shared_.tickets, WaitsFor::permits, entry.ticket, is_queued);
-  RequestLog& log = stream->log();
-  if (stream->is_closed()) {
+  RequestLog& log = stream.log();
+  if (stream.is_closed()) {
     is_queued ? log.abandoned() : log.answered(client_left, 0);
-    return after_event(*stream);
+    return after_event(stream);
   }
   if (is_of_unknown_key(entry, detail)) log.released_unknown();
   if (entry.op == api::Op::release) {
-    stream->write_release();
+    stream.write_release();
   } else {
-    stream->write_decision(
+    stream.write_decision(
         {.verdict = verdict, .detail = detail, .key = entry.key(), .json = is_json});
   }
-  after_event(*stream);
+  after_event(stream);
 }
 
 void Http2Session::on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept {
-  Http2Stream* const stream = find(entry.entry_index);
-  ASSERT(stream != nullptr);
-  stream->exchange()->on_granted(entry, grant);
-  after_event(*stream);
+  Http2Stream& stream = outstanding(entry.entry_index);
+  stream.exchange()->on_granted(entry, grant);
+  after_event(stream);
 }
 
 void Http2Session::on_inspected(uint64_t id, const api::KeyState* state) noexcept {
@@ -258,10 +255,9 @@ void Http2Session::on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept 
 // A shard's reply to a stream, which may be closed meanwhile.
 template <typename Handle>
 void Http2Session::on_reply(uint64_t id, Handle handle) noexcept {
-  Http2Stream* const stream = find(id);
-  ASSERT(stream != nullptr);
-  handle(*stream->exchange());
-  after_event(*stream);
+  Http2Stream& stream = outstanding(id);
+  handle(*stream.exchange());
+  after_event(stream);
 }
 
 // Grants go on, and GET /debug; then everything is written that the peer has room for.
@@ -294,12 +290,12 @@ void Http2Session::write_output() noexcept {
 wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
                                                     std::span<std::byte> out) noexcept {
   if (frames_.awaits_preface()) return {};
-  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  Http2Stream* const stream = find(id);
   return stream == nullptr ? BodyPart{.is_last = true} : stream->read_body(out);
 }
 
 void Http2Session::on_answer_sent(Http2StreamId id) noexcept {
-  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  Http2Stream* const stream = find(id);
   if (stream != nullptr) on_reply_written(std::array{stream->take_reservation()});
 }
 
@@ -311,9 +307,15 @@ Http2Stream& Http2Session::open(Http2StreamId id) noexcept {
   return *stream;
 }
 
-Http2Stream* Http2Session::find(uint64_t id) noexcept {
-  const auto found = streams_.find(static_cast<Http2StreamId>(id));
+Http2Stream* Http2Session::find(Http2StreamId id) noexcept {
+  const auto found = streams_.find(id);
   return found == streams_.end() ? nullptr : &*found;
+}
+
+Http2Stream& Http2Session::outstanding(uint64_t id) noexcept {
+  Http2Stream* const stream = find(static_cast<Http2StreamId>(id));
+  ASSERT(stream != nullptr);
+  return *stream;
 }
 
 void Http2Session::after_event(Http2Stream& stream) noexcept {
@@ -334,7 +336,7 @@ void Http2Session::follow(Http2Stream& stream) noexcept {
 }
 
 void Http2Session::on_closed(Http2StreamId id) noexcept {
-  Http2Stream* const stream = find(static_cast<uint64_t>(id));
+  Http2Stream* const stream = find(id);
   if (stream == nullptr) return;
   close(*stream);
   after_event(*stream);
@@ -397,25 +399,29 @@ int64_t Http2Session::idle_deadline_ms() const noexcept {
   return idle_since_ms_ + (idle_ms == 0 ? idle_ms_max : std::min(idle_ms, idle_ms_max));
 }
 
-int64_t Http2Session::deadline_ms() const noexcept {
+// Not while the session is held: then it takes no rest.
+int64_t Http2Session::partial_deadline_ms() const noexcept {
   const bool awaits_rest = partial_since_ms_ != base::never_ms && !held();
-  const int64_t partial =
-      awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
+  return awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
+}
+
+int64_t Http2Session::goodbye_deadline_ms() const noexcept {
   const bool ends_soon = drain_started_ms_ != base::never_ms && !said_goodbye_;
-  const int64_t goodbye = ends_soon ? drain_started_ms_ + goodbye_after_ms : base::never_ms;
-  return std::min({partial, goodbye, streams_due_ms_, idle_deadline_ms()});
+  return ends_soon ? drain_started_ms_ + goodbye_after_ms : base::never_ms;
+}
+
+int64_t Http2Session::deadline_ms() const noexcept {
+  return std::min(
+      {partial_deadline_ms(), goodbye_deadline_ms(), streams_due_ms_, idle_deadline_ms()});
 }
 
 void Http2Session::on_deadline() noexcept {
   const int64_t now_ms = context_.now_ms();
-  const bool is_partial = partial_since_ms_ != base::never_ms && !held();
-  if (is_partial && partial_since_ms_ + context_.options.header_timeout_ms <= now_ms) {
+  if (std::min(partial_deadline_ms(), idle_deadline_ms()) <= now_ms) {
     return end_connection(Http2Error::no_error);
   }
-  if (idle_deadline_ms() <= now_ms) return end_connection(Http2Error::no_error);
   if (streams_due_ms_ <= now_ms) end_late_streams();
-  const bool ends_soon = drain_started_ms_ != base::never_ms && !said_goodbye_;
-  if (ends_soon && drain_started_ms_ + goodbye_after_ms <= now_ms) {
+  if (goodbye_deadline_ms() <= now_ms) {
     shared_.framing.go_away(Http2Error::no_error);
     said_goodbye_ = true;
   }

@@ -80,7 +80,9 @@ class Http2Session final : public Session, private wire::Http2Events {
   void begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept;
   void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
   Http2Stream& open(wire::Http2StreamId id) noexcept;
-  Http2Stream* find(uint64_t id) noexcept;
+  Http2Stream* find(wire::Http2StreamId id) noexcept;
+  // Of something that a shard still owes a reply.
+  Http2Stream& outstanding(uint64_t id) noexcept;
   // after_event(): the turn's end has more to do. follow(): what the event means for the stream.
   void after_event(Http2Stream& stream) noexcept;
   void follow(Http2Stream& stream) noexcept;
@@ -91,6 +93,8 @@ class Http2Session final : public Session, private wire::Http2Events {
   void remove_if_over(Http2Stream& stream) noexcept;
   void write_output() noexcept;
   void end_connection(wire::Http2Error error) noexcept;
+  int64_t partial_deadline_ms() const noexcept;
+  int64_t goodbye_deadline_ms() const noexcept;
   int64_t idle_deadline_ms() const noexcept;
   int64_t stream_deadline_ms(const Http2Stream& stream) const noexcept;
   void end_late_streams() noexcept;

@@ -10,7 +10,8 @@ namespace sluice::session {
 using wire::rest_head_bytes_max;
 
 Http2Stream::Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept
-    : connection_(connection),
+    : SessionTransport(connection.context, connection.session, static_cast<uint64_t>(id)),
+      connection_(connection),
       id_(id),
       log_({}, connection.context.options.access_log),
       started_ms_(connection.context.now_ms()) {}
@@ -26,27 +27,25 @@ void Http2Stream::keep_head() noexcept {
   if (!log_.keeps()) return;
   log_memory_.resize(RequestLog::bytes_of(head_.text));
   log_.use(log_memory_);
-  log_.keep(head_.text, connection_.context.now);
+  log_.keep(head_.text, context_.now);
   is_logged_ = true;
 }
 
 RestExchange& Http2Stream::open_exchange() noexcept {
-  Context& context = connection_.context;
-  const WaiterPlace place{.session = connection_.session.connection().socket().index,
+  const WaiterPlace place{.session = session_.connection().socket().index,
                           .entry_index = static_cast<uint32_t>(id_)};
-  return exchange_.emplace(context, *this, log_, connection_.tickets, place, std::span<char>(key_));
+  return exchange_.emplace(context_, *this, log_, connection_.tickets, place,
+                           std::span<char>(key_));
 }
 
 void Http2Stream::begin(const wire::RestRequest& request) noexcept {
-  awaits_body_ = head_.has_body;
   RestExchange& exchange = open_exchange();
   exchange.begin(request);
-  if (!head_.has_body && exchange.takes_body()) exchange.on_body();
+  if (!head_.awaits_body && exchange.takes_body()) exchange.on_body();
   settle();
 }
 
 void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
-  awaits_body_ = head_.has_body;
   answer(wire::refusal_reply(refused.status, refused.cause), {});
 }
 
@@ -69,7 +68,7 @@ void Http2Stream::release_window() noexcept {
 }
 
 void Http2Stream::end_body() noexcept {
-  awaits_body_ = false;
+  head_.awaits_body = false;
   release_window();
   if (!is_answered_ && exchange_ && exchange_->takes_body()) exchange_->on_body();
   settle();
@@ -98,14 +97,14 @@ void Http2Stream::close() noexcept {
 // --- The answer ----------------------------------------------------------------------------
 
 wire::ReplyContext Http2Stream::reply_context() const noexcept {
-  return {.head_only = head_.request.method == "HEAD", .wall_ns = connection_.context.now.wall_ns};
+  return {.head_only = head_.request.method == "HEAD", .wall_ns = context_.now.wall_ns};
 }
 
 void Http2Stream::write(const wire::ReplyValue& value) noexcept {
   const wire::ReplyContext context = reply_context();
   const std::string_view body = context.head_only ? std::string_view{} : value.body;
   is_answered_ = true;
-  unread_since_ms_ = connection_.context.now_ms();
+  unread_since_ms_ = context_.now_ms();
   if (is_logged_) log_.answered(is_closed_ ? client_left : value.head.status, body.size());
   if (is_closed_) return;
   answer_body_.set(body);
@@ -121,7 +120,7 @@ void Http2Stream::write(const wire::ReplyValue& value) noexcept {
 void Http2Stream::write_decision(const wire::DecisionAnswer& decision) noexcept {
   if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
   const size_t bytes_max = wire::decision_bytes_max(decision.key.size(), decision.json);
-  write(wire::reply_value(decision, connection_.context.scratch.reply_room(bytes_max)));
+  write(wire::reply_value(decision, context_.scratch.reply_room(bytes_max)));
 }
 
 void Http2Stream::write_release() noexcept {
@@ -133,15 +132,14 @@ void Http2Stream::answer(const wire::RestAnswer& answer, const AnswerOptions& op
     return write_decision(*decision);
   }
   reservation_ = options.reservation;
-  const std::span<std::byte> room =
-      connection_.context.scratch.reply_room(wire::answer_bytes_max(answer));
+  const std::span<std::byte> room = context_.scratch.reply_room(wire::answer_bytes_max(answer));
   write(wire::reply_value(answer, room));
 }
 
 wire::Http2Events::BodyPart Http2Stream::read_body(std::span<std::byte> out) noexcept {
   const size_t bytes = answer_body_.read(out);
   connection_.unread_bytes -= bytes;
-  unread_since_ms_ = connection_.context.now_ms();
+  unread_since_ms_ = context_.now_ms();
   return {.bytes = bytes, .is_last = answer_body_.is_read()};
 }
 
@@ -156,11 +154,11 @@ void Http2Stream::write_part(size_t bytes_max, Encode encode) noexcept {
 void Http2Stream::begin_keys(bool pretty, bool table_order) noexcept {
   keys_ = {.pretty = pretty, .chunked = false};
   is_answered_ = true;
-  unread_since_ms_ = connection_.context.now_ms();
+  unread_since_ms_ = context_.now_ms();
   if (!is_closed_) {
     connection_.framing.answer(
         id_, {.head = {.content_type = wire::application_json, .table_order = table_order},
-              .wall_ns = connection_.context.now.wall_ns,
+              .wall_ns = context_.now.wall_ns,
               .body_bytes = std::nullopt,
               .has_body = true});
   }
@@ -180,32 +178,6 @@ void Http2Stream::end_keys() noexcept {
 
 bool Http2Stream::has_room() const noexcept {
   return answer_body_.has_room();
-}
-
-// --- Questions to the shards ---------------------------------------------------------------
-
-void Http2Stream::inspect(std::string_view key) noexcept {
-  connection_.context.backend.inspect(connection_.session, query_id(), key);
-}
-
-void Http2Stream::page(uint64_t cursor, uint32_t keys_max) noexcept {
-  connection_.context.backend.page(connection_.session, query_id(), cursor, keys_max);
-}
-
-void Http2Stream::count_keys() noexcept {
-  connection_.context.backend.count_keys(connection_.session, query_id());
-}
-
-void Http2Stream::metrics() noexcept {
-  connection_.context.backend.metrics(connection_.session, query_id());
-}
-
-void Http2Stream::top(uint32_t keys_max) noexcept {
-  connection_.context.backend.top(connection_.session, query_id(), keys_max);
-}
-
-void Http2Stream::ask(api::QuotaBatch& batch) noexcept {
-  connection_.context.backend.ask(connection_.session, query_id(), batch);
 }
 
 }  // namespace sluice::session

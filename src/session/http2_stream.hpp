@@ -1,7 +1,7 @@
 // One request on a connection of HTTP/2, from its head to the last byte of its answer.
 // Flow:   head -> a decision of the turn, or a RestExchange -> answer -> read_body() as the peer
 //         opens its window.
-// Shape:  a RestTransport of its own: streams are answered in any order, and each has its log.
+// Shape:  a transport of its own: streams are answered in any order, and each has its log.
 // Bounds: a body of limits::http_body_bytes_max; an AnswerBody.
 // Lives:  on the heap, from the head on until nghttp2 has closed the stream and no shard owes it a
 //         reply any more.
@@ -20,8 +20,8 @@
 #include "session/context.hpp"
 #include "session/request_log.hpp"
 #include "session/rest_exchange.hpp"
-#include "session/rest_transport.hpp"
 #include "session/session.hpp"
+#include "session/session_transport.hpp"
 #include "session/ticket_share.hpp"
 #include "wire/http2_framing.hpp"
 #include "wire/http_codec.hpp"
@@ -41,7 +41,7 @@ struct Http2Connection {
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
 };
 
-class Http2Stream final : public RestTransport, public boost::intrusive::set_base_hook<> {
+class Http2Stream final : public SessionTransport, public boost::intrusive::set_base_hook<> {
  public:
   Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept;
   ~Http2Stream();
@@ -52,7 +52,7 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   struct Head {
     std::string text;
     wire::HttpRequest request;  // views of `text`
-    bool has_body = false;
+    bool awaits_body = false;   // until it has ended
   };
   Head& head() noexcept { return head_; }
   void begin(const wire::RestRequest& request) noexcept;
@@ -64,10 +64,9 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   // it is larger than any that is read.
   bool add_body(std::span<const std::byte> bytes) noexcept;
   void end_body() noexcept;
-  bool awaits_body() const noexcept { return awaits_body_; }
+  bool awaits_body() const noexcept { return head_.awaits_body; }
 
   // A decision of the turn; write_decision() and write_release() answer it.
-  void begin_decision() noexcept { awaits_body_ = head_.has_body; }
   void set_undecided(bool is_undecided) noexcept { set_outstanding(is_undecided); }
   void wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept;
   void write_decision(const wire::DecisionAnswer& decision) noexcept;
@@ -100,12 +99,6 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   void write_key(const api::KeyState& key) noexcept override;
   void end_keys() noexcept override;
   bool has_room() const noexcept override;
-  void inspect(std::string_view key) noexcept override;
-  void page(uint64_t cursor, uint32_t keys_max) noexcept override;
-  void count_keys() noexcept override;
-  void metrics() noexcept override;
-  void top(uint32_t keys_max) noexcept override;
-  void ask(api::QuotaBatch& batch) noexcept override;
 
  private:
   RestExchange& open_exchange() noexcept;
@@ -115,7 +108,6 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   template <typename Encode>
   void write_part(size_t bytes_max, Encode encode) noexcept;
   wire::ReplyContext reply_context() const noexcept;
-  uint64_t query_id() const noexcept { return static_cast<uint64_t>(id_); }
 
   Http2Connection& connection_;
   const wire::Http2StreamId id_;
@@ -132,7 +124,6 @@ class Http2Stream final : public RestTransport, public boost::intrusive::set_bas
   const int64_t started_ms_;
   int64_t unread_since_ms_ = 0;
   bool is_logged_ = false;
-  bool awaits_body_ = false;
   bool is_answered_ = false;
   bool is_outstanding_ = false;
   bool is_closed_ = false;

@@ -11,8 +11,7 @@ using wire::rest_head_bytes_max;
 
 HttpTransport::HttpTransport(Context& context, Session& session, net::Connection& connection,
                              std::span<char> log_memory) noexcept
-    : context_(context),
-      session_(session),
+    : SessionTransport(context, session, 0),  // it has one exchange
       connection_(connection),
       log_(log_memory, context.options.access_log) {}
 
@@ -119,32 +118,6 @@ void HttpTransport::end_keys() noexcept {
 
 bool HttpTransport::has_room() const noexcept {
   return !connection_.output_over_high();
-}
-
-// --- Questions to the shards ---------------------------------------------------------------
-
-void HttpTransport::inspect(std::string_view key) noexcept {
-  context_.backend.inspect(session_, 0, key);
-}
-
-void HttpTransport::page(uint64_t cursor, uint32_t keys_max) noexcept {
-  context_.backend.page(session_, 0, cursor, keys_max);
-}
-
-void HttpTransport::count_keys() noexcept {
-  context_.backend.count_keys(session_, 0);
-}
-
-void HttpTransport::metrics() noexcept {
-  context_.backend.metrics(session_, 0);
-}
-
-void HttpTransport::top(uint32_t keys_max) noexcept {
-  context_.backend.top(session_, 0, keys_max);
-}
-
-void HttpTransport::ask(api::QuotaBatch& batch) noexcept {
-  context_.backend.ask(session_, 0, batch);
 }
 
 }  // namespace sluice::session

@@ -13,13 +13,13 @@
 
 #include "session/context.hpp"
 #include "session/request_log.hpp"
-#include "session/rest_transport.hpp"
 #include "session/session.hpp"
+#include "session/session_transport.hpp"
 #include "wire/http_codec.hpp"
 
 namespace sluice::session {
 
-class HttpTransport final : public RestTransport {
+class HttpTransport final : public SessionTransport {
  public:
   // What the answer to a request depends on: bits of route::Request::kind.
   enum Kind : uint8_t { json = 1, last = 2, http_1_0 = 4, head_only = 8 };
@@ -54,13 +54,6 @@ class HttpTransport final : public RestTransport {
   void end_keys() noexcept override;
   bool has_room() const noexcept override;
 
-  void inspect(std::string_view key) noexcept override;
-  void page(uint64_t cursor, uint32_t keys_max) noexcept override;
-  void count_keys() noexcept override;
-  void metrics() noexcept override;
-  void top(uint32_t keys_max) noexcept override;
-  void ask(api::QuotaBatch& batch) noexcept override;
-
  private:
   wire::ReplyContext head_of(uint8_t kind) const noexcept;
   template <typename Encode>
@@ -68,8 +61,6 @@ class HttpTransport final : public RestTransport {
   template <typename Encode>
   void write_answer(size_t bytes_max, const wire::ReplyContext& head, Encode encode) noexcept;
 
-  Context& context_;
-  Session& session_;
   net::Connection& connection_;
   RequestLog log_;
   wire::DebugStream stream_;
