@@ -4,7 +4,7 @@ usage: tools/mutate (--sample N | --changed SINCE | --again FILE | PATH...) [opt
 
 Each change (a mutant: `<` becomes `<=`, a statement vanishes, a condition is always true ...) is
 made in a copy of the tree below build/mutate, built, and held against the tests: those of its
-folder first (tests/unit/FOLDER, tests/clients), then property, simulation (40 seeds), integration,
+folder first (tests/unit/FOLDER, tests/clients), then property, simulation (100 seeds), integration,
 conformance, clients, the other unit tests and fuzz corpora, until one turns red, twice in a row. A
 test that takes more than five times as long as without the mutant is red, too.
 
