@@ -192,7 +192,7 @@ def test_addresses_of_linked_services_are_passed_over():
 @pytest.mark.parametrize("flags", [[], ["--native-port", "8081"]], ids=["default", "given"])
 def test_native_port_in_use_stops_the_start(flags):
     """Clients and commands use 8081, and would speak to the other server."""
-    address = "127.0.0.7"  # no other test listens there
+    address = "127.7.%d.%d" % divmod(os.getpid() % 65_000 + 256, 256)  # nobody else's
     with socket.socket() as taken:
         taken.bind((address, 8081))
         taken.listen()
