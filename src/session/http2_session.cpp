@@ -175,13 +175,17 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
   Http2Stream* const stream = find(id);
   if (stream == nullptr) return shared_.framing.consume_connection(bytes.size());
-  if (stream->add_body(bytes)) return;
-  if (!stream->is_answered()) {
-    stream->refuse(wire::http_fault::body_size);
-  } else {
-    shared_.framing.reset(id, Http2Error::no_error);
-  }
+  stream->add_body(bytes);
+  if (!stream->has_large_body()) return;
+  end_large_body(*stream);
   after_event(*stream);
+}
+
+// A client gets its answer only if that is whole before the stream ends (RFC 9113, 8.1): until then
+// the body is read, and dropped.
+void Http2Session::end_large_body(Http2Stream& stream) noexcept {
+  if (stream.reads_body()) stream.refuse(wire::http_fault::body_size);
+  if (stream.is_sent()) shared_.framing.reset(stream.id(), Http2Error::no_error);
 }
 
 void Http2Session::on_body_end(Http2StreamId id) noexcept {
@@ -296,7 +300,10 @@ wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
 
 void Http2Session::on_answer_sent(Http2StreamId id) noexcept {
   Http2Stream* const stream = find(id);
-  if (stream != nullptr) on_reply_written(std::array{stream->take_reservation()});
+  if (stream == nullptr) return;
+  stream->on_sent();
+  on_reply_written(std::array{stream->take_reservation()});
+  if (stream->has_large_body()) end_large_body(*stream);
 }
 
 // --- Streams -------------------------------------------------------------------------------
@@ -434,7 +441,9 @@ void Http2Session::end_late_streams() noexcept {
   for (const Http2Stream& stream : streams_) {
     const int64_t deadline = stream_deadline_ms(stream);
     if (deadline <= now_ms) {
-      shared_.framing.reset(stream.id(), Http2Error::cancel);
+      // Without an error where only the rest of a body is missing (RFC 9113, 8.1).
+      shared_.framing.reset(stream.id(),
+                            stream.is_sent() ? Http2Error::no_error : Http2Error::cancel);
     } else {
       streams_due_ms_ = std::min(streams_due_ms_, deadline);
     }

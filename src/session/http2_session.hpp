@@ -79,6 +79,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   bool ask_ready() noexcept;
   void begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept;
   void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
+  void end_large_body(Http2Stream& stream) noexcept;
   Http2Stream& open(wire::Http2StreamId id) noexcept;
   Http2Stream* find(wire::Http2StreamId id) noexcept;
   // Of something that a shard still owes a reply.

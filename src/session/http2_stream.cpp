@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/limits.hpp"
+#include "base/assert.hpp"
 
 namespace sluice::session {
 
@@ -39,20 +39,24 @@ RestExchange& Http2Stream::open_exchange() noexcept {
 }
 
 void Http2Stream::begin(const wire::RestRequest& request) noexcept {
+  const auto* reply = std::get_if<wire::RestReply>(&request);
+  if (reply != nullptr && reply->closes) is_logged_ = false;  // as in refuse()
   RestExchange& exchange = open_exchange();
   exchange.begin(request);
-  if (!head_.awaits_body && exchange.takes_body()) exchange.on_body();
+  if (!head_.awaits_body && reads_body()) exchange.on_body();
   settle();
 }
 
+// As over HTTP/1.1, invalid requests have no line in the log.
 void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
+  exchange_.reset();
+  is_logged_ = false;
   answer(wire::refusal_reply(refused.status, refused.cause), {});
 }
 
-bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
+void Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
   body_bytes_ += bytes.size();
-  const bool fits = body_bytes_ <= limits::http_body_bytes_max;
-  std::string* const body = fits && exchange_ ? exchange_->body() : nullptr;
+  std::string* const body = reads_body() && !has_large_body() ? exchange_->body() : nullptr;
   connection_.framing.consume_stream(id_, bytes.size());
   if (body == nullptr) {
     connection_.framing.consume_connection(bytes.size());
@@ -60,7 +64,6 @@ bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
     body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     kept_bytes_ += bytes.size();
   }
-  return fits;
 }
 
 void Http2Stream::release_window() noexcept {
@@ -70,7 +73,7 @@ void Http2Stream::release_window() noexcept {
 void Http2Stream::end_body() noexcept {
   head_.awaits_body = false;
   release_window();
-  if (!is_answered_ && exchange_ && exchange_->takes_body()) exchange_->on_body();
+  if (reads_body()) exchange_->on_body();
   settle();
 }
 
@@ -100,11 +103,16 @@ wire::ReplyContext Http2Stream::reply_context() const noexcept {
   return {.head_only = head_.request.method == "HEAD", .wall_ns = context_.now.wall_ns};
 }
 
+void Http2Stream::begin_answer() noexcept {
+  ASSERT(!is_answered());
+  answer_stage_ = AnswerStage::begun;
+  unread_since_ms_ = context_.now_ms();
+}
+
 void Http2Stream::write(const wire::ReplyValue& value) noexcept {
   const wire::ReplyContext context = reply_context();
   const std::string_view body = context.head_only ? std::string_view{} : value.body;
-  is_answered_ = true;
-  unread_since_ms_ = context_.now_ms();
+  begin_answer();
   if (is_logged_) log_.answered(is_closed_ ? client_left : value.head.status, body.size());
   if (is_closed_) return;
   answer_body_.set(body);
@@ -153,8 +161,7 @@ void Http2Stream::write_part(size_t bytes_max, Encode encode) noexcept {
 
 void Http2Stream::begin_keys(bool pretty, bool table_order) noexcept {
   keys_ = {.pretty = pretty, .chunked = false};
-  is_answered_ = true;
-  unread_since_ms_ = context_.now_ms();
+  begin_answer();
   if (!is_closed_) {
     connection_.framing.answer(
         id_, {.head = {.content_type = wire::application_json, .table_order = table_order},

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/limits.hpp"
 #include "session/answer_body.hpp"
 #include "session/context.hpp"
 #include "session/request_log.hpp"
@@ -60,11 +61,13 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   RequestLog& log() noexcept { return log_; }
   void keep_head() noexcept;
 
-  // The request's body. What is kept of it holds the connection's window back until its end. False:
-  // it is larger than any that is read.
-  bool add_body(std::span<const std::byte> bytes) noexcept;
+  // The request's body. What is kept of it holds the connection's window back until its end.
+  void add_body(std::span<const std::byte> bytes) noexcept;
   void end_body() noexcept;
   bool awaits_body() const noexcept { return head_.awaits_body; }
+  // It is larger than any that is read: a request that reads it is refused.
+  bool has_large_body() const noexcept { return body_bytes_ > limits::http_body_bytes_max; }
+  bool reads_body() const noexcept { return exchange_ && exchange_->takes_body(); }
 
   // A decision of the turn; write_decision() and write_release() answer it.
   void set_undecided(bool is_undecided) noexcept { set_outstanding(is_undecided); }
@@ -86,11 +89,13 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   // Neither side sends on it any more.
   void close() noexcept;
   bool is_closed() const noexcept { return is_closed_; }
-  bool is_answered() const noexcept { return is_answered_; }
+  // All of the answer has been sent.
+  void on_sent() noexcept { answer_stage_ = AnswerStage::sent; }
+  bool is_sent() const noexcept { return answer_stage_ == AnswerStage::sent; }
   bool is_outstanding() const noexcept { return is_outstanding_; }
   int64_t started_ms() const noexcept { return started_ms_; }
   // Whether the peer has not read all of the answer, and since when it has read nothing.
-  bool is_unread() const noexcept { return is_answered_ && !answer_body_.is_read(); }
+  bool is_unread() const noexcept { return is_answered() && !answer_body_.is_read(); }
   int64_t unread_since_ms() const noexcept { return unread_since_ms_; }
 
   // RestTransport.
@@ -101,6 +106,10 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   bool has_room() const noexcept override;
 
  private:
+  enum class AnswerStage : uint8_t { none, begun, sent };
+
+  bool is_answered() const noexcept { return answer_stage_ != AnswerStage::none; }
+  void begin_answer() noexcept;
   RestExchange& open_exchange() noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
   void release_window() noexcept;
@@ -124,7 +133,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   const int64_t started_ms_;
   int64_t unread_since_ms_ = 0;
   bool is_logged_ = false;
-  bool is_answered_ = false;
+  AnswerStage answer_stage_ = AnswerStage::none;
   bool is_outstanding_ = false;
   bool is_closed_ = false;
 };

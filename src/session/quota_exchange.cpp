@@ -24,7 +24,8 @@ std::optional<QuotaExchange::Answer> QuotaExchange::read() {
   ASSERT(stage_ == Stage::body);
   const wire::QuotaOptions options{.name_bytes_max = context_.options.key_bytes_max,
                                    .wait_ms_max = context_.options.wait_ms_max};
-  auto read = wire::read_quota_request(head_.view(), body_, options);
+  const std::string body = std::exchange(body_, {});  // the request may wait for an hour
+  auto read = wire::read_quota_request(head_.view(), body, options);
   if (const auto* problem = std::get_if<wire::QuotaProblem>(&read)) {
     log_.refused(problem->detail.empty() ? problem->title : std::string_view{problem->detail});
     return Answer{wire::problem_reply(*problem)};

@@ -4,6 +4,7 @@ server's memory grows by less than GROWTH_MAX."""
 
 import concurrent.futures
 import contextlib
+import json
 import struct
 import time
 
@@ -16,6 +17,7 @@ from http2_attacker import (ACK, CANCEL, COMPRESSION_ERROR, CONTINUATION, DATA, 
                             RST_STREAM, SETTINGS, WINDOW_UPDATE, Http2Attacker, ask_frame, field,
                             frame, head, streams, window_setting)
 from http_peer import HttpPeer, ask, totals, waiting
+from quota_calls import HOUR_MS, put, reserve, slots
 from server_process import eventually
 
 ATTACKERS = 20
@@ -301,6 +303,65 @@ def test_large_body(server, path):
             assert peer.status(1) == 413
         peer.send(ask_frame(3, HEALTH))
         assert peer.until(lambda: 3 in peer.complete)
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_large_body_and_the_answer_of_its_request(server, in_parts):
+    """The client gets the whole 413, also when it goes on to send."""
+    with Http2Attacker(server) as peer:
+        peer.send(ask_frame(1, "/v1/reserve", "POST", has_body=True))
+        for _ in range(8 if in_parts else 5):
+            peer.send(data_frames(1, 16_000))
+            assert not in_parts or peer.round_trip()
+        assert peer.status(1) == 413
+        assert peer.until(lambda: peer.resets == {1: NO_ERROR})
+        assert peer.round_trip()
+
+
+# What its shards owe an answer when the body becomes too large.
+UNDECIDED = ["/rate/{key}", "/rate/{key}?canWait=true", "/debug/{key}", "/debug?limit=1000",
+             "/metrics", "/top", "/v1/subjects?limit=1"]
+
+
+@pytest.mark.parametrize("path", UNDECIDED)
+def test_large_body_that_nobody_reads(start_server, path):
+    """It changes nothing about the answer. A waiter waits on, until its body is late."""
+    server = start_server(*LONG_WINDOW, "--max-requests", "1", "--header-timeout-millis", "500")
+    method = "POST" if path.startswith("/rate") else "GET"
+    is_answered = "canWait" not in path
+    with Http2Attacker(server) as peer:
+        peer.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30)))
+        for stream in streams(10):  # of both shards
+            ask(server, "POST", f"/rate/key-{stream}")
+            peer.send(ask_frame(stream, path.format(key=f"key-{stream}"), method, has_body=True)
+                      + data_frames(stream, 80_000))
+            assert peer.round_trip()
+        for stream in streams(10):
+            assert not is_answered or peer.status(stream) in (200, 413, 429)
+            error = NO_ERROR if is_answered else CANCEL
+            assert peer.until(lambda: peer.resets.get(stream) == error)
+        assert peer.round_trip()
+    eventually(lambda: totals(server)["sluicegate_waiters"] == 0, "nobody waits")
+
+
+def test_large_bodies_of_requests_that_wait(start_server, key):
+    """What waits needs its body no more."""
+    server = start_server(*LONG_WINDOW, "--max-waiters", "100000")
+    put(server, key, slots(1))
+    reserve(server, key)
+    body = json.dumps({"subjects": [key], "wait_limit_ms": HOUR_MS}).encode().ljust(60_000)
+    parts = [body[at:at + 16_000] for at in range(0, len(body), 16_000)]
+
+    def one(peer):
+        for stream in streams(STREAMS_MAX - 1):
+            peer.send(ask_frame(stream, "/v1/reserve", "POST", has_body=True))
+            for part in parts:
+                peer.send(frame(DATA, END_STREAM if part is parts[-1] else 0, stream, part))
+            peer.round_trip()
+        return peer.goodbye
+    with Attack(server, one) as attack:
+        attack.all_are(None)
+        assert totals(server)["sluicegate_quota_waiters"] == ATTACKERS * (STREAMS_MAX - 1)
 
 
 def test_announced_large_body(server):

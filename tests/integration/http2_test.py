@@ -348,6 +348,17 @@ def test_log_line_is_that_of_http_1(start_server, method, path):
     assert about_app or method != "POST" or "canWait=x" not in path
 
 
+@pytest.mark.parametrize("path, status", [("/rate/KEY%zz", 400), ("/v1/reserve?KEY", 413)])
+def test_invalid_request_is_not_logged_as_in_http_1(start_server, key, path, status):
+    server = start_server(*LONG_WINDOW, "--log2xx", "--log4xx")
+    body = b" " * 70_000 if status == 413 else b""
+    with Http2Peer(server) as peer:
+        assert peer.ask("POST", path.replace("KEY", key), body=body).status == status
+        logged(server, lambda: peer.ask("POST", f"/rate/{key}-last"), f"{key}-last")
+    lines = [line for line in server.log if key in str(line) and f"{key}-last" not in str(line)]
+    assert not lines
+
+
 def test_waiter_that_leaves_is_logged_as_in_http_1(start_server, key):
     server = start_server(*LONG_WINDOW, "--log2xx", "--log4xx")
     ask(server, "POST", f"/rate/{key}?maxRequests=1")

@@ -177,6 +177,29 @@ TEST_F(Http2SessionTest, refuses_a_body_above_64_kib) {
   EXPECT_EQ(client_.answer(ignored).status, 200);
 }
 
+TEST_F(Http2SessionTest, large_body_changes_nothing_about_an_answer_that_is_still_to_come) {
+  const std::string large(70'000, ' ');
+  const int32_t decided = client_.ask("POST", "/rate/k", large);
+  const int32_t inspected = client_.ask("GET", "/debug/k", large);
+  exchange();
+  EXPECT_FALSE(client_.answer(decided).ended);
+  EXPECT_FALSE(client_.answer(inspected).ended);
+  decide_all();
+  session_->on_inspected(static_cast<uint64_t>(inspected), nullptr);
+  exchange();
+  EXPECT_EQ(client_.answer(decided).status, 200);
+  EXPECT_EQ(client_.answer(inspected).status, 404);
+}
+
+TEST_F(Http2SessionTest, ends_the_stream_of_a_late_body_without_an_error_behind_its_answer) {
+  client_.send_in_parts(1);
+  const int32_t stream = client_.ask("GET", "/healthz", "body");
+  exchange();
+  EXPECT_TRUE(client_.answer(stream).ended);
+  pass(context_.options.header_timeout_ms);
+  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::no_error));
+}
+
 // Unfinished bodies that the server keeps hold back the connection's window, so that it keeps no
 // more than the window of them.
 TEST_F(Http2SessionTest, keeps_no_more_of_unfinished_bodies_than_the_window) {
