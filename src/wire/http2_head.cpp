@@ -15,6 +15,7 @@ void Http2Head::begin() noexcept {
   method_.clear();
   path_.clear();
   authority_.clear();
+  host_.clear();
   lines_.clear();
   expect_.clear();
   accept_.reset();
@@ -29,7 +30,7 @@ bool Http2Head::add(std::string_view name, std::string_view value) {
   if (name.starts_with(':')) {
     add_pseudo(name, value);
   } else if (name == "host") {
-    if (authority_.empty()) authority_ = value;  // the client has to send the same in both
+    host_ = value;
   } else {
     note(name, value);
     add_line(name, value);
@@ -57,7 +58,8 @@ void Http2Head::note(std::string_view name, std::string_view value) {
 
 std::optional<HttpRefused> Http2Head::refusal(bool has_body) const noexcept {
   if (bytes_ > limits::http_header_bytes_max) return http_fault::head_size;
-  if (!is_valid_authority(authority_)) return http_fault::host;
+  if (!is_valid_authority(authority())) return http_fault::host;
+  if (!host_.empty() && host_ != authority()) return http_fault::host;
   if (origin_form(path_).empty()) return http_fault::target;
   if (!expect_.empty() && !equals_ignoring_case(expect_, "100-continue")) {
     return http_fault::expect;
@@ -70,7 +72,7 @@ std::optional<HttpRefused> Http2Head::finish(bool has_body, std::string& text,
                                              HttpRequest& request) {
   text.clear();
   text.append(method_).append(" ").append(path_).append(" HTTP/2.0\r\n");
-  text.append("Host: ").append(authority_).append("\r\n");
+  text.append("Host: ").append(authority()).append("\r\n");
   const size_t lines_begin = text.size();
   text.append(lines_).append("\r\n");
   const std::string_view whole = text;

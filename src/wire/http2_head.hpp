@@ -33,6 +33,7 @@ class Http2Head {
     std::string_view in(std::string_view text) const noexcept { return text.substr(begin, bytes); }
   };
 
+  std::string_view authority() const noexcept { return authority_.empty() ? host_ : authority_; }
   void add_pseudo(std::string_view name, std::string_view value);
   void add_line(std::string_view name, std::string_view value);
   void note(std::string_view name, std::string_view value);
@@ -41,6 +42,7 @@ class Http2Head {
   std::string method_;
   std::string path_;
   std::string authority_;
+  std::string host_;   // of the field: the same, if there are both
   std::string lines_;  // of the other fields
   std::optional<Place> accept_;
   std::optional<Place> rate_style_;

@@ -69,6 +69,8 @@ TEST_F(Http2HeadTest, takes_the_host_where_there_is_no_authority) {
 TEST_F(Http2HeadTest, refuses_what_http_1_refuses) {
   EXPECT_EQ(read({{":method", "GET"}, {":path", "/"}, {":authority", "a b"}}),
             "400 malformed Host header");
+  EXPECT_EQ(read(with({{"host", "another"}})), "400 malformed Host header");
+  EXPECT_EQ(read(with({{"host", "host:1"}})), "");
   EXPECT_EQ(read({{":method", "CONNECT"}, {":authority", "h"}}),
             "400 the request target is not a path");
   EXPECT_EQ(read(with({{"expect", "200-ok"}})), "417 only Expect: 100-continue is supported");
