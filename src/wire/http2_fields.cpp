@@ -24,9 +24,7 @@ void Http2Fields::begin(uint16_t status, size_t lines_bytes) {
   list_.clear();
   used_ = 0;
   text_.resize(std::max(text_.size(), head_bytes_max + lines_bytes));
-  HttpWriter writer{room()};
-  writer.status(status);
-  add(":status", commit(writer.size_bytes()));
+  add(":status", written([status](HttpWriter& value) { value.status(status); }));
 }
 
 void Http2Fields::text(const FieldName& name, std::string_view value) {
@@ -38,9 +36,8 @@ void Http2Fields::lines(std::string_view lines) {
     const std::string_view line = lines.substr(0, lines.find("\r\n"));
     lines.remove_prefix(std::min(line.size() + 2, lines.size()));
     const size_t colon = std::min(line.find(':'), line.size());
-    HttpWriter writer{room()};
-    writer.text(line.substr(0, colon));
-    const std::string_view name = commit(writer.size_bytes());
+    const std::string_view name =
+        written([&](HttpWriter& text) { text.text(line.substr(0, colon)); });
     std::transform(name.begin(), name.end(), text_.begin() + (name.data() - text_.data()),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
     add(name, trim_white_space(line.substr(std::min(colon + 1, line.size()))), changes);

@@ -1,7 +1,8 @@
 // The header fields of an answer as HTTP/2 has them: names in lower case, no Connection, no
 // Transfer-Encoding.
 // Flow:   ReplyHead -> encode() -> list() -> nghttp2.
-// Shape:  values that change with every answer are never indexed (RFC 7541, 6.2.3).
+// Shape:  values that change with every answer are never indexed (RFC 7541, 6.2.3): they would only
+//         displace those that answers share, which the peer gets as an index of one byte.
 // Lives:  a list is valid until the next encode(), and as long as the head's texts are.
 #pragma once
 
@@ -28,9 +29,11 @@ class Http2Fields {
   void text(const FieldName& name, std::string_view value);
   template <typename Write>
   void number(const FieldName& name, Write&& write) {
-    HttpWriter writer{room()};
-    write(writer);
-    add(name.http_2, commit(writer.size_bytes()), changes);
+    add(name.http_2, written(write), changes);
+  }
+  template <typename Write>
+  void shared(const FieldName& name, Write&& write) {
+    add(name.http_2, written(write));
   }
   void lines(std::string_view lines);
 
@@ -38,6 +41,12 @@ class Http2Fields {
   static constexpr uint8_t changes = NGHTTP2_NV_FLAG_NO_INDEX;
 
   void begin(uint16_t status, size_t lines_bytes);
+  template <typename Write>
+  std::string_view written(Write&& write) noexcept {
+    HttpWriter writer{room()};
+    write(writer);
+    return commit(writer.size_bytes());
+  }
   std::span<std::byte> room() noexcept;
   std::string_view commit(size_t bytes) noexcept;
   void add(std::string_view name, std::string_view value, uint8_t flags = 0);

@@ -29,6 +29,10 @@ class HeadLines {
     write(writer_);
     writer_.text("\r\n");
   }
+  template <typename Write>
+  void shared(const FieldName& name, Write&& write) noexcept {
+    number(name, write);
+  }
   void lines(std::string_view lines) noexcept { writer_.text(lines); }
 
  private:

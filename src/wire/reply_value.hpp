@@ -64,8 +64,9 @@ inline constexpr FieldName date{"Date: ", "date"};
 inline constexpr FieldName content_length{"Content-Length: ", "content-length"};
 }  // namespace field_name
 
-// Calls for each field of a head fields.text(name, value), fields.number(name, write), whose
-// write(HttpWriter&) writes a value that changes with every answer, or fields.lines(headers).
+// Calls for each field of a head fields.text(name, value), fields.lines(headers), or, with a
+// write(HttpWriter&) that writes the value, fields.number(name, write) if it changes with every
+// answer and fields.shared(name, write) if many answers have the same.
 // draft-ietf-httpapi-ratelimit-headers: q permits per w seconds; r remain, and the window ends in t
 // seconds. A key's first window may last up to a millisecond longer than its policy: that is not
 // shown as a whole second.
@@ -80,7 +81,7 @@ void write_fields(Fields& fields, const ReplyHead& head, int64_t wall_ns) noexce
       value.text(";t=");
       value.decimal(base::ceil_seconds(std::min(detail->reset_ms, detail->window_ms)));
     });
-    fields.number(field_name::rate_limit_policy, [&](HttpWriter& value) {
+    fields.shared(field_name::rate_limit_policy, [&](HttpWriter& value) {
       value.text("\"window\";q=");
       value.decimal(detail->limit);
       value.text(";w=");
@@ -94,7 +95,7 @@ void write_fields(Fields& fields, const ReplyHead& head, int64_t wall_ns) noexce
   }
   if (!head.headers.empty()) fields.lines(head.headers);
   if (head.table_order) fields.text(field_name::order, "table");
-  fields.number(field_name::date, [&](HttpWriter& value) { value.date(wall_ns); });
+  fields.shared(field_name::date, [&](HttpWriter& value) { value.date(wall_ns); });
 }
 
 }  // namespace sluice::wire
