@@ -24,10 +24,7 @@ Http2Stream::~Http2Stream() {
 // --- The request ---------------------------------------------------------------------------
 
 void Http2Stream::keep_head() noexcept {
-  if (!log_.keeps()) return;
-  log_memory_.resize(RequestLog::bytes_of(head_.text));
-  log_.use(log_memory_);
-  log_.keep(head_.text, context_.now);
+  log_.keep_view(head_.text, context_.now);
   is_logged_ = true;
 }
 

@@ -121,7 +121,6 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   Http2Connection& connection_;
   const wire::Http2StreamId id_;
   Head head_;
-  std::string log_memory_;
   RequestLog log_;
   std::optional<RestExchange> exchange_;
   std::string key_;        // of a request that waits, if its answer shows it

@@ -183,10 +183,6 @@ RequestLog::RequestLog(std::span<char> memory, const AccessLog& access) noexcept
   keeps_ = warns_ || access_.of_2xx || access_.of_4xx || access_.of_5xx;
 }
 
-size_t RequestLog::bytes_of(std::string_view head) noexcept {
-  return sizeof(Record) + head.size();
-}
-
 bool RequestLog::has_room(std::string_view head) const noexcept {
   return !keeps_ || begin_ == end_ || memory_.size() - end_ >= sizeof(Record) + head.size();
 }
@@ -201,19 +197,17 @@ void RequestLog::keep(std::string_view head, base::Now now) noexcept {
   end_ += static_cast<uint32_t>(sizeof record + head.size());
 }
 
-RequestLog::Record RequestLog::oldest() const noexcept {
+RequestLog::Request RequestLog::oldest() const noexcept {
+  if (memory_.empty()) return only_;
   ASSERT(begin_ < end_);
   Record record;
   std::memcpy(&record, memory_.data() + begin_, sizeof record);
-  return record;
-}
-
-std::string_view RequestLog::oldest_head() const noexcept {
-  return {memory_.data() + begin_ + sizeof(Record), oldest().head_bytes};
+  const char* const head = memory_.data() + begin_ + sizeof record;
+  return {.started = record.started, .head = {head, record.head_bytes}};
 }
 
 void RequestLog::forget_oldest() noexcept {
-  begin_ += static_cast<uint32_t>(sizeof(Record) + oldest().head_bytes);
+  if (!memory_.empty()) begin_ += static_cast<uint32_t>(sizeof(Record) + oldest().head.size());
 }
 
 bool RequestLog::is_logged(uint16_t status) const noexcept {
@@ -256,29 +250,29 @@ void RequestLog::released_unknown() noexcept {
 
 void RequestLog::inspected_unknown() noexcept {
   if (!warns_) return;
-  const std::string key = decoded(wire::path_of(Head{oldest_head()}.target).key);
+  const std::string key = decoded(wire::path_of(Head{oldest().head}.target).key);
   log::warning("Received debug snapshot request for unknown instance", {{"key", key}});
   log::warning("Instance not found", {{"key", key}});
 }
 
 void RequestLog::warn(std::string_view message) noexcept {
-  const Head head{oldest_head()};
+  const Head head{oldest().head};
   log::warning(message, {{"correlation-id", correlation_id(head)}, {"key", key_of(head)}});
 }
 
 void RequestLog::log(uint16_t status, uint64_t body_bytes) noexcept {
-  const Record record = oldest();
-  const Head head{oldest_head()};
+  const Request request = oldest();
+  const Head head{request.head};
   const wire::RestPath path = wire::path_of(head.target);
   const base::Now now = log::now();
   const log::Format format = log::format();
   const bool unknown_path = status == 404 && path.route.empty();
   const bool routed = !unknown_path && status != 405 && head.method != "OPTIONS";
   Fields fields{
-      {"request", request_fields(head, path, routed, record.started.wall_ns)},
+      {"request", request_fields(head, path, routed, request.started.wall_ns)},
       {"response",
        {{"time", log::time_value(format, now.wall_ns)},
-        {"latency", log::duration_value(format, now.monotonic_ns - record.started.monotonic_ns)},
+        {"latency", log::duration_value(format, now.monotonic_ns - request.started.monotonic_ns)},
         {"status", status},
         {"length", body_bytes}}}};
   const std::string_view id = head.find("X-Request-Id");

@@ -5,7 +5,8 @@
 //         correlation id that the client did not send is made up when a line needs it.
 // Errors: none. Values above 1 KiB are cut, headers above 4 KiB together are left out: a line
 //         stays below about 12 KiB.
-// Lives:  one per connection; it keeps nothing when switches and level allow no line.
+// Lives:  one per connection of HTTP/1.1, one per stream of HTTP/2; it keeps nothing when switches
+//         and level allow no line.
 #pragma once
 
 #include <cstddef>
@@ -36,14 +37,12 @@ class RequestLog {
 
   // Whether it logs anything at all.
   bool keeps() const noexcept { return keeps_; }
-  // For a log of one request, made without memory: what its head takes, and that memory.
-  static size_t bytes_of(std::string_view head) noexcept;
-  void use(std::span<char> memory) noexcept { memory_ = memory; }
-
   // Whether there is room for a head; if not, the requests before it have to be answered first.
   // There is always room for one.
   bool has_room(std::string_view head) const noexcept;
   void keep(std::string_view head, base::Now now) noexcept;
+  // For a log of one request, made without memory: the head stays where it is.
+  void keep_view(std::string_view head, base::Now now) noexcept { only_ = {now, head}; }
 
   // The oldest request's response, head and body as sent.
   // Returns whether it wrote a line.
@@ -63,15 +62,19 @@ class RequestLog {
 
  private:
   struct Record;
+  struct Request {
+    base::Now started;
+    std::string_view head;
+  };
 
-  Record oldest() const noexcept;
-  std::string_view oldest_head() const noexcept;
+  Request oldest() const noexcept;
   void forget_oldest() noexcept;
   bool is_logged(uint16_t status) const noexcept;
   void warn(std::string_view message) noexcept;
   void log(uint16_t status, uint64_t body_bytes) noexcept;
 
   std::span<char> memory_;
+  Request only_;  // if there is no memory
   AccessLog access_;
   bool warns_;
   bool keeps_;

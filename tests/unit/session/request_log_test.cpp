@@ -82,6 +82,22 @@ TEST_F(RequestLogTest, logs_requests_in_order) {
   EXPECT_EQ(reported[4]["request"]["path"], "/rate/c");
 }
 
+TEST_F(RequestLogTest, logs_the_only_request_where_its_head_lies) {
+  start();
+  RequestLog log({}, everything);
+  const std::string text = head("/rate/a", "X-Correlation-ID: c\r\n");
+  log.keep_view(text, {.monotonic_ns = 1, .wall_ns = 784'111'777'000'000'000});
+  log.refused("cause");
+  log.answered(400, 7);
+  const std::vector<Line> reported = lines();
+  ASSERT_EQ(reported.size(), 2U);
+  EXPECT_EQ(reported[0]["correlation-id"], "c");
+  EXPECT_EQ(reported[0]["key"], "a");
+  EXPECT_EQ(reported[1]["request"]["path"], "/rate/a");
+  EXPECT_TRUE(reported[1]["request"]["time"].get<std::string>().starts_with("1994-11-06T08:49:37"));
+  EXPECT_EQ(reported[1]["response"]["length"], 7);
+}
+
 TEST_F(RequestLogTest, has_room_for_any_head_when_all_are_answered) {
   start();
   RequestLog log(memory_, {});
