@@ -63,6 +63,7 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
     if (frames_.is_head() && !make_turn_room(1, limits::http_header_bytes_max)) break;
     taken += part.size();
     receive(part);
+    if (undecided_count_ >= group_requests && !is_ending()) answer_group();
   }
   const size_t left = bytes.size() - taken;
   if (left > 0) needed_bytes_ = wire::Http2Frames::head_bytes;
@@ -86,6 +87,12 @@ void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
   if (is_whole && !frames_.count(context_.now_ms())) {
     end_connection(Http2Error::enhance_your_calm);
   }
+}
+
+void Http2Session::answer_group() noexcept {
+  context_.backend.execute();
+  write_output();
+  undecided_count_ = 0;
 }
 
 void Http2Session::note_partial(bool is_partial) noexcept {
@@ -170,6 +177,7 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
   add_decision(context_, request, asked, stream.log(), shared_.tickets,
                {.session = socket.index, .entry_index = static_cast<uint32_t>(stream.id())});
   stream.set_undecided(true);
+  ++undecided_count_;
 }
 
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
@@ -274,6 +282,7 @@ void Http2Session::write_outcomes() noexcept {
     follow(stream);
   }
   write_output();
+  undecided_count_ = 0;
   const bool is_drained = said_goodbye_ && streams_.empty();
   if (!shared_.framing.is_open() || is_drained) finish();
 }
@@ -338,7 +347,6 @@ void Http2Session::follow(Http2Stream& stream) noexcept {
     if (!held()) mark_ready();
   }
   streams_due_ms_ = std::min(streams_due_ms_, stream_deadline_ms(stream));
-  schedule_timer();
   remove_if_over(stream);
 }
 

@@ -1,8 +1,8 @@
 // The REST dialect's side of an HTTP/2 connection: its streams, what it may hold, and how it ends.
 // Flow:   Http2Frames -> Http2Framing -> Http2Head -> wire::route_request() -> an entry of the turn
 //         or a stream's RestExchange -> the stream's answer -> the connection's output.
-// Shape:  docs/rest.md, "HTTP/2". Requests of all streams are decided together, and answered in any
-//         order; a frame is taken only when there is room for the request that it may end.
+// Shape:  docs/rest.md, "HTTP/2". Requests of a group of streams are decided together, and answered
+//         in any order; a frame is taken only when there is room for the request that it may end.
 // Errors: a request that the server does not take is answered; a broken connection ends with
 //         GOAWAY.
 // Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read: unread_bytes_max,
@@ -30,6 +30,10 @@ class Http2Session final : public Session, private wire::Http2Events {
   static constexpr size_t unread_bytes_max = 512 * 1024;
   // With those that the peer has reset, and that shards still owe a reply.
   static constexpr size_t streams_max = 2 * wire::Http2Framing::streams_max;
+
+  // So many requests are decided and answered together. Those of all connections at once, with
+  // nghttp2's memory for them, would not stay in the cache until they are answered.
+  static constexpr uint32_t group_requests = 32;
 
   // Takes the connection over from its session of HTTP/1.1.
   explicit Http2Session(Remains&& remains) noexcept;
@@ -75,6 +79,7 @@ class Http2Session final : public Session, private wire::Http2Events {
 
   bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }
   void receive(std::span<const std::byte> bytes) noexcept;
+  void answer_group() noexcept;
   void note_partial(bool is_partial) noexcept;
   bool ask_ready() noexcept;
   void begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept;
@@ -109,6 +114,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   int64_t idle_since_ms_;                    // since when it has no stream
   int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this
   int64_t drain_started_ms_ = base::never_ms;
+  uint32_t undecided_count_ = 0;  // requests in the turn
   bool in_head_ = false;
   bool said_goodbye_ = false;  // GOAWAY with the last stream is written
 };

@@ -123,11 +123,16 @@ TEST_F(Http2SessionTest, answers_streams_in_any_order) {
   EXPECT_EQ(client_.answer(rate).fields.at("ratelimit-policy"), "\"window\";q=5;w=1");
 }
 
-TEST_F(Http2SessionTest, decides_the_requests_of_all_streams_together) {
-  for (int count = 0; count < 100; ++count) client_.ask("POST", "/rate/k");
-  exchange();
-  EXPECT_EQ(context_.turn.requests().size(), 100u);
+TEST_F(Http2SessionTest, decides_the_requests_of_a_group_of_streams_together) {
+  const auto ask = [&](uint32_t count) {
+    for (uint32_t number = 0; number < count; ++number) client_.ask("POST", "/rate/k");
+    exchange();
+  };
+  ask(Http2Session::group_requests - 1);
+  EXPECT_EQ(context_.turn.requests().size(), Http2Session::group_requests - 1);
   EXPECT_EQ(backend_.executions, 0u);
+  ask(2 * Http2Session::group_requests);
+  EXPECT_EQ(backend_.executions, 2u);
 }
 
 TEST_F(Http2SessionTest, answers_json_and_head) {
