@@ -5,6 +5,11 @@
 #include "wire/http_text.hpp"
 
 namespace sluice::wire {
+namespace {
+
+constexpr FieldName status_name{.http_1 = {}, .http_2 = ":status"};
+
+}  // namespace
 
 void Http2Fields::encode(const ReplyHead& head, int64_t wall_ns, std::optional<size_t> body_bytes) {
   begin(head.status, head.headers.size());
@@ -24,11 +29,11 @@ void Http2Fields::begin(uint16_t status, size_t lines_bytes) {
   list_.clear();
   used_ = 0;
   text_.resize(std::max(text_.size(), head_bytes_max + lines_bytes));
-  add(":status", written([status](HttpWriter& value) { value.status(status); }));
+  add(status_name, written([status](HttpWriter& value) { value.status(status); }));
 }
 
 void Http2Fields::text(const FieldName& name, std::string_view value) {
-  if (!value.empty()) add(name.http_2, value);
+  if (!value.empty()) add(name, value);
 }
 
 void Http2Fields::lines(std::string_view lines) {
@@ -54,7 +59,11 @@ std::string_view Http2Fields::commit(size_t bytes) noexcept {
   return text;
 }
 
-// nghttp2 copies what it keeps, and changes nothing.
+// nghttp2 copies what it keeps, except for these names, and changes nothing.
+void Http2Fields::add(const FieldName& name, std::string_view value, uint8_t flags) {
+  add(name.http_2, value, flags | NGHTTP2_NV_FLAG_NO_COPY_NAME);
+}
+
 void Http2Fields::add(std::string_view name, std::string_view value, uint8_t flags) {
   const auto bytes = [](std::string_view text) {
     return reinterpret_cast<uint8_t*>(const_cast<char*>(text.data()));

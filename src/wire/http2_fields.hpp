@@ -29,11 +29,11 @@ class Http2Fields {
   void text(const FieldName& name, std::string_view value);
   template <typename Write>
   void number(const FieldName& name, Write&& write) {
-    add(name.http_2, written(write), changes);
+    add(name, written(write), changes);
   }
   template <typename Write>
   void shared(const FieldName& name, Write&& write) {
-    add(name.http_2, written(write));
+    add(name, written(write));
   }
   void lines(std::string_view lines);
 
@@ -49,7 +49,8 @@ class Http2Fields {
   }
   std::span<std::byte> room() noexcept;
   std::string_view commit(size_t bytes) noexcept;
-  void add(std::string_view name, std::string_view value, uint8_t flags = 0);
+  void add(const FieldName& name, std::string_view value, uint8_t flags = 0);
+  void add(std::string_view name, std::string_view value, uint8_t flags);
 
   std::string text_;  // of values, and of names that had to be written
   size_t used_ = 0;

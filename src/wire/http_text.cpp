@@ -12,18 +12,18 @@ namespace {
 
 using text::hex_digit;
 
-consteval std::array<bool, 256> make_token_chars() {
-  std::array<bool, 256> is_token{};
-  for (char c = '0'; c <= '9'; ++c) is_token[static_cast<unsigned char>(c)] = true;
-  for (char c = 'a'; c <= 'z'; ++c) is_token[static_cast<unsigned char>(c)] = true;
-  for (char c = 'A'; c <= 'Z'; ++c) is_token[static_cast<unsigned char>(c)] = true;
-  for (char c : std::string_view{"!#$%&'*+-.^_`|~"}) {
-    is_token[static_cast<unsigned char>(c)] = true;
-  }
-  return is_token;
+// Digits, letters, and `others`.
+consteval std::array<bool, 256> make_chars(std::string_view others) {
+  std::array<bool, 256> has{};
+  for (char c = '0'; c <= '9'; ++c) has[static_cast<unsigned char>(c)] = true;
+  for (char c = 'a'; c <= 'z'; ++c) has[static_cast<unsigned char>(c)] = true;
+  for (char c = 'A'; c <= 'Z'; ++c) has[static_cast<unsigned char>(c)] = true;
+  for (char c : others) has[static_cast<unsigned char>(c)] = true;
+  return has;
 }
 
-constexpr std::array<bool, 256> token_chars = make_token_chars();
+constexpr std::array<bool, 256> token_chars = make_chars("!#$%&'*+-.^_`|~");
+constexpr std::array<bool, 256> authority_chars = make_chars("!$%&'()*+,-.:;=[]_~");
 
 constexpr char lower(char c) noexcept {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -100,10 +100,8 @@ bool is_token_char(char c) noexcept {
 }
 
 bool is_valid_authority(std::string_view value) noexcept {
-  return std::all_of(value.begin(), value.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view{"!$%&'()*+,-.:;=[]_~"}.find(c) != std::string_view::npos;
-  });
+  return std::all_of(value.begin(), value.end(),
+                     [](char c) { return authority_chars[static_cast<unsigned char>(c)]; });
 }
 
 std::string_view origin_form(std::string_view target) noexcept {

@@ -1,5 +1,6 @@
 #include "wire/http_writer.hpp"
 
+#include <array>
 #include <chrono>
 
 #include "base/assert.hpp"
@@ -7,6 +8,14 @@
 #include "text/number.hpp"
 
 namespace sluice::wire {
+namespace {
+
+struct DateText {
+  int64_t second = -1;
+  std::array<std::byte, 29> text{};
+};
+
+}  // namespace
 
 void HttpWriter::decimal(int64_t value) noexcept {
   text::DigitBuffer buffer;
@@ -24,10 +33,20 @@ void HttpWriter::hexadecimal(uint64_t value) noexcept {
 }
 
 void HttpWriter::date(int64_t wall_ns) noexcept {
+  constinit thread_local DateText last;  // the answers of a second share it
+  const int64_t second = wall_ns / base::ns_per_s;
+  if (second != last.second) {
+    HttpWriter{last.text}.write_date(second);
+    last.second = second;
+  }
+  text({reinterpret_cast<const char*>(last.text.data()), last.text.size()});
+}
+
+void HttpWriter::write_date(int64_t second) noexcept {
   static constexpr std::string_view weekdays = "SunMonTueWedThuFriSat";
   static constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
   using namespace std::chrono;
-  const sys_seconds now = floor<seconds>(sys_time<nanoseconds>{nanoseconds{wall_ns}});
+  const sys_seconds now{seconds{second}};
   const sys_days day = floor<days>(now);
   const year_month_day date{day};
   const hh_mm_ss<seconds> time{now - day};

@@ -38,6 +38,7 @@ class HttpWriter {
   size_t size_bytes() const noexcept { return size_bytes_; }
 
  private:
+  void write_date(int64_t second) noexcept;
   void two_digits(uint32_t value) noexcept;
   void four_digits(uint32_t value) noexcept;
 

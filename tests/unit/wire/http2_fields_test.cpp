@@ -82,5 +82,16 @@ TEST(Http2Fields, index_values_that_answers_share) {
   }
 }
 
+// nghttp2 reads the names of a frame when it sends it, after other answers have been encoded.
+TEST(Http2Fields, have_names_copied_unless_they_are_constants) {
+  Http2Fields fields;
+  fields.encode({.content_type = "text/plain", .headers = "X-Line: 1\r\n"}, wall_ns, 1);
+  for (const nghttp2_nv& field : fields.list()) {
+    const std::string name = text(field.name, field.namelen);
+    EXPECT_EQ((field.flags & NGHTTP2_NV_FLAG_NO_COPY_NAME) != 0, name != "x-line") << name;
+    EXPECT_EQ(field.flags & NGHTTP2_NV_FLAG_NO_COPY_VALUE, 0) << name;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::wire

@@ -38,6 +38,15 @@ TEST(HttpWriter, writes_a_date_down_to_the_second) {
             "Sun, 06 Nov 1994 08:49:37 GMT");
 }
 
+TEST(HttpWriter, writes_the_date_of_each_answer) {
+  const auto both = [](int64_t first_ns, int64_t second_ns) {
+    return written([&](HttpWriter& w) { w.date(first_ns), w.text("; "), w.date(second_ns); });
+  };
+  EXPECT_EQ(both(784'111'777'000'000'000, 784'111'778'000'000'000),
+            "Sun, 06 Nov 1994 08:49:37 GMT; Sun, 06 Nov 1994 08:49:38 GMT");
+  EXPECT_EQ(both(0, 0), "Thu, 01 Jan 1970 00:00:00 GMT; Thu, 01 Jan 1970 00:00:00 GMT");
+}
+
 TEST(HttpWriter, joins_a_tail_that_was_written_first) {
   std::array<std::byte, 32> out;
   HttpWriter tail{std::span{out}.subspan(8)};
