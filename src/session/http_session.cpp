@@ -92,10 +92,9 @@ bool HttpSession::speaks_http2(std::span<const std::byte> bytes) noexcept {
 
 // Answers a request to go on in HTTP/2, as long as it is a valid one.
 bool HttpSession::upgrade(const wire::HttpRequest& request, std::string_view text) noexcept {
-  constexpr size_t setting_bytes = 6;
   if (!context_.options.http2 || context_.draining) return false;
-  auto settings = wire::decode_base64url(request.http2_settings);
-  if (!settings || settings->size() % setting_bytes != 0) return false;
+  auto settings = wire::decode_http2_settings(request.http2_settings);
+  if (!settings) return false;
   answer_earlier_requests();
   if (is_ending()) return true;
   auto upgrade = std::make_unique<Http2Upgrade>();

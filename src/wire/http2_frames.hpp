@@ -2,7 +2,8 @@
 // two frames whether it takes another one; and bounds how many frames bring no request forward.
 // Flow:   received bytes -> next() -> Http2Framing::receive().
 // Shape:  the preface counts as one frame; a frame may be taken in parts.
-// Bounds: frames_per_request for each request, and frames_in_period more in each period.
+// Bounds: frames_per_request for each request, and frames_in_period more in each period; of
+//         RST_STREAM resets_at_once, and resets_per_second more.
 // Source: RFC 9113, 4.1 and 10.5.
 #pragma once
 
@@ -19,11 +20,14 @@ class Http2Frames {
   static constexpr uint32_t frames_per_request = 10;
   static constexpr uint32_t frames_in_period = 2'000;
   static constexpr int64_t period_ms = 10'000;
+  static constexpr int64_t resets_at_once = 500;
+  static constexpr int64_t resets_per_second = 50;
   static constexpr size_t padded = 8;  // a flag of DATA
 
   enum class Type : uint8_t {
     data = 0,
     headers = 1,
+    rst_stream = 3,
     settings = 4,
     window_update = 8,
     continuation = 9,
@@ -66,6 +70,7 @@ class Http2Frames {
       useless_left_ = std::min(useless_left_ + frames_per_request, 2 * frames_in_period);
       return true;
     }
+    if (type_ == Type::rst_stream) return count_reset(now_ms);
     const bool is_useful = type_ == Type::preface || (type_ == Type::data && !is_empty_);
     if (is_useful) return true;
     if (useless_left_ == 0) return false;
@@ -74,11 +79,20 @@ class Http2Frames {
   }
 
  private:
+  static constexpr int64_t ms_per_reset = 1'000 / resets_per_second;
+
+  // As a time until which resets are spent: each adds its part of a second.
+  bool count_reset(int64_t now_ms) noexcept {
+    resets_spent_ms_ = std::max(resets_spent_ms_, now_ms) + ms_per_reset;
+    return resets_spent_ms_ - now_ms <= resets_at_once * ms_per_reset;
+  }
+
   size_t left_bytes_;
   Type type_ = Type::preface;
   bool is_empty_ = false;  // a frame of DATA without data
   uint32_t useless_left_ = frames_in_period;
   int64_t period_ends_ms_ = 0;
+  int64_t resets_spent_ms_ = 0;
 };
 
 }  // namespace sluice::wire

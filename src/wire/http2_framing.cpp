@@ -7,19 +7,23 @@
 #include <cstdlib>
 
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 #include "wire/http2_fields.hpp"
+#include "wire/http_text.hpp"
 
 namespace sluice::wire {
 namespace {
 
 // Against floods (RFC 9113, 10.5).
-constexpr uint64_t resets_burst = 500;
-constexpr uint64_t resets_per_second = 50;
 constexpr size_t continuations_max = 8;
 constexpr size_t settings_max = 32;
 constexpr size_t unsent_acks_max = 100;
 
 constexpr int32_t connection_window_bytes = 256 * 1024;
+
+constexpr size_t setting_bytes = 6;
+constexpr uint32_t frame_bytes_min = 1 << 14;
+constexpr uint32_t frame_bytes_max = (1 << 24) - 1;
 
 using SessionPointer = std::unique_ptr<nghttp2_session, void (*)(nghttp2_session*)>;
 
@@ -27,7 +31,8 @@ nghttp2_option* make_option() noexcept {
   nghttp2_option* option = nullptr;
   ASSERT(nghttp2_option_new(&option) == 0);
   nghttp2_option_set_no_auto_window_update(option, 1);
-  nghttp2_option_set_stream_reset_rate_limit(option, resets_burst, resets_per_second);
+  // Http2Frames bounds resets: nghttp2's goodbye would be INTERNAL_ERROR.
+  nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, 1);
   nghttp2_option_set_max_continuations(option, continuations_max);
   nghttp2_option_set_max_settings(option, settings_max);
   nghttp2_option_set_max_outbound_ack(option, unsent_acks_max);
@@ -36,6 +41,21 @@ nghttp2_option* make_option() noexcept {
 
 std::string_view text_of(const uint8_t* bytes, size_t size) noexcept {
   return {reinterpret_cast<const char*>(bytes), size};
+}
+
+// RFC 9113, 6.5.2.
+bool is_valid_setting(uint32_t id, uint32_t value) noexcept {
+  switch (id) {
+    case NGHTTP2_SETTINGS_ENABLE_PUSH:
+    case NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL:
+      return value <= 1;
+    case NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE:
+      return value <= NGHTTP2_MAX_WINDOW_SIZE;
+    case NGHTTP2_SETTINGS_MAX_FRAME_SIZE:
+      return value >= frame_bytes_min && value <= frame_bytes_max;
+    default:
+      return true;
+  }
 }
 
 bool ends_stream(const nghttp2_frame_hd& head) noexcept {
@@ -47,6 +67,22 @@ bool is_request(const nghttp2_frame* frame) noexcept {
 }
 
 }  // namespace
+
+std::optional<std::string> decode_http2_settings(std::string_view text) {
+  std::optional<std::string> settings = decode_base64url(text);
+  if (!settings || settings->size() % setting_bytes != 0) return std::nullopt;
+  const auto number = [&](size_t begin, size_t bytes) {
+    uint32_t value = 0;
+    for (size_t at = begin; at < begin + bytes; ++at) {
+      value = value << 8 | static_cast<uint8_t>((*settings)[at]);
+    }
+    return value;
+  };
+  for (size_t at = 0; at < settings->size(); at += setting_bytes) {
+    if (!is_valid_setting(number(at, 2), number(at + 2, 4))) return std::nullopt;
+  }
+  return settings;
+}
 
 // nghttp2 allocates as malloc() does, up to memory_max of a connection.
 struct Http2Framing::Memory {
@@ -178,7 +214,8 @@ Http2Framing::Http2Framing(Http2Events& events) noexcept
       fields_(std::make_unique<Http2Fields>()) {
   if (!session_) return;
   const std::array settings{
-      nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max}};
+      nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max},
+      nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits::http_header_bytes_max}};
   nghttp2_submit_settings(session_.get(), NGHTTP2_FLAG_NONE, settings.data(), settings.size());
   nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0,
                                         connection_window_bytes);

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "wire/reply_value.hpp"
@@ -30,6 +31,10 @@ class Http2Fields;
 inline constexpr std::string_view http2_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 using Http2StreamId = int32_t;
+
+// The payload of a SETTINGS frame, as HTTP2-Settings has it (RFC 7540, 3.2.1). Empty: it is not
+// valid.
+std::optional<std::string> decode_http2_settings(std::string_view text);
 
 // RFC 9113, 7.
 enum class Http2Error : uint32_t {

@@ -203,6 +203,7 @@ IGNORED = {
     "upgrade not named": ("Connection: HTTP2-Settings", "Upgrade: h2c", SETTINGS),
     "settings twice": (*UPGRADE, SETTINGS),
     "no base64": (*UPGRADE[:2], "HTTP2-Settings: %%%%%%%%"),
+    "setting out of bounds": (*UPGRADE[:2], "HTTP2-Settings: AAIAAAAF"),
     "part of a setting": (*UPGRADE[:2], "HTTP2-Settings: AAMAAABk"[:-2]),
     "another protocol": (UPGRADE[0], "Upgrade: websocket", SETTINGS),
     "over TLS": (UPGRADE[0], "Upgrade: h2", SETTINGS),

@@ -108,6 +108,20 @@ TEST_F(Http2FramesCountTest, counts_bodies_only_when_they_are_empty) {
   EXPECT_FALSE(take(Type::data));
 }
 
+TEST_F(Http2FramesCountTest, takes_resets_at_once_and_so_many_a_second) {
+  const auto resets_until_refused = [&] {
+    int64_t count = 0;
+    while (take(Type::rst_stream, "code")) ++count;
+    return count;
+  };
+  EXPECT_EQ(resets_until_refused(), Http2Frames::resets_at_once);
+  now_ms_ += 1'000;
+  EXPECT_EQ(resets_until_refused(), Http2Frames::resets_per_second - 1) << "refused ones count";
+  now_ms_ += 60'000;
+  EXPECT_EQ(resets_until_refused(), Http2Frames::resets_at_once);
+  EXPECT_TRUE(take(Type::window_update));
+}
+
 TEST_F(Http2FramesCountTest, counts_padding_as_an_empty_body) {
   constexpr uint8_t padded = 8;
   for (uint32_t count = 0; count < Http2Frames::frames_in_period; ++count) {
