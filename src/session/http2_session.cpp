@@ -48,6 +48,7 @@ void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
   }
   Http2Stream& stream = open(upgraded_stream);
   stream.head() = {.text = std::move(upgrade->head), .request = upgrade->request};
+  stream.count_head();
   begin_request(stream, stream.head().request);
   schedule_timer();
 }
@@ -67,7 +68,7 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
   }
   const size_t left = bytes.size() - taken;
   if (left > 0) needed_bytes_ = wire::Http2Frames::head_bytes;
-  const bool goes_on = left >= wire::Http2Frames::head_bytes || !ready_.empty();
+  const bool goes_on = left >= wire::Http2Frames::head_bytes || may_ask();
   if (goes_on && context_.work.is_over() && !held()) mark_ready();
   note_partial(in_head_ || frames_.is_partial() || left > 0);
   return taken;
@@ -105,12 +106,12 @@ void Http2Session::note_partial(bool is_partial) noexcept {
 
 // Sends the quota calls that are complete. False: the session is held until there is room.
 bool Http2Session::ask_ready() noexcept {
-  while (!ready_.empty()) {
+  while (may_ask()) {
     if (!make_query_room()) return false;
-    Http2Stream* const stream = find(ready_.back());
-    ready_.pop_back();
+    Http2Stream* const stream = find(ready_.front());
+    ready_.pop_front();
     if (stream == nullptr || !stream->is_ready()) continue;
-    stream->exchange()->ask();
+    stream->ask();
     after_event(*stream);
   }
   return true;
@@ -130,14 +131,16 @@ void Http2Session::on_field(std::string_view name, std::string_view value) noexc
 void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
   in_head_ = false;
   if (is_ending()) return;
-  // The peer does not read what it has asked for.
-  if (shared_.unread_bytes > unread_bytes_max || streams_.size() >= streams_max) {
+  const bool has_room = shared_.unread_bytes <= unread_bytes_max &&
+                        shared_.head_bytes <= head_bytes_max && streams_.size() < streams_max;
+  if (!has_room) {
     return shared_.framing.reset(id, Http2Error::refused_stream);
   }
   Http2Stream& stream = open(id);
   Http2Stream::Head& head = stream.head();
   head.awaits_body = has_body;
   const auto refused = head_.finish(has_body, head.text, head.request);
+  stream.count_head();
   if (refused) {
     stream.refuse(*refused);
     return after_event(stream);
@@ -282,6 +285,7 @@ void Http2Session::write_outcomes() noexcept {
     follow(stream);
   }
   write_output();
+  if (may_ask() && !held()) mark_ready();  // the peer has read on
   undecided_count_ = 0;
   const bool is_drained = said_goodbye_ && streams_.empty();
   if (!shared_.framing.is_open() || is_drained) finish();
@@ -341,10 +345,9 @@ void Http2Session::after_event(Http2Stream& stream) noexcept {
 
 void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
-  const bool is_listed = std::ranges::find(ready_, stream.id()) != ready_.end();
-  if (stream.is_ready() && !is_listed) {
+  if (stream.is_ready() && std::ranges::find(ready_, stream.id()) == ready_.end()) {
     ready_.push_back(stream.id());
-    if (!held()) mark_ready();
+    if (may_ask() && !held()) mark_ready();
   }
   streams_due_ms_ = std::min(streams_due_ms_, stream_deadline_ms(stream));
   remove_if_over(stream);
@@ -414,10 +417,11 @@ int64_t Http2Session::idle_deadline_ms() const noexcept {
   return idle_since_ms_ + (idle_ms == 0 ? idle_ms_max : std::min(idle_ms, idle_ms_max));
 }
 
-// Not while the session is held: then it takes no rest.
+// Not while the session is held: then it takes no rest. A slow body ends its stream first.
 int64_t Http2Session::partial_deadline_ms() const noexcept {
-  const bool awaits_rest = partial_since_ms_ != base::never_ms && !held();
-  return awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
+  if (partial_since_ms_ == base::never_ms || held()) return base::never_ms;
+  const bool in_body = frames_.is_partial() && frames_.type() == wire::Http2Frames::Type::data;
+  return partial_since_ms_ + (in_body ? 2 : 1) * context_.options.header_timeout_ms;
 }
 
 int64_t Http2Session::goodbye_deadline_ms() const noexcept {

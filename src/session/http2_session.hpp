@@ -5,15 +5,15 @@
 //         in any order; a frame is taken only when there is room for the request that it may end.
 // Errors: a request that the server does not take is answered; a broken connection ends with
 //         GOAWAY.
-// Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read: unread_bytes_max,
-//         beyond that new streams are refused; a head, a body, and an answer that is not read have
-//         their times.
+// Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read, and heads of open
+//         streams: beyond them new streams are refused, and no quota call is asked; a head, a body,
+//         and an answer that is not read have their times.
 #pragma once
 
 #include <boost/intrusive/set.hpp>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "session/http2_stream.hpp"
 #include "session/session.hpp"
@@ -28,6 +28,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   static constexpr int64_t idle_ms_max = 30'000;    // without a stream, as in gocc
   static constexpr int64_t unread_ms_max = 60'000;  // an answer that the peer does not read
   static constexpr size_t unread_bytes_max = 512 * 1024;
+  static constexpr size_t head_bytes_max = 256 * 1024;  // of open streams
   // With those that the peer has reset, and that shards still owe a reply.
   static constexpr size_t streams_max = 2 * wire::Http2Framing::streams_max;
 
@@ -81,6 +82,10 @@ class Http2Session final : public Session, private wire::Http2Events {
   void receive(std::span<const std::byte> bytes) noexcept;
   void answer_group() noexcept;
   void note_partial(bool is_partial) noexcept;
+  // Not beyond what the peer reads.
+  bool may_ask() const noexcept {
+    return !ready_.empty() && shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
+  }
   bool ask_ready() noexcept;
   void begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept;
   void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
@@ -109,7 +114,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   wire::Http2Frames frames_;
   wire::Http2Head head_;
   Streams streams_;
-  std::vector<wire::Http2StreamId> ready_;   // streams whose quota call is to be asked
+  std::deque<wire::Http2StreamId> ready_;    // streams whose quota call is to be asked
   int64_t partial_since_ms_;                 // since when it waits for the rest of a frame or head
   int64_t idle_since_ms_;                    // since when it has no stream
   int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this

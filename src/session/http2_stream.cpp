@@ -19,6 +19,7 @@ Http2Stream::Http2Stream(Http2Connection& connection, wire::Http2StreamId id) no
 Http2Stream::~Http2Stream() {
   set_outstanding(false);
   connection_.unread_bytes -= answer_body_.unread_bytes();
+  connection_.head_bytes -= head_.text.size();
 }
 
 // --- The request ---------------------------------------------------------------------------
@@ -79,6 +80,12 @@ void Http2Stream::wait(const api::Entry& entry, uint64_t request_id, bool json) 
   open_exchange().wait(entry, request_id, json);
 }
 
+void Http2Stream::ask() noexcept {
+  asked_bytes_ = exchange_->page_bytes_max();
+  connection_.asked_bytes += asked_bytes_;
+  exchange_->ask();
+}
+
 void Http2Stream::settle() noexcept {
   if (exchange_) set_outstanding(exchange_->awaits_reply());
 }
@@ -86,6 +93,7 @@ void Http2Stream::settle() noexcept {
 void Http2Stream::set_outstanding(bool is_outstanding) noexcept {
   connection_.outstanding_count += uint32_t{is_outstanding} - uint32_t{is_outstanding_};
   is_outstanding_ = is_outstanding;
+  if (!is_outstanding) connection_.asked_bytes -= std::exchange(asked_bytes_, 0);
 }
 
 void Http2Stream::close() noexcept {

@@ -39,6 +39,8 @@ struct Http2Connection {
   wire::Http2Framing framing;
   TicketShare tickets;
   size_t unread_bytes = 0;         // of answers, which the peer's windows hold back
+  size_t asked_bytes = 0;          // of pages that are still to come, at most
+  size_t head_bytes = 0;           // of the requests' heads
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
 };
 
@@ -49,13 +51,15 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
 
   wire::Http2StreamId id() const noexcept { return id_; }
 
-  // The request's head; its text stays here. Answers it, or leaves it to the caller to decide it.
+  // The request's head; its text stays here, and is counted.
   struct Head {
     std::string text;
     wire::HttpRequest request;  // views of `text`
     bool awaits_body = false;   // until it has ended
   };
   Head& head() noexcept { return head_; }
+  void count_head() noexcept { connection_.head_bytes += head_.text.size(); }
+  // Answers it, or leaves it to its exchange.
   void begin(const wire::RestRequest& request) noexcept;
   void refuse(const wire::HttpRefused& refused) noexcept;
   RequestLog& log() noexcept { return log_; }
@@ -79,6 +83,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   bool is_open() const noexcept { return exchange_ && exchange_->is_open(); }
   bool is_waiting() const noexcept { return exchange_ && exchange_->is_waiting(); }
   bool is_ready() const noexcept { return exchange_ && exchange_->is_ready(); }
+  void ask() noexcept;
   // After any event of its exchange.
   void settle() noexcept;
 
@@ -126,6 +131,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   std::string key_;        // of a request that waits, if its answer shows it
   size_t body_bytes_ = 0;  // received
   size_t kept_bytes_ = 0;  // of them, which hold the connection's window back
+  size_t asked_bytes_ = 0;
   AnswerBody answer_body_;
   wire::DebugStream keys_;
   uint64_t reservation_ = 0;  // named by the answer, which is not sent yet

@@ -13,7 +13,7 @@ using api::QuotaCode;
 using api::QuotaOp;
 
 // A longer page is asked for again, with fewer rows.
-constexpr size_t page_bytes_max = limits::reply_bytes_max / 2;
+constexpr size_t long_page_bytes = limits::reply_bytes_max / 2;
 
 }  // namespace
 
@@ -39,6 +39,10 @@ std::optional<QuotaExchange::Answer> QuotaExchange::read() {
   return std::nullopt;
 }
 
+size_t QuotaExchange::page_bytes_max() const noexcept {
+  return api::is_paged(request_.call.op) ? long_page_bytes : 0;
+}
+
 void QuotaExchange::fill(api::QuotaBatch& batch) {
   ASSERT(stage_ == Stage::ready);
   stage_ = Stage::asked;
@@ -49,7 +53,8 @@ std::optional<QuotaExchange::Answer> QuotaExchange::on_replies(const api::QuotaB
   ASSERT(stage_ == Stage::asked);
   const api::QuotaAnswer& reply = batch.answers[0];
   Answer answer{wire::quota_reply(request_, batch, context_.now.wall_ns)};
-  const bool is_long = api::is_paged(request_.call.op) && answer.reply.body.size() > page_bytes_max;
+  const bool is_long =
+      api::is_paged(request_.call.op) && answer.reply.body.size() > long_page_bytes;
   if (is_long && reply.rows_count > 1) {
     request_.call.limit = reply.rows_count / 2;
     stage_ = Stage::ready;

@@ -41,6 +41,9 @@ class QuotaExchange {
   // The body is whole. Returns the answer if the shards need not be asked.
   std::optional<Answer> read();
 
+  // Of the page that it asks for; 0: it asks for none.
+  size_t page_bytes_max() const noexcept;
+
   // Adds the request's call to an empty batch.
   void fill(api::QuotaBatch& batch);
   std::optional<Answer> on_replies(const api::QuotaBatch& batch);

@@ -48,6 +48,8 @@ class RestExchange {
   // is_ready(): the request's quota call can be sent. ask() sends it; Backend::may_query() holds.
   bool is_ready() const noexcept { return is_at(QuotaExchange::Stage::ready); }
   void ask() noexcept;
+  // Of the page that ask() asks for; 0: it asks for none.
+  size_t page_bytes_max() const noexcept { return quota()->page_bytes_max(); }
 
   void on_granted(const WaitingEntry& entry, const api::Grant& grant) noexcept;
   void on_inspected(const api::KeyState* state) noexcept;
