@@ -142,7 +142,7 @@ inline constexpr std::array<Flag, 33> flag_table{{
     {FlagGroup::listening, "--bind", AddressFlag{&Config::bind}, Seen::both,
      "IPv4 or IPv6 address to listen on, or localhost", "default all interfaces"},
     {FlagGroup::listening, "-p,--port", NumberFlag{&Config::port, 0, 65'535}, Seen::rest,
-     "REST (HTTP/1.1); 0: any free one"},
+     "REST (HTTP/1.1 and HTTP/2); 0: any free one"},
     {FlagGroup::listening, "--native-port", NumberFlag{&Config::native_port, 0, 65'535},
      Seen::native, "native protocol; 0: any free one"},
 

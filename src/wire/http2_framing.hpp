@@ -40,7 +40,6 @@ std::optional<std::string> decode_http2_settings(std::string_view text);
 enum class Http2Error : uint32_t {
   no_error = 0,
   protocol_error = 1,
-  internal_error = 2,
   refused_stream = 7,
   cancel = 8,
   enhance_your_calm = 11,
