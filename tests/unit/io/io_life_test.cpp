@@ -216,6 +216,29 @@ TYPED_TEST(IoLife, accepting_pauses_while_every_slot_is_in_use) {
   EXPECT_EQ(this->accepted_.size(), 12u);
 }
 
+// A burst that is over leaves nothing behind that the next one, smaller or larger, could meet.
+TYPED_TEST(IoLife, each_burst_beyond_the_slots_is_accepted_in_order) {
+  this->build({.sockets_max = 4});
+  this->settle();
+  const size_t descriptors = open_descriptors();
+  for (const uint32_t connections : {12u, 8u, 16u, 12u}) {
+    const size_t before = this->accepted_.size();
+    std::vector<std::unique_ptr<Client>> clients;
+    for (uint32_t each = 0; each < connections; ++each) {
+      clients.push_back(std::make_unique<Client>(this->port_));
+      clients.back()->write(std::to_string(each));
+    }
+    for (uint32_t each = 0; each < connections; ++each) {
+      const SocketId socket = this->accept_one_of(before + each);
+      this->io_->receive_start(socket);
+      ASSERT_TRUE(this->until([&] { return !this->reported(socket).received.empty(); })) << each;
+      EXPECT_EQ(this->reported(socket).received, std::to_string(each));
+      this->close_and_wait(socket);
+    }
+  }
+  EXPECT_EQ(open_descriptors(), descriptors);
+}
+
 TYPED_TEST(IoLife, accept_finish_reports_queued_connections_then_closes_the_listener) {
   this->build();
   this->settle();
