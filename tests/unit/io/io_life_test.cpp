@@ -315,6 +315,23 @@ TYPED_TEST(IoLife, without_descriptors_one_peer_is_refused_and_accepting_goes_on
   EXPECT_TRUE(this->until([&] { return this->accepted_.size() > accepted; }));
 }
 
+// Each refusal leaves a spare descriptor for the next one.
+TYPED_TEST(IoLife, without_descriptors_every_peer_is_refused) {
+  const DescriptorLimit limit;
+  this->build(this->small());
+  this->settle();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int each = 0; each < 4; ++each) clients.push_back(std::make_unique<Client>(this->port_));
+  std::vector<FileDescriptor> all = take_all_descriptors();
+  std::vector<ssize_t> ends;
+  std::string got;
+  for (const auto& client : clients) ends.push_back(this->read_to_end(*client, got));
+  all.clear();
+
+  EXPECT_EQ(ends, std::vector<ssize_t>(clients.size(), 0));
+  EXPECT_TRUE(this->accepted_.empty());
+}
+
 TYPED_TEST(IoLife, wake_from_another_thread_ends_a_wait) {
   this->build();
   this->settle();
