@@ -12,7 +12,7 @@ import pytest
 from event_loops import wait_in_executor, run, until  # noqa: F401  (run is a fixture)
 from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
-from quota_scripts import QUEUED, TPM, grant_leases, kinds, lose, serve_quotas, usage_reply
+from quota_scripts import QUEUED, TPM, answer_late, grant_leases, kinds, lose, serve_quotas, usage_reply
 from server_process import TIMEOUT_S
 
 import sluicegate
@@ -284,4 +284,21 @@ def test_a_lease_is_not_held_after_a_shorter_lifetime_of_an_unanswered_extend(ru
                 await lease.extend(0.01, timeout=0.05)
             assert lease.is_open and not lease.held
     with FakeServer(script) as server:
+        run(main(server.address))
+
+
+def test_a_lifetime_begins_with_the_call_not_with_the_answer(run):
+    lifetime = 0.2
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            lease = await client.lease("printer", lifetime=lifetime)
+            assert not lease.held
+            await lease.extend()
+            assert not lease.held
+            await lease.extend(30)
+            assert lease.held
+            await lease.extend(lifetime)
+            assert not lease.held
+    with FakeServer(answer_late(lifetime)) as server:
         run(main(server.address))

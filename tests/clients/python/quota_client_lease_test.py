@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from fake_server import FakeServer
-from quota_scripts import grant_leases, kinds, serve_quotas
+from quota_scripts import answer_late, grant_leases, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 
 from sluicegate import Client, TimedOut
@@ -75,3 +75,16 @@ def test_a_lease_is_not_held_after_a_shorter_lifetime_of_an_unanswered_extend():
         with pytest.raises(TimedOut):
             lease.extend(0.01, timeout=0.05)
         assert lease.is_open and not lease.held
+
+
+def test_a_lifetime_begins_with_the_call_not_with_the_answer():
+    lifetime = 0.2
+    with FakeServer(answer_late(lifetime)) as server, Client(server.address) as client:
+        lease = client.lease("printer", lifetime=lifetime)
+        assert not lease.held
+        lease.extend()
+        assert not lease.held
+        lease.extend(30)
+        assert lease.held
+        lease.extend(lifetime)
+        assert not lease.held

@@ -1,5 +1,7 @@
 """Scripts of a server for calls about quotas (fake_server.py), and its answers."""
 
+import time
+
 QUEUED, TPM, EXCEEDS = b"\4", b"\7", b"\x17"
 TPM_STATE = {"entries": [0], "subjects": [0], "names": b"tpm", "nameSizes": [3], "metrics": [3],
              "kinds": [2], "ceilings": [0], "violated": [1], "amounts": [30_000], "used": [29_900],
@@ -33,6 +35,16 @@ def grant_leases(renewed):
             if frame.kind == "extend":
                 renewed.release()
         return received
+    return script
+
+
+def answer_late(delay):
+    """Admits everything under one id, each call this many seconds after it came."""
+    def script(peer):
+        peer.welcome()
+        while (frame := peer.read()) is not None:
+            time.sleep(delay)
+            peer.quota_answers(frame, **({"reservations": [5]} if frame.kind == "reserve" else {}))
     return script
 
 
