@@ -89,6 +89,9 @@ class Played {
                                .closed = closed_,
                                .connected = connected_});
     complaints.insert(complaints.end(), judged.begin(), judged.end());
+    if (platform_.shortest_pause() < options_.backoff_first / 2) {
+      complaints.emplace_back("the client connected again before its pause was over");
+    }
     add_totals();
     return complaints;
   }

@@ -154,21 +154,30 @@ int SimPlatform::connect(const std::string& host, uint16_t port, std::chrono::mi
                          const std::atomic<bool>* stop) {
   yield();
   const std::string where = host + ":" + std::to_string(port);
+  if (attempt_failed_) shortest_pause_ = std::min(shortest_pause_, now_ - *attempt_failed_);
+  attempt_failed_.reset();
   const Arrival arrival = listener_->knock();
-  if (arrival == Arrival::refused) failures_.insert(now_);
-  if (arrival == Arrival::refused) throw ConnectionLost("cannot connect to " + where);
+  if (arrival == Arrival::refused) {
+    note_failed_attempt();
+    throw ConnectionLost("cannot connect to " + where);
+  }
   if (arrival == Arrival::silent) {
     const Time deadline = now_ + timeout;
     while (now_ < deadline && (stop == nullptr || !*stop)) {
       pause(std::min(delayed(now_ + 50ms), deadline) - now_);
     }
-    failures_.insert(now_);
+    note_failed_attempt();
     throw TimedOut("no connection to " + where + " in time");
   }
   const int socket = next_descriptor_++;
   sockets_[socket].last_arrival = now_;
   listener_->accept(static_cast<uint32_t>(socket));
   return socket;
+}
+
+void SimPlatform::note_failed_attempt() {
+  failures_.insert(now_);
+  attempt_failed_ = now_;
 }
 
 ssize_t SimPlatform::send(int socket, std::span<const std::byte> bytes) noexcept {

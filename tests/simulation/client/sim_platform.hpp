@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -45,6 +46,8 @@ class SimPlatform final : public Platform, public Surroundings {
   // When an attempt to connect failed, the client closed a connection, or a thread stopped waiting:
   // the connector reports a connection that answered nothing only after its pause.
   const std::set<Time>& failures() const noexcept { return failures_; }
+  // The shortest time from an attempt to connect that failed to the next one.
+  Clock::duration shortest_pause() const noexcept { return shortest_pause_; }
 
   // ----------------------------------------------------------------------------- for the client
   Time now() noexcept override { return now_; }
@@ -107,6 +110,7 @@ class SimPlatform final : public Platform, public Surroundings {
   bool has_events(std::span<pollfd> watched);
   Time delayed(Time time) const noexcept { return time < due_ ? time + (due_ - time) / 2 : time; }
   short events_of(int socket, short wanted);
+  void note_failed_attempt();
   [[noreturn]] void give_up();
 
   sluice::Dice dice_;
@@ -118,6 +122,8 @@ class SimPlatform final : public Platform, public Surroundings {
   std::map<int, bool> events_;
   int next_descriptor_ = 1'000'000;  // none that the process has
   std::set<Time> failures_;
+  std::optional<Time> attempt_failed_{};  // the last attempt, if it failed
+  Clock::duration shortest_pause_ = Clock::duration::max();
   uint64_t switches_ = 0;
   uint32_t undisturbed_ = 0;
   Time due_{};
