@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 
+#include "pick.hpp"
 #include "server/worker.hpp"
 #include "session/http2_session.hpp"
 
@@ -23,11 +24,6 @@ constexpr uint8_t type_reset = NGHTTP2_RST_STREAM;
 constexpr uint32_t resets_max = 400;
 constexpr uint32_t small_window_bytes = 16;
 constexpr int64_t clock_slack_ms = 1;  // the server's milliseconds are rounded down
-
-template <typename T, size_t count>
-T pick(io::Random& random, const std::array<T, count>& values) {
-  return values[random.below(count)];
-}
 
 struct FrameHead {
   size_t bytes;  // of the whole frame

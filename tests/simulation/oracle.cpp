@@ -54,7 +54,7 @@ Oracle::Oracle(const shard::Options& options, bool single_steps, Failure& failur
 
 std::unique_ptr<shard::KeyDecider> Oracle::check(std::unique_ptr<shard::KeyDecider> shard) {
   const auto shard_id = static_cast<api::ShardId>(shards_.size());
-  shards_.emplace_back(*shard, options_);
+  shards_.emplace_back(*shard, options_, failure_);
   return std::make_unique<CheckedShard>(std::move(shard), *this, shard_id);
 }
 
@@ -118,7 +118,7 @@ void Oracle::decide_some(ShardRecord& shard, std::span<const api::Handle> handle
                          std::span<api::Verdict> verdicts, base::Now now) {
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
-    keys.push_back(key_held(shard, handle));
+    keys.push_back(shard.handles.key_held(handle));
     if (shard.worker->mailboxes().owner_of(keys.back()) != shard.worker->mailboxes().here()) {
       failure_.report("handle of " + keys.back() + " was decided by a shard that does not own it");
     }
@@ -136,62 +136,30 @@ void Oracle::decide_some(ShardRecord& shard, std::span<const api::Handle> handle
   check_grants(shard);
 }
 
-std::string Oracle::key_held(const ShardRecord& shard, api::Handle handle) {
-  const auto held = shard.handles.find(handle);
-  if (held != shard.handles.end()) return held->second.key;
-  failure_.report("handle " + std::to_string(handle) + " is used, but no connection holds it");
-  return {};
-}
-
-void Oracle::check_handles(const ShardRecord& shard) {
-  const uint32_t count = shard.shard.handles_count();
-  if (count == shard.handles.size()) return;
-  failure_.report(std::to_string(count) + " handles are held where " +
-                  std::to_string(shard.handles.size()) + " should be");
-}
-
 api::Handle Oracle::intern(api::ShardId shard_id, std::string_view key) {
   ShardRecord& shard = shards_[shard_id];
   const std::string name(key);
   const api::Handle handle = shard.shard.intern(key);
   trace("intern " + name + ": " + std::to_string(static_cast<int32_t>(handle)));
-  const auto number = shard.numbers.find(name);
-  const bool known = number != shard.numbers.end();
-  if (handle == api::no_handle) {
-    if (known || shard.handles.size() < options_.handles_max) {
-      failure_.report("key " + name + " got no handle although there are some");
-    }
-    ++handles_full_;
-    return handle;
-  }
-  if (handle >= options_.handles_max) failure_.report("a handle is larger than it may be");
-  if (known && number->second != handle) failure_.report("key " + name + " got a second handle");
-  if (!known && shard.handles.contains(handle)) {
-    failure_.report("key " + name + " got the handle of " + shard.handles[handle].key);
-  }
-  shard.numbers[name] = handle;
-  shard.handles[handle].key = name;
-  ++shard.handles[handle].holders;
-  check_handles(shard);
+  shard.handles.interned(name, handle);
+  if (handle == api::no_handle) ++handles_full_;
+  shard.handles.check_count(shard.shard.handles_count());
   return handle;
 }
 
 void Oracle::drop_handle_reference(api::ShardId shard_id, api::Handle handle) {
   ShardRecord& shard = shards_[shard_id];
-  const std::string name = key_held(shard, handle);
+  const std::string name = shard.handles.key_held(handle);
   if (failure_) return;
   trace("free " + std::to_string(handle) + " of " + name);
   shard.shard.drop_handle_reference(handle);
-  if (--shard.handles[handle].holders == 0) {
-    shard.handles.erase(handle);
-    shard.numbers.erase(name);
-  }
-  check_handles(shard);
+  shard.handles.dropped(handle);
+  shard.handles.check_count(shard.shard.handles_count());
 }
 
 std::string_view Oracle::key_of(api::ShardId shard_id, api::Handle handle) {
   const ShardRecord& shard = shards_[shard_id];
-  const std::string name = key_held(shard, handle);
+  const std::string name = shard.handles.key_held(handle);
   if (failure_) return {};
   const std::string_view key = shard.shard.key_of(handle);
   if (key != name)
@@ -366,7 +334,7 @@ void Oracle::keep_handles(ShardRecord& shard, std::span<const api::Handle> handl
       shard, true, handles.size(),
       [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
         const size_t index = request.first_entry + place - first;
-        const std::string& key = shard.handles.at(handles[index]).key;
+        const std::string key = shard.handles.key_held(handles[index]);
         const api::Entry entry{.key_data = key.data(),
                                .key_bytes = static_cast<uint16_t>(key.size())};
         keep(decided, link, place, entry, shard.worker->mailboxes().shard(), verdicts[index], {});

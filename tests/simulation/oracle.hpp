@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "failure.hpp"
+#include "handle_book.hpp"
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
 #include "shard/key_decider.hpp"
@@ -24,19 +26,6 @@
 #include "shard_model.hpp"
 
 namespace sluice::simulation {
-
-// The first thing that went wrong in a run.
-class Failure {
- public:
-  void report(const std::string& text) {
-    if (text_.empty()) text_ = text;
-  }
-  explicit operator bool() const { return !text_.empty(); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 struct DecidedEntry {
   uint64_t sequence;  // in the order of the decisions, over all connections
@@ -133,14 +122,9 @@ class Oracle {
     size_t entry;
   };
 
-  // A key by number, and how many references there are to its handle.
-  struct Interned {
-    std::string key;
-    uint32_t holders = 0;
-  };
-
   struct ShardRecord {
-    ShardRecord(shard::KeyDecider& of, const shard::Options& options) : shard(of), model(options) {}
+    ShardRecord(shard::KeyDecider& of, const shard::Options& options, Failure& failure)
+        : shard(of), model(options), handles(options.handles_max, failure) {}
 
     shard::KeyDecider& shard;                // the wrapped one
     const server::Worker* worker = nullptr;  // from watch() on
@@ -150,8 +134,7 @@ class Oracle {
     bool drains = false;
     size_t grants_checked = 0;
     std::map<uint32_t, std::pair<uint32_t, DecidedRequest*>> splits;  // by index: link, request
-    std::map<api::Handle, Interned> handles;
-    std::map<std::string, api::Handle> numbers;
+    HandleBook handles;
     size_t runs_done = 0;  // of the turn that is being decided
     size_t requests_done = 0;
   };
@@ -166,8 +149,6 @@ class Oracle {
                    base::Now now);
   void decide_some(ShardRecord& shard, std::span<const api::Handle> handles,
                    std::span<api::Verdict> verdicts, base::Now now);
-  std::string key_held(const ShardRecord& shard, api::Handle handle);
-  void check_handles(const ShardRecord& shard);
   template <typename Keep>
   void keep_run(ShardRecord& shard, bool by_handle, size_t entries_count, Keep keep_entry);
   void keep_entries(ShardRecord& shard, std::span<const api::Entry> entries,
