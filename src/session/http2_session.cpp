@@ -311,11 +311,11 @@ wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
   return stream == nullptr ? BodyPart{.is_last = true} : stream->read_body(out);
 }
 
-void Http2Session::on_answer_sent(Http2StreamId id) noexcept {
+void Http2Session::on_answer_sent(Http2StreamId id, size_t frame_bytes) noexcept {
   Http2Stream* const stream = find(id);
   if (stream == nullptr) return;
   stream->on_sent();
-  on_reply_written(std::array{stream->take_reservation()});
+  on_reply_written(std::array{stream->take_reservation()}, frame_bytes);
   if (stream->has_large_body()) end_large_body(*stream);
 }
 

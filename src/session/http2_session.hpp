@@ -75,7 +75,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   void on_body(wire::Http2StreamId stream, std::span<const std::byte> bytes) noexcept override;
   void on_body_end(wire::Http2StreamId stream) noexcept override;
   BodyPart read_body(wire::Http2StreamId stream, std::span<std::byte> out) noexcept override;
-  void on_answer_sent(wire::Http2StreamId stream) noexcept override;
+  void on_answer_sent(wire::Http2StreamId stream, size_t frame_bytes) noexcept override;
   void on_closed(wire::Http2StreamId stream) noexcept override;
 
   bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }

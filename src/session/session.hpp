@@ -89,12 +89,12 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   // follow WaitEvent::joined; all other tickets are to be freed.
   virtual void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept = 0;
 
-  // The reply that was just written names these reservations (0: none). The session cancels them if
-  // the kernel never takes the whole reply.
+  // The reply that was just written, but for `missing_bytes` that follow at once, names these
+  // reservations (0: none). The session cancels them if the kernel never takes the whole reply.
   template <typename Reservations>
-  void on_reply_written(const Reservations& reservations) noexcept {
+  void on_reply_written(const Reservations& reservations, size_t missing_bytes = 0) noexcept {
     const net::OutputBuffer& output = connection_.output();
-    undelivered_.add(output.sends_count() + 1, output.unsent_bytes(), reservations);
+    undelivered_.add(output.sends_count() + 1, output.unsent_bytes() + missing_bytes, reservations);
   }
 
   // There are too many connections: reports that and ends, sooner than other sessions do.

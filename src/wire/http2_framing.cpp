@@ -9,6 +9,7 @@
 #include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "wire/http2_fields.hpp"
+#include "wire/http2_frames.hpp"
 #include "wire/http_text.hpp"
 
 namespace sluice::wire {
@@ -163,7 +164,10 @@ struct Http2Framing::Callbacks {
 
   static int on_frame_send(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
     const bool is_answer = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
-    if (is_answer && ends_stream(frame->hd)) of(user).events_.on_answer_sent(frame->hd.stream_id);
+    if (is_answer && ends_stream(frame->hd)) {
+      of(user).events_.on_answer_sent(frame->hd.stream_id,
+                                      Http2Frames::head_bytes + frame->hd.length);
+    }
     return 0;
   }
 

@@ -63,8 +63,8 @@ class Http2Events {
   };
   virtual BodyPart read_body(Http2StreamId stream, std::span<std::byte> out) noexcept = 0;
 
-  // All of the answer is with the caller of next().
-  virtual void on_answer_sent(Http2StreamId stream) noexcept = 0;
+  // The answer ends with the frame that this next() returns, of so many bytes.
+  virtual void on_answer_sent(Http2StreamId stream, size_t frame_bytes) noexcept = 0;
   // The stream is over: answered, or reset by either side. Nothing about it follows.
   virtual void on_closed(Http2StreamId stream) noexcept = 0;
 

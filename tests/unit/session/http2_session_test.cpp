@@ -349,6 +349,17 @@ TEST_F(Http2SessionTest, cancels_a_reservation_that_the_kernel_did_not_take) {
   EXPECT_EQ(backend_.cancelled, std::vector<uint64_t>{77});
 }
 
+// A part of an answer is of no use.
+TEST_F(Http2SessionTest, cancels_a_reservation_whose_last_byte_the_kernel_did_not_take) {
+  reserve();
+  exchange();
+  answer_quota(QuotaCode::ok, 77);
+  end_turn();
+  ASSERT_EQ(io_.sent.size(), 1u);
+  session_->on_sent(-1, 1);
+  EXPECT_EQ(backend_.cancelled, std::vector<uint64_t>{77});
+}
+
 // -------------------------------------------------------------------------------------- bounds
 
 TEST_F(Http2SessionTest, refuses_streams_while_its_answers_are_not_read) {

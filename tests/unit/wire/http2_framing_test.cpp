@@ -36,7 +36,7 @@ class Recorder final : public Http2Events {
     sent += bytes;
     return {.bytes = bytes, .is_last = is_whole && sent == body.size()};
   }
-  void on_answer_sent(Http2StreamId stream) noexcept override { note("sent", stream); }
+  void on_answer_sent(Http2StreamId stream, size_t) noexcept override { note("sent", stream); }
   void on_closed(Http2StreamId stream) noexcept override { note("closed", stream); }
 
   void note(const char* what, Http2StreamId stream) {
