@@ -12,7 +12,8 @@ import pytest
 from event_loops import wait_in_executor, run, until  # noqa: F401  (run is a fixture)
 from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
-from quota_scripts import QUEUED, TPM, answer_late, grant_leases, kinds, lose, serve_quotas, usage_reply
+from quota_scripts import (QUEUED, TPM, answer_late, grant_leases, kinds, lose, serve_quotas,
+                           usage_reply)
 from server_process import TIMEOUT_S
 
 import sluicegate
