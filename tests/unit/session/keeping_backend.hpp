@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -29,16 +30,25 @@ class KeepingBackend final : public Backend {
     if (executed) executed();
   }
   bool has_turn_room(uint32_t, size_t) const noexcept override { return true; }
-  bool owns_key(std::string_view) const noexcept override { return true; }
+  bool owns_key(std::string_view key) const noexcept override {
+    return !key.starts_with(other_shards_prefix);
+  }
   bool awaits(const Session&, uint64_t id) const noexcept override {
     for (const Asked& asked : batches) {
       if (asked.id == id) return true;
     }
     return false;
   }
-  api::Handle intern(std::string_view) noexcept override { return api::no_handle; }
+  api::Handle intern(std::string_view key) noexcept override {
+    const auto place = std::ranges::find(interned, key);
+    const auto handle = static_cast<api::Handle>(place - interned.begin());
+    if (place == interned.end()) interned.emplace_back(key);
+    return handle;
+  }
   void drop_reference(api::Handle) noexcept override {}
-  std::string_view key_of(api::Handle) const noexcept override { return {}; }
+  std::string_view key_of(api::Handle handle) const noexcept override {
+    return interned.at(handle);
+  }
   void withdraw(WaitingEntry& entry) noexcept override { withdrawn.push_back(entry.ticket); }
   void abandon(WaitingEntry& entry) noexcept override { abandoned.push_back(entry.ticket); }
   uint64_t waiting_on_other_shards(WaitsFor) const noexcept override { return other_waiting; }
@@ -74,6 +84,8 @@ class KeepingBackend final : public Backend {
   }
   void move(Session&, uint32_t) noexcept override {}
 
+  static constexpr std::string_view other_shards_prefix = "other shard/";  // of keys
+  std::deque<std::string> interned;                                        // keys, by handle
   std::vector<std::unique_ptr<Http2Upgrade>> upgrades;  // of connections that go on in HTTP/2
   std::deque<Asked> batches;
   std::vector<std::string> queries;  // shard queries
