@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "io/io.hpp"
@@ -34,6 +35,13 @@ struct SentRequest {
   uint64_t head_end;  // the server may answer when it has so much
   uint64_t end;
   bool opens_stream = false;  // of HTTP/2, where each frame is one
+};
+
+// Of a request over HTTP/2.
+struct SentBody {
+  uint64_t head_end;
+  uint64_t end = no_offset;  // until it is sent
+  int64_t begun_ms = never;  // when the server had its head
 };
 
 struct ConnectionRecord {
@@ -63,6 +71,7 @@ struct ConnectionRecord {
   uint64_t http2_from = no_offset;         // behind this offset it speaks HTTP/2
   bool upgrades = false;                   // by a request of HTTP/1.1
   bool has_hidden_stream = false;  // a shard may still decide a stream that the client has reset
+  std::map<int32_t, SentBody> bodies;  // by stream; without those that the client has reset
   uint32_t wanted_shard = UINT32_MAX;
   bool was_welcomed = false;
   bool saw_last_answer = false;
@@ -82,6 +91,7 @@ struct ConnectionRecord {
   std::string sent_end;       // HTTP: the last bytes that were sent
   SentFrames sent_frames;     // HTTP/2
   int64_t http2_ms = never;   // when its client began to speak it
+  int64_t frames_ms = never;  // when the server did
   int64_t stream_ms = never;  // when a stream of it was last known to be open
   uint64_t delivered = 0;
   uint64_t request_begin = 0;  // behind the last whole request

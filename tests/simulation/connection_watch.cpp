@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "session/http2_session.hpp"
 #include "session/session.hpp"
 
 namespace sluice::simulation {
 namespace {
 
 using Side = ConnectionRecord::Side;
-
-// How long an idle connection stays while its shard drains (docs/operations.md, "Stop").
-constexpr int64_t drain_grace_ms = 200;
-
-// How long a connection of HTTP/2 stays without a stream, at most.
-constexpr int64_t http2_idle_ms_max = session::Http2Session::idle_ms_max;
 
 constexpr std::string_view close_header = "\r\nConnection: close\r\n";
 
@@ -34,10 +27,19 @@ std::string reasons_text(uint32_t reasons) {
 
 std::string_view connection_event_name(ConnectionEvent event) {
   constexpr std::array<std::string_view, connection_events_count> names = {
-      "ended: client left",    "ended: last request",    "ended: refused",
-      "ended: no Hello",       "ended: half a request",  "ended: half a frame",
-      "ended: idle",           "ended: drain, answered", "ended: drain, idle",
-      "closed: send time-out", "closed: linger is over", "closed: drain is over",
+      "ended: client left",
+      "ended: last request",
+      "ended: refused",
+      "ended: no Hello",
+      "ended: half a request",
+      "ended: half a frame",
+      "ended: late head of http/2",
+      "ended: idle",
+      "ended: drain, answered",
+      "ended: drain, idle",
+      "closed: send time-out",
+      "closed: linger is over",
+      "closed: drain is over",
       "closed: move refused"};
   return names[static_cast<uint32_t>(event)];
 }
@@ -269,6 +271,7 @@ void ConnectionWatch::on_send(uint32_t link, std::span<const std::byte> bytes, i
   record.sent_ms = now_ms;
   record.is_sending = true;
   const bool is_over = record.is_http2() && record.sent_frames.add(bytes);
+  if (record.frames_ms == never && record.sent_frames.has_begun()) record.frames_ms = now_ms;
   if (is_over) record.stream_ms = std::max(record.stream_ms, record.written_ms);
 }
 
@@ -324,28 +327,6 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   return reasons;
 }
 
-// A connection of HTTP/2 that the server ends gets GOAWAY; two, if it drains.
-uint32_t ConnectionWatch::may_finish_http2(const ConnectionRecord& record, int64_t now_ms) const {
-  uint32_t reasons = 0;
-  if (record.peer_ended) reasons |= why::peer_left;
-  if (record.refused) reasons |= why::refused;
-  if (record.delivered > record.last_request_from) reasons |= why::last_request;
-  const int64_t since_ms = unfinished_since_ms(record);
-  const bool is_late = since_ms != never && now_ms >= since_ms + options_.header_timeout_ms;
-  if (is_late) reasons |= why::header_timeout;
-  const int64_t idle_since_ms = std::max({record.http2_ms, record.placed_ms, record.stream_ms});
-  if (now_ms >= idle_since_ms + http2_idle_ms()) reasons |= why::idle_timeout;
-  if (!drains(record)) return reasons;
-  const int64_t drain_ms = std::max(shards_[record.shard].drain_ms, record.placed_ms);
-  if (now_ms >= drain_ms + drain_grace_ms) reasons |= why::drain_grace;
-  return reasons;
-}
-
-int64_t ConnectionWatch::http2_idle_ms() const {
-  const int64_t idle_ms = options_.idle_timeout_ms;
-  return idle_ms == 0 ? http2_idle_ms_max : std::min(idle_ms, http2_idle_ms_max);
-}
-
 // The server has answered all that has arrived whole, be it that an entry waits.
 bool ConnectionWatch::awaits_client(const ConnectionRecord& record) const {
   // A session of HTTP/2 takes the connection over between two turns, and sends first.
@@ -384,23 +365,6 @@ ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& re
   }
   if (is_http(record) && is_idle && record.requests > 0 && options_.idle_timeout_ms > 0) {
     due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + options_.idle_timeout_ms;
-  }
-  return due;
-}
-
-ConnectionWatch::Deadlines ConnectionWatch::http2_deadlines(const ConnectionRecord& record) const {
-  Deadlines due;
-  if (!awaits_client(record)) return due;
-  const int64_t taken_up_ms = std::max(
-      {record.placed_ms, record.http2_ms, record.sent_ms, record.taken_ms, record.caught_up_ms});
-  const int64_t since_ms = unfinished_since_ms(record);
-  if (since_ms != never && awaits_head(record)) {
-    due.header_ms = std::max(since_ms, taken_up_ms) + options_.header_timeout_ms;
-  }
-  if (record.open_end <= record.delivered || record.has_hidden_stream) return due;
-  due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + http2_idle_ms();
-  if (drains(record)) {
-    due.grace_ms = std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms;
   }
   return due;
 }
@@ -447,6 +411,7 @@ int64_t ConnectionWatch::next_due_ms(uint32_t shard) const {
     if (record.side != Side::placed && record.side != Side::finished) continue;
     next_ms = std::min(
         {next_ms, linger_deadline_ms(record), send_deadline_ms(record), drain_deadline_ms(record)});
+    next_ms = std::min(next_ms, owed_frame(record).due_ms);
     if (!record.is_open() || is_ending(record)) continue;
     const Deadlines due = deadlines(record);
     next_ms = std::min({next_ms, due.header_ms, due.idle_ms, due.grace_ms});
@@ -482,6 +447,12 @@ void ConnectionWatch::count_end(const ConnectionRecord& record) {
     case why::refused:
       return count(ConnectionEvent::refused);
     case why::header_timeout:
+      if (record.is_http2()) {
+        if (record.has_part() && record.not_whole.front().opens_stream) {
+          count(ConnectionEvent::late_head);
+        }
+        return;
+      }
       if (is_http(record)) return count(ConnectionEvent::half_request_timeout);
       return count(record.requests == 0 ? ConnectionEvent::hello_timeout
                                         : ConnectionEvent::half_frame_timeout);
@@ -521,6 +492,7 @@ void ConnectionWatch::after_turn(uint32_t shard, int64_t now_ms) {
     ConnectionRecord& record = records_[link];
     if (record.shard != shard) continue;
     follow_catching_up(record, now_ms);
+    follow_bodies(record, now_ms);
     check_turn(record, now_ms);
     check_bytes(record, now_ms);
   }
@@ -572,9 +544,14 @@ void ConnectionWatch::check_turn(ConnectionRecord& record, int64_t now_ms) {
     record.may_end_ms = never;
     reasons = must_finish(record, now_ms);
   }
-  const bool is_due = reasons != 0 || must_close(record, now_ms);
+  const OwedFrame owed = owed_frame(record);
+  const bool owes_frame = now_ms >= owed.due_ms;
+  const bool is_due = reasons != 0 || owes_frame || must_close(record, now_ms);
   if (is_due && record.was_due) {
-    fail(record, "is still open: " + (reasons != 0 ? reasons_text(reasons) : "should be closed"),
+    fail(record,
+         reasons != 0 ? "is still open: " + reasons_text(reasons)
+         : owes_frame ? "got no " + owed.name
+                      : "is still open: should be closed",
          now_ms);
   }
   record.was_due = is_due;

@@ -30,6 +30,7 @@ enum class ConnectionEvent : uint8_t {
   hello_timeout,
   half_request_timeout,
   half_frame_timeout,
+  late_head,  // of HTTP/2
   idle_timeout,
   drain_answer,
   drain_grace,
@@ -38,7 +39,7 @@ enum class ConnectionEvent : uint8_t {
   drain_over,    // closed because draining took too long
   move_refused,  // the other shard had no slot
 };
-inline constexpr uint32_t connection_events_count = 13;
+inline constexpr uint32_t connection_events_count = 14;
 std::string_view connection_event_name(ConnectionEvent event);
 
 class ConnectionWatch {
@@ -109,6 +110,15 @@ class ConnectionWatch {
     int64_t grace_ms = base::never_ms;
   };
 
+  // A frame of HTTP/2 that the server has to send.
+  struct OwedFrame {
+    int64_t due_ms = base::never_ms;
+    std::string name;
+  };
+
+  // How long an idle connection stays while its shard drains (docs/operations.md, "Stop").
+  static constexpr int64_t drain_grace_ms = 200;
+
   int64_t unfinished_since_ms(const ConnectionRecord& record) const;
   uint32_t may_finish(const ConnectionRecord& record, int64_t now_ms) const;
   uint32_t may_finish_http2(const ConnectionRecord& record, int64_t now_ms) const;
@@ -118,6 +128,8 @@ class ConnectionWatch {
   bool is_ending(const ConnectionRecord& record) const;
   Deadlines deadlines(const ConnectionRecord& record) const;
   Deadlines http2_deadlines(const ConnectionRecord& record) const;
+  static void follow_bodies(ConnectionRecord& record, int64_t now_ms);
+  OwedFrame owed_frame(const ConnectionRecord& record) const;
   uint32_t must_finish(const ConnectionRecord& record, int64_t now_ms) const;
   int64_t linger_deadline_ms(const ConnectionRecord& record) const;
   int64_t send_deadline_ms(const ConnectionRecord& record) const;
