@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "pick.hpp"
+#include "quota_books.hpp"
 #include "server/worker.hpp"
 #include "session/http2_session.hpp"
 
@@ -51,9 +52,13 @@ Http2Peer::Http2Peer(World& world)
       has_small_window_(world.random.chance(0.3)),
       is_silent_(world.random.chance(0.1)),
       keeps_closed_(world.random.chance(0.3)),
+      keeps_bodies_(world.time_outs && world.random.chance(0.4)),
+      hoards_(world.large_messages && !has_small_window_ && world.random.chance(0.2)),
+      requests_(world, client_.link_id()),
       http2_(has_small_window_ ? std::optional(small_window_bytes) : std::nullopt) {
   record().upgrades = upgrades_;
   if (!upgrades_) record().http2_from = preface_bytes;
+  if (hoards_) turn_window();
 }
 
 int64_t Http2Peer::now_ms() const {
@@ -68,7 +73,10 @@ void Http2Peer::fail_stream(int32_t id, const std::string& text) {
 
 void Http2Peer::ask() {
   if (phase_ == Phase::fresh && upgrades_) return ask_upgrade();
-  if (phase_ == Phase::fresh) phase_ = Phase::open;
+  if (phase_ == Phase::fresh) {
+    phase_ = Phase::open;
+    count(Http2Event::prior_knowledge);
+  }
   if (phase_ != Phase::open) return;
   do {
     ask_one();
@@ -87,8 +95,7 @@ void Http2Peer::ask_upgrade() {
   send(std::as_bytes(std::span(text)), text.size(), true);
   const uint64_t end = record().asked_bytes;
   record().http2_from = end;
-  streams_[1] = {.kind = acquires ? Kind::acquire : Kind::health,
-                 .key = entry.key,
+  streams_[1] = {.asked = {.kind = acquires ? Kind::acquire : Kind::health, .key = entry.key},
                  .head_end = end,
                  .end = end,
                  .asked_ms = now_ms()};
@@ -100,85 +107,31 @@ void Http2Peer::ask_one() {
   const uint64_t dice = random.below(1'000);
   if (dice < 60) return reset_one();
   if (dice < 90) return http2_.ping();
-  if (dice < 110) return turn_window();
+  if (dice < 110 && !hoards_) return turn_window();
   if (dice < 200) return send_parts();
   if (dice < 203) return ask_wrong();
   // The server takes no more streams; and the client begins none.
   if (goodbyes_ > 0 || streams_.size() >= streams_max_) return;
-  if (dice < 750) return ask_acquire();
-  if (dice < 850) return ask_release();
-  if (dice < 960 || has_small_window_) return ask_other();
-  ask_large();
+  if (dice < 215 && world_.large_messages && !has_upload()) {
+    return open_stream(requests_.draw_upload());
+  }
+  const bool is_large = hoards_ ? random.chance(0.9) : dice >= 970 && !has_small_window_;
+  open_stream(is_large ? requests_.draw_large() : requests_.draw());
 }
 
-void Http2Peer::open_stream(const std::string& method, const std::string& target, Stream asked,
-                            Http2Client::Fields more) {
-  io::Random& random = world_.random;
+// Several would hold back each other's bytes by the window of the connection.
+bool Http2Peer::has_upload() const {
+  return std::ranges::any_of(streams_, [](const auto& one) { return one.second.asked.is_upload; });
+}
+
+void Http2Peer::open_stream(Http2Request asked) {
   ++world_.operations;
-  if (asked.json) more.emplace_back("accept", "application/json");
-  std::optional<std::string> body;
-  if (method == "POST" && random.chance(0.4)) {
-    body.emplace(pick<size_t, 3>(random, {0, 5, 300}), 'b');
-    asked.has_body = true;
-    asked.continues = random.chance(0.2);
-    if (asked.continues) more.emplace_back("expect", "100-continue");
-  }
-  http2_.send_in_parts(random.chance(0.5) ? SIZE_MAX : 1 + random.below(200));
-  const int32_t id = http2_.ask(method, target, body, more);
-  trace("asks on stream " + std::to_string(id) + ": " + method + " " + target);
-  streams_.emplace(id, std::move(asked));
-}
-
-void Http2Peer::ask_acquire() {
-  io::Random& random = world_.random;
-  const AskedEntry entry = random_entry(true);
-  const std::string target = acquire_target(world_, entry);
-  if (is_forbidden(world_, entry)) return open_stream("GET", target, {.status = 403, .key = {}});
-  open_stream(random.chance(0.5) ? "GET" : "POST", target,
-              {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
-}
-
-void Http2Peer::ask_release() {
-  const AskedEntry entry = random_entry(false);
-  open_stream("DELETE", release_target(entry), {.kind = Kind::release, .key = entry.key});
-}
-
-void Http2Peer::ask_other() {
-  constexpr size_t above_max = 9'000;
-  switch (world_.random.below(10)) {
-    case 0:
-      return open_stream("GET", "/nowhere", {.status = 404, .key = {}});
-    case 1:
-      return open_stream("PUT", "/rate/x", {.status = 405, .key = {}});
-    case 2:
-      return open_stream("OPTIONS", "/rate/x", {.status = 204, .key = {}});
-    case 3:
-      return open_stream("HEAD", "/rate/x", {.status = 405, .key = {}});
-    case 4:
-      return open_stream("GET", "/rate/x?cost=0", {.status = 400, .key = {}});
-    case 5:
-      if (world_.random.chance(0.8)) return;
-      return open_stream("GET", "/rate/x", {.status = 431, .key = {}},
-                         {{"padding", std::string(above_max, 'p')}});
-    default:
-      return open_stream("GET", "/healthz", {.kind = Kind::health, .key = {}});
-  }
-}
-
-// What may not fit into the window that is open.
-void Http2Peer::ask_large() {
-  has_large_ = true;
-  switch (world_.random.below(4)) {
-    case 0:
-      return open_stream("GET", "/metrics", {.kind = Kind::query, .key = {}});
-    case 1:
-      return open_stream("GET", "/top?keys=5", {.kind = Kind::query, .key = {}});
-    case 2:
-      return open_stream("GET", "/debug/" + percent_encoded(random_key()),
-                         {.kind = Kind::shown, .key = {}});
-    default:
-      return open_stream("GET", "/debug", {.kind = Kind::query, .key = {}});
-  }
+  const bool is_whole = asked.is_upload || world_.random.chance(keeps_bodies_ ? 0.2 : 0.5);
+  http2_.send_in_parts(is_whole ? SIZE_MAX : 1 + world_.random.below(200));
+  const int32_t id = http2_.ask(asked.method, asked.target, asked.body, asked.fields);
+  trace("asks on stream " + std::to_string(id) + ": " + asked.method + " " + asked.target);
+  has_large_ |= asked.is_large;
+  streams_[id].asked = std::move(asked);
 }
 
 // A frame that ends the connection with GOAWAY.
@@ -211,10 +164,11 @@ void Http2Peer::reset_one() {
   ++world_.operations;
   ++resets_count_;
   trace("resets stream " + std::to_string(id));
-  const bool is_decision = stream.kind == Kind::acquire || stream.kind == Kind::release;
-  if (!is_decision || world_.ios.size() > 1) record().has_hidden_stream = true;
+  if (!stream.asked.is_decision() || world_.ios.size() > 1) record().has_hidden_stream = true;
   http2_.reset(id);
-  resets_[id] = {.head_end = stream.head_end, .end = no_offset};
+  record().bodies.erase(id);
+  const std::string owner = stream.asked.call ? stream.asked.call->owner : std::string();
+  resets_[id] = {.head_end = stream.head_end, .end = no_offset, .owner = owner};
   streams_.erase(found);
 }
 
@@ -225,8 +179,9 @@ void Http2Peer::turn_window() {
 }
 
 void Http2Peer::send_parts() {
+  if (keeps_bodies_) return;
   for (const auto& [id, stream] : streams_) {
-    if (stream.has_body && stream.end == no_offset) http2_.send_part(id);
+    if (stream.asked.body && stream.end == no_offset) http2_.send_part(id);
   }
 }
 
@@ -277,9 +232,12 @@ void Http2Peer::note_sent(uint8_t type, uint8_t flags, int32_t id) {
   if (type == type_headers) {
     stream.head_end = end;
     stream.asked_ms = now_ms();
+    if (stream.asked.body) record().bodies[id] = {.head_end = end};
   }
   const bool is_part = type == type_headers || type == type_data;
-  if (is_part && (flags & NGHTTP2_FLAG_END_STREAM) != 0) stream.end = end;
+  if (!is_part || (flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  stream.end = end;
+  if (stream.asked.body) record().bodies[id].end = end;
 }
 
 // ------------------------------------------------------------------------------------ answers
@@ -307,6 +265,7 @@ bool Http2Peer::take_http1() {
   if (status == 101 && !record().refused) {
     http2_.upgrade();
     phase_ = Phase::open;
+    count(Http2Event::upgraded);
     flush();
     return true;
   }
@@ -351,7 +310,10 @@ void Http2Peer::on_goodbye(std::string_view payload) {
   const auto last = static_cast<int32_t>(word(0));
   const uint32_t error = word(4);
   trace("got GOAWAY " + std::to_string(error) + " behind stream " + std::to_string(last));
-  if (last == INT32_MAX && error == NGHTTP2_NO_ERROR) return take_go_away();
+  if (last == INT32_MAX && error == NGHTTP2_NO_ERROR) {
+    count(Http2Event::drain_goaway);
+    return take_go_away();
+  }
   last_stream_ = last;
   if (error == NGHTTP2_NO_ERROR) return;
   record().saw_last_answer = true;
@@ -379,68 +341,99 @@ bool Http2Peer::check_stream(int32_t id, Stream& stream) {
   if (stream.is_answered) return stream.end <= record().delivered;
   const bool was_unserved = goodbyes_ > 0 && (stream.head_end == no_offset || id > last_stream_);
   if (!was_unserved) return false;
-  if (is_decided(id)) fail_stream(id, "was decided, and GOAWAY says that it was not served");
+  const bool was_queued = stream.asked.call && requests_.quotas()->was_queued(*stream.asked.call);
+  if (is_decided(id) || was_queued) {
+    fail_stream(id, "was decided, and GOAWAY says that it was not served");
+  }
   return true;
 }
 
 void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
   trace("got RST_STREAM " + std::to_string(error) + " of stream " + std::to_string(id));
   const int64_t age_ms = now_ms() - stream.asked_ms + clock_slack_ms;
-  const bool is_late = age_ms >= session::Http2Session::unread_ms_max ||
-                       (stream.has_body && age_ms >= world_.header_timeout_ms);
-  if (error == NGHTTP2_CANCEL && !is_late) return fail_stream(id, "was cancelled too early");
-  if (error == NGHTTP2_REFUSED_STREAM && (is_decided(id) || !(has_large_ || resets_count_ > 0))) {
-    return fail_stream(id, "was refused for no reason");
+  const bool is_late_body = stream.asked.body && age_ms >= world_.header_timeout_ms;
+  const bool is_late = is_late_body || age_ms >= session::Http2Session::unread_ms_max;
+  // The client need not send what is left of a body, once it has the whole answer.
+  switch (error) {
+    case NGHTTP2_NO_ERROR:
+      if (!stream.is_answered) return fail_stream(id, "was reset without an answer");
+      if (!stream.asked.is_upload && !is_late_body)
+        return fail_stream(id, "was reset for no reason");
+      if (is_late_body) count(Http2Event::late_body);
+      break;
+    case NGHTTP2_CANCEL:
+      if (stream.is_answered) return fail_stream(id, "was cancelled behind its answer");
+      if (!is_late) return fail_stream(id, "was cancelled too early");
+      if (stream.end == no_offset) count(Http2Event::late_body);
+      break;
+    case NGHTTP2_REFUSED_STREAM:
+      if (is_decided(id) || !(has_large_ || resets_count_ > 0)) {
+        return fail_stream(id, "was refused for no reason");
+      }
+      count(Http2Event::refused_stream);
+      break;
+    default:
+      return fail_stream(id, "was reset with error " + std::to_string(error));
   }
-  if (error != NGHTTP2_CANCEL && error != NGHTTP2_REFUSED_STREAM) {
-    return fail_stream(id, "was reset with error " + std::to_string(error));
-  }
-  if (!stream.is_answered) resets_[id] = {.head_end = stream.head_end, .end = 0};
+  if (!stream.is_answered) resets_[id] = {.head_end = stream.head_end, .end = 0, .owner = {}};
 }
 
 void Http2Peer::on_answer(int32_t id, const Stream& stream, const Http2Client::Answer& answer) {
   trace("got " + std::to_string(answer.status) + " on stream " + std::to_string(id));
   if (answer.heads != 1) return fail_stream(id, "was not answered once");
-  if (answer.interim != 0 && !(answer.interim == 100 && stream.continues)) {
+  const Http2Request& asked = stream.asked;
+  if (answer.interim != 0 && !(answer.interim == 100 && asked.continues)) {
     return fail_stream(id, "got `100 Continue` for no reason");
   }
   const RestAnswer response{.status = answer.status, .headers = answer.fields, .body = answer.body};
-  if (stream.kind == Kind::acquire || stream.kind == Kind::release) {
-    return on_decided(id, stream, response);
-  }
+  if (asked.call) return on_quota(id, *asked.call, response);
+  if (asked.is_decision()) return on_decided(id, stream, response);
   if (is_decided(id)) return fail_stream(id, "was decided");
   const bool is_known =
-      stream.kind == Kind::shown && (response.status == 200 || response.status == 404);
-  const bool is_unready = stream.kind == Kind::health && is_draining() && response.status == 503;
-  if (stream.kind == Kind::health && is_behind_drain(stream) && !is_unready) {
+      asked.kind == Kind::shown && (response.status == 200 || response.status == 404);
+  const bool is_unready = asked.kind == Kind::health && is_draining() && response.status == 503;
+  if (asked.kind == Kind::health && is_behind_drain(stream) && !is_unready) {
     return fail_stream(id, "was answered as healthy by a shard that drains");
   }
-  const bool is_query = stream.kind == Kind::query || stream.kind == Kind::shown;
+  const bool is_query = asked.kind == Kind::query || asked.kind == Kind::shown;
   const bool is_busy =
       is_query && response.status == 503 && response.body.starts_with("too many shard queries");
-  if (response.status != stream.status && !is_unready && !is_known && !is_busy) {
+  if (response.status != asked.status && !is_unready && !is_known && !is_busy) {
     fail_stream(id, "got status " + std::to_string(response.status) + " instead of " +
-                        std::to_string(stream.status));
+                        std::to_string(asked.status));
   }
+  if (response.status == 413) count(Http2Event::upload_refused);
+  if (response.status == 431) count(Http2Event::head_refused);
+}
+
+void Http2Peer::on_quota(int32_t id, const QuotaRestCall& call, const RestAnswer& answer) {
+  const QuotaRestCalls::State state{.drains = is_draining(),
+                                    .any_drains = drains_anywhere(),
+                                    .has_others = streams_.size() > 1 || resets_count_ > 0};
+  const std::string wrong = requests_.quotas()->take(call, answer.status, answer.body, state);
+  if (!wrong.empty()) return fail_stream(id, wrong);
+  count(Http2Event::quota_call);
+  if (requests_.quotas()->was_queued(call)) count(Http2Event::quota_waited);
 }
 
 void Http2Peer::on_decided(int32_t id, const Stream& stream, const RestAnswer& answer) {
   const auto decided = find_decided(id);
   if (decided == decisions().end()) {
     // While draining, the shard decides no acquire of its connections any more.
-    const bool is_refusal = is_draining() && stream.kind == Kind::acquire && answer.status == 503;
+    const bool is_refusal =
+        is_draining() && stream.asked.kind == Kind::acquire && answer.status == 503;
     if (!is_refusal) fail_stream(id, "got an answer without a decision");
     return;
   }
-  if (is_behind_drain(stream) && stream.kind == Kind::acquire) {
+  if (is_behind_drain(stream) && stream.asked.kind == Kind::acquire) {
     return fail_stream(id, "got a decision of a shard that drains");
   }
   const DecidedEntry entry = decided->entries[0];
-  const api::Op op = stream.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
-  if (entry.key != stream.key || entry.op != op) {
+  const api::Op op = stream.asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
+  if (entry.key != stream.asked.key || entry.op != op) {
     return fail_stream(id, "got the answer to another request");
   }
-  const std::string wrong = wrong_in(world_.oracle, entry, answer, stream.json);
+  const std::string wrong = wrong_in(world_.oracle, entry, answer, stream.asked.json);
   if (!wrong.empty()) return fail_stream(id, wrong);
   decisions().erase(decided);
 }
@@ -455,11 +448,16 @@ bool Http2Peer::is_decided(int32_t id) const {
   return decided != decisions().end() && decided->entries[0].verdict != api::Verdict::none;
 }
 
-bool Http2Peer::is_waiting(int32_t id) const {
+bool Http2Peer::awaits_decision(int32_t id) const {
   const auto decided = find_decided(id);
   if (decided == decisions().end()) return false;
   const DecidedEntry& entry = decided->entries[0];
   return entry.verdict == api::Verdict::queued && entry.outcome == api::Verdict::none;
+}
+
+bool Http2Peer::is_waiting(int32_t id, const Stream& stream) const {
+  if (!stream.asked.call) return awaits_decision(id);
+  return requests_.quotas()->waits(*stream.asked.call);
 }
 
 // -------------------------------------------------------------------------------- what is open
@@ -470,7 +468,8 @@ bool Http2Peer::awaits_answer() const {
 }
 
 bool Http2Peer::awaits_timeout() const {
-  const bool is_patient = is_silent_ || (keeps_closed_ && reads_nothing_);
+  const bool is_patient =
+      is_silent_ || (keeps_closed_ && reads_nothing_) || (keeps_bodies_ && !streams_.empty());
   return !over() && settling_ && is_patient && phase_ == Phase::open && !half_closed_;
 }
 
@@ -483,12 +482,12 @@ uint64_t Http2Peer::open_end() const {
   return end;
 }
 
+// A quota call is decided when its body is here.
 uint64_t Http2Peer::undecided_end() const {
   uint64_t end = no_offset;
   for (const auto& [id, stream] : streams_) {
-    if (stream.is_answered || is_waiting(id)) continue;
-    end = stream.head_end;
-    break;
+    if (stream.is_answered || is_waiting(id, stream)) continue;
+    end = std::min(end, stream.asked.call ? stream.end : stream.head_end);
   }
   for (const auto& [id, reset] : resets_) {
     if (reset.end > record().delivered) end = std::min(end, reset.head_end);
@@ -507,12 +506,14 @@ void Http2Peer::check_turn() {
     const auto one = next++;
     const auto& [id, reset] = *one;
     if (reset.end > now.delivered) continue;
-    const bool waits = world_.oracle.waits(client_.link_id(), static_cast<uint64_t>(id));
+    const bool waits = world_.oracle.waits(client_.link_id(), static_cast<uint64_t>(id)) ||
+                       (world_.books != nullptr && world_.books->waits(reset.owner));
     if (world_.ios.size() > 1) {
       if (waits || !is_decided(id)) continue;
     } else if (waits) {
       return fail_stream(id, "was reset, and waits");
     }
+    if (awaits_decision(id)) count(Http2Event::waiter_reset);
     if (const auto decided = find_decided(id); decided != decisions().end()) {
       decisions().erase(decided);
     }
@@ -529,7 +530,7 @@ void Http2Peer::check_graceful_end() {
   for (const auto& [id, stream] : streams_) {
     if (over()) return;
     if (stream.is_answered || stream.head_end > ended.delivered_at_end) continue;
-    if (!may_lack_answer(id)) return fail_stream(id, "was not answered before the end");
+    if (!may_lack_answer(id, stream)) return fail_stream(id, "was not answered before the end");
   }
 }
 
@@ -540,11 +541,12 @@ void Http2Peer::check_farewell() {
   if (last_stream_ == INT32_MAX) return fail("got no GOAWAY with its last stream");
   const bool has_drained = record().reasons == why::drain_grace;
   if (has_drained && !got_go_away()) fail("got no GOAWAY of a drain");
+  if (was_ended_for(why::drain_grace) && got_go_away()) count(Http2Event::drained);
 }
 
 // Broken frames and time-outs of frames end all streams, and a client that leaves what its windows
 // keep open, or what waits.
-bool Http2Peer::may_lack_answer(int32_t id) const {
+bool Http2Peer::may_lack_answer(int32_t id, const Stream& stream) const {
   if (was_ended_for(why::last_request | why::header_timeout)) return true;
   if (id > last_stream_) return !is_decided(id);
   if (!was_ended_for(why::peer_left)) return false;
@@ -553,9 +555,13 @@ bool Http2Peer::may_lack_answer(int32_t id) const {
   if (upgrades_ && record().delivered_at_end < preface_end) return true;
   // Its outcome may have come when nobody waited for it any more.
   const auto decided = find_decided(id);
+  const auto& call = stream.asked.call;
   const bool has_waited =
-      decided != decisions().end() && decided->entries[0].verdict == api::Verdict::queued;
-  return has_blocked_ || has_large_ || has_small_window_ || has_waited;
+      call ? requests_.quotas()->was_queued(*call)
+           : decided != decisions().end() && decided->entries[0].verdict == api::Verdict::queued;
+  const bool reads_body = call || (stream.asked.is_upload && !stream.asked.is_decision());
+  const bool awaits_body = reads_body && stream.end > record().delivered_at_end;
+  return awaits_body || has_blocked_ || has_large_ || has_small_window_ || has_waited;
 }
 
 }  // namespace sluice::simulation

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "http2_requests.hpp"
 #include "peer.hpp"
 #include "rest_answers.hpp"
 #include "tests/support/http2_client.hpp"
@@ -30,16 +31,10 @@ class Http2Peer final : public Peer {
     http1,   // the server has refused the connection or the upgrade
   };
 
-  // `query`: shards are asked, of which only so many may be at once.
-  enum class Kind : uint8_t { acquire, release, health, shown, query, other };
+  using Kind = Http2Request::Kind;
 
   struct Stream {
-    Kind kind = Kind::other;
-    int status = 200;  // of the kinds `query` and `other`
-    std::string key;
-    bool json = false;
-    bool has_body = false;
-    bool continues = false;         // may be answered with `100 Continue` first
+    Http2Request asked;
     uint64_t head_end = no_offset;  // in the connection's bytes
     uint64_t end = no_offset;       // likewise
     int64_t asked_ms = 0;
@@ -49,7 +44,8 @@ class Http2Peer final : public Peer {
   // A stream that either side has reset.
   struct Reset {
     uint64_t head_end;
-    uint64_t end;  // of the RST_STREAM
+    uint64_t end;       // of the RST_STREAM
+    std::string owner;  // of a reserve
   };
 
   void ask() override;
@@ -63,16 +59,11 @@ class Http2Peer final : public Peer {
 
   void ask_upgrade();
   void ask_one();
-  void ask_acquire();
-  void ask_release();
-  void ask_other();
-  void ask_large();
   void ask_wrong();
   void reset_one();
   void turn_window();
   void send_parts();
-  void open_stream(const std::string& method, const std::string& target, Stream asked,
-                   support::Http2Client::Fields more = {});
+  void open_stream(Http2Request asked);
   void flush();
   void note_sent(uint8_t type, uint8_t flags, int32_t id);
 
@@ -84,12 +75,16 @@ class Http2Peer final : public Peer {
   void on_reset(int32_t id, const Stream& stream, uint32_t error);
   void on_answer(int32_t id, const Stream& stream, const support::Http2Client::Answer& answer);
   void on_decided(int32_t id, const Stream& stream, const RestAnswer& answer);
+  void on_quota(int32_t id, const QuotaRestCall& call, const RestAnswer& answer);
   void check_farewell();
-  bool may_lack_answer(int32_t id) const;
+  bool may_lack_answer(int32_t id, const Stream& stream) const;
 
   DecidedRequests::iterator find_decided(int32_t id) const;
   bool is_decided(int32_t id) const;
-  bool is_waiting(int32_t id) const;
+  bool is_waiting(int32_t id, const Stream& stream) const;
+  bool awaits_decision(int32_t id) const;
+  bool has_upload() const;
+  void count(Http2Event event) { ++world_.http2_events[static_cast<uint32_t>(event)]; }
   DecidedRequests& decisions() const { return world_.oracle.decided(client_.link_id()); }
   int64_t now_ms() const;
   bool is_behind_drain(const Stream& asked) const { return asked.head_end > record().drains_from; }
@@ -101,6 +96,9 @@ class Http2Peer final : public Peer {
   const bool has_small_window_;  // no answer's body fits into it
   const bool is_silent_;         // at its end: waits until the server ends the connection
   const bool keeps_closed_;      // likewise: opens no window again
+  const bool keeps_bodies_;      // sends no more than the first part of a body
+  const bool hoards_;            // asks for more than it reads
+  Http2Requests requests_;
   support::Http2Client http2_;
   Phase phase_ = Phase::fresh;
   bool sent_preface_ = false;

@@ -201,21 +201,20 @@ void Peer::end() {
   over_ = true;
 }
 
-std::string Peer::random_key() {
-  // A few keys get most of the requests.
-  const uint64_t most = world_.random.chance(0.7) ? 1 + world_.keys.size() / 4 : world_.keys.size();
-  return world_.keys[world_.random.below(std::min<uint64_t>(most, world_.keys.size()))];
+std::string random_key(World& world) {
+  const uint64_t most = world.random.chance(0.7) ? 1 + world.keys.size() / 4 : world.keys.size();
+  return world.keys[world.random.below(std::min<uint64_t>(most, world.keys.size()))];
 }
 
-AskedEntry Peer::random_entry(bool may_wait) {
-  io::Random& random = world_.random;
-  AskedEntry entry{.key = random_key()};
-  if (random.chance(0.3)) entry.cost = 1 + static_cast<uint32_t>(random.below(world_.cost_max));
+AskedEntry random_entry(World& world, bool may_wait) {
+  io::Random& random = world.random;
+  AskedEntry entry{.key = random_key(world)};
+  if (random.chance(0.3)) entry.cost = 1 + static_cast<uint32_t>(random.below(world.cost_max));
   if (random.chance(0.05)) {
-    entry.max_requests = 1 + static_cast<uint32_t>(random.below(world_.limit_max));
+    entry.max_requests = 1 + static_cast<uint32_t>(random.below(world.limit_max));
   }
   if (random.chance(0.05)) {
-    entry.max_requests_in_queue = static_cast<uint32_t>(random.below(world_.limit_max));
+    entry.max_requests_in_queue = static_cast<uint32_t>(random.below(world.limit_max));
   }
   entry.may_wait = may_wait && random.chance(0.5);
   return entry;

@@ -12,6 +12,7 @@
 #include "base/error_code.hpp"
 #include "connection_watch.hpp"
 #include "frames.hpp"
+#include "http2_events.hpp"
 #include "io/sim/sim_io.hpp"
 #include "io/sim/sim_network.hpp"
 #include "oracle.hpp"
@@ -42,8 +43,14 @@ struct World {
   bool can_set_rate = true;
   bool can_mod_queue = true;
   int64_t header_timeout_ms = 0;
-  bool time_outs = false;  // some clients are slow enough for the server's time-outs
+  bool time_outs = false;       // some clients are slow enough for the server's time-outs
+  bool large_messages = false;  // buffers are large enough for some of many kilobytes
+  Http2Counts http2_events{};
 };
+
+// A few keys get most of the requests.
+std::string random_key(World& world);
+AskedEntry random_entry(World& world, bool may_wait);
 
 class Peer {
  public:
@@ -107,8 +114,8 @@ class Peer {
   void trace(const std::string& text) const;
   void end();
 
-  std::string random_key();
-  AskedEntry random_entry(bool may_wait);
+  std::string random_key() { return simulation::random_key(world_); }
+  AskedEntry random_entry(bool may_wait) { return simulation::random_entry(world_, may_wait); }
   DecidedRequests& decided() { return world_.oracle.decided(client_.link_id()); }
 
   World& world_;

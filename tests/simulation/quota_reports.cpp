@@ -10,18 +10,48 @@ constexpr size_t id_digits = 16;
 
 }  // namespace
 
-// A REST stream begins with `H`; the first byte of a frame is a small number of segments.
+// HTTP/1.1 begins with `H`, HTTP/2 with a frame of SETTINGS or behind 101; native frames with a
+// small number of segments, of four bytes.
+QuotaReports::Protocol QuotaReports::protocol_of(const Bytes& begin) {
+  constexpr std::string_view upgraded = "HTTP/1.1 101 ";
+  constexpr size_t type_at = 3;
+  const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
+  if (text.starts_with('H')) {
+    if (text.size() < upgraded.size()) return Protocol::unknown;
+    return text.starts_with(upgraded) ? Protocol::http2 : Protocol::http1;
+  }
+  if (text.size() <= type_at) return Protocol::unknown;
+  return text[type_at] == SentFrame::settings ? Protocol::http2 : Protocol::native;
+}
+
 void QuotaReports::on_taken(uint32_t link, std::span<const std::byte> bytes) {
   Stream& stream = streams_[link];
-  const bool is_text = !stream.text.empty() ||
-                       (stream.frames.empty() && bytes.front() == static_cast<std::byte>('H'));
-  if (is_text) {
-    stream.text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    read_text(stream.text);
-  } else {
-    stream.frames.insert(stream.frames.end(), bytes.begin(), bytes.end());
-    read_frames(stream.frames);
+  const Protocol before = stream.protocol;
+  if (before == Protocol::unknown || before == Protocol::native) {
+    stream.bytes.insert(stream.bytes.end(), bytes.begin(), bytes.end());
+    bytes = stream.bytes;
   }
+  if (before == Protocol::unknown) stream.protocol = protocol_of(stream.bytes);
+  switch (stream.protocol) {
+    case Protocol::unknown:
+      return;
+    case Protocol::native:
+      return read_frames(stream.bytes);
+    case Protocol::http1:
+      stream.text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      return read_text(stream.text);
+    case Protocol::http2:
+      return read_http2(stream, bytes);
+  }
+}
+
+void QuotaReports::read_http2(Stream& stream, std::span<const std::byte> bytes) {
+  stream.frames.add(bytes, [&](const SentFrame& frame) {
+    if (frame.type == SentFrame::data) stream.bodies[frame.stream].append(frame.payload);
+    if (!frame.ends_answer()) return;
+    read_text(stream.bodies[frame.stream]);
+    stream.bodies.erase(frame.stream);
+  });
 }
 
 void QuotaReports::read_frames(Bytes& frames) {
@@ -35,7 +65,7 @@ void QuotaReports::read_frames(Bytes& frames) {
   }
 }
 
-// The rest is never empty, so that the stream is still recognized as text.
+// Leaves the end, which may be the front of a field.
 void QuotaReports::read_text(std::string& text) {
   const size_t whole = field.size() + id_digits;
   for (size_t at = 0; (at = text.find(field, at)) != std::string::npos; at += field.size()) {

@@ -11,6 +11,7 @@
 
 #include "frames.hpp"
 #include "io/sim/sim_io.hpp"
+#include "sent_frames.hpp"
 
 namespace sluice::simulation {
 
@@ -20,13 +21,20 @@ class QuotaReports final : public io::TakenWatch {
   bool knows(uint64_t reservation) const { return delivered_.contains(reservation); }
 
  private:
+  enum class Protocol : uint8_t { unknown, native, http1, http2 };
+
   struct Stream {
-    Bytes frames;      // native: the last frame, while it is not whole
-    std::string text;  // REST: the end of the stream
+    Protocol protocol = Protocol::unknown;
+    Bytes bytes;       // while it is unknown; native: the last frame, while it is not whole
+    std::string text;  // HTTP/1.1: the end of the stream
+    FrameCutter frames;
+    std::map<int32_t, std::string> bodies;  // HTTP/2: of answers that have not ended
   };
 
+  static Protocol protocol_of(const Bytes& begin);
   void read_frames(Bytes& frames);
   void read_text(std::string& text);
+  void read_http2(Stream& stream, std::span<const std::byte> bytes);
 
   std::map<uint32_t, Stream> streams_;  // by link
   std::set<uint64_t> delivered_;

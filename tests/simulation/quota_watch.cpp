@@ -76,7 +76,8 @@ void QuotaWatch::check_undelivered() {
     for (const auto& [id, reserved] : shard.reserved) {
       const bool open = reserved.state == ReservationState::open;
       if (!open || !reserved.asked.client_id.empty() || reports_.knows(id)) continue;
-      failure_.report("an undelivered reservation is open, and all clients are gone");
+      failure_.report("an undelivered reservation is open, and all clients are gone: " +
+                      reserved.asked.owner);
     }
   }
 }
@@ -501,7 +502,13 @@ bool QuotaWatch::withdraw(api::ShardId shard_id, api::WaiterId waiter, api::Tick
 bool QuotaWatch::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket,
                          base::Now now, api::ShardId origin) {
   StoreRecord& shard = shards_[shard_id];
-  const bool waited = shard.waiting.erase({origin, ticket}) > 0;
+  const auto waiting = shard.waiting.find({origin, ticket});
+  const bool waited = waiting != shard.waiting.end();
+  if (waited) {
+    const std::string& owner = waiting->second.asked.owner;
+    if (!owner.empty()) books_.note_outcome(owner);
+    shard.waiting.erase(waiting);
+  }
   const bool abandoned = shard.store.abandon(waiter, ticket, now, origin);
   if (abandoned != waited)
     failure_.report("an abandonment in a quota's queue had the wrong result");

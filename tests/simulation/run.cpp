@@ -59,6 +59,7 @@ class Run {
   server::Deciders watched_deciders(const server::WorkerOptions& options);
   void operate();
   void step();
+  void connect_http2();
   void fall_silent();
   void vanish();
   void settle();
@@ -125,7 +126,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
              .keys = draw_keys(random_)},
       peers_max_(1 + static_cast<uint32_t>(random_.below(16))),
       changes_rules_(random_.chance(0.5)),
-      drains_(random_.chance(0.2)) {
+      drains_(random_.chance(0.3)) {
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
   world_.can_mod_queue = shard_.requests_can_mod_queue;
@@ -139,6 +140,8 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     options.quotas = books_->first_rules();
   }
   world_.network = &network_;
+  world_.large_messages =
+      io_options_.receive_buffer_bytes >= 4'096 && io_options_.peer_window_bytes >= 8'192;
   world_.books = books_.get();
   // Fewer connections than clients: the server refuses some.
   const bool connections_full = random_.chance(0.1);
@@ -286,6 +289,7 @@ void Run::receive_all() {
 void Run::operate() {
   while (world_.operations < operations_count_ && !failure_) step();
   if (!drains_ || failure_) return;
+  connect_http2();
   draining_ = true;
   // Clients go on as before; the workers begin to drain one after the other.
   const uint64_t turns_between = random_.below(drain_turns / shards_.size());
@@ -297,6 +301,14 @@ void Run::operate() {
   }
   if (random_.chance(0.5)) fall_silent();
   for (uint64_t turns = 0; turns < drain_turns && !failure_; ++turns) step();
+}
+
+// So that a drain finds some of them: most leave soon, with many requests for each.
+void Run::connect_http2() {
+  for (uint64_t left = random_.below(5); left > 0; --left) {
+    peers_.push_back(std::make_unique<Http2Peer>(world_));
+  }
+  for (uint64_t turns = random_.below(drain_turns / 5); turns > 0 && !failure_; --turns) step();
 }
 
 // The clients ask nothing for a while: a drain ends those that wait for nothing.
@@ -489,6 +501,7 @@ RunResult Run::play() {
   events_[static_cast<uint32_t>(ShardEvent::refunded_late)] = oracle_.refunded_late();
   result.shard_events = events_;
   result.connection_events = connections_->events();
+  result.http2_events = world_.http2_events;
   if (quotas_) {
     result.quota_events = quotas_->events();
     result.usages_checked = books_->usages_checked();

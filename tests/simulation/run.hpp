@@ -11,6 +11,7 @@
 
 #include "api/verdict.hpp"
 #include "connection_watch.hpp"
+#include "http2_events.hpp"
 #include "io/sim/sim_faults.hpp"
 #include "quota_watch.hpp"
 
@@ -45,6 +46,7 @@ struct RunResult {
   std::array<uint64_t, shard_events_count> shard_events{};
   std::array<uint64_t, quota_events_count> quota_events{};
   std::array<uint64_t, connection_events_count> connection_events{};
+  Http2Counts http2_events{};
   uint64_t usages_checked = 0;  // amounts reported, against the clients' books
 };
 

@@ -68,6 +68,7 @@ struct Totals {
   std::array<uint64_t, shard_events_count> shard_events{};
   std::array<uint64_t, quota_events_count> quota_events{};
   std::array<uint64_t, connection_events_count> connection_events{};
+  Http2Counts http2_events{};
   uint64_t usages_checked = 0;
 
   void add(const RunResult& result) {
@@ -87,6 +88,7 @@ struct Totals {
     for (size_t i = 0; i < connection_events.size(); ++i) {
       connection_events[i] += result.connection_events[i];
     }
+    for (size_t i = 0; i < http2_events.size(); ++i) http2_events[i] += result.http2_events[i];
     usages_checked += result.usages_checked;
   }
 };
@@ -167,6 +169,10 @@ std::string_view name_of_connection_event(uint32_t index) {
   return connection_event_name(static_cast<ConnectionEvent>(index));
 }
 
+std::string_view name_of_http2_event(uint32_t index) {
+  return http2_event_name(static_cast<Http2Event>(index));
+}
+
 void demand_quotas(const Totals& totals) {
   demand_all(totals.quota_events, name_of_quota_event, quota_events_count);
   std::printf("%12lu reported amounts that lie within the books\n", totals.usages_checked);
@@ -180,6 +186,7 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   demand_quotas(totals);
   demand_all(totals.connection_events, name_of_connection_event,
              static_cast<uint32_t>(ConnectionEvent::move_refused));
+  demand_all(totals.http2_events, name_of_http2_event, http2_events_count);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.evicted, 0u);
     EXPECT_GT(totals.adopted, 0u);
@@ -199,6 +206,7 @@ TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
       shard_events_count);
   demand_quotas(totals);
   demand_all(totals.connection_events, name_of_connection_event, connection_events_count);
+  demand_all(totals.http2_events, name_of_http2_event, http2_events_count);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);
     EXPECT_GT(totals.adopted, 0u);
