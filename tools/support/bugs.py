@@ -78,6 +78,8 @@ def check():
 def make_copy():
     shutil.rmtree(WORK, ignore_errors=True)
     copy_tree(ROOT, TREE)
+    if (ROOT / ".venv").exists():  # for tests in Python
+        (TREE / ".venv").symlink_to(ROOT / ".venv")
     setup = run(["meson", "setup", "--native-file", str(ROOT / "tools/presets/release.ini"),
                  "-Dbench=false", str(BUILD), str(TREE)], TREE)
     if setup.returncode != 0:
