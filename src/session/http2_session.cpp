@@ -289,6 +289,7 @@ void Http2Session::write_outcomes() noexcept {
   undecided_count_ = 0;
   const bool is_drained = said_goodbye_ && streams_.empty();
   if (!shared_.framing.is_open() || is_drained) finish();
+  schedule_timer();  // once for all events of the turn
 }
 
 void Http2Session::write_output() noexcept {
@@ -417,11 +418,10 @@ int64_t Http2Session::idle_deadline_ms() const noexcept {
   return idle_since_ms_ + (idle_ms == 0 ? idle_ms_max : std::min(idle_ms, idle_ms_max));
 }
 
-// Not while the session is held: then it takes no rest. A slow body ends its stream first.
+// Not while the session is held: then it takes no rest.
 int64_t Http2Session::partial_deadline_ms() const noexcept {
-  if (partial_since_ms_ == base::never_ms || held()) return base::never_ms;
-  const bool in_body = frames_.is_partial() && frames_.type() == wire::Http2Frames::Type::data;
-  return partial_since_ms_ + (in_body ? 2 : 1) * context_.options.header_timeout_ms;
+  const bool awaits_rest = partial_since_ms_ != base::never_ms && !held();
+  return awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
 }
 
 int64_t Http2Session::goodbye_deadline_ms() const noexcept {

@@ -495,18 +495,6 @@ def test_large_heads_of_streams_that_stay_open(start_server, key, waits):
         attack.all_are(None)
 
 
-def test_slow_body_ends_its_stream_alone(hasty_server, key):
-    """Also within a frame: another stream of the connection goes on."""
-    ask(hasty_server, "POST", f"/rate/{key}?maxRequests=1")
-    with Http2Attacker(hasty_server) as peer:
-        peer.send(ask_frame(1, f"/rate/{key}?canWait=true", "POST")
-                  + ask_frame(3, "/v1/reserve", "POST", has_body=True)
-                  + frame(DATA, END_STREAM, 3, b" " * 100)[:50])
-        assert peer.until(lambda: peer.resets == {3: CANCEL})
-        peer.send(b" " * 59)
-        assert peer.round_trip() and waiting(hasty_server, key) == 1
-
-
 # Of /debug only a few go on at once, on all connections; the others are answered with 503.
 LARGE_ANSWERS = ["/openapi.json", "/metrics", "/debug", "/debug?limit=1000"]
 
