@@ -69,6 +69,7 @@ class Attack:
         self.growth_max = growth_max
         touch_first_pages(server)
         with Lone(server) as lone, concurrent.futures.ThreadPoolExecutor(ATTACKERS) as pool:
+            lone.ask()  # now: only a first request has to come in the header time-out
             self.before = self.peak = server.resident_bytes()
             self.peers = [Http2Attacker(server, **options) for _ in range(ATTACKERS)]
             runs = [pool.submit(one, peer) for peer in self.peers]
