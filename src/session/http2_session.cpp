@@ -111,7 +111,7 @@ bool Http2Session::ask_ready() noexcept {
     Http2Stream* const stream = find(ready_.front());
     ready_.pop_front();
     if (stream == nullptr || !stream->is_ready()) continue;
-    stream->ask();
+    stream->ask_shards();
     after_event(*stream);
   }
   return true;

@@ -80,7 +80,7 @@ void Http2Stream::wait(const api::Entry& entry, uint64_t request_id, bool json) 
   open_exchange().wait(entry, request_id, json);
 }
 
-void Http2Stream::ask() noexcept {
+void Http2Stream::ask_shards() noexcept {
   asked_bytes_ = exchange_->page_bytes_max();
   connection_.asked_bytes += asked_bytes_;
   exchange_->ask();

@@ -83,7 +83,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   bool is_open() const noexcept { return exchange_ && exchange_->is_open(); }
   bool is_waiting() const noexcept { return exchange_ && exchange_->is_waiting(); }
   bool is_ready() const noexcept { return exchange_ && exchange_->is_ready(); }
-  void ask() noexcept;
+  void ask_shards() noexcept;
   // After any event of its exchange.
   void settle() noexcept;
 

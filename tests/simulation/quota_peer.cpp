@@ -12,7 +12,7 @@ namespace {
 
 using api::QuotaCode;
 
-constexpr size_t outstanding_max = 12;
+constexpr size_t calls_outstanding_max = 12;
 constexpr uint64_t entries_max = 6;
 constexpr uint32_t connection_bound_lifetime_ms = 2'500;  // longer than most connections live
 
@@ -66,7 +66,7 @@ void QuotaPeer::send_hello() {
 
 void QuotaPeer::ask() {
   if (!sent_hello_) return send_hello();
-  if (!welcomed_ || asked_.size() >= outstanding_max) return;
+  if (!welcomed_ || asked_.size() >= calls_outstanding_max) return;
   const uint64_t dice = world_.random.below(100);
   if (dice < 45) return ask_reserve();
   if (dice < 62) return ask_settle();
