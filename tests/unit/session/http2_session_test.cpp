@@ -1,18 +1,12 @@
 // Goal: streams are answered in any order and each exactly once; one that ends takes with it what
 //       it holds (tickets, reservations, memory); every bound of a connection has its answer.
-// Method: nghttp2's client, in memory, against a session over a backend that only records calls.
-#include "session/http2_session.hpp"
-
+// Method: http2_session_driver.hpp.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <string>
 #include <vector>
 
-#include "session/http_session.hpp"
-#include "tests/support/fake_io.hpp"
-#include "tests/support/http2_client.hpp"
-#include "tests/unit/session/keeping_backend.hpp"
+#include "tests/unit/session/http2_session_driver.hpp"
 
 namespace sluice::session {
 namespace {
@@ -21,94 +15,6 @@ using api::QuotaCode;
 using support::http2_frame;
 using support::Http2Client;
 using wire::Http2Error;
-
-class Http2SessionTest : public ::testing::Test {
- protected:
-  Http2SessionTest() { begin_turn(); }
-  ~Http2SessionTest() override {
-    if (!session_->ended()) session_->close();
-    decide_all();
-    for (Asked& asked : backend_.batches) session_->on_quota(asked.id, *asked.batch);
-  }
-
-  Http2Session& session() { return static_cast<Http2Session&>(*session_); }
-  void begin_turn() { context_.work.begin_turn(false); }
-
-  // The session of HTTP/1.1 that the connection begins with passes it on.
-  std::unique_ptr<Session> begin() {
-    auto former = std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_,
-                                                key_memory_, log_memory_);
-    former->begin();
-    auto session = std::make_unique<Http2Session>(former->pass_on());
-    former.reset();
-    session->begin_http2(nullptr);
-    return session;
-  }
-
-  // Delivers what the client has to say, and the session's answers.
-  void exchange() {
-    for (int rounds = 0; rounds < 20; ++rounds) {
-      std::string bytes = client_.output();
-      if (!bytes.empty()) session_->on_received(std::as_writable_bytes(std::span(bytes)));
-      end_turn();
-      if (bytes.empty() && io_.sent.empty()) return;
-      for (const std::string& sent : io_.sent) {
-        EXPECT_TRUE(client_.receive(sent));
-        session_->on_sent(static_cast<int32_t>(sent.size()), 0);
-      }
-      io_.sent.clear();
-    }
-  }
-  void end_turn() {
-    while (!context_.ready.empty()) context_.ready.pop().resume();
-    if (!session_->ended()) session_->end_turn();
-    begin_turn();
-  }
-  void pass(int64_t ms) {
-    context_.now.monotonic_ns += ms * base::ns_per_ms;
-    context_.timers.advance(context_.now_ms());
-    while (context_.timers.pop_due() != nullptr) session_->on_timer();
-    exchange();
-  }
-
-  // Decides the turn's entries, the first one first.
-  void decide_all(api::Verdict verdict = api::Verdict::approved) {
-    std::vector<route::Request> requests(context_.turn.requests().begin(),
-                                         context_.turn.requests().end());
-    for (const route::Request& request : requests) decide(request, verdict);
-    context_.turn.clear();
-  }
-  void decide(const route::Request& request, api::Verdict verdict) {
-    const auto entries = context_.turn.entries().subspan(request.first_entry, 1);
-    const std::array verdicts{verdict};
-    const std::array details{api::Detail{.limit = 5, .window_ms = 1'000, .request_id = request.id}};
-    session_->on_verdicts(request, {entries, verdicts, details});
-  }
-  void grant(api::Ticket ticket) {
-    WaitingEntry& entry = context_.waits[ticket];
-    context_.waits.follow(entry, WaitEvent::granted);
-    session_->on_granted(entry, {.ticket = ticket,
-                                 .verdict = api::Verdict::approved,
-                                 .detail = {.limit = 5, .window_ms = 1'000}});
-  }
-  void answer_quota(QuotaCode code, uint64_t reservation) {
-    const Asked asked = std::move(backend_.batches.front());
-    backend_.batches.pop_front();
-    asked.batch->answers[0].code = code;
-    asked.batch->answers[0].reservation = reservation;
-    session_->on_quota(asked.id, *asked.batch);
-  }
-  int32_t reserve() { return client_.ask("POST", "/v1/reserve", R"({"subjects": ["gpt"]})"); }
-
-  support::FakeIo io_;
-  KeepingBackend backend_;
-  Context context_{backend_, {.waiters_max = 6}};
-  net::ConnectionMemory memory_{1};
-  std::array<char, 1'024> key_memory_{};
-  std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
-  std::unique_ptr<Session> session_ = begin();
-  Http2Client client_;
-};
 
 TEST_F(Http2SessionTest, answers_streams_in_any_order) {
   const int32_t rate = client_.ask("POST", "/rate/k");
@@ -538,130 +444,6 @@ TEST_F(Http2SessionTest, ends_after_its_last_waiter_while_it_drains) {
   exchange();
   EXPECT_TRUE(client_.answer(1).ended);
   EXPECT_TRUE(session_->connection().finishing());
-}
-
-// -------------------------------------------------------------------------------- HTTP/1.1 first
-
-class Http2ChangeTest : public Http2SessionTest {
- protected:
-  Http2ChangeTest() {
-    session_->close();
-    session_ = std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_,
-                                             key_memory_, log_memory_);
-    session_->begin();
-  }
-  void send(std::string text) {
-    session_->on_received(std::as_writable_bytes(std::span(text)));
-    end_turn();
-  }
-  std::string sent() {
-    std::string all;
-    for (const std::string& each : std::exchange(io_.sent, {})) {
-      all += each;
-      session_->on_sent(static_cast<int32_t>(each.size()), 0);
-    }
-    return all;
-  }
-  // As the worker does it.
-  void change() {
-    ASSERT_EQ(backend_.upgrades.size(), 1u);
-    auto next = std::make_unique<Http2Session>(session_->pass_on());
-    session_.reset();
-    session_ = std::move(next);
-    session().begin_http2(std::move(backend_.upgrades[0]));
-    end_turn();
-  }
-
-  const std::string upgrade_ =
-      "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n\r\n";
-  const std::string valid_ =
-      "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
-      "HTTP2-Settings: AAMAAABk\r\n\r\n";
-};
-
-TEST_F(Http2ChangeTest, recognizes_the_preface_however_it_arrives) {
-  const std::string bytes = client_.output();
-  for (const char each : bytes.substr(0, 24)) {
-    EXPECT_TRUE(backend_.upgrades.empty());
-    send({each});
-  }
-  change();
-  send(bytes.substr(24));
-  EXPECT_TRUE(client_.receive(sent()));
-  client_.ask("GET", "/healthz");
-  exchange();
-  EXPECT_EQ(client_.answer(1).status, 200);
-}
-
-TEST_F(Http2ChangeTest, keeps_what_arrives_with_the_preface) {
-  client_.ask("GET", "/healthz");
-  send(client_.output());
-  change();
-  EXPECT_TRUE(client_.receive(sent()));
-  EXPECT_EQ(client_.answer(1).status, 200);
-}
-
-TEST_F(Http2ChangeTest, answers_another_beginning_in_http_1) {
-  send("P");
-  send("OST /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_TRUE(sent().starts_with("HTTP/1.1 405 "));
-  send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");  // too late
-  EXPECT_TRUE(sent().starts_with("HTTP/1.1 505 "));
-  EXPECT_TRUE(backend_.upgrades.empty());
-}
-
-TEST_F(Http2ChangeTest, answers_an_upgraded_request_on_stream_1) {
-  send("GET /healthz HTTP/1.1\r\n" + valid_);
-  EXPECT_TRUE(sent().starts_with("HTTP/1.1 101 "));
-  client_.upgrade();
-  change();
-  exchange();
-  EXPECT_EQ(client_.answer(1).status, 200);
-  EXPECT_TRUE(client_.answer(1).ended);
-}
-
-TEST_F(Http2ChangeTest, sends_the_body_of_an_upgraded_request_behind_the_preface) {
-  send("POST /rate/k HTTP/1.1\r\n" + valid_);
-  sent();
-  client_.upgrade();
-  change();
-  decide_all();
-  for (int turns = 0; turns < 3; ++turns) {
-    end_turn();
-    EXPECT_TRUE(client_.receive(sent()));
-  }
-  EXPECT_EQ(client_.answer(1).status, 200);
-  EXPECT_EQ(client_.answer(1).body, "");
-  EXPECT_FALSE(client_.answer(1).ended);
-  exchange();
-  EXPECT_EQ(client_.answer(1).body, "1");
-  EXPECT_TRUE(client_.answer(1).ended);
-}
-
-TEST_F(Http2ChangeTest, keeps_the_head_of_an_upgraded_request) {
-  send("POST /rate/k?cost=3 HTTP/1.1\r\nAccept: application/json\r\n" + valid_);
-  sent();
-  client_.upgrade();
-  change();
-  exchange();
-  ASSERT_EQ(context_.turn.entries().size(), 1u);
-  EXPECT_EQ(context_.turn.entries()[0].cost, 3u);
-  decide_all();
-  exchange();
-  EXPECT_EQ(client_.answer(1).body, R"({"request_id":1})");
-}
-
-TEST_F(Http2ChangeTest, ignores_an_upgrade_that_is_not_valid) {
-  const std::string bad[] = {upgrade_,
-                             "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
-                             "HTTP2-Settings: AAMA\r\n\r\n",
-                             "Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
-                             "HTTP2-Settings: ???\r\n\r\n"};
-  for (const std::string& head : bad) {
-    send("GET /healthz HTTP/1.1\r\n" + head);
-    EXPECT_TRUE(sent().starts_with("HTTP/1.1 200 ")) << head;
-  }
-  EXPECT_TRUE(backend_.upgrades.empty());
 }
 
 }  // namespace
