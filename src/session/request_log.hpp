@@ -35,8 +35,6 @@ class RequestLog {
 
   RequestLog(std::span<char> memory, const AccessLog& access) noexcept;
 
-  // Whether it logs anything at all.
-  bool keeps() const noexcept { return keeps_; }
   // Whether there is room for a head; if not, the requests before it have to be answered first.
   // There is always room for one.
   bool has_room(std::string_view head) const noexcept;
