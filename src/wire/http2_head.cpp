@@ -72,7 +72,7 @@ std::optional<HttpRefused> Http2Head::finish(bool has_body, std::string& text,
                                              HttpRequest& request) {
   constexpr std::string_view fixed = "  HTTP/2.0\r\nHost: \r\n\r\n";
   text.clear();
-  text.reserve(method_.size() + path_.size() + authority_.size() + lines_.size() + fixed.size());
+  text.reserve(method_.size() + path_.size() + authority().size() + lines_.size() + fixed.size());
   text.append(method_).append(" ").append(path_).append(" HTTP/2.0\r\n");
   text.append("Host: ").append(authority()).append("\r\n");
   const size_t lines_begin = text.size();
