@@ -23,15 +23,16 @@ void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count) noe
   for (size_t place = 0; place < count; ++place) {
     const QuotaCall& call = batch.calls[first + place];
     if (api::names_reservation(call.op)) {
-      reservations_.prefetch_record(call.reservation);
+      reservations_.prefetch_id(call.reservation);
     } else {
       hash_subjects(batch, call, hashes_[place]);
-      reservations_.prefetch_next_record(static_cast<uint32_t>(place));
+      reservations_.prefetch_next_id(static_cast<uint32_t>(place));
     }
   }
   for (size_t place = 0; place < count; ++place) {
     const QuotaCall& call = batch.calls[first + place];
-    if (api::names_reservation(call.op)) reservations_.prefetch(call.reservation);
+    if (!api::names_reservation(call.op)) continue;
+    reservations_.prefetch(call.reservation, static_cast<uint32_t>(place));
   }
   if (subjects_.pool().used() < fetched_from) return;
   Fetches fetches;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
 
 namespace sluice::quota {
 
@@ -100,7 +101,8 @@ Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
       .amounts = call.amounts,
       .connection = call.binding,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
-      .subjects_count = call.subjects_count};
+      .subjects_count = call.subjects_count,
+      .route = route_of(batch.subjects[call.first_subject], limited)};
   request.subjects.fill(no_subject);
   for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
   if ((call.given_bits & api::given::output_tokens) == 0) {
@@ -108,6 +110,15 @@ Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
   }
   if (!call.client_id.empty()) hash_client_id(request, batch, call);
   return request;
+}
+
+// The route of the first subject; of one without a quota nothing is kept.
+uint16_t CallResolver::route_of(std::string_view name,
+                                const LimitedSubjects& limited) const noexcept {
+  if (!limited.empty() && limited.front().place == 0 && limited.front().index != no_subject) {
+    return subjects_[limited.front().index].route;
+  }
+  return proto::route_of_hash(proto::routing_hash(name, routing_seed_));
 }
 
 // The output of a request that names none: the server's default, or what the tightest limit leaves

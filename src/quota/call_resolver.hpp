@@ -29,6 +29,7 @@ class CallResolver {
                Statistics& statistics) noexcept
       : name_bytes_max_(options.name_bytes_max),
         hash_seed_(options.seed),
+        routing_seed_(options.routing_seed),
         book_(book),
         subjects_(subjects),
         statistics_(statistics) {}
@@ -61,6 +62,7 @@ class CallResolver {
   [[gnu::noinline]] bool add_absent(std::string_view name, const NameHash& hashed,
                                     IfAbsent if_absent, LimitedSubjects& limited) noexcept;
   [[gnu::noinline]] api::QuotaCode count_unknown_subject(std::string_view name) noexcept;
+  uint16_t route_of(std::string_view name, const LimitedSubjects& limited) const noexcept;
   uint64_t default_output_tokens(const LimitedSubjects& limited,
                                  const api::Amounts& amounts) const noexcept;
   [[gnu::noinline]] void hash_client_id(Request& request, const api::QuotaBatch& batch,
@@ -68,6 +70,7 @@ class CallResolver {
 
   const uint32_t name_bytes_max_;
   const uint64_t hash_seed_;
+  const uint64_t routing_seed_;
   CurrentBook& book_;
   SubjectTable& subjects_;
   Statistics& statistics_;

@@ -48,12 +48,13 @@ class HashIndex {
     slots()[at] = {.tag = tag(hash), .number_plus_1 = number + 1};
   }
 
+  // Another number takes the place of one that was inserted with this hash.
+  void replace(uint64_t hash, uint32_t number, uint32_t by) noexcept {
+    slots()[place_of(hash, number)].number_plus_1 = by + 1;
+  }
+
   void erase(uint64_t hash, uint32_t number) noexcept {
-    uint64_t hole = home(tag(hash));
-    while (slots()[hole].number_plus_1 != number + 1) {
-      ASSERT(slots()[hole].number_plus_1 != 0);
-      hole = (hole + 1) & mask_;
-    }
+    uint64_t hole = place_of(hash, number);
     --used_;
     // Entries behind the hole move up, unless that brings them before their home.
     for (uint64_t at = (hole + 1) & mask_; slots()[at].number_plus_1 != 0; at = (at + 1) & mask_) {
@@ -78,6 +79,14 @@ class HashIndex {
 
   static uint32_t tag(uint64_t hash) noexcept { return static_cast<uint32_t>(hash >> 32); }
   uint64_t home(uint32_t tag) const noexcept { return tag & mask_; }
+  uint64_t place_of(uint64_t hash, uint32_t number) const noexcept {
+    uint64_t at = home(tag(hash));
+    while (slots()[at].number_plus_1 != number + 1) {
+      ASSERT(slots()[at].number_plus_1 != 0);
+      at = (at + 1) & mask_;
+    }
+    return at;
+  }
   Slot* slots() const noexcept { return reinterpret_cast<Slot*>(region_.data()); }
 
   uint64_t mask_;

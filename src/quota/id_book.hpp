@@ -1,9 +1,9 @@
 // Ids of reservations, and the records of those that have ended: a repeat gets the same answer.
-// Shape:  an id is shard (8 bits), place (24), nonce (32). There is a record for every id, found by
-//         its place, without a hash. Records are used again in the order in which reservations
-//         ended, so that the one that ended first is forgotten first; which records come next is
-//         known, so that they can be fetched ahead.
-// Errors: none: there are twice as many records as reservations may be open.
+// Flow:   assign() leads an id to its reservation -> end() leads it to the record of its end, or
+//         forget() to nothing. Records are used again in the order in which they were written, so
+//         that the end that came first is forgotten first.
+// Shape:  an index by the random bits of the ids (proto/reservation_id.hpp); a ring of records.
+// Errors: none: as many ends are remembered as reservations may be open.
 // Lives:  one thread only; never allocates after construction.
 #pragma once
 
@@ -15,113 +15,120 @@
 #include "base/mapped_region.hpp"
 #include "base/prefetch.hpp"
 #include "base/splitmix.hpp"
+#include "proto/reservation_id.hpp"
+#include "quota/hash_index.hpp"
 
 namespace sluice::quota {
 
 struct alignas(64) IdRecord {  // a cache line
-  static constexpr uint32_t ended = 0xFFFF'FFFF;
-
   uint64_t id = 0;
-  uint32_t reservation = ended;  // its index, until only the record is left
   api::ReservationState state = api::ReservationState::none;
   api::QuotaCode admission = api::QuotaCode::ok;
   bool late = false;
-  int64_t forgotten_ms = 0;  // ended: when its lifetime would have ended
-  api::Amounts amounts;      // ended: what stays charged
+  int64_t forgotten_ms = 0;  // when its lifetime would have ended
+  api::Amounts amounts;      // what stays charged
 };
 
 class IdBook {
  public:
-  // Another seed gives ids other nonces: ids of an earlier start are unknown.
-  IdBook(uint32_t open_max, uint32_t shard, uint64_t seed)
-      : capacity_(2 * open_max + 1),
-        shard_(shard),
-        nonce_seed_(seed),
-        records_(size_t{capacity_} * sizeof(IdRecord), "ids of reservations (--max-reservations)"),
-        queue_(size_t{capacity_} * sizeof(Place), "ids of reservations (--max-reservations)") {
-    ASSERT(capacity_ <= place_mask);
+  static constexpr uint32_t none = HashIndex::none;
+
+  // Another seed gives other ids: those of an earlier start are unknown.
+  IdBook(uint32_t reservations_max, uint64_t seed)
+      : capacity_(reservations_max),
+        seed_(seed),
+        index_(2 * reservations_max, purpose),
+        records_(size_t{capacity_} * sizeof(IdRecord), purpose) {
+    static_assert(limits::reservations_max < ended_bit);
     records_.advise_huge();
   }
 
-  // A new id; its record leads to this reservation.
-  uint64_t assign(uint32_t reservation, int64_t now_ms) noexcept {
-    const Place place = take(now_ms);
-    const uint64_t id = new_id(place);
-    record(place) = {.id = id, .reservation = reservation};
+  // A new id, which leads to this reservation.
+  uint64_t assign(uint32_t reservation, uint16_t route, bool several) noexcept {
+    uint64_t id = 0;
+    do {
+      id = proto::reservation_id::make(route, several, random(ids_assigned_++));
+    } while (id == 0 || index_.first_with(hash_of(id)) != none);
+    index_.insert(hash_of(id), reservation);
     return id;
   }
 
-  // Null: the id was never given, or is forgotten.
-  const IdRecord* find(uint64_t id, int64_t now_ms) const noexcept {
-    const Place place = place_of(id);
-    if (place >= fresh_ || record(place).id != id) return nullptr;
-    const IdRecord& found = record(place);
-    const bool forgotten = found.reservation == IdRecord::ended && found.forgotten_ms <= now_ms;
-    return forgotten ? nullptr : &found;
+  // The reservation that an id leads to; `id_of` returns the id of a reservation. None: the id was
+  // never given, or its reservation has ended.
+  template <typename IdOf>
+  uint32_t find(uint64_t id, IdOf id_of) const noexcept {
+    return index_.find(hash_of(id), [&](uint32_t number) {
+      return (number & ended_bit) == 0 && id_of(number) == id;
+    });
+  }
+  // The record of its end. Null: it has not ended, or is forgotten.
+  const IdRecord* find_end(uint64_t id, int64_t now_ms) const noexcept {
+    const uint32_t found = index_.find(hash_of(id), [&](uint32_t number) {
+      return (number & ended_bit) != 0 && record(number & ~ended_bit).id == id;
+    });
+    if (found == none) return nullptr;
+    const IdRecord& end = record(found & ~ended_bit);
+    return end.forgotten_ms <= now_ms ? nullptr : &end;
   }
 
-  // The record of an id that leads to a reservation; it is written before end().
-  IdRecord& record_of(uint64_t id) noexcept { return record(place_of(id)); }
-
-  // The record stays until it is used again.
-  void end(uint64_t id) noexcept {
-    const uint64_t last = uint64_t{first_} + queued_++;
-    queue()[last < capacity_ ? last : last - capacity_] = place_of(id);
+  // The reservation of this id has ended: returns the record that the id now leads to, for the
+  // caller to write all but the id.
+  IdRecord& end(uint64_t id, uint32_t reservation) noexcept {
+    IdRecord& next = record(next_);
+    if (next.id != 0) index_.erase(hash_of(next.id), next_ | ended_bit);
+    index_.replace(hash_of(id), reservation, next_ | ended_bit);
+    next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
+    next.id = id;
+    return next;
   }
+  void forget(uint64_t id, uint32_t reservation) noexcept { index_.erase(hash_of(id), reservation); }
 
+  // Fetch ahead: what find() reads of the index; what assign() and end() will use after `ahead`
+  // more calls.
   SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id) const noexcept {
-    prefetch_place(place_of(id));
+    index_.prefetch(hash_of(id));
   }
-  // Fetches the record that assign() will use after `ahead` more calls.
-  SLUICE_PREFETCH_FUNCTION void prefetch_next(uint32_t ahead) const noexcept {
-    if (ahead >= queued_) return;
-    const uint64_t at = uint64_t{first_} + ahead;
-    prefetch_place(queue()[at < capacity_ ? at : at - capacity_]);
+  SLUICE_PREFETCH_FUNCTION void prefetch_next_id(uint32_t ahead) const noexcept {
+    index_.prefetch(hash_of(random(ids_assigned_ + ahead)));
+  }
+  SLUICE_PREFETCH_FUNCTION void prefetch_next_end(uint32_t ahead) const noexcept {
+    const uint64_t at = uint64_t{next_} + ahead;
+    index_.prefetch(hash_of(record(static_cast<uint32_t>(at < capacity_ ? at : 0)).id));
+  }
+  // The reservation that an id most probably leads to.
+  uint32_t first_with(uint64_t id) const noexcept {
+    const uint32_t number = index_.first_with(hash_of(id));
+    return number == none || (number & ended_bit) != 0 ? none : number;
   }
 
-  uint64_t reserved_bytes() const noexcept { return records_.size() + queue_.size(); }
+  uint64_t reserved_bytes() const noexcept { return index_.reserved_bytes() + records_.size(); }
 
  private:
-  using Place = uint32_t;
-  static constexpr Place place_mask = 0xFF'FFFF;
-  static_assert(2 * limits::reservations_max + 1 <= place_mask && limits::shards_max <= 256);
+  static constexpr const char* purpose = "ids of reservations (--max-reservations)";
+  static constexpr uint32_t ended_bit = 0x8000'0000;  // of a number in the index: a record's place
 
-  static Place place_of(uint64_t id) noexcept { return static_cast<Place>(id >> 32) & place_mask; }
-  uint64_t new_id(Place place) noexcept {
-    const uint64_t drawn = nonce_seed_ + ++ids_assigned_;
-    const uint64_t nonce = base::splitmix64(drawn + base::splitmix64_step) >> 32;
-    return (uint64_t{shard_} << 56) | (uint64_t{place} << 32) | nonce;
+  // The index takes the upper half: all random bits but one.
+  static uint64_t hash_of(uint64_t id) noexcept {
+    return id << (64 - proto::reservation_id::random_bits);
   }
-
-  // The place of a record that is forgotten, else a fresh one, else that of the id that ended
-  // first.
-  Place take(int64_t now_ms) noexcept {
-    const bool forgotten = queued_ > 0 && record(front()).forgotten_ms <= now_ms;
-    if (!forgotten && fresh_ < capacity_) return fresh_++;
-    ASSERT(queued_ > 0);
-    const Place place = front();
-    first_ = first_ + 1 == capacity_ ? 0 : first_ + 1;
-    --queued_;
-    return place;
+  // SplitMix64 in fewer bits. Each step can be undone, so that no number comes twice before all
+  // have come: a late call about an id that is forgotten does not meet a new reservation.
+  uint64_t random(uint64_t number) const noexcept {
+    constexpr uint64_t mask = proto::reservation_id::random_mask;
+    uint64_t mixed = (seed_ + number * base::splitmix64_step) & mask;
+    mixed = ((mixed ^ (mixed >> 17)) * 0xBF58'476D'1CE4'E5B9) & mask;
+    mixed = ((mixed ^ (mixed >> 15)) * 0x94D0'49BB'1331'11EB) & mask;
+    return mixed ^ (mixed >> 17);
   }
-
-  SLUICE_PREFETCH_FUNCTION void prefetch_place(Place place) const noexcept {
-    if (place < fresh_) __builtin_prefetch(&record(place));
-  }
-  IdRecord& record(Place place) const noexcept {
+  IdRecord& record(uint32_t place) const noexcept {
     return reinterpret_cast<IdRecord*>(records_.data())[place];
   }
-  Place* queue() const noexcept { return reinterpret_cast<Place*>(queue_.data()); }
-  Place front() const noexcept { return queue()[first_]; }
 
   const uint32_t capacity_;
-  const uint32_t shard_;
-  const uint64_t nonce_seed_;
+  const uint64_t seed_;
+  HashIndex index_;
   base::MappedRegion records_;
-  base::MappedRegion queue_;  // places of ended ids, a ring
-  uint32_t first_ = 0;
-  uint32_t queued_ = 0;
-  uint32_t fresh_ = 0;  // never used from here on
+  uint32_t next_ = 0;  // the record of the next end; it has an older one when its id is not 0
   uint64_t ids_assigned_ = 0;
 };
 

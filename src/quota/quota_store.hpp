@@ -15,7 +15,7 @@
 namespace sluice::quota {
 
 struct Options {
-  uint32_t shard = 0;  // stands in the ids of reservations
+  uint32_t shard = 0;
   uint32_t shards = 1;
   uint64_t routing_seed = 0;  // decides which subjects are this shard's
   uint32_t subjects_max = 1'000'000;
@@ -61,10 +61,5 @@ class QuotaStore final : public QuotaDecider {
  private:
   std::unique_ptr<Engine> engine_;
 };
-
-// The shard that an id names; there may be no such shard.
-constexpr uint32_t shard_of(uint64_t reservation) noexcept {
-  return static_cast<uint32_t>(reservation >> 56);
-}
 
 }  // namespace sluice::quota

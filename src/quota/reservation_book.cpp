@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/splitmix.hpp"
 #include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
@@ -18,7 +19,6 @@ uint32_t index_of(const Reservation& reservation) noexcept {
 // Written in its place: copying it right after it was written would be slow.
 void write(const Reservation& reservation, IdRecord& record) noexcept {
   record.id = reservation.id;
-  record.reservation = IdRecord::ended;
   record.state = reservation.state;
   record.admission = reservation.admission;
   record.late = reservation.has_ended() && reservation.has_expired();
@@ -37,7 +37,7 @@ ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
       owners_(owners),
       client_ids_(client_ids),
       pool_(options.reservations_max, "reservations (--max-reservations)"),
-      ids_(options.reservations_max, options.shard, options.seed),
+      ids_(options.reservations_max, options.seed ^ base::splitmix64(options.shard)),
       bindings_(options.reservations_max) {
   pool_.advise_huge();
 }
@@ -46,7 +46,7 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
                                    std::string_view owner) noexcept {
   const Pool::Index index = take();
   Reservation& reservation = pool_[index];
-  reservation.id = ids_.assign(index, clock_.ms());
+  reservation.id = ids_.assign(index, request.route, false);
   reservation.admission = admission;
   reservation.amounts = request.amounts;
   reservation.subjects_count = request.subjects_count;
@@ -83,7 +83,7 @@ ReservationBook::Pool::Index ReservationBook::take() noexcept {
 
 std::optional<IdRecord> ReservationBook::find_record(uint64_t id) const noexcept {
   if (const Reservation* const reservation = find(id)) return record_of(*reservation);
-  const IdRecord* const record = ids_.find(id, clock_.ms());
+  const IdRecord* const record = ids_.find_end(id, clock_.ms());
   return record == nullptr ? std::nullopt : std::optional(*record);
 }
 
@@ -111,11 +111,10 @@ inline void ReservationBook::close(Reservation& reservation, ReservationState st
   reservation.state = state;
 }
 
-// Frees the place of an ended reservation; its record is written.
+// Frees the place of an ended reservation; its id leads elsewhere by now.
 inline void ReservationBook::free(Reservation& reservation) noexcept {
   DEBUG_ASSERT(reservation.state != ReservationState::open);
   const Pool::Index index = index_of(reservation);
-  ids_.end(reservation.id);
   if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
   owners_.drop(reservation.owner);
   for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
@@ -129,7 +128,7 @@ void ReservationBook::end(Reservation& reservation, ReservationState state) noex
   const bool was_open = reservation.state == ReservationState::open;
   close(reservation, state);
   if (!reservation.client_id.is_set()) {
-    write(reservation, ids_.record_of(reservation.id));
+    write(reservation, ids_.end(reservation.id, index_of(reservation)));
     free(reservation);
   } else if (was_open) {
     ended_.push_back(reservation);
@@ -150,7 +149,7 @@ void ReservationBook::expire(Reservation& reservation) noexcept {
 }
 
 void ReservationBook::forget(Reservation& reservation) noexcept {
-  ids_.record_of(reservation.id) = {};
+  ids_.forget(reservation.id, index_of(reservation));
   free(reservation);
 }
 

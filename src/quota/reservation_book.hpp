@@ -1,8 +1,8 @@
 // The reservations of one shard: open ones, ended ones that are remembered, and their ids.
 // Flow:   open() -> extend() -> end() by settling or cancelling, or expire() by the timer -> a
 //         record of the end remains, under the id.
-// Shape:  a pool of reservations, their lifetimes in the store's timer wheel; a record for every id
-//         (id_book.hpp); the ended ones that still have their place, in the order in which they are
+// Shape:  a pool of reservations, their lifetimes in the store's timer wheel; their ids, and the
+//         records of those that are gone (id_book.hpp); the ended ones that still have their place, in the order in which they are
 //         forgotten. Each counts in the `open` and `held` of the subjects that it names.
 // Errors: none; open() needs has_room().
 // Lives:  one thread only. An expired reservation keeps its place for one more lifetime, since it
@@ -42,7 +42,7 @@ class ReservationBook {
   Reservation& open(const Request& request, api::QuotaCode admission,
                     std::string_view owner) noexcept;
 
-  // Null: the id is unknown, or only its record is left.
+  // Null: the id is unknown, or only its record is left. The id of another shard is unknown.
   Reservation* find(uint64_t id) noexcept;
   const Reservation* find(uint64_t id) const noexcept;
   std::optional<IdRecord> find_record(uint64_t id) const noexcept;
@@ -70,15 +70,16 @@ class ReservationBook {
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept;
   uint32_t open_count() const noexcept { return open_count_; }
 
-  // Fetch ahead what calls will read: the record of an id, the record that the next ids get, and
-  // the reservation itself once its record is there.
-  SLUICE_PREFETCH_FUNCTION void prefetch_record(uint64_t id) const noexcept { ids_.prefetch(id); }
-  SLUICE_PREFETCH_FUNCTION void prefetch_next_record(uint32_t ahead) const noexcept {
-    ids_.prefetch_next(ahead);
+  // Fetch ahead what calls will read: where an id leads, then the reservation itself and the record
+  // that its end will take; where the next new id goes.
+  SLUICE_PREFETCH_FUNCTION void prefetch_id(uint64_t id) const noexcept { ids_.prefetch(id); }
+  SLUICE_PREFETCH_FUNCTION void prefetch_next_id(uint32_t ahead) const noexcept {
+    ids_.prefetch_next_id(ahead);
   }
-  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id) const noexcept {
-    const Pool::Index index = find_index(id);
+  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id, uint32_t ahead) const noexcept {
+    const Pool::Index index = ids_.first_with(id);
     if (index != Pool::none) pool_.prefetch(index);
+    ids_.prefetch_next_end(ahead);
   }
 
   uint64_t reserved_bytes() const noexcept;
@@ -104,11 +105,10 @@ class ReservationBook {
 
 // --------------------------------------------------------------------------- used by every settle
 
-// `none`: only its record is left, or it is unknown. An id of another shard has another nonce.
+// `none`: only its record is left, or it is unknown.
 inline ReservationBook::Pool::Index ReservationBook::find_index(uint64_t id) const noexcept {
-  static_assert(IdRecord::ended == Pool::none);
-  const IdRecord* const record = ids_.find(id, clock_.ms());
-  return record == nullptr ? Pool::none : record->reservation;
+  static_assert(IdBook::none == Pool::none);
+  return ids_.find(id, [this](uint32_t index) { return pool_[index].id; });
 }
 
 inline Reservation* ReservationBook::find(uint64_t id) noexcept {

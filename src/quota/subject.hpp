@@ -45,9 +45,10 @@ struct alignas(64) Subject {
   uint32_t open = 0;                     // reservations that hold a slot
   uint32_t held = 0;  // reservations that name it, also remembered ones that have ended
   Link first_waiter = no_link;
-  api::QuotaSource source = api::QuotaSource::none;
-  bool configured = false;  // named by the configuration file, or put: stays while it is idle
-  bool to_serve = false;    // its queue: a waiter in it may fit
+  uint16_t route = 0;  // of its name (proto/reservation_id.hpp)
+  api::QuotaSource source : 7 = api::QuotaSource::none;
+  bool configured : 1 = false;  // named by the configuration file, or put: stays while it is idle
+  bool to_serve = false;        // its queue: a waiter in it may fit
 
   char* name = nullptr;
   uint16_t name_bytes = 0;

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
 #include "quota/limited_subject_meters.hpp"
 
 namespace sluice::quota {
@@ -31,6 +33,7 @@ SubjectTable::SubjectTable(const Options& options, const CallClock& clock, Curre
       book_(book),
       statistics_(statistics),
       hash_seed_(options.seed),
+      routing_seed_(options.routing_seed),
       pool_(options.subjects_max, "subjects (--max-subjects)"),
       index_(options.subjects_max, "subjects (--max-subjects)"),
       names_(options.subjects_max, options.name_bytes_max,
@@ -53,6 +56,7 @@ SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
   subject.name = reinterpret_cast<char*>(names_.take(name.size()));
   subject.name_bytes = static_cast<uint16_t>(name.size());
   std::memcpy(subject.name, name.data(), name.size());
+  subject.route = proto::route_of_hash(proto::routing_hash(name, routing_seed_));
   subject.version = book_.version();
   subject.resets = resets_;
   index_.insert(hash.low, index);

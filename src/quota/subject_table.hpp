@@ -88,6 +88,7 @@ class SubjectTable {
   CurrentBook& book_;
   Statistics& statistics_;
   const uint64_t hash_seed_;
+  const uint64_t routing_seed_;
   Pool pool_;
   HashIndex index_;
   SlabArena names_;

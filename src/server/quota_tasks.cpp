@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "quota/quota_store.hpp"
+#include "proto/reservation_id.hpp"
 #include "server/shard_cursor.hpp"
 
 namespace sluice::server {
@@ -58,7 +58,7 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   uint32_t shard = mailboxes_.shard();
   if (api::names_reservation(call.op)) {
-    shard = quota::shard_of(call.reservation);
+    shard = proto::reservation_shard(call.reservation, mailboxes_.shards_count());
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
     shard = mailboxes_.owner_of(batch.subjects[call.first_subject]).shard;
   } else if (leads_through_shards(call)) {

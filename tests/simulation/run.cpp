@@ -164,6 +164,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   }
   splits_ = options.splits;
   options.sessions.shards = shards_count;
+  options.sessions.routing_seed = worker_group_->mesh().routing_seed();
   shards_.resize(shards_count);
   for (uint32_t shard = 0; shard < shards_count; ++shard) {
     options.sessions.shard = shard;

@@ -88,9 +88,9 @@ class ClientImpl {
   Lane& lane_of(const QuotaCall& call) {
     return call.names_subjects() ? lane_of(call.subjects.front()) : lanes_[home(call.reservation)];
   }
-  // The lane of the shard that a reservation's id names.
+  // The lane of the shard that has a reservation.
   uint32_t home(uint64_t reservation) noexcept {
-    return usable_lane(static_cast<uint32_t>(reservation >> 56));
+    return usable_lane(routing_.lane_of(reservation));
   }
   Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
   uint32_t lane_index(std::string_view key) noexcept { return usable_lane(routing_.lane_of(key)); }

@@ -1,4 +1,4 @@
-// The lane that a key belongs to, by the last Welcome. Part of Client.
+// The lane that a key or a reservation belongs to, by the last Welcome. Part of Client.
 // Threads: all threads read it, the connector writes it. A call that reads half of a change uses
 //          the lane of a shard that does not own its key; the server decides it all the same.
 #pragma once
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
 #include "sluicegate/frames.hpp"
 
 namespace sluicegate {
@@ -27,6 +28,9 @@ struct Routing {
     if (count == 1) return 0;
     const uint64_t hash = sluice::proto::routing_hash(key, seed.load(std::memory_order_relaxed));
     return sluice::proto::owner_shard(hash, count);
+  }
+  uint32_t lane_of(uint64_t reservation) const noexcept {
+    return sluice::proto::reservation_shard(reservation, shards.load(std::memory_order_acquire));
   }
 };
 

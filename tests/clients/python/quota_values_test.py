@@ -9,6 +9,7 @@ from sluicegate import (Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats
                         estimate_tokens, quota)
 from sluicegate._quota_arguments import reservation_id
 from sluicegate._quota_frames import LimitText, QuotaText
+from sluicegate._quota_requests import SETTLE, QuotaTerms
 
 CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()
 MADE_HERE = {"INVALID_TOKENS", "UNKNOWN", "ADMITTED_BY_POLICY", "DENIED_BY_POLICY"}
@@ -131,3 +132,11 @@ def test_accepts_a_reservation_id_as_digits_or_number(reservation):
 def test_rejects_invalid_reservation_ids(wrong):
     with pytest.raises(ValueError, match="is no reservation id"):
         reservation_id(wrong)
+
+
+# tests/unit/proto/reservation_id_test.cpp has the same.
+@pytest.mark.parametrize(("reservation", "shards", "shard"), [
+    (0x0002_AF37_FFFF_FFFF, 1, 0), (0x0002_AF37_FFFF_FFFF, 3, 2), (0x0001_5555_0000_0001, 3, 0),
+    (0x0001_5558_0000_0001, 3, 1), (2**64 - 1, 256, 255)])
+def test_the_shard_that_an_id_leads_to(reservation, shards, shard):
+    assert QuotaTerms(SETTLE).for_shard_of(reservation, shards).shard == shard

@@ -44,6 +44,14 @@ TEST(HashIndex, erasing_one_leaves_those_behind_it_to_be_found) {
   }
 }
 
+TEST(HashIndex, replaces_one_of_many_with_the_same_hash) {
+  HashIndex index(8, "test");
+  for (uint32_t number = 0; number < 4; ++number) index.insert(hash_at(3), number);
+  index.replace(hash_at(3), 2, 77);
+  EXPECT_EQ(find(index, hash_at(3), 2), HashIndex::none);
+  for (const uint32_t number : {0U, 1U, 3U, 77U}) EXPECT_EQ(find(index, hash_at(3), number), number);
+}
+
 TEST(HashIndex, holds_as_many_as_it_was_made_for_and_any_number) {
   HashIndex index(3, "test");
   for (const uint32_t number : {0U, 0x8000'0000U, 0xFFFF'FFFEU}) {

@@ -1,69 +1,87 @@
 // Goal: an id leads to its reservation while there is one, then to the record of its end, until
 // its time is over or its record is needed.
-// Method: a book for two open reservations, which has five records.
+// Method: a book for three reservations; their ids are kept beside it.
 #include "quota/id_book.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 #include <vector>
 
 namespace sluice::quota {
 namespace {
 
+constexpr uint32_t reservations_max = 3;
+
 class IdBookTest : public testing::Test {
  protected:
+  uint64_t assign(uint32_t reservation, uint16_t route = 0xABCD) {
+    ids_[reservation] = book_.assign(reservation, route, false);
+    return ids_[reservation];
+  }
+  uint32_t find(uint64_t id) const {
+    return book_.find(id, [this](uint32_t reservation) { return ids_[reservation]; });
+  }
   // An ended id that is remembered until then.
   uint64_t ended_until(int64_t forgotten_ms) {
-    const uint64_t id = book_.assign(0, 0);
-    book_.record_of(id) = {.id = id, .forgotten_ms = forgotten_ms};
-    book_.end(id);
+    const uint64_t id = assign(0);
+    book_.end(id, 0).forgotten_ms = forgotten_ms;
     return id;
   }
 
-  IdBook book_{2, 3, 42};
+  IdBook book_{reservations_max, 42};
+  std::array<uint64_t, reservations_max> ids_{};
 };
 
 TEST_F(IdBookTest, leads_from_an_id_to_its_reservation) {
-  const uint64_t id = book_.assign(7, 0);
-  ASSERT_NE(book_.find(id, 0), nullptr);
-  EXPECT_EQ(book_.find(id, 0)->reservation, 7U);
-  EXPECT_EQ(id >> 56, 3U);  // the shard
+  const uint64_t first = assign(0), last = assign(2);
+  EXPECT_EQ(find(first), 0U);
+  EXPECT_EQ(find(last), 2U);
+  EXPECT_EQ(book_.find_end(first, 0), nullptr);
+  EXPECT_EQ(proto::reservation_id::route_of(first), 0xABCD);
+  EXPECT_FALSE(proto::reservation_id::has_several_shards(first));
+  EXPECT_TRUE(proto::reservation_id::has_several_shards(book_.assign(1, 5, true)));
 }
 
 TEST_F(IdBookTest, knows_no_id_that_it_did_not_give) {
-  const uint64_t id = book_.assign(7, 0);
-  EXPECT_EQ(book_.find(id ^ 1, 0), nullptr);                    // another nonce
-  EXPECT_EQ(book_.find(id ^ (uint64_t{1} << 32), 0), nullptr);  // another place
-  EXPECT_NE(IdBook(2, 3, 43).assign(7, 0), id);                 // another start
+  const uint64_t id = assign(1);
+  for (int bit = 0; bit < 64; ++bit) EXPECT_EQ(find(id ^ (uint64_t{1} << bit)), IdBook::none);
+  EXPECT_NE(IdBook(reservations_max, 43).assign(1, 0xABCD, false), id);  // another start
 }
 
 TEST_F(IdBookTest, remembers_the_end_until_its_time_is_over) {
   const uint64_t id = ended_until(100);
-  ASSERT_NE(book_.find(id, 99), nullptr);
-  EXPECT_EQ(book_.find(id, 99)->reservation, IdRecord::ended);
-  EXPECT_EQ(book_.find(id, 100), nullptr);
+  EXPECT_EQ(find(id), IdBook::none);
+  ASSERT_NE(book_.find_end(id, 99), nullptr);
+  EXPECT_EQ(book_.find_end(id, 99)->id, id);
+  EXPECT_EQ(book_.find_end(id, 100), nullptr);
+  EXPECT_EQ(book_.find_end(id ^ (uint64_t{1} << 60), 99), nullptr);
 }
 
-TEST_F(IdBookTest, uses_a_record_again_after_its_time) {
-  const uint64_t first = ended_until(100);
-  const uint64_t next = book_.assign(1, 100);
-  EXPECT_EQ(first >> 32, next >> 32);  // the same place
-  EXPECT_NE(first, next);
-  EXPECT_EQ(book_.find(first, 100), nullptr);
-}
-
-TEST_F(IdBookTest, forgets_the_one_that_ended_first_when_all_records_are_used) {
+TEST_F(IdBookTest, forgets_the_end_that_came_first_when_all_records_are_used) {
   std::vector<uint64_t> ids;
-  for (int id = 0; id < 5; ++id) ids.push_back(ended_until(1'000));
-  book_.assign(1, 0);
-  EXPECT_EQ(book_.find(ids[0], 0), nullptr);
-  for (int id = 1; id < 5; ++id) EXPECT_NE(book_.find(ids[id], 0), nullptr);
+  for (uint32_t ended = 0; ended < reservations_max; ++ended) ids.push_back(ended_until(1'000));
+  for (const uint64_t id : ids) EXPECT_NE(book_.find_end(id, 0), nullptr);
+  ids.push_back(ended_until(1'000));
+  EXPECT_EQ(book_.find_end(ids[0], 0), nullptr);
+  for (size_t later = 1; later < ids.size(); ++later) {
+    EXPECT_NE(book_.find_end(ids[later], 0), nullptr);
+  }
+}
+
+TEST_F(IdBookTest, forgets_a_reservation_without_a_record) {
+  const uint64_t kept = ended_until(1'000);
+  const uint64_t id = assign(1);
+  book_.forget(id, 1);
+  EXPECT_EQ(find(id), IdBook::none);
+  EXPECT_EQ(book_.find_end(id, 0), nullptr);
+  EXPECT_NE(book_.find_end(kept, 0), nullptr);
 }
 
 TEST_F(IdBookTest, never_gives_an_id_twice) {
   std::set<uint64_t> ids;
-  for (int id = 0; id < 1'000; ++id) EXPECT_TRUE(ids.insert(ended_until(1'000)).second);
+  for (int id = 0; id < 100'000; ++id) EXPECT_TRUE(ids.insert(ended_until(1'000)).second);
 }
 
 }  // namespace

@@ -7,16 +7,19 @@
 #include <gtest/gtest.h>
 
 #include "io/sim/sim_io.hpp"
+#include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
 #include "server/worker.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
 
 namespace sluice::server {
 namespace {
 
-TEST(Deciders, reservation_ids_name_their_shard) {
+TEST(Deciders, reservation_ids_lead_to_the_shard_of_their_subject) {
   WorkerOptions options{.shard = {.keys_max = 100}, .quota = {.subjects_max = 10}};
   options.sessions.shard = 2;
   options.sessions.shards = 3;
+  options.sessions.routing_seed = 42;
   const Deciders deciders = make_deciders(options);
   policy::RuleBook book(options.shard.policy, {}, {.unknown = policy::UnknownSubjects::allow});
   deciders.quotas->adopt(book.quotas(), {});
@@ -26,7 +29,8 @@ TEST(Deciders, reservation_ids_name_their_shard) {
   batch.make_answers();
   deciders.quotas->decide(batch, {}, 0);
   ASSERT_TRUE(api::admits(batch.answers[0].code));
-  EXPECT_EQ(quota::shard_of(batch.answers[0].reservation), 2U);
+  EXPECT_EQ(proto::reservation_shard(batch.answers[0].reservation, 3),
+            proto::owner_shard(proto::routing_hash("m", 42), 3));
 }
 
 TEST(Deciders, worker_uses_the_deciders_it_was_given) {

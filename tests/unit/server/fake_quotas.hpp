@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/reservation_id.hpp"
 #include "quota/quota_decider.hpp"
 
 namespace sluice::server {
@@ -17,6 +18,12 @@ class FakeQuotas : public quota::QuotaDecider {
     int drained = 0;
     int checked = 0;
   };
+  // An id that leads to one of three shards.
+  static uint64_t reservation(api::ShardId shard, uint64_t number) noexcept {
+    const auto route = static_cast<uint16_t>((shard * 65'536 + 2) / 3);
+    return proto::reservation_id::make(route, false, number);
+  }
+
   FakeQuotas(Asked& asked, api::ShardId shard) : asked_(asked), shard_(shard) {}
 
   void decide(api::QuotaBatch& batch, base::Now, api::ShardId) noexcept override {
@@ -25,7 +32,7 @@ class FakeQuotas : public quota::QuotaDecider {
       if (call.shard != shard_) continue;
       asked_.calls.push_back(call.op);
       batch.answers[index].code = api::QuotaCode::ok;
-      batch.answers[index].reservation = uint64_t{shard_} << 56 | asked_.calls.size();
+      batch.answers[index].reservation = reservation(shard_, asked_.calls.size());
     }
   }
   bool withdraw(api::WaiterId, api::Ticket, base::Now, api::ShardId) noexcept override {

@@ -72,7 +72,7 @@ TEST_F(QuotaTasksTest, cancels_undelivered_reservations_at_their_shards) {
   const std::vector<std::string> subjects{subject_of(1)};
   first_.tasks.ask(first_.ended_session, 7, batch_of(subjects));
   for (int turn = 0; turn < 2; ++turn) turn_all();
-  ASSERT_EQ(first_.backend.cancelled, (std::vector<uint64_t>{uint64_t{1} << 56 | 1}));
+  ASSERT_EQ(first_.backend.cancelled, (std::vector<uint64_t>{FakeQuotas::reservation(1, 1)}));
   first_.tasks.cancel_undelivered(first_.backend.cancelled[0]);
   EXPECT_TRUE(first_.tasks.has_own_calls());
   first_.tasks.make_own_calls();

@@ -30,7 +30,13 @@ from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateEr
                        seconds, utf8, whole)
 from ._message import UNSET_32
 from ._quota_frames import CALLS_MAX
-from ._quota_requests import Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms
+from ._quota_requests import (
+    Cancellation,
+    GatheredQuotaCalls,
+    QuotaEntry,
+    QuotaTerms,
+    SettleEntry,
+)
 from ._requests import (AcquireOptions, GatheredAcquires, NullCompletion, Request, Withdrawal,
                         copy_of)
 from .errors import (Closed, ConnectionLost, Draining, ProtocolError, StaleHandles,
@@ -157,6 +163,7 @@ class Dispatcher:
         # Those of _gathered_quotas that still accept entries.
         self._open_quotas: dict[QuotaTerms, GatheredQuotaCalls] = {}
         self._sent_first: deque[Request] = deque()
+        self._shards = 1  # of the server, by the last Welcome
         self._calls: deque[BatchCall] = deque()  # those that may send their next frame
         self._withdrawals: dict[int, list[int]] = {}
         self._unwanted_permits: list[tuple[str | bytes, int]] = []  # to be released
@@ -185,6 +192,8 @@ class Dispatcher:
     def submit_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, completion: Any) -> None:
         """Calls with the same terms gather in one frame."""
         self.pending += 1
+        if isinstance(entry, SettleEntry) and self._shards > 1:
+            terms = terms.for_shard_of(entry.reservation, self._shards)
         gathered = self._open_quotas.get(terms)
         if gathered is None or gathered.entries >= min(self.settings.frame_entries_max, CALLS_MAX):
             gathered = self._open_quotas[terms] = GatheredQuotaCalls(self, terms)
@@ -298,6 +307,7 @@ class Dispatcher:
         self._guarded(connection.receive, data)
         if not was_welcome and connection.welcome is not None:
             self.generation += 1
+            self._shards = connection.welcome.shards
         if connection.answers:
             self.backoff.succeeded()
         if connection.going_away is not None and connection.is_idle:

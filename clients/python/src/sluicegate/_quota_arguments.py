@@ -143,10 +143,6 @@ def reservation_ids(reservations: Iterable[Any]) -> list[int]:
     return [reservation_id(each) for each in each_of(reservations, "reservations")]
 
 
-def shard_of(reservation: int) -> int:
-    return reservation >> 56
-
-
 # ---- single calls --------------------------------------------------------------------------------
 
 def reserve_terms(wait: bool, wait_limit: float | None, lifetime: float | None, owner: str | None,
@@ -205,19 +201,17 @@ def settle_entry(reservation: Any, input_tokens: int | None, output_tokens: int 
 
 def settle_call(*arguments: Any) -> Call:
     entry = settle_entry(*arguments)
-    return QuotaTerms(SETTLE, shard=shard_of(entry.reservation)), entry
+    return QuotaTerms(SETTLE), entry
 
 
 def cancel_call(reservation: Any, keep_requests: bool) -> Call:
     number = reservation_id(reservation)
-    return (QuotaTerms(CANCEL, KEEP_REQUESTS if keep_requests else 0, shard=shard_of(number)),
-            SettleEntry(number))
+    return QuotaTerms(CANCEL, KEEP_REQUESTS if keep_requests else 0), SettleEntry(number)
 
 
 def extend_call(reservation: Any, lifetime: float | None) -> Call:
     number = reservation_id(reservation)
-    return (QuotaTerms(EXTEND, lifetime_ms=lifetime_ms(lifetime), shard=shard_of(number)),
-            SettleEntry(number))
+    return QuotaTerms(EXTEND, lifetime_ms=lifetime_ms(lifetime)), SettleEntry(number)
 
 
 def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tokens: int,

@@ -46,6 +46,13 @@ class QuotaTerms(NamedTuple):
     owner: str = ""
     shard: int = 0  # of the reservations: a frame for one shard needs no further shard messages
 
+    def for_shard_of(self, reservation: int, shards: int) -> QuotaTerms:
+        """These terms for the shard that the id of a reservation leads to.
+
+        The layout of ids is proto/reservation_id.hpp's.
+        """
+        return self._replace(shard=(reservation >> 34 & 0xFFFF) * shards >> 16)
+
     @property
     def may_wait(self) -> bool:
         return self.kind == RESERVE and bool(self.flags & MAY_WAIT)
