@@ -341,7 +341,8 @@ def test_large_body_that_nobody_reads(start_server, path):
                       + data_frames(stream, 80_000))
             assert peer.round_trip()
         for stream in streams(10):
-            assert not is_answered or peer.status(stream) in (200, 413, 429)
+            # Four /debug at a time are served; on a slow machine the fifth is refused.
+            assert not is_answered or peer.status(stream) in (200, 413, 429, 503)
             error = NO_ERROR if is_answered else CANCEL
             assert peer.until(lambda: peer.resets.get(stream) == error)
         assert peer.round_trip()
