@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -40,7 +42,8 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"exceeds_limit", "more than the limit allows at all: ask for less"},
     {"blocked", "a limit blocks everything"},
     {"unknown_subject", "subject has no configured quota, and unknown ones are denied"},
-    {"subjects_apart", "subjects of one request must share the same {tag} in their names"},
+    {"subjects_apart",
+     "subjects of a request that may wait must share the same {tag} in their names"},
     {"invalid_subject",
      "subjects must be 1 to 8 different names, none empty or longer than the server allows"},
     {"unknown_reservation", "no reservation has this id, or it ended and is forgotten"},
@@ -84,6 +87,14 @@ std::string_view state_name(ReservationState state) noexcept {
   return names[static_cast<size_t>(state)];
 }
 
+void HolderRow::pack_subjects() noexcept {
+  subjects_count = 0;
+  for (const TextSpan name : subjects) {
+    if (name.bytes > 0) subjects[subjects_count++] = name;
+  }
+  subjects_left_out = static_cast<uint8_t>(std::popcount(left_out_bits));
+}
+
 void QuotaBatch::clear() noexcept {
   calls.clear();
   subjects.clear();
@@ -96,11 +107,14 @@ void QuotaBatch::clear() noexcept {
   quotas.clear();
   answer_text.clear();
   text_.clear();
+  part_ends.clear();
+  owns_texts_ = false;
   frame_bytes = 0;
   kind = 0;
 }
 
 void QuotaBatch::own_texts() {
+  if (std::exchange(owns_texts_, true)) return;
   size_t bytes = 0;
   for (const std::string_view subject : subjects) bytes += subject.size();
   for (const QuotaCall& call : calls) bytes += call.client_id.size() + call.owner.size();
@@ -130,6 +144,11 @@ void QuotaBatch::make_answers() {
   quotas.clear();
   answer_text.clear();
   limits_checked = 0;
+  pass = Pass::decide;
+  is_last_asked = concluded = awaits_verdict = false;
+  spread.clear();
+  part_reports.clear();
+  part_ends.clear();
 }
 
 }  // namespace sluice::api

@@ -54,7 +54,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than a limit allows at all
   blocked = 24,          // a limit that refuses every call
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // their names do not share one {tag}
+  subjects_apart = 26,   // it may wait, and their names do not share one {tag}
   invalid_subject = 27,  // none, too many, empty, too long, or the same one twice
   // Of a reservation.
   unknown_reservation = 28,  // never made, or ended and forgotten
@@ -98,6 +98,7 @@ enum class QuotaOp : uint8_t {
   reset,        // forgets what was used; open reservations stay
   reset_all,    // the same for every subject of `shard`
   end_binding,  // ends the reservations bound to a connection that is gone
+  expire_part,  // the shard's part of a reservation that has expired at its home
 };
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
@@ -248,13 +249,76 @@ struct HolderRow {
   ReservationState state = ReservationState::none;
   bool late = false;              // it was settled after its lifetime
   bool connection_bound = false;  // open: ends with its connection
+  bool has_home = false;          // its home has written what only that knows
   uint32_t lifetime_ms = 0;       // open: what is left of it
   int64_t held_ms = 0;            // open: since it was admitted
   TextSpan owner;                 // empty: none was given, or it is forgotten
   uint8_t subjects_count = 0;
   uint8_t subjects_left_out = 0;  // their names are too long for the answer
+  uint8_t left_out_bits = 0;      // the same by place, until they are counted
   // The subjects that had a quota when it was made; no other names are kept.
   std::array<TextSpan, limits::call_subjects_max> subjects{};
+
+  // Counts the subjects, which were written at their places in the call, and closes the gaps.
+  void pack_subjects() noexcept;
+};
+
+// A batch with a call whose subjects several shards have is decided in rounds: every shard is asked
+// for its part of each call, the parts make a verdict, and every shard applies it. A call that
+// another one's verdict may change is decided in the next round. Others have one pass, `decide`.
+enum class Pass : uint8_t {
+  decide,    // calls of one shard each
+  look,      // what a call leaves to the server
+  ask,       // whether a part fits: then the shard holds its amounts
+  conclude,  // the verdicts; the last shard that is asked does it in the same step
+  apply,     // the verdicts, at all shards but the calls' homes: holds are charged, or dropped
+  open,      // likewise at the homes: a reservation that lives has all its parts
+  await,     // at one shard: until its part of a call need not wait for another's verdict
+  end,       // after `decide`: parts of reservations that their homes have ended
+  complete   // likewise: rows of reservations that other shards have parts of
+};
+
+// One call of such a batch: what the shards have said in this round.
+struct SpreadCall {
+  static constexpr uint32_t no_hold = 0xFFFF'FFFF;
+  static constexpr uint32_t without_hold = 0xFFFF'FFFE;  // it is to record, or to report
+  enum class State : uint8_t { undecided, refused, admitted, done };
+
+  std::array<ShardId, limits::call_subjects_max> shards{};  // of its subjects
+  // Of each shard's part, at the place of the first subject there: its number at the shard.
+  std::array<uint32_t, limits::call_subjects_max> holds{};
+  State state = State::undecided;
+  bool has_quota = false;        // one of its subjects has
+  bool limits_anything = false;  // one of their limits does
+  bool reservations_full = false;
+  bool awaits_own = false;     // the verdict on an earlier call of this batch
+  bool awaits_others = false;  // the verdict on a call of another batch, at shard `awaits_at`
+  bool is_repeat = false;
+  ShardId awaits_at = 0;
+  uint8_t kept_bits = 0;                // by place: subjects that a record keeps alive
+  uint8_t problem_place = 0;            // of the first subject with a problem
+  QuotaCode problem = QuotaCode::ok;    // the subject's
+  QuotaCode code = QuotaCode::ok;       // the limits', as of quota::Obstacle
+  int64_t fits_at_ns = 0;               // likewise
+  uint64_t output_tokens = UINT64_MAX;  // when the call gives none
+  uint64_t reservation = 0;             // once its home holds its part
+  uint32_t lifetime_ms = 0;             // likewise
+
+  ShardId home() const noexcept { return shards[0]; }
+  bool awaits() const noexcept { return awaits_own || awaits_others; }
+};
+
+// A part of a reservation that a call has ended at its home.
+struct PartEnd {
+  uint32_t call = 0;
+  ShardId shard = 0;
+  uint32_t left_ms = 0;  // for which the home remembers it under a client's id
+};
+
+// What a shard reports of a call's limits, until all parts are there.
+struct PartReport {
+  uint32_t call = 0;
+  LimitReport limit;
 };
 
 struct QuotaBatch {
@@ -273,6 +337,15 @@ struct QuotaBatch {
   std::string answer_text;
   uint32_t limits_checked = 0;  // of all subjects of all calls: what their work depends on
 
+  // Between the shards.
+  Pass pass = Pass::decide;
+  bool is_last_asked = false;      // the shard that is asked now concludes the round
+  bool concluded = false;          // it did, and has applied the verdicts
+  bool awaits_verdict = false;     // the shard has decided what it could
+  std::vector<SpreadCall> spread;  // as many as calls, or none: no call has several shards
+  std::vector<PartReport> part_reports;
+  std::vector<PartEnd> part_ends;
+
   // For the session alone, as in route::Request.
   uint32_t frame_bytes = 0;
   uint8_t kind = 0;
@@ -284,13 +357,14 @@ struct QuotaBatch {
     return std::string_view(answer_text).substr(span.begin, span.bytes);
   }
   void clear() noexcept;
-  // Copies every text of the calls, so that the batch outlives the bytes they were read from. Once.
+  // Copies every text of the calls, so that the batch outlives the bytes they were read from.
   void own_texts();
   // Makes an empty answer for each call, and empties the lists that answers point into.
   void make_answers();
 
  private:
   std::string text_;
+  bool owns_texts_ = false;
 };
 
 }  // namespace sluice::api

@@ -30,7 +30,8 @@ reservation's id.
   sluicegate reserve '{acme}' '{acme}.gpt-4o' --wait --wait-limit-ms 2000
   sluicegate reserve gpu --requests 0 --lifetime-ms 600000 --owner "job 7"
 
-Several subjects have to share one {tag}. `sluicegate settle ID` reports what was used.
+With --wait several subjects have to share one {tag}. `sluicegate settle ID` reports what was
+used.
 
 Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer, the
 request is wrong, or the server shuts down.

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/reservation_id.hpp"
 #include "quota/answer_paging.hpp"
 #include "quota/answer_subjects.hpp"
 
@@ -22,20 +23,34 @@ api::TextSpan add_text(std::string_view added, std::string& text) {
   return span;
 }
 
-// One name always has room, and all of them have unless they are longer than names are by default.
+// Writes the names at their places. One name always has room, and all of them have unless they are
+// longer than names are by default.
 void add_names(const Reservation& reservation, const SubjectTable& subjects, api::HolderRow& row,
                std::string& text) {
   size_t left = limits::holders_text_bytes_max;
-  for (const SubjectIndex subject : reservation.named()) {
-    if (subject == no_subject) continue;
+  for (const api::TextSpan name : row.subjects) left -= std::min<size_t>(left, name.bytes);
+  for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
+    const SubjectIndex subject = reservation.subjects[place];
+    if (!is_here(subject) || row.subjects[place].bytes > 0) continue;
     const std::string_view name = subjects.name_of(subject);
     if (name.size() > left) {
-      ++row.subjects_left_out;
+      row.left_out_bits |= static_cast<uint8_t>(1U << place);
       continue;
     }
     left -= name.size();
-    row.subjects[row.subjects_count++] = add_text(name, text);
+    row.subjects[place] = add_text(name, text);
   }
+}
+
+// What only its home knows.
+void add_holder(const Reservation& reservation, api::HolderRow& row, std::string& text,
+                const AnswerSources& from) {
+  row.has_home = true;
+  row.owner = add_text(from.reservations.owner_of(reservation), text);
+  if (row.state != ReservationState::open) return;
+  row.connection_bound = reservation.is_connection_bound();
+  row.lifetime_ms = from.reservations.lifetime_left_ms(reservation);
+  row.held_ms = base::floor_ms(from.clock.ns() - reservation.charged_ns);
 }
 
 // Null: the reservation has ended, and only its record is left.
@@ -48,19 +63,18 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   row.state = record.state;
   row.late = record.late;
   if (reservation == nullptr) return;
-  row.owner = add_text(from.reservations.owner_of(*reservation), batch.answer_text);
+  if (!reservation->is_part) add_holder(*reservation, row, batch.answer_text, from);
   add_names(*reservation, from.subjects, row, batch.answer_text);
-  if (record.state != ReservationState::open) return;
-  row.connection_bound = reservation->is_connection_bound();
-  row.lifetime_ms = from.reservations.lifetime_left_ms(*reservation);
-  row.held_ms = base::floor_ms(from.clock.ns() - reservation->charged_ns);
+  if (!proto::reservation_id::has_several_shards(record.id)) row.pack_subjects();
 }
 
-// Whether the reservation is open and names the subject; no_subject stands for any.
+// Whether the reservation is open and names the subject; no_subject stands for any, and lists each
+// at its home.
 bool is_held(const Reservation& reservation, SubjectIndex of) noexcept {
   if (reservation.state != ReservationState::open) return false;
   const std::span<const SubjectIndex> named = reservation.named();
-  return of == no_subject || std::find(named.begin(), named.end(), of) != named.end();
+  if (of == no_subject) return !reservation.is_part;
+  return std::find(named.begin(), named.end(), of) != named.end();
 }
 
 // There may be millions of reservations: a call checks some of them, and its page may be empty
@@ -114,8 +128,35 @@ void answer_reservation(QuotaBatch& batch, size_t index, const AnswerSources& fr
   answer.lifetime_ms = from.reservations.lifetime_left_ms(*reservation);
   for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
     const SubjectIndex subject = reservation->subjects[place];
-    if (subject == no_subject) continue;
+    if (!is_here(subject)) continue;
     add_subject_row(batch, index, place, subject, from.subjects.name_of(subject), from);
+  }
+}
+
+void pack_holders(QuotaBatch& batch) {
+  for (api::HolderRow& row : batch.holders) row.pack_subjects();
+  if (batch.calls[0].op != api::QuotaOp::holders) return;
+  const auto lost = std::remove_if(batch.holders.begin(), batch.holders.end(),
+                                   [](const api::HolderRow& row) { return !row.has_home; });
+  batch.answers[0].rows_count -= static_cast<uint32_t>(batch.holders.end() - lost);
+  batch.holders.erase(lost, batch.holders.end());
+}
+
+bool are_incomplete(const QuotaBatch& batch) noexcept {
+  return std::any_of(batch.holders.begin(), batch.holders.end(), [](const api::HolderRow& row) {
+    return proto::reservation_id::has_several_shards(row.reservation);
+  });
+}
+
+void complete_holders(QuotaBatch& batch, const AnswerSources& from) noexcept {
+  for (api::HolderRow& row : batch.holders) {
+    if (!proto::reservation_id::has_several_shards(row.reservation)) continue;
+    const Reservation* const reservation = from.reservations.find(row.reservation);
+    if (reservation == nullptr) continue;  // it has ended meanwhile
+    if (!reservation->is_part && !row.has_home) {
+      add_holder(*reservation, row, batch.answer_text, from);
+    }
+    add_names(*reservation, from.subjects, row, batch.answer_text);
   }
 }
 

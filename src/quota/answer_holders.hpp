@@ -21,4 +21,11 @@ void answer_reservation(api::QuotaBatch& batch, size_t index, const AnswerSource
 void answer_holders(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                     const AnswerSources& from) noexcept;
 
+// Whether other shards have parts of a reservation in the rows of the batch's call.
+bool are_incomplete(const api::QuotaBatch& batch) noexcept;
+// Writes to such rows what this shard knows of their reservations.
+void complete_holders(api::QuotaBatch& batch, const AnswerSources& from) noexcept;
+// Every shard has done so. Reservations that have ended meanwhile are not listed.
+void pack_holders(api::QuotaBatch& batch);
+
 }  // namespace sluice::quota

@@ -57,7 +57,7 @@ void CallGroup::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
     const Reservation* const reservation = reservations_.find(call.reservation);
     if (reservation == nullptr) return;
     for (const SubjectIndex subject : reservation->named()) {
-      if (subject != no_subject) fetches.push_back({subject, reservation->charged_ns});
+      if (is_here(subject)) fetches.push_back({subject, reservation->charged_ns});
     }
     return;
   }

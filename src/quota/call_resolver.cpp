@@ -26,11 +26,32 @@ namespace {
   });
 }
 
+bool may_wait(const QuotaCall& call) noexcept {
+  return call.op == api::QuotaOp::reserve && (call.flags & api::quota_flag::may_wait) != 0;
+}
+
 [[gnu::noinline]] bool are_different(std::span<const std::string_view> names) noexcept {
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (std::find(names.begin(), name, *name) != name) return false;
   }
   return true;
+}
+
+// Within which a client's id names one call: calls with the subjects' common tag; without one,
+// those with the same subjects, in whatever order, since the order decides which shard is their
+// home.
+XXH128_hash_t hash_scope(std::span<const std::string_view> names, uint64_t seed) noexcept {
+  if (names.size() == 1 || have_one_tag(names)) {
+    const std::string_view part = proto::routed_part(names[0]);
+    return XXH3_128bits_withSeed(part.data(), part.size(), seed);
+  }
+  XXH128_hash_t sum{};
+  for (const std::string_view name : names) {
+    const XXH128_hash_t hashed = XXH3_128bits_withSeed(name.data(), name.size(), seed);
+    sum.low64 += hashed.low64;
+    sum.high64 += hashed.high64;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -54,23 +75,46 @@ QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& 
                                       LimitedSubjects& limited) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
-  if (names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
+  if (may_wait(call) && names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
-    // Built in its place: copying it right after it was written would be slow.
-    LimitedSubject& each = limited.emplace_back();
-    each.place = place;
-    const SubjectIndex index = subjects_.find(hashes[place]);
-    if (index != no_subject) {
-      subjects_.read_limited_subject(index, each);
-    } else if (!add_absent(names[place], hashes[place], if_absent, limited)) {
-      return QuotaCode::subjects_full;
-    }
-    if (each.quota != nullptr) continue;
-    limited.pop_back();
-    const QuotaCode code = count_unknown_subject(names[place]);
+    const QuotaCode code = find_subject(names[place], place, hashes[place], if_absent, limited);
     if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
+}
+
+QuotaCode CallResolver::find_part(const QuotaBatch& batch, const QuotaCall& call,
+                                  const api::SpreadCall& spread, const SubjectHashes& hashes,
+                                  IfAbsent if_absent, LimitedSubjects& limited,
+                                  uint8_t& problem_place) noexcept {
+  const std::span<const std::string_view> names = names_of(batch, call);
+  problem_place = 0;
+  if (!are_valid(names)) return QuotaCode::invalid_subject;
+  for (uint8_t place = 0; place < names.size(); ++place) {
+    if (spread.shards[place] != shard_) continue;
+    problem_place = place;
+    const QuotaCode code = find_subject(names[place], place, hashes[place], if_absent, limited);
+    if (code != QuotaCode::ok) return code;
+  }
+  return QuotaCode::ok;
+}
+
+// Adds the subject if it has a quota.
+inline QuotaCode CallResolver::find_subject(std::string_view name, uint8_t place,
+                                            const NameHash& hash, IfAbsent if_absent,
+                                            LimitedSubjects& limited) noexcept {
+  // Built in its place: copying it right after it was written would be slow.
+  LimitedSubject& each = limited.emplace_back();
+  each.place = place;
+  const SubjectIndex index = subjects_.find(hash);
+  if (index != no_subject) {
+    subjects_.read_limited_subject(index, each);
+  } else if (!add_absent(name, hash, if_absent, limited)) {
+    return QuotaCode::subjects_full;
+  }
+  if (each.quota != nullptr) return QuotaCode::ok;
+  limited.pop_back();
+  return count_unknown_subject(name);
 }
 
 // The last limited subject is a subject that has no state yet. False: there is no room to make it.
@@ -97,17 +141,41 @@ QuotaCode CallResolver::count_unknown_subject(std::string_view name) noexcept {
 
 Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
                                  const LimitedSubjects& limited) const noexcept {
-  Request request{
-      .amounts = call.amounts,
-      .connection = call.binding,
-      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
-      .subjects_count = call.subjects_count,
-      .route = route_of(batch.subjects[call.first_subject], limited)};
-  request.subjects.fill(no_subject);
+  Request request = request_without_subjects(batch, call);
+  request.route = route_of(batch.subjects[call.first_subject], limited);
   for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
   if ((call.given_bits & api::given::output_tokens) == 0) {
     request.amounts.output_tokens = default_output_tokens(limited, call.amounts);
   }
+  return request;
+}
+
+Request CallResolver::request_of_part(const QuotaBatch& batch, const QuotaCall& call,
+                                      const api::SpreadCall& spread,
+                                      const LimitedSubjects& limited) const noexcept {
+  Request request = request_without_subjects(batch, call);
+  if (spread.home() == shard_) {
+    request.route = route_of(batch.subjects[call.first_subject], limited);
+    for (uint8_t place = 0; place < call.subjects_count; ++place) {
+      if (spread.shards[place] == shard_) continue;
+      request.subjects[place] = subject_of_shard(spread.shards[place]);
+    }
+  }
+  for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
+  if ((call.given_bits & api::given::output_tokens) == 0) {
+    request.amounts.output_tokens = spread.output_tokens;
+  }
+  return request;
+}
+
+inline Request CallResolver::request_without_subjects(const QuotaBatch& batch,
+                                                      const QuotaCall& call) const noexcept {
+  Request request{
+      .amounts = call.amounts,
+      .connection = call.binding,
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
+      .subjects_count = call.subjects_count};
+  request.subjects.fill(no_subject);
   if (!call.client_id.empty()) hash_client_id(request, batch, call);
   return request;
 }
@@ -121,8 +189,6 @@ uint16_t CallResolver::route_of(std::string_view name,
   return proto::route_of_hash(proto::routing_hash(name, routing_seed_));
 }
 
-// The output of a request that names none: the server's default, or what the tightest limit leaves
-// beside the input, so that a small quota does not refuse the first call.
 uint64_t CallResolver::default_output_tokens(const LimitedSubjects& limited,
                                              const api::Amounts& amounts) const noexcept {
   uint64_t output = book_.rules().output_tokens;
@@ -140,12 +206,10 @@ uint64_t CallResolver::default_output_tokens(const LimitedSubjects& limited,
 
 void CallResolver::hash_client_id(Request& request, const QuotaBatch& batch,
                                   const QuotaCall& call) const noexcept {
-  // The subjects' common part belongs to the id, so that it means the same with any number of
-  // shards.
-  const std::string_view part = proto::routed_part(batch.subjects[call.first_subject]);
-  XXH128_hash_t hashed = XXH3_128bits_withSeed(part.data(), part.size(), hash_seed_);
-  hashed = XXH3_128bits_withSeed(call.client_id.data(), call.client_id.size(),
-                                 hashed.low64 ^ (hashed.high64 << 1));
+  const std::span<const std::string_view> names = names_of(batch, call);
+  const XXH128_hash_t scope = hash_scope(names, hash_seed_);
+  const XXH128_hash_t hashed = XXH3_128bits_withSeed(call.client_id.data(), call.client_id.size(),
+                                                     scope.low64 ^ (scope.high64 << 1));
   request.id = {.low = hashed.low64 | 1, .high = hashed.high64};
   XXH3_state_t state;
   XXH3_64bits_reset_withSeed(&state, hash_seed_);

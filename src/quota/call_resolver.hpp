@@ -27,7 +27,8 @@ class CallResolver {
   // `statistics.unknown_subjects` counts each name of a subject without a quota.
   CallResolver(const Options& options, CurrentBook& book, SubjectTable& subjects,
                Statistics& statistics) noexcept
-      : name_bytes_max_(options.name_bytes_max),
+      : shard_(static_cast<api::ShardId>(options.shard)),
+        name_bytes_max_(options.name_bytes_max),
         hash_seed_(options.seed),
         routing_seed_(options.routing_seed),
         book_(book),
@@ -46,8 +47,22 @@ class CallResolver {
                                const SubjectHashes& hashes, IfAbsent if_absent,
                                LimitedSubjects& limited) noexcept;
 
+  // The same for the subjects of one shard. `problem_place`: of the subject that the code is about.
+  api::QuotaCode find_part(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                           const api::SpreadCall& spread, const SubjectHashes& hashes,
+                           IfAbsent if_absent, LimitedSubjects& limited,
+                           uint8_t& problem_place) noexcept;
+
   Request request_of(const api::QuotaBatch& batch, const api::QuotaCall& call,
                      const LimitedSubjects& limited) const noexcept;
+  // The part of a request that this shard has.
+  Request request_of_part(const api::QuotaBatch& batch, const api::QuotaCall& call,
+                          const api::SpreadCall& spread,
+                          const LimitedSubjects& limited) const noexcept;
+  // The output of a request that gives none: the server's default, or what the tightest of these
+  // limits leaves beside the input, so that a small quota does not refuse the first call.
+  uint64_t default_output_tokens(const LimitedSubjects& limited,
+                                 const api::Amounts& amounts) const noexcept;
 
   // The last subject of the batch that has no quota; empty: there is none.
   std::string_view unknown_subject() const noexcept { return unknown_subject_; }
@@ -63,11 +78,14 @@ class CallResolver {
                                     IfAbsent if_absent, LimitedSubjects& limited) noexcept;
   [[gnu::noinline]] api::QuotaCode count_unknown_subject(std::string_view name) noexcept;
   uint16_t route_of(std::string_view name, const LimitedSubjects& limited) const noexcept;
-  uint64_t default_output_tokens(const LimitedSubjects& limited,
-                                 const api::Amounts& amounts) const noexcept;
+  api::QuotaCode find_subject(std::string_view name, uint8_t place, const NameHash& hash,
+                              IfAbsent if_absent, LimitedSubjects& limited) noexcept;
+  Request request_without_subjects(const api::QuotaBatch& batch,
+                                   const api::QuotaCall& call) const noexcept;
   [[gnu::noinline]] void hash_client_id(Request& request, const api::QuotaBatch& batch,
                                         const api::QuotaCall& call) const noexcept;
 
+  const api::ShardId shard_;
   const uint32_t name_bytes_max_;
   const uint64_t hash_seed_;
   const uint64_t routing_seed_;

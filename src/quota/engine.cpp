@@ -19,10 +19,13 @@ Engine::Engine(const Options& options)
       client_ids_(options.reservations_max, options.waiters_max),
       reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
+      repeats_(client_ids_, reservations_, queues_),
       server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_),
       lifecycle_(clock_, budget_, subjects_, reservations_, queues_, statistics_),
       resolver_(options_, book_, subjects_, statistics_),
-      group_(clock_, subjects_, reservations_) {}
+      group_(clock_, subjects_, reservations_),
+      spread_(options_, clock_, book_, subjects_, reservations_, queues_, server_, repeats_,
+              resolver_, group_, statistics_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                       api::ShardId origin) noexcept {

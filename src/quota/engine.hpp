@@ -11,6 +11,7 @@
 // Lives:  as QuotaStore, which is its public face.
 #pragma once
 
+#include <boost/container/flat_set.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,8 +30,10 @@
 #include "quota/owner_names.hpp"
 #include "quota/queue_server.hpp"
 #include "quota/quota_store.hpp"
+#include "quota/repeated_calls.hpp"
 #include "quota/reservation_book.hpp"
 #include "quota/reservation_lifecycle.hpp"
+#include "quota/spread_decider.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/wait_queues.hpp"
 #include "quota/work_budget.hpp"
@@ -55,6 +58,7 @@ class Engine {
   std::span<api::Grant> grants() noexcept { return server_.grants(); }
   void keep_grants(size_t count) noexcept { server_.keep_grants(count); }
   std::string_view unknown_subject() const noexcept { return resolver_.unknown_subject(); }
+  std::vector<ExpiredParts>& expired_parts() noexcept { return lifecycle_.expired_parts(); }
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return queues_.pool().used(); }
@@ -67,11 +71,20 @@ class Engine {
   void fire_timers() noexcept;
 
   // engine_decide.cpp
+  void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
+  void on_ended(api::QuotaBatch& batch, size_t index) noexcept;
+  void end_parts(api::QuotaBatch& batch) noexcept;
   void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                   api::ShardId origin) noexcept;
   api::QuotaCode find_subjects(api::QuotaBatch& batch, const api::QuotaCall& call,
                                const SubjectHashes& hashes, IfAbsent if_absent,
                                LimitedSubjects& limited) noexcept;
+  bool awaits_verdict(api::QuotaBatch& batch, const LimitedSubjects& limited,
+                      const limiter::Shares& shares, bool has_waiters_ahead) noexcept;
+  bool awaits_first(api::QuotaBatch& batch, const LimitedSubjects& limited,
+                    const Request& request) noexcept;
+  void leave_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
+  bool is_behind_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                api::ShardId origin) noexcept;
   void admit(const Request& request, const LimitedSubjects& limited, std::string_view owner,
@@ -81,9 +94,6 @@ class Engine {
   void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void answer_question(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  std::optional<ClientIds::Entry> find_repeated(const Request& request) const noexcept;
-  api::QuotaCode repeated_code(const Request& request, ClientIds::Entry found) const noexcept;
-  bool answer_repeat(const Request& request, api::QuotaAnswer& answer) noexcept;
   void set_outcome(api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
             const Request& request, api::QuotaCode code, const Obstacle& obstacle) noexcept;
@@ -111,11 +121,14 @@ class Engine {
   ReservationBook reservations_;
 
   WaitQueues queues_;
+  RepeatedCalls repeats_;
   QueueServer server_;
   ReservationLifecycle lifecycle_;
 
   CallResolver resolver_;
   CallGroup group_;
+  SpreadDecider spread_;
+  boost::container::flat_set<SubjectIndex> undecided_;  // subjects of calls that await a verdict
 };
 
 }  // namespace sluice::quota

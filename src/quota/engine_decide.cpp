@@ -1,6 +1,8 @@
 // Decisions over all limits of all subjects of a call: reserve, check, record.
 #include <algorithm>
+#include <utility>
 
+#include "proto/reservation_id.hpp"
 #include "quota/answer_holders.hpp"
 #include "quota/answer_limits.hpp"
 #include "quota/answer_subjects.hpp"
@@ -19,16 +21,67 @@ using limiter::MeterShape;
 void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   clock_.begin(now);
   resolver_.begin_batch();
+  if (!batch.spread.empty()) {
+    spread_.decide(batch);
+  } else if (batch.pass == api::Pass::end) {
+    end_parts(batch);
+  } else if (batch.pass == api::Pass::complete) {
+    complete_holders(batch, sources());
+  } else {
+    decide_own(batch, origin);
+  }
+  subjects_.sweep(1, no_limited_subjects);
+}
+
+// Decides the calls of this shard. Those that await a verdict have no answer yet: a later call of
+// this function decides them.
+void Engine::decide_own(QuotaBatch& batch, api::ShardId origin) noexcept {
+  const bool goes_on = std::exchange(batch.awaits_verdict, false);
   for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
     const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
     group_.prepare(batch, first, count);
     for (size_t place = 0; place < count; ++place) {
       if (batch.calls[first + place].shard != options_.shard) continue;
+      if (goes_on && batch.answers[first + place].code != QuotaCode::none) continue;
       clock_.next_call();
       decide_one(batch, first + place, group_.hashes(place), origin);
     }
   }
-  subjects_.sweep(1, no_limited_subjects);
+  undecided_.clear();
+}
+
+// A call that does not fit: whether it might, were it not for holds of calls without a verdict.
+bool Engine::awaits_verdict(QuotaBatch& batch, const LimitedSubjects& limited,
+                            const limiter::Shares& shares, bool has_waiters_ahead) noexcept {
+  const AwaitedVerdict awaited =
+      awaited_verdict(limited, shares, has_waiters_ahead, batch, clock_.moment());
+  if (awaited == AwaitedVerdict::none) return false;
+  leave_undecided(batch, limited);
+  return true;
+}
+
+// A call with an id: whether an earlier one under it has no verdict yet.
+bool Engine::awaits_first(QuotaBatch& batch, const LimitedSubjects& limited,
+                          const Request& request) noexcept {
+  const auto found = repeats_.find(request);
+  if (!found || !repeats_.is_undecided(*found)) return false;
+  leave_undecided(batch, limited);
+  return true;
+}
+
+void Engine::leave_undecided(QuotaBatch& batch, const LimitedSubjects& limited) noexcept {
+  batch.awaits_verdict = true;
+  for (const LimitedSubject& each : limited) undecided_.insert(each.index);
+}
+
+// Calls of a batch that share a subject keep their order.
+bool Engine::is_behind_undecided(QuotaBatch& batch, const LimitedSubjects& limited) noexcept {
+  if (!batch.awaits_verdict) return false;
+  const bool is_behind =
+      std::any_of(limited.begin(), limited.end(),
+                  [&](const LimitedSubject& each) { return undecided_.contains(each.index); });
+  if (is_behind) leave_undecided(batch, limited);
+  return is_behind;
 }
 
 void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
@@ -43,10 +96,10 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
     case QuotaOp::record:
       return record(batch, index, hashes);
     case QuotaOp::settle:
-      if (lifecycle_.settle(call, answer)) server_.serve_marked();
+      if (lifecycle_.settle(call, answer)) on_ended(batch, index);
       return;
     case QuotaOp::cancel:
-      if (lifecycle_.cancel(call, answer)) server_.serve_marked();
+      if (lifecycle_.cancel(call, answer)) on_ended(batch, index);
       return;
     case QuotaOp::extend:
       return lifecycle_.extend(call, answer);
@@ -65,11 +118,32 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       reset_all();
       answer.code = QuotaCode::ok;
       return;
+    case QuotaOp::expire_part:
+      if (lifecycle_.expire_part(call)) server_.serve_marked();
+      answer.code = QuotaCode::ok;
+      return;
     case QuotaOp::end_binding:
       if (lifecycle_.end_connection(call.binding)) server_.serve_marked();
       answer.code = QuotaCode::ok;
       return;
   }
+}
+
+// Serves the waiters that this may help. Other shards have parts of the reservation to end, too.
+inline void Engine::on_ended(QuotaBatch& batch, size_t index) noexcept {
+  if (proto::reservation_id::has_several_shards(batch.calls[index].reservation)) {
+    lifecycle_.take_parts(static_cast<uint32_t>(index), batch.part_ends);
+  }
+  server_.serve_marked();
+}
+
+void Engine::end_parts(QuotaBatch& batch) noexcept {
+  for (const api::PartEnd& end : batch.part_ends) {
+    if (end.shard != options_.shard) continue;
+    clock_.next_call();
+    lifecycle_.end_part(batch.calls[end.call], batch.answers[end.call], end.left_ms);
+  }
+  server_.serve_marked();
 }
 
 // Finds the subjects of a call that its limits decide.
@@ -94,36 +168,6 @@ void Engine::answer_question(QuotaBatch& batch, size_t index,
   if (!lists_all && !resolver_.has_valid_names(batch, index)) return;
   if (call.op == QuotaOp::usage) return answer_usage(batch, index, hashes, sources());
   answer_holders(batch, index, hashes, sources());
-}
-
-// The reservation that the request's id names, or the waiter.
-std::optional<ClientIds::Entry> Engine::find_repeated(const Request& request) const noexcept {
-  if (!request.id.is_set()) return std::nullopt;
-  return client_ids_.find(request.id, [&](ClientIds::Entry entry) -> const NameHash& {
-    return entry.is_waiter ? queues_[entry.index].request.id : reservations_[entry.index].client_id;
-  });
-}
-
-QuotaCode Engine::repeated_code(const Request& request, ClientIds::Entry found) const noexcept {
-  if (found.is_waiter) return QuotaCode::id_in_use;
-  const Reservation& reservation = reservations_[found.index];
-  return reservation.request_hash == request.request_hash ? reservation.admission
-                                                          : QuotaCode::id_in_use;
-}
-
-// True: the request's id names a reservation or a waiter, and the answer follows from it.
-bool Engine::answer_repeat(const Request& request, QuotaAnswer& answer) noexcept {
-  const std::optional<ClientIds::Entry> found = find_repeated(request);
-  if (!found) return false;
-  answer.code = repeated_code(request, *found);
-  if (answer.code == QuotaCode::id_in_use) return true;
-  Reservation& reservation = reservations_[found->index];
-  reservation.repeated = true;
-  answer.state = reservation.state;
-  answer.reservation = reservation.id;
-  answer.amounts = reservation.amounts;
-  answer.lifetime_ms = reservations_.lifetime_left_ms(reservation);
-  return true;
 }
 
 // Sets and counts the outcome of a reserve.
@@ -151,8 +195,10 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   LimitedSubjects limited;
   const QuotaCode gathered = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (gathered != QuotaCode::ok) return set_outcome(gathered, answer);
+  if (is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
-  if (request.id.is_set() && answer_repeat(request, answer)) {
+  if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  if (request.id.is_set() && repeats_.answer(request, answer)) {
     set_outcome(answer.code, answer);
   } else {
     const limiter::Shares shares(request.amounts);
@@ -161,6 +207,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
     const bool fits = !must_wait && (has_room ? charge_if_fits(limited, shares, clock_.moment())
                                               : subjects_fit(limited, shares, clock_.moment()));
     if (!fits) {
+      if (awaits_verdict(batch, limited, shares, must_wait)) return;
       refuse(batch, index, limited, request, origin);
     } else if (has_room) {
       admit(request, limited, call.owner, answer);
@@ -209,15 +256,19 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   LimitedSubjects limited;
   answer.code = find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
+  answer.code = QuotaCode::none;
+  if (is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
-  if (const auto found = find_repeated(request)) {
-    answer.code = repeated_code(request, *found);
+  if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  if (const auto found = repeats_.find(request)) {
+    answer.code = repeats_.code(request, *found);
     if (answer.code == QuotaCode::id_in_use) set_retry_after(answer);
   } else {
     const bool must_wait = queues_.must_wait(limited);
     Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
     if (obstacle.code == QuotaCode::ok && must_wait) server_.set_queue_ahead(obstacle, limited);
     if (obstacle.code != QuotaCode::ok) {
+      if (awaits_verdict(batch, limited, limiter::Shares(request.amounts), must_wait)) return;
       return deny(batch, index, limited, request, obstacle.code, obstacle);
     }
     answer.code = admission_code(limited);
@@ -234,6 +285,10 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   LimitedSubjects limited;
   answer.code = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
+  if (is_behind_undecided(batch, limited)) {
+    answer.code = QuotaCode::none;
+    return;
+  }
   const limiter::Shares shares(call.amounts, call.cached_input_tokens);
   for (const LimitedSubject& each : limited) {
     for (const MeterShape& shape : each.quota->shapes) {

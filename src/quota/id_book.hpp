@@ -53,6 +53,11 @@ class IdBook {
     return id;
   }
 
+  // The id of another shard leads to this part of its reservation.
+  void adopt(uint64_t id, uint32_t reservation) noexcept {
+    index_.insert(hash_of(id), reservation);
+  }
+
   // The reservation that an id leads to; `id_of` returns the id of a reservation. None: the id was
   // never given, or its reservation has ended.
   template <typename IdOf>
@@ -81,7 +86,9 @@ class IdBook {
     next.id = id;
     return next;
   }
-  void forget(uint64_t id, uint32_t reservation) noexcept { index_.erase(hash_of(id), reservation); }
+  void forget(uint64_t id, uint32_t reservation) noexcept {
+    index_.erase(hash_of(id), reservation);
+  }
 
   // Fetch ahead: what find() reads of the index; what assign() and end() will use after `ahead`
   // more calls.

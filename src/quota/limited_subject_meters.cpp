@@ -1,5 +1,7 @@
 #include "quota/limited_subject_meters.hpp"
 
+#include <algorithm>
+
 namespace sluice::quota {
 
 using limiter::Meter;
@@ -36,6 +38,22 @@ bool subjects_fit(const LimitedSubjects& limited, const Shares& shares,
   return true;
 }
 
+AwaitedVerdict awaited_verdict(const LimitedSubjects& limited, const Shares& shares,
+                               bool has_waiters_ahead, const api::QuotaBatch& batch,
+                               const Moment& now) noexcept {
+  const bool has_holds =
+      std::any_of(limited.begin(), limited.end(),
+                  [](const LimitedSubject& each) { return each.held != nullptr; });
+  if (!has_holds) return AwaitedVerdict::none;
+  LimitedSubjects without_holds = limited;
+  for (LimitedSubject& each : without_holds) {
+    if (each.held != nullptr && each.held->last_batch == &batch) return AwaitedVerdict::own_batch;
+    each.held = nullptr;
+  }
+  const bool may_fit = has_waiters_ahead || subjects_fit(without_holds, shares, now);
+  return may_fit ? AwaitedVerdict::others : AwaitedVerdict::none;
+}
+
 void charge(const LimitedSubjects& limited, const Shares& shares, const Moment& now) noexcept {
   for (const LimitedSubject& each : limited) {
     for (const MeterShape& shape : each.quota->shapes) {
@@ -49,7 +67,7 @@ void charge(const LimitedSubjects& limited, const Shares& shares, const Moment& 
 bool charge_if_fits(const LimitedSubjects& limited, const Shares& shares,
                     const Moment& now) noexcept {
   for (const LimitedSubject& each : limited) {
-    if (!each.quota->slides) {
+    if (!each.quota->slides || each.held != nullptr) {
       if (!subjects_fit(limited, shares, now)) return false;
       charge(limited, shares, now);
       return true;

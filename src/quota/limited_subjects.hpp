@@ -11,6 +11,7 @@
 #include "base/limits.hpp"
 #include "limiter/meter_shape.hpp"
 #include "quota/compiled_quota.hpp"
+#include "quota/held_amounts.hpp"
 #include "quota/subject.hpp"
 
 namespace sluice::quota {
@@ -20,7 +21,8 @@ struct LimitedSubject {
   SubjectIndex index = no_subject;  // no_subject: no state yet, and a check makes none
   const CompiledQuota* quota = nullptr;
   limiter::Words words;
-  uint32_t open = 0;  // reservations that hold one of its slots
+  uint32_t open = 0;           // reservations that hold one of its slots
+  const Held* held = nullptr;  // null: no call holds anything of it
 };
 
 using LimitedSubjects = boost::container::static_vector<LimitedSubject, limits::call_subjects_max>;

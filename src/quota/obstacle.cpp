@@ -66,6 +66,12 @@ Obstacle obstacle_of(const MeterShape& shape, const Meter& meter, uint64_t share
 
 }  // namespace
 
+void add(const Obstacle& found, Obstacle& worst) noexcept {
+  if (outweighs(found.code, worst.code)) worst.code = found.code;
+  worst.fits_at_ns = std::max(worst.fits_at_ns, found.fits_at_ns);
+  worst.earliest_ns = std::max(worst.earliest_ns, found.earliest_ns);
+}
+
 Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept {
   Obstacle worst{.fits_at_ns = now.ns, .earliest_ns = now.ns};
@@ -75,10 +81,7 @@ Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& sh
       meter.roll(now);
       const uint64_t share = shares.of(shape);
       if (limit_fits(meter, shape, each, share)) continue;
-      const Obstacle found = obstacle_of(shape, meter, share, now);
-      if (outweighs(found.code, worst.code)) worst.code = found.code;
-      worst.fits_at_ns = std::max(worst.fits_at_ns, found.fits_at_ns);
-      worst.earliest_ns = std::max(worst.earliest_ns, found.earliest_ns);
+      add(obstacle_of(shape, meter, share, now), worst);
     }
   }
   return worst;

@@ -23,6 +23,9 @@ struct Obstacle {
   int64_t earliest_ns = 0;                   // if everything open were refunded, too
 };
 
+// Of two obstacles of one call: the code with the higher precedence, and the later times.
+void add(const Obstacle& found, Obstacle& worst) noexcept;
+
 // Over all limits without room: the code with the highest precedence, and the latest times.
 Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;

@@ -53,6 +53,10 @@ std::string_view QuotaStore::unknown_subject() const noexcept {
   return engine_->unknown_subject();
 }
 
+std::vector<ExpiredParts>& QuotaStore::expired_parts() noexcept {
+  return engine_->expired_parts();
+}
+
 uint32_t QuotaStore::subjects_count() const noexcept {
   return engine_->subjects_count();
 }

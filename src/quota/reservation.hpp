@@ -1,4 +1,6 @@
-// A reservation: amounts that were charged, and have to be settled.
+// A reservation: amounts that were charged, and have to be settled. Of one whose subjects several
+// shards have, each has a part: the first subject's shard, its home, has its lifetime, its holder
+// and its client's id; the others act on the home's word.
 // Shape:  all of it is in the Reservation but the owner's name, which few have: that lies in an
 //         arena.
 // Lives:  in the pool of the ReservationBook, which decides for how long.
@@ -30,7 +32,8 @@ struct Reservation
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that was refunded when it expired
-  api::ReservationState state : 7 = api::ReservationState::open;
+  api::ReservationState state : 6 = api::ReservationState::open;  // none: a hold, not admitted yet
+  bool is_part : 1 = false;                                       // another shard is its home
   bool repeated : 1 = false;  // a repeat was answered, perhaps on another connection
   api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
 
@@ -51,6 +54,7 @@ struct Reservation
   bool has_ended() const noexcept {
     return state == api::ReservationState::settled || state == api::ReservationState::cancelled;
   }
+  bool is_held() const noexcept { return state == api::ReservationState::none; }
   bool has_expired() const noexcept { return expired_order != 0; }
 };
 

@@ -44,32 +44,78 @@ ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
 
 Reservation& ReservationBook::open(const Request& request, api::QuotaCode admission,
                                    std::string_view owner) noexcept {
+  Reservation& reservation = make(request);
+  reservation.id = ids_.assign(index_of(reservation), request.route, false);
+  begin(reservation, {.code = admission, .connection = request.connection, .owner = owner});
+  return reservation;
+}
+
+inline Reservation& ReservationBook::make(const Request& request) noexcept {
   const Pool::Index index = take();
   Reservation& reservation = pool_[index];
-  reservation.id = ids_.assign(index, request.route, false);
-  reservation.admission = admission;
   reservation.amounts = request.amounts;
   reservation.subjects_count = request.subjects_count;
   reservation.subjects = request.subjects;
   reservation.lifetime_ms = request.lifetime_ms;
-  reservation.charged_ns = clock_.ns();
-  reservation.order = clock_.order();
   if (request.id.is_set()) {
     reservation.client_id = request.id;
     reservation.request_hash = request.request_hash;
     client_ids_.add(request.id, {.index = index});
   }
-  if (!owner.empty()) reservation.owner = owners_.keep(owner);
-  if (request.connection != 0) bindings_.bind(reservation, request.connection);
   for (uint8_t at = 0; at < request.subjects_count; ++at) {
-    if (request.subjects[at] == no_subject) continue;
-    Subject& subject = subjects_[request.subjects[at]];
-    ++subject.held;
-    ++subject.open;  // even without a quota by now: close() frees it
+    if (is_here(request.subjects[at])) ++subjects_[request.subjects[at]].held;
   }
-  wheel_.schedule(reservation.timer, clock_.due_ms(request.lifetime_ms));
-  ++open_count_;
   return reservation;
+}
+
+// Its lifetime begins.
+inline void ReservationBook::begin(Reservation& reservation, const Admitted& admitted) noexcept {
+  reservation.state = ReservationState::open;
+  reservation.admission = admitted.code;
+  reservation.charged_ns = clock_.ns();
+  reservation.order = clock_.order();
+  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+    // Even without a quota by now: close() frees it.
+    if (is_here(reservation.subjects[at])) ++subjects_[reservation.subjects[at]].open;
+  }
+  if (reservation.is_part) return;
+  if (!admitted.owner.empty()) reservation.owner = owners_.keep(admitted.owner);
+  if (admitted.connection != 0) bindings_.bind(reservation, admitted.connection);
+  wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
+  ++open_count_;
+}
+
+ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool is_home,
+                                                   const api::QuotaBatch& batch) noexcept {
+  Reservation& held = make(request);
+  held.state = ReservationState::none;
+  held.is_part = !is_home;
+  const Pool::Index index = index_of(held);
+  if (is_home) held.id = ids_.assign(index, request.route, true);
+  for (const SubjectIndex subject : held.named()) {
+    if (is_here(subject)) subjects_.holds().add(subjects_[subject], held.amounts, &batch);
+  }
+  return index;
+}
+
+void ReservationBook::release(const Reservation& held) noexcept {
+  ASSERT(held.is_held());
+  for (const SubjectIndex subject : held.named()) {
+    if (is_here(subject)) subjects_.holds().remove(subjects_[subject], held.amounts);
+  }
+}
+
+void ReservationBook::admit(Reservation& held, const Admitted& admitted) noexcept {
+  if (held.is_part) {
+    held.id = admitted.id;
+    ids_.adopt(held.id, index_of(held));
+  }
+  begin(held, admitted);
+}
+
+void ReservationBook::drop(Reservation& held) noexcept {
+  if (!held.is_part) ids_.forget(held.id, index_of(held));
+  free(held);
 }
 
 // Forgets the one that ended first when all places are taken.
@@ -102,23 +148,23 @@ void ReservationBook::extend(Reservation& reservation, uint32_t lifetime_ms) noe
 // Frees its slots, unless they were free before.
 inline void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
   if (reservation.state == ReservationState::open) {
-    --open_count_;
+    if (!reservation.is_part) --open_count_;
     if (reservation.is_connection_bound()) bindings_.unbind(reservation);
     for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-      if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].open;
+      if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].open;
     }
   }
   reservation.state = state;
 }
 
-// Frees the place of an ended reservation; its id leads elsewhere by now.
+// Frees the place of an ended reservation; its id no longer leads to it.
 inline void ReservationBook::free(Reservation& reservation) noexcept {
   DEBUG_ASSERT(reservation.state != ReservationState::open);
   const Pool::Index index = index_of(reservation);
   if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
   owners_.drop(reservation.owner);
   for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-    if (reservation.subjects[at] != no_subject) --subjects_[reservation.subjects[at]].held;
+    if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].held;
   }
   base::TimerWheel::cancel(reservation.timer);
   pool_.free(index);
@@ -133,6 +179,16 @@ void ReservationBook::end(Reservation& reservation, ReservationState state) noex
   } else if (was_open) {
     ended_.push_back(reservation);
   }
+}
+
+void ReservationBook::end_part(Reservation& part, ReservationState state,
+                               uint32_t left_ms) noexcept {
+  ASSERT(part.is_part);
+  const bool was_open = part.state == ReservationState::open;
+  close(part, state);
+  if (!part.client_id.is_set()) return forget(part);
+  wheel_.schedule(part.timer, clock_.due_ms(left_ms));
+  if (was_open) ended_.push_back(part);
 }
 
 void ReservationBook::expire(Reservation& reservation) noexcept {
@@ -165,22 +221,29 @@ void ReservationBook::check_invariants() const noexcept {
     if (!pool_.holds(index)) continue;
     const Reservation& reservation = pool_[index];
     const bool is_open = reservation.state == ReservationState::open;
-    ASSERT(reservation.timer.scheduled() && index_of(reservation) == index);
-    ASSERT(find_index(reservation.id) == index);
-    ASSERT(is_open || reservation.is_linked());
-    open += is_open ? 1 : 0;
+    ASSERT(index_of(reservation) == index);
+    if (!reservation.is_held()) {
+      const bool has_timer = !reservation.is_part || !is_open;
+      ASSERT(reservation.timer.scheduled() == has_timer);
+      ASSERT(find_index(reservation.id) == index);
+      ASSERT(is_open || reservation.is_linked());
+    }
+    open += is_open && !reservation.is_part ? 1 : 0;
     for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
       const SubjectIndex subject = reservation.subjects[at];
-      if (subject == no_subject) continue;
+      if (!is_here(subject)) continue;
       ++held_of[subject];
       open_of[subject] += is_open ? 1 : 0;
     }
   }
   ASSERT(open == open_count_);
+  uint64_t kept = 0;
   for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
     if (!subjects_.pool().holds(index)) continue;
-    ASSERT(subjects_[index].held == held_of[index] && subjects_[index].open == open_of[index]);
+    ASSERT(subjects_[index].held >= held_of[index] && subjects_[index].open == open_of[index]);
+    kept += subjects_[index].held - held_of[index];
   }
+  ASSERT(kept == kept_count_);
   bindings_.check_invariants();
 }
 

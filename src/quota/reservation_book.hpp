@@ -1,10 +1,11 @@
 // The reservations of one shard: open ones, ended ones that are remembered, and their ids.
-// Flow:   open() -> extend() -> end() by settling or cancelling, or expire() by the timer -> a
-//         record of the end remains, under the id.
+// Flow:   open(), or hold() -> release() -> admit() or drop() -> extend() -> end() by settling or
+//         cancelling, or expire() by the timer -> a record of the end remains, under the id.
 // Shape:  a pool of reservations, their lifetimes in the store's timer wheel; their ids, and the
-//         records of those that are gone (id_book.hpp); the ended ones that still have their place, in the order in which they are
-//         forgotten. Each counts in the `open` and `held` of the subjects that it names.
-// Errors: none; open() needs has_room().
+//         records of those that are gone (id_book.hpp); the ended ones that still have their place,
+//         in the order in which they are forgotten. Each counts in the `open` and `held` of the
+//         subjects that it names.
+// Errors: none; open() and hold() need has_room().
 // Lives:  one thread only. An expired reservation keeps its place for one more lifetime, since it
 //         may be settled late; an ended one with a client's id until its lifetime ends; unless the
 //         place is needed.
@@ -29,6 +30,14 @@
 
 namespace sluice::quota {
 
+// What a hold becomes.
+struct Admitted {
+  uint64_t id = 0;  // a part's: of its home
+  api::QuotaCode code = api::QuotaCode::ok;
+  uint64_t connection = 0;
+  std::string_view owner;
+};
+
 class ReservationBook {
  public:
   using Pool = base::ObjectPool<Reservation>;
@@ -36,11 +45,31 @@ class ReservationBook {
   ReservationBook(const Options& options, const CallClock& clock, SubjectTable& subjects,
                   base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
 
-  // open() may have to forget an ended one.
+  // open() and hold() may have to forget an ended one.
   bool has_room() const noexcept { return pool_.used() < pool_.capacity() || !ended_.empty(); }
   // Opens a reservation for a request that was charged.
   Reservation& open(const Request& request, api::QuotaCode admission,
                     std::string_view owner) noexcept;
+
+  // Takes a place for a call that other shards decide, too. Until the verdict its amounts count at
+  // its subjects, and nothing is charged. The shard of the first subject is its home.
+  Pool::Index hold(const Request& request, bool is_home, const api::QuotaBatch& batch) noexcept;
+  // There is a verdict: the amounts no longer count. admit() or drop() follows.
+  void release(const Reservation& held) noexcept;
+  // The call is admitted, and charged by the caller.
+  void admit(Reservation& held, const Admitted& admitted) noexcept;
+  // It is refused, or has to be decided again.
+  void drop(Reservation& held) noexcept;
+
+  // A record of usage is to charge the subject: it stays until then, as if a reservation named it.
+  void keep(SubjectIndex subject) noexcept {
+    ++subjects_[subject].held;
+    ++kept_count_;
+  }
+  void unkeep(SubjectIndex subject) noexcept {
+    --subjects_[subject].held;
+    --kept_count_;
+  }
 
   // Null: the id is unknown, or only its record is left. The id of another shard is unknown.
   Reservation* find(uint64_t id) noexcept;
@@ -53,6 +82,8 @@ class ReservationBook {
   // Settles or cancels a reservation that is open or has expired. It is gone afterwards, unless it
   // has a client's id, under which it may be asked for again.
   void end(Reservation& reservation, api::ReservationState state) noexcept;
+  // The same for a part. If it has a client's id, it is kept for as long as its home.
+  void end_part(Reservation& part, api::ReservationState state, uint32_t left_ms) noexcept;
   void expire(Reservation& reservation) noexcept;
   // The time is over for which its end is remembered.
   void forget(Reservation& reservation) noexcept;
@@ -88,6 +119,8 @@ class ReservationBook {
  private:
   Pool::Index find_index(uint64_t id) const noexcept;
   Pool::Index take() noexcept;
+  Reservation& make(const Request& request) noexcept;
+  void begin(Reservation& reservation, const Admitted& admitted) noexcept;
   void close(Reservation& reservation, api::ReservationState state) noexcept;
   void free(Reservation& reservation) noexcept;
 
@@ -101,6 +134,7 @@ class ReservationBook {
   Reservations ended_;
   ConnectionBindings bindings_;
   uint32_t open_count_ = 0;
+  uint64_t kept_count_ = 0;  // subjects that records keep
 };
 
 // --------------------------------------------------------------------------- used by every settle
@@ -108,7 +142,10 @@ class ReservationBook {
 // `none`: only its record is left, or it is unknown.
 inline ReservationBook::Pool::Index ReservationBook::find_index(uint64_t id) const noexcept {
   static_assert(IdBook::none == Pool::none);
-  return ids_.find(id, [this](uint32_t index) { return pool_[index].id; });
+  return ids_.find(id, [this](uint32_t index) {
+    const Reservation& found = pool_[index];
+    return found.is_held() ? 0 : found.id;
+  });
 }
 
 inline Reservation* ReservationBook::find(uint64_t id) noexcept {

@@ -52,7 +52,7 @@ void replace_charges(Reservation& reservation, const api::Amounts& actual, uint6
   const Shares reserved(reservation.amounts);
   const Shares used(actual, cached);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
-    if (reservation.subjects[place] == no_subject) continue;
+    if (!is_here(reservation.subjects[place])) continue;
     const Subject& subject = subjects.current(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
     if (reservation.state != api::ReservationState::open) {
@@ -71,7 +71,7 @@ void close_expired_charges(Reservation& reservation, SubjectTable& subjects,
                            const Moment& now) noexcept {
   const Shares reserved(reservation.amounts);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
-    if (reservation.subjects[place] == no_subject) continue;
+    if (!is_here(reservation.subjects[place])) continue;
     const Subject& subject = subjects.current(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
     const bool refunds = subject.quota->quota.refund_expired;

@@ -1,7 +1,9 @@
 #include "quota/reservation_lifecycle.hpp"
 
+#include <algorithm>
 #include <optional>
 
+#include "proto/reservation_id.hpp"
 #include "quota/answer_holders.hpp"
 #include "quota/reservation_charges.hpp"
 
@@ -85,7 +87,48 @@ inline void ReservationLifecycle::end(Reservation& reservation, ReservationState
   answer.late = reservation.has_expired();
   answer.amounts = reservation.amounts;
   queues_.mark(reservation.named());  // its end may help waiters
+  if (proto::reservation_id::has_several_shards(reservation.id)) {
+    ended_parts_ = shards_of_parts(reservation);
+    left_ms_ = reservations_.lifetime_left_ms(reservation);
+  }
   reservations_.end(reservation, state);
+}
+
+PartShards ReservationLifecycle::shards_of_parts(const Reservation& reservation) noexcept {
+  PartShards shards;
+  for (const SubjectIndex subject : reservation.named()) {
+    if (!is_remote(subject)) continue;
+    const auto shard = static_cast<api::ShardId>(subject - first_remote_subject);
+    if (std::find(shards.begin(), shards.end(), shard) == shards.end()) shards.push_back(shard);
+  }
+  return shards;
+}
+
+void ReservationLifecycle::take_parts(uint32_t call, std::vector<api::PartEnd>& ends) {
+  for (const api::ShardId shard : ended_parts_) {
+    ends.push_back({.call = call, .shard = shard, .left_ms = left_ms_});
+  }
+}
+
+void ReservationLifecycle::end_part(const QuotaCall& call, const QuotaAnswer& answer,
+                                    uint32_t left_ms) noexcept {
+  Reservation* const part = reservations_.find(call.reservation);
+  if (part == nullptr || part->has_ended()) return;  // forgotten to make room
+  replace_charges(*part, answer.amounts, call.cached_input_tokens, subjects_, clock_.moment());
+  queues_.mark(part->named());
+  reservations_.end_part(*part, answer.state, left_ms);
+}
+
+// A part stays for a late settle a little longer than its home, which decides about that.
+bool ReservationLifecycle::expire_part(const QuotaCall& call) noexcept {
+  constexpr uint32_t slack_ms = 1'000;
+  Reservation* const part = reservations_.find(call.reservation);
+  if (part == nullptr || part->state != ReservationState::open) return false;
+  part->lifetime_ms = call.lifetime_ms + slack_ms;
+  close_expired_charges(*part, subjects_, clock_.moment());
+  queues_.mark(part->named());
+  reservations_.expire(*part);
+  return true;
 }
 
 bool ReservationLifecycle::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
@@ -130,6 +173,11 @@ void ReservationLifecycle::expire(Reservation& reservation) noexcept {
   ++statistics_.expired;
   close_expired_charges(reservation, subjects_, clock_.moment());
   queues_.mark(reservation.named());  // its end may help waiters
+  if (proto::reservation_id::has_several_shards(reservation.id)) {
+    expired_parts_.push_back({.reservation = reservation.id,
+                              .lifetime_ms = reservation.lifetime_ms,
+                              .shards = shards_of_parts(reservation)});
+  }
   reservations_.expire(reservation);
 }
 

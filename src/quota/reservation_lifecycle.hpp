@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "api/quota.hpp"
 #include "quota/call_clock.hpp"
@@ -39,6 +40,17 @@ class ReservationLifecycle {
   // The timer is due: an open reservation expires, any other is forgotten.
   void end_lifetime(Reservation& reservation) noexcept;
 
+  // The parts on other shards of the reservation that settle() or cancel() has just ended: adds
+  // them to the list, as of this call.
+  void take_parts(uint32_t call, std::vector<api::PartEnd>& ends);
+  // What they do with theirs: the answer has the reservation's amounts.
+  void end_part(const api::QuotaCall& call, const api::QuotaAnswer& answer,
+                uint32_t left_ms) noexcept;
+  // The part's home has expired. True: queues may have to be served.
+  bool expire_part(const api::QuotaCall& call) noexcept;
+  // Reservations with parts on other shards that have expired, until the worker takes them out.
+  std::vector<ExpiredParts>& expired_parts() noexcept { return expired_parts_; }
+
   // Expires what is bound to the connection. True: something is.
   bool end_connection(uint64_t connection) noexcept;
   // Continues with the ends of connections.
@@ -52,6 +64,7 @@ class ReservationLifecycle {
            api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) const noexcept;
   void expire(Reservation& reservation) noexcept;
+  static PartShards shards_of_parts(const Reservation& reservation) noexcept;
 
   CallClock& clock_;
   WorkBudget& budget_;
@@ -59,6 +72,9 @@ class ReservationLifecycle {
   ReservationBook& reservations_;
   WaitQueues& queues_;
   Statistics& statistics_;
+  std::vector<ExpiredParts> expired_parts_;
+  PartShards ended_parts_;  // of the reservation that ended last
+  uint32_t left_ms_ = 0;    // for which it is remembered under a client's id
 };
 
 }  // namespace sluice::quota

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api/entry.hpp"
 #include "api/limit.hpp"
 #include "limiter/meter_shape.hpp"
 #include "quota/compiled_quota.hpp"
@@ -14,6 +15,18 @@ namespace sluice::quota {
 
 using SubjectIndex = uint32_t;
 inline constexpr SubjectIndex no_subject = 0xFFFF'FFFF;
+// In the lists of reservations, from here on: a subject of another shard.
+inline constexpr SubjectIndex first_remote_subject = 0xFFFF'FE00;
+constexpr SubjectIndex subject_of_shard(api::ShardId shard) noexcept {
+  return first_remote_subject + shard;
+}
+// Whether it is the index of a subject of this shard, with a quota.
+constexpr bool is_here(SubjectIndex index) noexcept {
+  return index < first_remote_subject;
+}
+constexpr bool is_remote(SubjectIndex index) noexcept {
+  return index >= first_remote_subject && index != no_subject;
+}
 
 // A waiter's place in one of its queues: waiter * limits::call_subjects_max + the subject's place.
 using Link = uint32_t;
@@ -33,6 +46,7 @@ struct NameHash {
 //   ServeList                 to_serve, next_to_serve
 //   QueueServer               served_order; it adds to overtaken, too
 //   BookAdoption, Engine      configured
+//   HeldAmounts               has_holds, holds
 //   SubjectTable              all others
 // The meters in `words` are charged in limited_subject_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
@@ -46,7 +60,8 @@ struct alignas(64) Subject {
   uint32_t held = 0;  // reservations that name it, also remembered ones that have ended
   Link first_waiter = no_link;
   uint16_t route = 0;  // of its name (proto/reservation_id.hpp)
-  api::QuotaSource source : 7 = api::QuotaSource::none;
+  api::QuotaSource source : 6 = api::QuotaSource::none;
+  bool has_holds : 1 = false;
   bool configured : 1 = false;  // named by the configuration file, or put: stays while it is idle
   bool to_serve = false;        // its queue: a waiter in it may fit
 
@@ -58,6 +73,7 @@ struct alignas(64) Subject {
   uint64_t reset_order = 0;                 // of the call that reset it last
   uint64_t served_order = 0;                // of the call that served its queue last
   SubjectIndex next_to_serve = no_subject;  // behind it in the ServeList
+  uint32_t holds = 0;                       // has_holds: their sum, in HeldAmounts
 
   bool has_waiters() const noexcept { return first_waiter != no_link; }
 };

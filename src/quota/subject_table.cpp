@@ -38,7 +38,8 @@ SubjectTable::SubjectTable(const Options& options, const CallClock& clock, Curre
       index_(options.subjects_max, "subjects (--max-subjects)"),
       names_(options.subjects_max, options.name_bytes_max,
              "names of subjects (--max-subjects, --max-key-bytes)"),
-      meters_(options.subjects_max) {
+      meters_(options.subjects_max),
+      holds_(options.subjects_max) {
   pool_.advise_huge();
 }
 
@@ -169,7 +170,7 @@ bool SubjectTable::make_room(const LimitedSubjects& kept) noexcept {
 
 uint64_t SubjectTable::reserved_bytes() const noexcept {
   return pool_.reserved_bytes() + index_.reserved_bytes() + names_.reserved_bytes() +
-         meters_.reserved_bytes();
+         meters_.reserved_bytes() + holds_.reserved_bytes();
 }
 
 void SubjectTable::check_invariants() const noexcept {

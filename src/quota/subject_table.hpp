@@ -14,6 +14,7 @@
 #include "quota/call_clock.hpp"
 #include "quota/current_book.hpp"
 #include "quota/hash_index.hpp"
+#include "quota/held_amounts.hpp"
 #include "quota/limited_subjects.hpp"
 #include "quota/meter_memory.hpp"
 #include "quota/quota_store.hpp"
@@ -74,6 +75,9 @@ class SubjectTable {
   ServeList& to_serve() noexcept { return to_serve_; }
   const ServeList& to_serve() const noexcept { return to_serve_; }
 
+  HeldAmounts& holds() noexcept { return holds_; }
+  const HeldAmounts& holds() const noexcept { return holds_; }
+
   uint64_t reserved_bytes() const noexcept;
   void check_invariants() const noexcept;
 
@@ -93,6 +97,7 @@ class SubjectTable {
   HashIndex index_;
   SlabArena names_;
   MeterMemory meters_;
+  HeldAmounts holds_;
   ServeList to_serve_{pool_};
   uint32_t resets_ = 0;  // of all subjects
   uint64_t resets_order_ = 0;
@@ -118,6 +123,7 @@ inline void SubjectTable::read_limited_subject(SubjectIndex index, LimitedSubjec
   each.quota = subject.quota;
   each.words = subject.words;
   each.open = subject.open;
+  each.held = holds_.of(subject);
 }
 
 }  // namespace sluice::quota

@@ -1,14 +1,17 @@
 #include "server/quota_tasks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "proto/reservation_id.hpp"
+#include "quota/spread_round.hpp"
 #include "server/shard_cursor.hpp"
 
 namespace sluice::server {
 namespace {
 
+using api::Pass;
 using api::QuotaCall;
 using api::QuotaOp;
 
@@ -30,6 +33,22 @@ bool names_subjects(QuotaOp op) noexcept {
     default:
       return false;
   }
+}
+
+// Whether a call may be decided by several shards. One that may wait stands in the queues of one
+// shard: its subjects have a common tag, or it is refused.
+bool may_be_spread(const QuotaCall& call) noexcept {
+  const bool waits = call.op == QuotaOp::reserve && (call.flags & api::quota_flag::may_wait) != 0;
+  const bool asks =
+      call.op == QuotaOp::reserve || call.op == QuotaOp::check || call.op == QuotaOp::record;
+  return asks && !waits && call.subjects_count > 1 &&
+         call.subjects_count <= limits::call_subjects_max;
+}
+
+// Whether other shards than its home may have parts of its reservation.
+bool has_parts(const QuotaCall& call) noexcept {
+  return (call.op == QuotaOp::settle || call.op == QuotaOp::cancel) &&
+         proto::reservation_id::has_several_shards(call.reservation);
 }
 
 // Whether the pages of this call lead through all shards: those about one subject are in one.
@@ -57,7 +76,9 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
 // This shard decides, that is refuses, a call that belongs to no shard.
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   uint32_t shard = mailboxes_.shard();
-  if (api::names_reservation(call.op)) {
+  if (call.op == QuotaOp::expire_part) {
+    shard = call.shard;
+  } else if (api::names_reservation(call.op)) {
     shard = proto::reservation_shard(call.reservation, mailboxes_.shards_count());
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
     shard = mailboxes_.owner_of(batch.subjects[call.first_subject]).shard;
@@ -73,8 +94,18 @@ bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
   if (mailboxes_.is_only_shard() || batch.calls.empty()) return false;
   const uint32_t owner = owner_of(batch, batch.calls.front());
   return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
-    return is_of_every_shard(call.op) || owner_of(batch, call) != owner;
+    return is_of_every_shard(call.op) || owner_of(batch, call) != owner || has_parts(call) ||
+           is_spread(batch, call);
   });
+}
+
+// Whether several shards have its subjects.
+bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
+  if (!may_be_spread(call)) return false;
+  const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+  const route::Owner first = mailboxes_.owner_of(names.front());
+  return std::any_of(names.begin() + 1, names.end(),
+                     [&](std::string_view name) { return mailboxes_.owner_of(name) != first; });
 }
 
 api::QuotaBatch& QuotaTasks::take_batch() noexcept {
@@ -96,62 +127,123 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
   api::QuotaBatch& batch = task.batch;
   const bool alone = mailboxes_.is_only_shard();
   bool leaves = false;
+  bool spreads = false;
   for (QuotaCall& call : batch.calls) {
     call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
-    leaves |= call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
+    spreads |= !alone && is_spread(batch, call);
+    leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
               leads_through_shards(call);
   }
   if (leaves && !alone) batch.own_texts();
   batch.make_answers();
+  if (spreads) {
+    quota::spread(batch, [this](std::string_view name) { return mailboxes_.owner_of(name).shard; });
+  }
   task.shard = 0;
-  if (!send_on(task)) return finish(task);
+  go_on(task);
 }
 
-// Sends the task to the next shard, from task.shard on, that a call of the batch belongs to. False:
-// there is none.
-bool QuotaTasks::send_on(QuotaTask& task) noexcept {
-  if (!mailboxes_.is_only_shard()) task.shard = next_shard(task);
-  if (task.shard >= mailboxes_.shards_count()) return false;
-  if (task.shard != mailboxes_.shard()) {
-    mailboxes_.post(static_cast<api::ShardId>(task.shard), &task);
-  } else {
-    decide(task);
-    on_decided(task);
+// Takes the task from shard to shard until another shard has it, this one keeps it, or it is
+// finished.
+void QuotaTasks::go_on(QuotaTask& task) noexcept {
+  for (;;) {
+    // A batch of the only shard has one stop.
+    if (!mailboxes_.is_only_shard()) {
+      task.shard = quota::next_stop(task.batch, task.shard, mailboxes_.shards_count());
+    }
+    if (task.shard >= mailboxes_.shards_count()) return finish(task);
+    if (task.shard != mailboxes_.shard()) {
+      return mailboxes_.post(static_cast<api::ShardId>(task.shard), &task);
+    }
+    if (!decide_or_keep(task)) return;
+    after_decide(task);
   }
-  return true;
 }
 
-uint32_t QuotaTasks::next_shard(const QuotaTask& task) const noexcept {
-  uint32_t next = mailboxes_.shards_count();
-  for (const QuotaCall& call : task.batch.calls) {
-    if (call.shard >= task.shard) next = std::min<uint32_t>(next, call.shard);
+bool QuotaTasks::on_sent(QuotaTask& task) noexcept {
+  if (task.origin != mailboxes_.shard()) return decide_or_keep(task);
+  on_decided(task);
+  return false;
+}
+
+// False: the task stays here until a verdict lets it go on. It holds nothing meanwhile: of a batch
+// that does, the calls concerned are put off to the next round.
+bool QuotaTasks::decide_or_keep(QuotaTask& task) noexcept {
+  api::QuotaBatch& batch = task.batch;
+  if (!kept_.empty() && is_behind_kept(task)) {
+    if (batch.pass == Pass::decide || batch.pass == Pass::await) {
+      keep(task);
+      return false;
+    }
+    if (batch.pass == Pass::ask) quota::await_at(batch, mailboxes_.shard());
   }
-  return next;
+  decide(task);
+  if (batch.awaits_verdict) keep(task);
+  return !batch.awaits_verdict;
+}
+
+// Whether an earlier batch of the same connection is kept here.
+bool QuotaTasks::is_behind_kept(const QuotaTask& task) const noexcept {
+  return task.asker && std::any_of(kept_.begin(), kept_.end(), [&](const QuotaTask* kept) {
+           return kept->origin == task.origin && kept->asker &&
+                  kept->asker->socket == task.asker->socket;
+         });
+}
+
+void QuotaTasks::keep(QuotaTask& task) noexcept {
+  task.batch.own_texts();
+  kept_.push_back(&task);
+}
+
+void QuotaTasks::retry_kept() noexcept {
+  while (!kept_.empty() && std::exchange(has_verdicts_, false)) {
+    std::vector<QuotaTask*> ready;
+    std::vector<QuotaTask*> tried;
+    tried.swap(kept_);
+    for (QuotaTask* const task : tried) {
+      if (decide_or_keep(*task)) ready.push_back(task);
+    }
+    for (QuotaTask* const task : ready) {
+      if (task->origin == mailboxes_.shard()) {
+        on_decided(*task);
+      } else {
+        mailboxes_.post(task->origin, task);
+      }
+    }
+  }
 }
 
 void QuotaTasks::decide(QuotaTask& task) noexcept {
+  api::QuotaBatch& batch = task.batch;
   if (context_.draining) {
-    for (QuotaCall& call : task.batch.calls) call.flags |= api::quota_flag::draining;
+    for (QuotaCall& call : batch.calls) call.flags |= api::quota_flag::draining;
   }
-  quotas_.decide(task.batch, context_.now, task.origin);
+  quotas_.decide(batch, context_.now, task.origin);
+  has_verdicts_ |= batch.pass == Pass::apply || batch.pass == Pass::open;
   if (const std::string_view unknown = quotas_.unknown_subject(); !unknown.empty()) {
     log_.note_unknown(unknown, quotas_.statistics().unknown_subjects, context_.now);
   }
 }
 
 void QuotaTasks::on_decided(QuotaTask& task) noexcept {
-  for (size_t index = 0; index < task.batch.calls.size(); ++index) {
-    QuotaCall& call = task.batch.calls[index];
+  after_decide(task);
+  go_on(task);
+}
+
+// The shard has had its share of the pass.
+void QuotaTasks::after_decide(QuotaTask& task) noexcept {
+  api::QuotaBatch& batch = task.batch;
+  for (size_t index = 0; batch.pass == Pass::decide && index < batch.calls.size(); ++index) {
+    QuotaCall& call = batch.calls[index];
     if (call.shard != task.shard) continue;
-    if (api::is_paged(call.op)) continue_page(call, task.batch.answers[index]);
+    if (api::is_paged(call.op)) continue_page(call, batch.answers[index]);
     if (is_of_every_shard(call.op) && call.shard + 1U < mailboxes_.shards_count()) ++call.shard;
-    if (task.batch.answers[index].code == api::QuotaCode::queued) {
-      waiters_.on_queued(call.ticket, task.batch.answers[index].waiter, call.shard);
+    if (batch.answers[index].code == api::QuotaCode::queued) {
+      waiters_.on_queued(call.ticket, batch.answers[index].waiter, call.shard);
     }
   }
-  ++task.shard;
-  if (!send_on(task)) finish(task);
+  task.shard = quota::after_stop(batch, task.shard);
 }
 
 // A page leads through all shards: one that ends before it is full is continued in the next.
@@ -215,6 +307,7 @@ void QuotaTasks::cancel_undelivered(uint64_t reservation) noexcept {
 
 // Called before sessions ask: otherwise they could take every task that becomes free.
 void QuotaTasks::make_own_calls() noexcept {
+  retry_kept();
   while (has_own_calls() && pool_.has_room()) {
     QuotaTask& task = pool_.take({});
     task.batch.clear();
@@ -233,6 +326,15 @@ void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {
   }
   for (; !ended_bindings_.empty() && has_room(); ended_bindings_.pop_back()) {
     batch.calls.push_back({.op = QuotaOp::end_binding, .binding = ended_bindings_.back()});
+  }
+  std::vector<quota::ExpiredParts>& expired = quotas_.expired_parts();
+  for (; !expired.empty() && has_room(); expired.pop_back()) {
+    for (const api::ShardId shard : expired.back().shards) {
+      batch.calls.push_back({.op = QuotaOp::expire_part,
+                             .shard = shard,
+                             .lifetime_ms = expired.back().lifetime_ms,
+                             .reservation = expired.back().reservation});
+    }
   }
 }
 

@@ -2,8 +2,11 @@
 // Flow:   a session fills a batch -> ask() -> decide() at each shard that a call belongs to ->
 //         on_decided() where it was asked -> the session.
 // Shape:  a batch with calls of several shards goes from one to the next; so does a call that is of
-//         every shard. The worker has calls of its own: to cancel undelivered reservations, and to
-//         end reservations bound to a connection; they wait until a task is free.
+//         every shard. One with a call whose own subjects several shards have is decided in rounds
+//         (api::Pass). A batch that awaits the verdict on another one is kept at the shard where it
+//         does, and holds nothing; the connection's later batches stay behind it. The worker has
+//         calls of its own: to cancel undelivered reservations, to end those bound to a connection,
+//         and to end other shards' parts of those that expired; they wait until a task is free.
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -45,21 +48,32 @@ class QuotaTasks {
   void end_binding(uint64_t binding) noexcept;
   bool awaits(const Asker& asker) const noexcept { return pool_.awaits(asker); }
 
-  // At the shard that decides: decides those calls of the batch that are its own.
-  void decide(QuotaTask& task) noexcept;
+  // Another shard has sent a task. True: this shard has decided its calls, and the task goes back
+  // with the message; false: it stays here, or it is one of ours that stayed there.
+  bool on_sent(QuotaTask& task) noexcept;
   // At the shard that asked: the calls of shard `task.shard` are decided.
   void on_decided(QuotaTask& task) noexcept;
 
-  bool has_own_calls() const noexcept { return !undelivered_.empty() || !ended_bindings_.empty(); }
+  bool has_own_calls() const noexcept {
+    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.expired_parts().empty();
+  }
   void make_own_calls() noexcept;
+  // Decides batches that were kept, now that other calls have a verdict.
+  void retry_kept() noexcept;
+  bool keeps_any() const noexcept { return !kept_.empty(); }
 
   uint64_t reserved_bytes() const noexcept { return undelivered_.capacity() * sizeof(uint64_t); }
 
  private:
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
+  bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   void start(QuotaTask& task) noexcept;
-  bool send_on(QuotaTask& task) noexcept;
-  uint32_t next_shard(const QuotaTask& task) const noexcept;
+  void go_on(QuotaTask& task) noexcept;
+  bool decide_or_keep(QuotaTask& task) noexcept;
+  void keep(QuotaTask& task) noexcept;
+  void decide(QuotaTask& task) noexcept;
+  bool is_behind_kept(const QuotaTask& task) const noexcept;
+  void after_decide(QuotaTask& task) noexcept;
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void finish(QuotaTask& task) noexcept;
   void drop_answers(const api::QuotaBatch& batch) noexcept;
@@ -76,6 +90,8 @@ class QuotaTasks {
   QuotaTask* filling_ = nullptr;          // a session has taken its batch, and not called ask() yet
   std::vector<uint64_t> undelivered_;     // reservations to be cancelled
   std::vector<uint64_t> ended_bindings_;  // bindings with reservations that are to end
+  std::vector<QuotaTask*> kept_;          // in the order in which they came
+  bool has_verdicts_ = false;             // since the kept ones were tried last
 };
 
 }  // namespace sluice::server

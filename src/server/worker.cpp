@@ -193,11 +193,16 @@ void Worker::adopt(route::Handover& handover) noexcept {
 void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexcept {
   for (route::Notice& notice : message.notices) waiters_.on_notice(origin, notice);
   decisions_.decide_for(origin, message);
-  for (const route::ShardTask& task : message.tasks) {
-    std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.answer(*query); },
-                                [this](QuotaTask* quotas) { quota_tasks_.decide(*quotas); }},
-               task);
-  }
+  // Tasks that stay here do not go back with the message.
+  std::erase_if(message.tasks, [this](const route::ShardTask& task) {
+    return std::visit(
+        base::Overloaded{[this](ShardQuery* query) {
+                           queries_.answer(*query);
+                           return false;
+                         },
+                         [this](QuotaTask* quotas) { return !quota_tasks_.on_sent(*quotas); }},
+        task);
+  });
   for (const api::Grant& grant : message.grants) waiters_.on_grant(grant);
   for (route::Handover& handover : message.handovers) adopt(handover);
   message.handovers.clear();  // adopted, with their bytes
@@ -238,8 +243,8 @@ bool Worker::drained() const noexcept {
 }
 
 bool Worker::idle() const noexcept {
-  return placement_.idle() && !quota_tasks_.has_own_calls() && mailboxes_.idle() &&
-         context_.waits.tickets_count() == 0;
+  return placement_.idle() && !quota_tasks_.has_own_calls() && !quota_tasks_.keeps_any() &&
+         tasks_.used_count() == 0 && mailboxes_.idle() && context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {

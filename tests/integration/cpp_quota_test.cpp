@@ -72,15 +72,15 @@ TEST_P(CppQuota, subjects_that_the_server_does_not_take_throw) {
   const std::string longer(2'000, 's');
   for (const OnFailure policy : {OnFailure::error, OnFailure::open, OnFailure::closed}) {
     Client client{server_.address(), {.on_failure = policy}};
-    EXPECT_THROW((void)client.reserve({"a", "b"}), InvalidSubject);
-    EXPECT_THROW((void)client.check({"a", "b"}), InvalidSubject);
+    EXPECT_THROW((void)client.reserve({"a", "b"}, {.may_wait = true}), InvalidSubject);
+    EXPECT_THROW((void)client.check(longer), InvalidSubject);
     EXPECT_THROW((void)client.record(longer), InvalidSubject);
     EXPECT_THROW((void)client.put_quota(longer, {}), InvalidSubject);
     EXPECT_THROW((void)client.usage(longer), InvalidSubject);
-    EXPECT_THROW((void)client.reserve_future({"a", "b"}).get(), InvalidSubject);
+    EXPECT_THROW((void)client.reserve_future(longer).get(), InvalidSubject);
   }
   std::promise<QuotaCode> code;
-  client_.reserve_async({"a", "b"},
+  client_.reserve_async(longer,
                         [&](const Reservation& call) { code.set_value(call.outcome().code); });
   EXPECT_TRUE(is_mistake(code.get_future().get()));
 }

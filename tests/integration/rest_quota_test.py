@@ -255,8 +255,8 @@ def test_all_subjects_or_none(server, key):
     assert [subject["limits"][0]["used"] for subject in both["subjects"]] == [10, 10]
 
 
-def test_subjects_have_to_be_held_together(server, key):
-    response = call(server, "reserve", {"subjects": [f"{key}a", f"{key}b"]})
+def test_subjects_of_a_call_that_may_wait_have_a_common_tag(server, key):
+    response = call(server, "reserve", {"subjects": [f"{key}a", f"{key}b"], "wait_limit_ms": 9})
     assert (response.status, response.json()["code"]) == (400, "subjects_apart")
 
 

@@ -122,12 +122,18 @@ const std::string& QuotaBooks::draw_subject() {
   return subjects_[random_.below(random_.chance(0.6) ? 4 : subjects_.size())];
 }
 
-std::vector<std::string> QuotaBooks::draw_call(bool& apart) {
-  apart = random_.chance(0.02);
-  if (apart) return {draw_subject(), "elsewhere"};
-  if (random_.chance(0.05)) return {"stranger" + std::to_string(random_.below(other_shards))};
+std::vector<std::string> QuotaBooks::draw_call() {
+  const auto stranger = [&] { return "stranger" + std::to_string(random_.below(other_shards)); };
+  if (random_.chance(0.05)) return {stranger()};
   const std::string first = draw_subject();
   std::vector<std::string> subjects = {first};
+  if (random_.chance(0.3)) {
+    const std::string second = random_.chance(0.1) ? stranger() : draw_subject();
+    if (second != first) subjects.push_back(second);
+    const std::string& third = draw_subject();
+    if (random_.chance(0.3) && third != first && third != second) subjects.push_back(third);
+    return subjects;
+  }
   if (!first.starts_with("{") || random_.chance(0.4)) return subjects;
   for (const std::string& subject : subjects_) {
     if (subject != first && subject.starts_with(first.substr(0, 3)) && random_.chance(0.5)) {
@@ -135,6 +141,12 @@ std::vector<std::string> QuotaBooks::draw_call(bool& apart) {
     }
   }
   return subjects;
+}
+
+bool QuotaBooks::are_apart(const std::vector<std::string>& subjects) {
+  return subjects.size() > 1 && !std::ranges::all_of(subjects, [&](const std::string& subject) {
+           return subject.starts_with("{") && subject.starts_with(subjects[0].substr(0, 3));
+         });
 }
 
 api::Amounts QuotaBooks::draw_amounts() {

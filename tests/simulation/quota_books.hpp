@@ -78,8 +78,10 @@ class QuotaBooks {
   api::Quota changed_quota(const std::string& subject);
 
   const std::vector<std::string>& subjects() const { return subjects_; }
-  // 1 to 3 subjects of one tag; or, seldom, subjects without a common tag.
-  std::vector<std::string> draw_call(bool& apart);
+  // 1 to 3 subjects: any, or those of one tag.
+  std::vector<std::string> draw_call();
+  // Whether a call that may wait is refused with them: they have no common tag.
+  static bool are_apart(const std::vector<std::string>& subjects);
   const std::string& draw_subject();
   api::Amounts draw_amounts();
   uint32_t draw_lifetime_ms();

@@ -82,22 +82,25 @@ void QuotaPeer::ask() {
   ask_change();
 }
 
-QuotaPeer::Entry QuotaPeer::draw_entry() {
+QuotaPeer::Entry QuotaPeer::draw_entry(bool waits) {
   Entry entry;
-  entry.subjects = books_.draw_call(entry.apart);
+  entry.subjects = books_.draw_call();
+  entry.apart = waits && QuotaBooks::are_apart(entry.subjects);
   entry.amounts = books_.draw_amounts();
   return entry;
 }
 
 // A reserve with a client's id: a new one, or a repeat.
-QuotaPeer::Entry QuotaPeer::draw_named() {
-  Entry entry = draw_entry();
+QuotaPeer::Entry QuotaPeer::draw_named(bool waits) {
+  Entry entry = draw_entry(waits);
   if (entry.apart) return entry;
   NamedReserve* named = world_.random.chance(0.5) ? books_.draw_named() : nullptr;
   if (named == nullptr) named = &books_.name(entry.subjects, entry.amounts);
   entry.subjects = named->subjects;
   entry.amounts = named->amounts;
   entry.client_id = named->client_id;
+  entry.apart = waits && QuotaBooks::are_apart(entry.subjects);
+  if (entry.apart) return entry;
   books_.ask_named(*named, now_ns());
   return entry;
 }
@@ -105,17 +108,17 @@ QuotaPeer::Entry QuotaPeer::draw_named() {
 void QuotaPeer::ask_reserve() {
   io::Random& random = world_.random;
   Asked& asked = expect(Kind::reserve);
+  const bool waits = asked.waits = random.chance(0.6);
   const bool named = random.chance(0.3);
   asked.lifetime_ms = named ? named_lifetime_ms : books_.draw_lifetime_ms();
   asked.connection_bound = !named && random.chance(0.3);
   if (asked.connection_bound && random.chance(0.5))
     asked.lifetime_ms = connection_bound_lifetime_ms;
   for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
-    Entry entry = named ? draw_named() : draw_entry();
+    Entry entry = named ? draw_named(asked.waits) : draw_entry(asked.waits);
     if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
     asked.entries.push_back(std::move(entry));
   }
-  const bool waits = asked.waits = random.chance(0.6);
   ReserveFrame frame{.id = last_id_, .lifetime_ms = asked.lifetime_ms};
   frame.flags = static_cast<uint8_t>((waits ? schema::QUOTA_MAY_WAIT : 0) |
                                      (asked.connection_bound ? schema::QUOTA_CONNECTION_BOUND : 0) |
@@ -133,7 +136,7 @@ void QuotaPeer::ask_check() {
   Asked& asked = expect(Kind::check);
   ReserveFrame frame{.id = last_id_, .checks = true};
   for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
-    asked.entries.push_back(draw_entry());
+    asked.entries.push_back(draw_entry(false));
     frame.entries.push_back({.subjects = asked.entries.back().subjects,
                              .amounts = asked.entries.back().amounts,
                              .client_id = {}});
@@ -212,7 +215,7 @@ void QuotaPeer::ask_record() {
   Asked& asked = expect(Kind::record);
   ReserveFrame frame{.id = last_id_};
   for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
-    Entry entry = draw_entry();
+    Entry entry = draw_entry(false);
     if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
     frame.entries.push_back(
         {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});

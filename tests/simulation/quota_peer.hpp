@@ -76,8 +76,8 @@ class QuotaPeer final : public Peer {
   void ask_reset();
   void ask_withdraw();
   void ask_ping();
-  Entry draw_entry();
-  Entry draw_named();
+  Entry draw_entry(bool waits);
+  Entry draw_named(bool waits);
   std::vector<uint64_t> draw_reservations();
   Asked& expect(Kind kind);
   void send_frame(const Fill& fill);

@@ -86,22 +86,22 @@ QuotaRestCall QuotaRestCalls::draw() {
 
 QuotaRestCall QuotaRestCalls::reserve() {
   io::Random& random = world_.random;
-  bool apart = false;
-  std::vector<std::string> subjects = books_.draw_call(apart);
+  const bool may_wait = random.chance(0.5);
+  std::vector<std::string> subjects = books_.draw_call();
   api::Amounts amounts = books_.draw_amounts();
   NamedReserve* named = nullptr;
-  if (!apart && random.chance(0.2)) {
+  const auto is_apart = [&] { return may_wait && QuotaBooks::are_apart(subjects); };
+  if (!is_apart() && random.chance(0.2)) {
     named = random.chance(0.5) ? books_.draw_named() : nullptr;
     if (named == nullptr) named = &books_.name(subjects, amounts);
-    books_.ask_named(*named, now_ns());
     subjects = named->subjects;
     amounts = named->amounts;
+    if (!is_apart()) books_.ask_named(*named, now_ns());
   }
   const uint32_t lifetime_ms = named != nullptr ? named_lifetime_ms : books_.draw_lifetime_ms();
   Json json = call_of(subjects, amounts, "max_output_tokens");
   if (named != nullptr) json["id"] = named->client_id;
   if (lifetime_ms != 0) json["lifetime_ms"] = lifetime_ms;
-  const bool may_wait = random.chance(0.5);
   if (may_wait) json["wait_limit_ms"] = 1 + random.below(400);
   const std::string owner = std::to_string(link_) + "/" + std::to_string(++reserves_);
   json["owner"] = owner;
@@ -110,7 +110,7 @@ QuotaRestCall QuotaRestCalls::reserve() {
                      .body = json.dump(),
                      .owner = owner,
                      .may_wait = may_wait};
-  if (apart) {
+  if (is_apart()) {
     call.statuses = {400};
     return call;
   }
@@ -170,9 +170,7 @@ QuotaRestCall QuotaRestCalls::extend() {
 }
 
 QuotaRestCall QuotaRestCalls::record() {
-  bool apart = false;
-  const std::vector<std::string> subjects = books_.draw_call(apart);
-  if (apart) return usage();
+  const std::vector<std::string> subjects = books_.draw_call();
   const api::Amounts amounts = books_.draw_amounts();
   const ChargePtr charge = books_.ask_charge(subjects, amounts);
   return make_call("POST", "/v1/record", call_of(subjects, amounts, "output_tokens").dump(),
@@ -182,9 +180,7 @@ QuotaRestCall QuotaRestCalls::record() {
 }
 
 QuotaRestCall QuotaRestCalls::check() {
-  bool apart = false;
-  const std::vector<std::string> subjects = books_.draw_call(apart);
-  if (apart) return usage();
+  const std::vector<std::string> subjects = books_.draw_call();
   const Json json = call_of(subjects, books_.draw_amounts(), "max_output_tokens");
   return make_call("POST", "/v1/check", json.dump(), {200, 429}, [](int, const std::string&) {});
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quota/spread_round.hpp"
 #include "watched_quotas.hpp"
 
 namespace sluice::simulation {
@@ -10,6 +11,9 @@ namespace {
 using api::QuotaCode;
 using api::QuotaOp;
 using api::ReservationState;
+
+// As many waits beyond their limit one step of a store ends; its next step ends the others.
+constexpr size_t late_waiters_of_a_step = 64;
 
 constexpr api::ShardId no_shard = 0xFFFF;  // of calls that are not to be decided yet
 
@@ -21,11 +25,11 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved",    "denied",    "waited",      "granted", "withdrawn",
-      "abandoned",   "refunded",  "repeated",    "settled", "settled late",
-      "ended twice", "cancelled", "extended",    "expired", "binding ended",
-      "recorded",    "checked",   "reset",       "put",     "removed",
-      "apart",       "batched",   "undelivered", "stayed",  "left"};
+      "reserved", "denied",   "waited",        "granted",      "withdrawn",   "abandoned",
+      "refunded", "repeated", "settled",       "settled late", "ended twice", "cancelled",
+      "extended", "expired",  "binding ended", "recorded",     "checked",     "reset",
+      "put",      "removed",  "apart",         "batched",      "undelivered", "stayed",
+      "left",     "spread",   "held back",     "part ended",   "part expired"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -75,7 +79,8 @@ void QuotaWatch::check_undelivered() {
   for (const StoreRecord& shard : shards_) {
     for (const auto& [id, reserved] : shard.reserved) {
       const bool open = reserved.state == ReservationState::open;
-      if (!open || !reserved.asked.client_id.empty() || reports_.knows(id)) continue;
+      if (!open || reserved.is_part || !reserved.asked.client_id.empty() || reports_.knows(id))
+        continue;
       failure_.report("an undelivered reservation is open, and all clients are gone: " +
                       reserved.asked.owner);
     }
@@ -85,6 +90,8 @@ void QuotaWatch::check_undelivered() {
 void QuotaWatch::check_empty() {
   for (const StoreRecord& shard : shards_) {
     check_counts(shard);
+    if (shard.open_parts != 0) failure_.report("parts of reservations are open at the end");
+    if (!shard.holds.empty()) failure_.report("calls hold amounts at the end");
     if (shard.open_count != 0) {
       failure_.report(std::to_string(shard.open_count) + " reservations are open at the end");
     }
@@ -121,6 +128,9 @@ void QuotaWatch::audit(api::ShardId shard_id, base::Now now) {
 void QuotaWatch::decide(api::ShardId shard_id, api::QuotaBatch& batch, base::Now now,
                         api::ShardId origin) {
   StoreRecord& shard = shards_[shard_id];
+  if (!batch.spread.empty()) return decide_spread(shard, batch, now, origin);
+  if (batch.pass == api::Pass::end) return end_parts(shard, batch, now, origin);
+  if (batch.pass != api::Pass::decide) return shard.store.decide(batch, now, origin);
   // The end of a binding may serve waiters of the same connection: single steps show their order.
   const bool has_end = std::ranges::any_of(
       batch.calls, [](const api::QuotaCall& call) { return call.op == QuotaOp::end_binding; });
@@ -133,10 +143,13 @@ void QuotaWatch::decide(api::ShardId shard_id, api::QuotaBatch& batch, base::Now
 
 void QuotaWatch::decide_singly(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                                api::ShardId origin) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const bool goes_on = std::exchange(batch.awaits_verdict, false);
   std::vector<api::ShardId> owners;
   for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.shard, no_shard));
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
-    batch.calls[index].shard = owners[index];
+  for (size_t index = 0; index < batch.calls.size() && !batch.awaits_verdict; ++index) {
+    if (owners[index] != own || (goes_on && batch.answers[index].code != QuotaCode::none)) continue;
+    batch.calls[index].shard = own;
     decide_some(shard, batch, now, origin);
     batch.calls[index].shard = no_shard;
   }
@@ -146,11 +159,17 @@ void QuotaWatch::decide_singly(StoreRecord& shard, api::QuotaBatch& batch, base:
 void QuotaWatch::decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                              api::ShardId origin) {
   const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  std::vector<bool> decided_before(batch.calls.size());
+  for (size_t index = 0; batch.awaits_verdict && index < batch.calls.size(); ++index) {
+    decided_before[index] = batch.answers[index].code != QuotaCode::none;
+  }
   shard.store.decide(batch, now, origin);
+  if (batch.awaits_verdict) count(QuotaEvent::held_back);
   std::vector<Newcomer> newcomers;
   uint32_t calls = 0;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
-    if (batch.calls[index].shard != own) continue;
+    if (batch.calls[index].shard != own || decided_before[index]) continue;
+    if (batch.answers[index].code == QuotaCode::none) continue;  // awaits a verdict
     follow(shard, batch, index, now, origin, newcomers);
     if (++calls > 1) count(QuotaEvent::batched);
   }
@@ -158,6 +177,117 @@ void QuotaWatch::decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::N
   for (const Newcomer& newcomer : newcomers) {
     check_order(shard, *newcomer.asked, newcomer.sequence, "a newcomer");
   }
+}
+
+// A batch of calls that several shards decide. What a shard says about a call is in its SpreadCall.
+void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
+                               api::ShardId origin) {
+  shard.store.decide(batch, now, origin);
+  std::vector<Newcomer> newcomers;
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    follow_spread(shard, batch, index, now, newcomers);
+  }
+  if (batch.awaits_verdict) count(QuotaEvent::held_back);
+  after(shard, now);
+  for (const Newcomer& newcomer : newcomers) {
+    check_order(shard, *newcomer.asked, newcomer.sequence, "a newcomer");
+  }
+}
+
+void QuotaWatch::follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                               base::Now now, std::vector<Newcomer>& newcomers) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const api::SpreadCall& spread = batch.spread[index];
+  const uint8_t place = quota::first_place(batch.calls[index], spread, own);
+  if (place == batch.calls[index].subjects_count) return;
+  if (spread.is_repeat && spread.home() == own) {
+    const auto known = shard.reserved.find(batch.answers[index].reservation);
+    if (known != shard.reserved.end()) known->second.was_repeated = true;
+    count(QuotaEvent::repeated);
+  }
+  const uint32_t hold = spread.holds[place];
+  const bool holds = hold != api::SpreadCall::no_hold && hold != api::SpreadCall::without_hold;
+  if (holds) {
+    shard.holds.emplace(CallName{&batch, index}, ++sequence_);
+    return;
+  }
+  if (spread.state == api::SpreadCall::State::admitted) {
+    follow_admitted(shard, batch, index, now, newcomers);
+  } else if (spread.state == api::SpreadCall::State::undecided && spread.awaits()) {
+    count(QuotaEvent::held_back);
+  }
+  shard.holds.erase({&batch, index});
+}
+
+// The shard has applied the verdict that the call is admitted.
+void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                                 base::Now now, std::vector<Newcomer>& newcomers) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const api::SpreadCall& spread = batch.spread[index];
+  const uint64_t id = batch.answers[index].reservation;
+  if (batch.calls[index].op != QuotaOp::reserve || shard.reserved.contains(id)) return;
+  const auto held = shard.holds.find({&batch, index});
+  const uint64_t sequence = held == shard.holds.end() ? ++sequence_ : held->second;
+  Asked asked = asked_of(batch, index);
+  asked.subjects.clear();
+  for (uint8_t place = 0; place < batch.calls[index].subjects_count; ++place) {
+    if (spread.shards[place] != own) continue;
+    asked.subjects.emplace_back(batch.subjects[batch.calls[index].first_subject + place]);
+  }
+  const bool is_part = spread.home() != own;
+  if (is_part) asked.client_id.clear();
+  if (is_part) asked.binding = 0;
+  count(is_part ? QuotaEvent::spread : QuotaEvent::reserved);
+  const Asked* const opened = open_up(shard, id, std::move(asked), now);
+  if (opened == nullptr) return;
+  newcomers.push_back({.sequence = sequence, .asked = opened});
+  if (!is_part) return;
+  Reserved& part = shard.reserved.at(id);
+  part.is_part = true;
+  part.due_ms = base::never_ms;  // until its home says so
+  --shard.open_count;
+  ++shard.open_parts;
+}
+
+QuotaWatch::Asked QuotaWatch::asked_of(const api::QuotaBatch& batch, size_t index) const {
+  const api::QuotaCall& call = batch.calls[index];
+  Asked asked{
+      .subjects = {},
+      .client_id = std::string(call.client_id),
+      .owner = std::string(call.owner),
+      .binding = call.binding,
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms()};
+  for (uint32_t place = 0; place < call.subjects_count; ++place) {
+    asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
+  }
+  return asked;
+}
+
+// Parts end as their homes have.
+void QuotaWatch::end_parts(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
+                           api::ShardId origin) {
+  shard.store.decide(batch, now, origin);
+  for (const api::PartEnd& end : batch.part_ends) {
+    if (end.shard != &shard - shards_.data()) continue;
+    const auto found = shard.reserved.find(batch.calls[end.call].reservation);
+    if (found == shard.reserved.end() || !found->second.is_part) {
+      failure_.report("a part that never was is ended");
+      continue;
+    }
+    count(QuotaEvent::part_ended);
+    close(shard, found->second, batch.answers[end.call].state);
+  }
+  after(shard, now);
+}
+
+void QuotaWatch::expire_part(StoreRecord& shard, const api::QuotaCall& call) {
+  const auto found = shard.reserved.find(call.reservation);
+  if (found == shard.reserved.end() || !found->second.is_part) {
+    return failure_.report("a part that never was expires");
+  }
+  if (found->second.state != ReservationState::open) return;  // settled meanwhile
+  count(QuotaEvent::part_expired);
+  close(shard, found->second, ReservationState::expired);
 }
 
 void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
@@ -179,6 +309,8 @@ void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t
       return follow_extend(shard, call, answer, now);
     case QuotaOp::end_binding:
       return end_binding(shard, call.binding);
+    case QuotaOp::expire_part:
+      return expire_part(shard, call);
     case QuotaOp::record:
       return count(QuotaEvent::recorded);
     case QuotaOp::check:
@@ -228,7 +360,8 @@ bool QuotaWatch::is_full(const StoreRecord& shard, const api::QuotaBatch& batch,
   };
   switch (batch.answers[index].code) {
     case QuotaCode::reservations_full:
-      return shard.store.reservations_count() == options_.reservations_max;
+      return shard.store.reservations_count() + shard.open_parts + shard.holds.size() ==
+             options_.reservations_max;
     case QuotaCode::subjects_full:
       return shard.store.subjects_count() == options_.subjects_max;
     case QuotaCode::waiters_full:
@@ -252,15 +385,7 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   const api::QuotaCall& call = batch.calls[index];
   const api::QuotaAnswer& answer = batch.answers[index];
   if (follow_repeat(shard, call, answer, now)) return;
-  Asked asked{
-      .subjects = {},
-      .client_id = std::string(call.client_id),
-      .owner = std::string(call.owner),
-      .binding = call.binding,
-      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms()};
-  for (uint32_t place = 0; place < call.subjects_count; ++place) {
-    asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
-  }
+  Asked asked = asked_of(batch, index);
   if (answer.code == QuotaCode::queued) {
     if (!asked.owner.empty()) books_.note_queued(asked.owner);
     count(QuotaEvent::waited);
@@ -289,6 +414,7 @@ bool QuotaWatch::follow_repeat(StoreRecord& shard, const api::QuotaCall& call,
                                const api::QuotaAnswer& answer, base::Now now) {
   const auto known = shard.by_client.find(std::string(call.client_id));
   if (call.client_id.empty() || known == shard.by_client.end()) return false;
+  if (answer.code == QuotaCode::subjects_apart) return false;  // before it was found
   Reserved& before = shard.reserved.at(known->second);
   if (answer.reservation == known->second) {
     before.was_repeated = true;
@@ -331,7 +457,7 @@ void QuotaWatch::check_concurrency(const StoreRecord& shard, const Asked& asked)
 
 void QuotaWatch::close(StoreRecord& shard, Reserved& reserved, ReservationState state) {
   if (reserved.state == ReservationState::open) {
-    --shard.open_count;
+    --(reserved.is_part ? shard.open_parts : shard.open_count);
     for (const std::string& subject : reserved.asked.subjects) --shard.open[subject];
   }
   reserved.state = state;
@@ -563,7 +689,9 @@ void QuotaWatch::run_due(api::ShardId shard_id, base::Now now) {
   if (!was_due && shard.store.grants().size() > grants) {
     failure_.report("the wait of a quota's waiter ends, and was not due");
   }
+  const size_t ended = shard.store.grants().size() - grants;
   after(shard, now);
+  if (ended >= late_waiters_of_a_step) return;
   for (const auto& [ticket, waiting] : shard.waiting) {
     if (base::floor_ms(now.monotonic_ns) < waiting.limit_ms) continue;
     failure_.report("a waiter for quotas waits beyond its limit");

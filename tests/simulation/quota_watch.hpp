@@ -49,8 +49,12 @@ enum class QuotaEvent : uint8_t {
   undelivered,  // cancelled: admitted, and the connection had ended before its answer was sent
   stayed,       // not cancelled then, because it has an id
   left,         // all clients left at once, and no undelivered reservation stayed open
+  spread,       // admitted by several shards
+  held_back,    // decided in a later round, or tried again, because of another call's hold
+  part_ended,   // a part of a reservation, on the word of its home
+  part_expired,
 };
-inline constexpr uint32_t quota_events_count = 25;
+inline constexpr uint32_t quota_events_count = 29;
 std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
@@ -115,10 +119,12 @@ class QuotaWatch {
     api::ReservationState state = api::ReservationState::open;
     bool late = false;
     bool was_repeated = false;
+    bool is_part = false;  // another shard is its home
     api::Amounts amounts;  // it ended with
   };
 
   using TicketName = std::pair<api::ShardId, api::Ticket>;
+  using CallName = std::pair<const api::QuotaBatch*, size_t>;
 
   struct StoreRecord {
     explicit StoreRecord(quota::QuotaDecider& of) : store(of) {}
@@ -128,7 +134,9 @@ class QuotaWatch {
     std::map<uint64_t, Reserved> reserved;      // all that were ever made
     std::map<std::string, uint64_t> by_client;  // the last under this id
     std::map<std::string, uint64_t> open;       // of each subject
+    std::map<CallName, uint64_t> holds;         // the sequence numbers of the holds
     uint32_t open_count = 0;
+    uint32_t open_parts = 0;
     size_t grants_seen = 0;
   };
 
@@ -141,6 +149,15 @@ class QuotaWatch {
   void decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
   void decide_singly(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                      api::ShardId origin);
+  void decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
+                     api::ShardId origin);
+  void follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
+                     std::vector<Newcomer>& newcomers);
+  void follow_admitted(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                       base::Now now, std::vector<Newcomer>& newcomers);
+  void end_parts(StoreRecord& shard, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
+  void expire_part(StoreRecord& shard, const api::QuotaCall& call);
+  Asked asked_of(const api::QuotaBatch& batch, size_t index) const;
   void follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
               api::ShardId origin, std::vector<Newcomer>& newcomers);
   void follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,

@@ -173,8 +173,8 @@ std::string_view name_of_http2_event(uint32_t index) {
   return http2_event_name(static_cast<Http2Event>(index));
 }
 
-void demand_quotas(const Totals& totals) {
-  demand_all(totals.quota_events, name_of_quota_event, quota_events_count);
+void demand_quotas(const Totals& totals, uint32_t events_count) {
+  demand_all(totals.quota_events, name_of_quota_event, events_count);
   std::printf("%12lu reported amounts that lie within the books\n", totals.usages_checked);
 }
 
@@ -183,7 +183,7 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   if (HasFailure()) return;
   print_totals(totals);
   demand_all(totals.faults, name_of_fault, static_cast<uint32_t>(io::Fault::delayed_wake));
-  demand_quotas(totals);
+  demand_quotas(totals, static_cast<uint32_t>(QuotaEvent::spread));
   demand_all(totals.connection_events, name_of_connection_event,
              static_cast<uint32_t>(ConnectionEvent::move_refused));
   demand_all(totals.http2_events, name_of_http2_event, http2_events_count);
@@ -204,7 +204,7 @@ TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
       totals.shard_events,
       [](uint32_t index) { return shard_event_name(static_cast<ShardEvent>(index)); },
       shard_events_count);
-  demand_quotas(totals);
+  demand_quotas(totals, quota_events_count);
   demand_all(totals.connection_events, name_of_connection_event, connection_events_count);
   demand_all(totals.http2_events, name_of_http2_event, http2_events_count);
   if (std::getenv("SEED") == nullptr) {

@@ -41,6 +41,9 @@ class WatchedQuotas final : public quota::QuotaDecider {
   // Passed on unchecked.
   std::span<api::Grant> grants() noexcept override { return store_->grants(); }
   int64_t next_due_ns() const noexcept override { return store_->next_due_ns(); }
+  std::vector<quota::ExpiredParts>& expired_parts() noexcept override {
+    return store_->expired_parts();
+  }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
   uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }
   uint32_t reservations_count() const noexcept override { return store_->reservations_count(); }

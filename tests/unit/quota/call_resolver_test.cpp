@@ -83,10 +83,10 @@ TEST_F(CallResolverTest, refuses_names_that_no_call_may_have) {
   EXPECT_TRUE(reader_.has_valid_names(batch_, 0));
 }
 
-TEST_F(CallResolverTest, refuses_subjects_without_a_common_tag) {
-  EXPECT_EQ(find_subjects({"{t}a", "{u}b"}), QuotaCode::subjects_apart);
-  EXPECT_EQ(find_subjects({"t", "{t}b"}), QuotaCode::subjects_apart);
-  EXPECT_EQ(find_subjects({"{t}a", "{t}b"}), QuotaCode::ok);
+TEST_F(CallResolverTest, finds_any_subjects_together) {
+  for (const Names& names : {Names{"{t}a", "{u}b"}, Names{"t", "{t}b"}, Names{"{t}a", "{t}b"}}) {
+    EXPECT_EQ(find_subjects(names), QuotaCode::ok);
+  }
 }
 
 TEST_F(CallResolverTest, counts_unknown_subjects_and_names_the_last_one) {

@@ -341,16 +341,40 @@ TEST(Subjects, must_be_one_to_eight_different_names_of_proper_length) {
   EXPECT_EQ(code_of(eight), QuotaCode::invalid_subject);
 }
 
-TEST(Subjects, of_one_call_are_held_together_by_one_tag) {
+TEST(Subjects, of_a_call_that_may_wait_have_a_common_tag) {
   StoreDriver driver;
-  EXPECT_EQ(driver.reserve({"a", "b"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"{t}a", "{u}b"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
+  const QuotaCall waits = waiting(asking_tokens(1), 1);
+  EXPECT_EQ(driver.reserve({"a", "b"}, waits).code, QuotaCode::subjects_apart);
+  EXPECT_EQ(driver.reserve({"a", "b"}, waits).retry_after_ms, api::retry_never);
+  EXPECT_EQ(driver.reserve({"{t}a", "{u}b"}, waits).code, QuotaCode::subjects_apart);
   // On the same shard, but not by a tag.
-  EXPECT_EQ(driver.reserve({"{t}a", "t"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"t", "{t}"}, asking_tokens(1)).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, asking_tokens(1)).code,
-            QuotaCode::unknown_subject_allowed);
-  EXPECT_EQ(driver.check({"a", "b"}, asking_tokens(1)).retry_after_ms, api::retry_never);
+  EXPECT_EQ(driver.reserve({"{t}a", "t"}, waits).code, QuotaCode::subjects_apart);
+  EXPECT_EQ(driver.reserve({"t", "{t}"}, waits).code, QuotaCode::subjects_apart);
+  EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, waits).code, QuotaCode::unknown_subject_allowed);
+}
+
+TEST(Subjects, of_other_calls_may_have_any_names) {
+  StoreDriver driver;
+  driver.put("a", {tpm(10)});
+  driver.put("b", {tpm(20)});
+  const uint64_t id = driver.reserve({"a", "b"}, asking_tokens(10)).reservation;
+  EXPECT_EQ(driver.used("a", "tpm"), 10U);
+  EXPECT_EQ(driver.used("b", "tpm"), 10U);
+  EXPECT_EQ(driver.reserve({"b", "a"}, asking_tokens(1)).code, QuotaCode::tpm_exceeded);
+  EXPECT_EQ(driver.used("b", "tpm"), 10U);
+  driver.settle(id, 3);
+  driver.record({"b", "a"}, {.input_tokens = 2});
+  EXPECT_EQ(driver.used("a", "tpm"), 5U);
+  EXPECT_EQ(driver.check({"b", "a"}, asking_tokens(6)).code, QuotaCode::tpm_exceeded);
+}
+
+TEST(ClientId, names_the_same_subjects_in_any_order_once) {
+  StoreDriver driver;
+  const QuotaCall call = with_id(asking_tokens(1), "x");
+  const uint64_t id = driver.reserve({"a", "b"}, call).reservation;
+  EXPECT_EQ(driver.reserve({"a", "b"}, call).reservation, id);
+  EXPECT_EQ(driver.reserve({"b", "a"}, call).code, QuotaCode::id_in_use);
+  EXPECT_NE(driver.reserve({"a", "c"}, call).reservation, id);
 }
 
 // -------------------------------------------------------------------------------- the client's id

@@ -49,7 +49,9 @@ TEST(HashIndex, replaces_one_of_many_with_the_same_hash) {
   for (uint32_t number = 0; number < 4; ++number) index.insert(hash_at(3), number);
   index.replace(hash_at(3), 2, 77);
   EXPECT_EQ(find(index, hash_at(3), 2), HashIndex::none);
-  for (const uint32_t number : {0U, 1U, 3U, 77U}) EXPECT_EQ(find(index, hash_at(3), number), number);
+  for (const uint32_t number : {0U, 1U, 3U, 77U}) {
+    EXPECT_EQ(find(index, hash_at(3), number), number);
+  }
 }
 
 TEST(HashIndex, holds_as_many_as_it_was_made_for_and_any_number) {

@@ -6,6 +6,7 @@
 
 #include "proto/reservation_id.hpp"
 #include "quota/quota_decider.hpp"
+#include "quota/spread_round.hpp"
 
 namespace sluice::server {
 
@@ -17,6 +18,7 @@ class FakeQuotas : public quota::QuotaDecider {
     int adopted = 0;
     int drained = 0;
     int checked = 0;
+    bool has_hold = false;  // so calls await a verdict
   };
   // An id that leads to one of three shards.
   static uint64_t reservation(api::ShardId shard, uint64_t number) noexcept {
@@ -27,7 +29,9 @@ class FakeQuotas : public quota::QuotaDecider {
   FakeQuotas(Asked& asked, api::ShardId shard) : asked_(asked), shard_(shard) {}
 
   void decide(api::QuotaBatch& batch, base::Now, api::ShardId) noexcept override {
-    for (size_t index = 0; index < batch.calls.size(); ++index) {
+    if (!batch.spread.empty()) return decide_spread(batch);
+    batch.awaits_verdict = asked_.has_hold && batch.calls[0].op == api::QuotaOp::reserve;
+    for (size_t index = 0; !batch.awaits_verdict && index < batch.calls.size(); ++index) {
       const api::QuotaCall& call = batch.calls[index];
       if (call.shard != shard_) continue;
       asked_.calls.push_back(call.op);
@@ -49,6 +53,7 @@ class FakeQuotas : public quota::QuotaDecider {
   void keep_grants(size_t) noexcept override {}
   void adopt(policy::QuotaBook&, base::Now) noexcept override { ++asked_.adopted; }
   std::string_view unknown_subject() const noexcept override { return {}; }
+  std::vector<quota::ExpiredParts>& expired_parts() noexcept override { return expired_parts_; }
   uint32_t subjects_count() const noexcept override { return 0; }
   uint32_t reservations_count() const noexcept override { return 0; }
   uint32_t waiters_count() const noexcept override { return 0; }
@@ -57,9 +62,29 @@ class FakeQuotas : public quota::QuotaDecider {
   void check_invariants(base::Now) const noexcept override { ++asked_.checked; }
 
  private:
+  // With the verdict on its part the shard's hold ends, which others await.
+  void decide_spread(api::QuotaBatch& batch) noexcept {
+    const api::Pass pass = batch.pass;
+    for (size_t index = 0; index < batch.calls.size(); ++index) {
+      api::SpreadCall& call = batch.spread[index];
+      const uint8_t place = quota::first_place(batch.calls[index], call, shard_);
+      if (place == batch.calls[index].subjects_count) continue;
+      const bool applies_verdict = quota::applies_verdict(pass, batch.calls[index], call, shard_);
+      if (applies_verdict) asked_.has_hold = false;
+      call.holds[place] =
+          applies_verdict ? api::SpreadCall::no_hold : api::SpreadCall::without_hold;
+    }
+    const bool concludes =
+        pass == api::Pass::conclude || (pass == api::Pass::ask && batch.is_last_asked);
+    if (!concludes) return;
+    quota::conclude(batch, 0, statistics_);
+    decide_spread(batch);
+  }
+
   Asked& asked_;
   const api::ShardId shard_;
   quota::Statistics statistics_;
+  std::vector<quota::ExpiredParts> expired_parts_;
 };
 
 }  // namespace sluice::server

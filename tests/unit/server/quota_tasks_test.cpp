@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/unit/server/task_side.hpp"
@@ -94,6 +95,66 @@ TEST_F(QuotaTasksTest, ends_binding_again_when_used_after_its_end) {
   const std::vector<std::string> subjects{subject_of(0)};
   first_.tasks.ask(first_.ended_session, 7, batch_of(subjects, 42));
   EXPECT_TRUE(first_.tasks.has_own_calls());
+}
+
+TEST_F(QuotaTasksTest, expires_parts_of_reservations_on_other_shards) {
+  first_.quotas.expired_parts().push_back(
+      {.reservation = FakeQuotas::reservation(0, 1), .lifetime_ms = 60, .shards = {1, 2}});
+  EXPECT_TRUE(first_.tasks.has_own_calls());
+  first_.tasks.make_own_calls();
+  for (int turn = 0; turn < 3; ++turn) turn_all();
+  EXPECT_EQ(first_.asked.calls, Ops{});
+  EXPECT_EQ(second_.asked.calls, Ops{QuotaOp::expire_part});
+  EXPECT_EQ(third_.asked.calls, Ops{QuotaOp::expire_part});
+  EXPECT_FALSE(first_.tasks.has_own_calls());
+}
+
+// ------------------------------------------------------------- batches that await a verdict
+
+// A shard has a hold, until it applies the verdict on a call of the second and third shards.
+class AwaitedVerdictTest : public QuotaTasksTest {
+ protected:
+  void ask(const session::Session& session, uint64_t id, const std::string& subject) {
+    const std::vector<std::string> subjects{subject};
+    first_.tasks.ask(session, id, batch_of(subjects));
+  }
+  void end_hold() {
+    api::QuotaBatch& batch = second_.tasks.take_batch();
+    batch.calls.push_back({.op = QuotaOp::record, .subjects_count = 2});
+    subjects_ = {subject_of(1), subject_of(2)};
+    batch.subjects.assign(subjects_.begin(), subjects_.end());
+    second_.tasks.ask(second_.ended_session, 99, batch);
+  }
+
+  std::vector<std::string> subjects_;
+};
+
+TEST_F(AwaitedVerdictTest, keeps_a_batch_of_another_shard_until_then) {
+  second_.asked.has_hold = true;
+  ask(first_.ended_session, 7, subject_of(1));
+  for (int turn = 0; turn < 3; ++turn) turn_all();
+  EXPECT_TRUE(second_.tasks.keeps_any());
+  EXPECT_TRUE(first_.awaits(7));
+  second_.tasks.retry_kept();  // there is no verdict yet
+  EXPECT_TRUE(second_.tasks.keeps_any());
+  end_hold();
+  for (int turn = 0; turn < 6; ++turn) {
+    turn_all();
+    second_.tasks.make_own_calls();
+  }
+  EXPECT_FALSE(second_.tasks.keeps_any());
+  EXPECT_FALSE(first_.awaits(7));
+  EXPECT_EQ(std::ranges::count(second_.asked.calls, QuotaOp::reserve), 1);
+}
+
+TEST_F(AwaitedVerdictTest, later_batches_of_the_connection_stay_behind) {
+  first_.asked.has_hold = true;
+  ask(first_.ended_session, 7, subject_of(0));
+  EXPECT_TRUE(first_.tasks.keeps_any());
+  first_.asked.has_hold = false;
+  ask(first_.ended_session, 8, subject_of(0));
+  EXPECT_TRUE(first_.awaits(8));
+  EXPECT_TRUE(first_.asked.calls.empty());
 }
 
 TEST_F(QuotaTasksTest, own_calls_wait_for_a_free_task) {

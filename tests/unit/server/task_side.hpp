@@ -29,11 +29,15 @@ class TaskSide final : private ShardStatisticsSource {
     mailboxes.flush();
   }
   void on_message(api::ShardId, route::ShardMessage& message) {
-    for (const route::ShardTask& task : message.tasks) {
-      std::visit(base::Overloaded{[this](ShardQuery* query) { queries.answer(*query); },
-                                  [this](QuotaTask* quota) { tasks.decide(*quota); }},
-                 task);
-    }
+    std::erase_if(message.tasks, [this](const route::ShardTask& task) {
+      return std::visit(
+          base::Overloaded{[this](ShardQuery* query) {
+                             queries.answer(*query);
+                             return false;
+                           },
+                           [this](QuotaTask* quota) { return !tasks.on_sent(*quota); }},
+          task);
+    });
   }
   void on_returned(api::ShardId, route::ShardMessage& message) {
     for (const route::ShardTask& task : message.tasks) {

@@ -148,12 +148,12 @@ class QuotaCalls(Caller, QuotaBase):
                 timeout: Timeout = DEFAULT) -> Reservation:
         """Reserves in all limits of all subjects, or raises QuotaDenied and reserves nothing.
 
-        `subjects` is one name, or up to 8 that share a {tag}. `max_output_tokens=None`: the
-        server's default. `lifetime`: seconds after which it expires, keeping its charge (unless
-        the quota has expired="refund") and freeing its slot. `wait=True` waits in the queue, for
-        at most `wait_limit` seconds. A repeat with the same `id` gets the first reservation.
-        `connection_bound=True`: it expires when this client's connection ends. `limits=True`: the
-        result has the state of every limit.
+        `subjects` is one name, or up to 8; with `wait=True` they share a {tag}.
+        `max_output_tokens=None`: the server's default. `lifetime`: seconds after which it expires,
+        keeping its charge (unless the quota has expired="refund") and freeing its slot.
+        `wait=True` waits in the queue, for at most `wait_limit` seconds. A repeat with the same
+        `id` gets the first reservation. `connection_bound=True`: it expires when this client's
+        connection ends. `limits=True`: the result has the state of every limit.
         """
         terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,

@@ -60,7 +60,7 @@ class QuotaCode(enum.IntEnum):
     EXCEEDS_LIMIT = 23  # more than the whole amount of a limit
     BLOCKED = 24
     UNKNOWN_SUBJECT = 25
-    SUBJECTS_APART = 26  # the subjects do not share one {tag}
+    SUBJECTS_APART = 26  # may wait, and the subjects do not share one {tag}
     INVALID_SUBJECT = 27
     UNKNOWN_RESERVATION = 28
     ALREADY_SETTLED = 29
@@ -138,7 +138,8 @@ _REASONS = {
     QuotaCode.EXCEEDS_LIMIT: "more than the limit allows at all: ask for less",
     QuotaCode.BLOCKED: "a limit blocks everything",
     QuotaCode.UNKNOWN_SUBJECT: "subject has no configured quota, and unknown ones are denied",
-    QuotaCode.SUBJECTS_APART: "subjects of one request must share the same {tag} in their names",
+    QuotaCode.SUBJECTS_APART:
+        "subjects of a request that may wait must share the same {tag} in their names",
     QuotaCode.INVALID_SUBJECT:
         "subjects must be 1 to 8 different names, none empty or longer than the server allows",
     QuotaCode.UNKNOWN_RESERVATION: "no reservation has this id, or it ended and is forgotten",

@@ -1,0 +1,69 @@
+// The holds on the subjects of one shard: amounts of calls that other shards are still deciding.
+// Flow:   a shard asks for a call's subjects -> add() -> the verdict -> remove(), and a charge if
+//         the call is admitted.
+// Shape:  a sum for each subject that has holds, beside its meters: a hold counts when others are
+//         decided, but starts no window, and leaves no trace when it is removed.
+// Errors: none: there is a place for each subject.
+// Lives:  one thread only. No hold outlives its round (docs/adr/0016).
+#pragma once
+
+#include <cstdint>
+
+#include "api/quota.hpp"
+#include "base/assert.hpp"
+#include "base/object_pool.hpp"
+#include "quota/subject.hpp"
+
+namespace sluice::quota {
+
+struct Held {
+  api::Amounts amounts{.requests = 0};
+  uint32_t count = 0;                // of the holds: each may hold a slot
+  const void* last_batch = nullptr;  // that added a hold, since any was removed
+};
+
+class HeldAmounts {
+ public:
+  explicit HeldAmounts(uint32_t subjects_max)
+      : pool_(subjects_max, "holds on subjects (--max-subjects)") {}
+
+  void add(Subject& subject, const api::Amounts& amounts, const void* batch) noexcept {
+    if (!subject.has_holds) {
+      subject.holds = pool_.take();
+      subject.has_holds = true;
+    }
+    Held& held = pool_[subject.holds];
+    held.amounts.requests += amounts.requests;
+    held.amounts.input_tokens += amounts.input_tokens;
+    held.amounts.output_tokens += amounts.output_tokens;
+    held.amounts.cost += amounts.cost;
+    ++held.count;
+    held.last_batch = batch;
+  }
+
+  void remove(Subject& subject, const api::Amounts& amounts) noexcept {
+    ASSERT(subject.has_holds);
+    Held& held = pool_[subject.holds];
+    held.amounts.requests -= amounts.requests;
+    held.amounts.input_tokens -= amounts.input_tokens;
+    held.amounts.output_tokens -= amounts.output_tokens;
+    held.amounts.cost -= amounts.cost;
+    held.last_batch = nullptr;  // no batch is in the middle of adding its holds
+    if (--held.count > 0) return;
+    subject.has_holds = false;
+    pool_.free(subject.holds);
+  }
+
+  // Null: the subject has none.
+  const Held* of(const Subject& subject) const noexcept {
+    return subject.has_holds ? &pool_[subject.holds] : nullptr;
+  }
+  bool has_any() const noexcept { return pool_.used() > 0; }
+
+  uint64_t reserved_bytes() const noexcept { return pool_.reserved_bytes(); }
+
+ private:
+  base::ObjectPool<Held> pool_;
+};
+
+}  // namespace sluice::quota

@@ -1,0 +1,313 @@
+#include "quota/spread_decider.hpp"
+
+#include <algorithm>
+
+#include "quota/answer_limits.hpp"
+#include "quota/limited_subject_meters.hpp"
+#include "quota/spread_round.hpp"
+
+namespace sluice::quota {
+
+using api::Pass;
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using api::SpreadCall;
+using limiter::MeterShape;
+using State = SpreadCall::State;
+
+// This shard's part of one call.
+struct SpreadDecider::Part {
+  QuotaBatch& batch;
+  const uint32_t index;
+  const api::ShardId shard;
+  const QuotaCall& call = batch.calls[index];
+  SpreadCall& spread = batch.spread[index];
+  LimitedSubjects limited{};
+  Request request{};
+
+  uint32_t hold() const noexcept { return spread.holds[first_place(call, spread, shard)]; }
+  void hold(uint32_t number) noexcept { spread.holds[first_place(call, spread, shard)] = number; }
+  bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
+};
+
+void SpreadDecider::decide(QuotaBatch& batch) noexcept {
+  batch.awaits_verdict = false;
+  if (batch.pass == Pass::conclude) conclude(batch, clock_.ns(), statistics_);
+  if (batch.pass == Pass::apply || batch.pass == Pass::open) release_holds(batch);
+  for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
+    const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
+    group_.prepare(batch, first, count);
+    for (size_t place = 0; place < count; ++place) {
+      const size_t index = first + place;
+      if (first_place(batch.calls[index], batch.spread[index], shard_) ==
+          batch.calls[index].subjects_count) {
+        continue;
+      }
+      clock_.next_call();
+      decide_one(batch, index, group_.hashes(place));
+    }
+  }
+  if (batch.pass == Pass::ask && batch.is_last_asked) {
+    batch.pass = Pass::conclude;
+    return decide(batch);
+  }
+  if (batch.pass == Pass::apply || batch.pass == Pass::open) server_.serve_marked();
+}
+
+// The batch's holds give way to charges all at once: an answer does not show those of calls behind
+// its own.
+void SpreadDecider::release_holds(const QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const QuotaCall& call = batch.calls[index];
+    const SpreadCall& spread = batch.spread[index];
+    if (!applies_verdict(batch.pass, call, spread, shard_)) continue;
+    const uint32_t hold = spread.holds[first_place(call, spread, shard_)];
+    if (hold != SpreadCall::without_hold) reservations_.release(reservations_[hold]);
+  }
+}
+
+void SpreadDecider::decide_one(QuotaBatch& batch, size_t index,
+                               const SubjectHashes& hashes) noexcept {
+  switch (batch.pass) {
+    case Pass::look:
+      return look(batch, index, hashes);
+    case Pass::ask:
+      return ask(batch, index, hashes);
+    case Pass::apply:
+    case Pass::open:
+      return apply(batch, index, hashes);
+    case Pass::await:
+      return await(batch, index, hashes);
+    case Pass::decide:
+    case Pass::conclude:
+    case Pass::end:
+    case Pass::complete:
+      return;
+  }
+}
+
+void SpreadDecider::look(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
+  Part part{batch, static_cast<uint32_t>(index), shard_};
+  if (!needs_look(part.call)) return;
+  uint8_t place = 0;
+  const QuotaCode problem = resolver_.find_part(batch, part.call, part.spread, hashes,
+                                                IfAbsent::only_find, part.limited, place);
+  if (problem != QuotaCode::ok) return;  // ask() reports it
+  part.spread.output_tokens = std::min(
+      part.spread.output_tokens, resolver_.default_output_tokens(part.limited, part.call.amounts));
+}
+
+void SpreadDecider::ask(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
+  Part part{batch, static_cast<uint32_t>(index), shard_};
+  SpreadCall& spread = part.spread;
+  if (spread.state != State::undecided || spread.awaits()) return;
+  if (!find(part, hashes)) return;
+  if (part.call.op == QuotaOp::record) {
+    for (const LimitedSubject& each : part.limited) {
+      reservations_.keep(each.index);
+      spread.kept_bits |= static_cast<uint8_t>(1U << each.place);
+    }
+    return part.hold(SpreadCall::without_hold);
+  }
+  part.request = resolver_.request_of_part(batch, part.call, spread, part.limited);
+  if (!find_repeat(part)) ask_limits(part);
+}
+
+// The part's subjects and its request. False: they have a problem.
+bool SpreadDecider::find(Part& part, const SubjectHashes& hashes) noexcept {
+  SpreadCall& spread = part.spread;
+  const IfAbsent if_absent = part.call.op == QuotaOp::check ? IfAbsent::only_find : IfAbsent::make;
+  uint8_t place = 0;
+  const QuotaCode problem =
+      resolver_.find_part(part.batch, part.call, spread, hashes, if_absent, part.limited, place);
+  if (problem != QuotaCode::ok) {
+    if (spread.problem != QuotaCode::ok && spread.problem_place < place) return false;
+    spread.problem = problem;
+    spread.problem_place = place;
+    return false;
+  }
+  spread.has_quota |= !part.limited.empty();
+  for (const LimitedSubject& each : part.limited) {
+    spread.limits_anything |= each.quota->limits_anything;
+    part.batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
+  }
+  return true;
+}
+
+// True: the call's id names an earlier one, and nothing else counts.
+bool SpreadDecider::find_repeat(Part& part) noexcept {
+  SpreadCall& spread = part.spread;
+  const auto found = repeats_.find(part.request);
+  if (!found) return false;
+  if (repeats_.is_undecided(*found)) {
+    set_awaits_others(spread);
+    return true;
+  }
+  const QuotaCode code = repeats_.code(part.request, *found);
+  // The home answers a repeat; other shards only notice another order of the subjects.
+  if (code != QuotaCode::id_in_use && spread.home() != shard_) return false;
+  spread.is_repeat = true;
+  api::QuotaAnswer& answer = part.batch.answers[part.index];
+  if (part.call.op == QuotaOp::check) {
+    answer.code = code;
+  } else {
+    repeats_.answer(part.request, answer);
+  }
+  if (api::admits(code) && part.wants_all()) part.hold(SpreadCall::without_hold);
+  return true;
+}
+
+void SpreadDecider::ask_limits(Part& part) noexcept {
+  SpreadCall& spread = part.spread;
+  const limiter::Shares shares(part.request.amounts);
+  const limiter::Moment& now = clock_.moment();
+  const bool must_wait = queues_.must_wait(part.limited);
+  if (!must_wait && subjects_fit(part.limited, shares, now)) return hold(part);
+  switch (awaited_verdict(part.limited, shares, must_wait, part.batch, now)) {
+    case AwaitedVerdict::own_batch:
+      spread.awaits_own = true;
+      return;
+    case AwaitedVerdict::others:
+      return set_awaits_others(spread);
+    case AwaitedVerdict::none:
+      break;
+  }
+  Obstacle obstacle = find_obstacle(part.limited, shares, now);
+  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, part.limited);
+  Obstacle worst{.code = spread.code, .fits_at_ns = spread.fits_at_ns};
+  add(obstacle, worst);
+  spread.code = worst.code;
+  spread.fits_at_ns = worst.fits_at_ns;
+  report(part, true);
+}
+
+// The part fits: it is held, unless the call is refused already.
+void SpreadDecider::hold(Part& part) noexcept {
+  SpreadCall& spread = part.spread;
+  const bool is_refused =
+      spread.code != QuotaCode::ok || spread.problem != QuotaCode::ok || spread.reservations_full;
+  if (part.call.op != QuotaOp::reserve || is_refused) {
+    if (part.wants_all()) part.hold(SpreadCall::without_hold);
+  } else if (!reservations_.has_room()) {
+    spread.reservations_full = true;
+  } else {
+    const bool is_home = spread.home() == shard_;
+    part.hold(reservations_.hold(part.request, is_home, part.batch));
+    if (!is_home) return;
+    spread.reservation = reservations_[part.hold()].id;
+    spread.lifetime_ms = part.request.lifetime_ms;
+  }
+}
+
+void SpreadDecider::set_awaits_others(SpreadCall& spread) const noexcept {
+  spread.awaits_others = true;
+  spread.awaits_at = shard_;
+}
+
+// As ask(), but without a hold, to see whether the next round would get further.
+void SpreadDecider::await(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
+  if (index != first_awaiting(batch)) return;
+  Part part{batch, static_cast<uint32_t>(index), shard_};
+  if (!find(part, hashes)) return;
+  part.request = resolver_.request_of_part(batch, part.call, part.spread, part.limited);
+  if (const auto found = repeats_.find(part.request)) {
+    batch.awaits_verdict = repeats_.is_undecided(*found);
+    return;
+  }
+  const limiter::Shares shares(part.request.amounts);
+  const bool must_wait = queues_.must_wait(part.limited);
+  if (!must_wait && subjects_fit(part.limited, shares, clock_.moment())) return;
+  batch.awaits_verdict = awaited_verdict(part.limited, shares, must_wait, batch, clock_.moment()) !=
+                         AwaitedVerdict::none;
+}
+
+void SpreadDecider::apply(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
+  Part part{batch, static_cast<uint32_t>(index), shard_};
+  const SpreadCall& spread = part.spread;
+  if (!applies_verdict(batch.pass, part.call, spread, shard_)) return;
+  const bool admitted = spread.state == State::admitted;
+  const uint32_t hold = part.hold();
+  part.hold(SpreadCall::no_hold);
+  if (hold != SpreadCall::without_hold) {
+    Reservation& held = reservations_[hold];
+    part.request.amounts = held.amounts;
+    part.limited = limited_subjects_of(held);
+    if (admitted) {
+      admit(part, held);
+    } else {
+      queues_.mark(held.named());
+      reservations_.drop(held);
+    }
+  } else {
+    find_unheld(part, hashes);
+    if (part.call.op == QuotaOp::record && admitted) record(part);
+  }
+  if (spread.state != State::undecided && part.wants_all()) report(part, false);
+}
+
+// The subjects of a part that nothing is held of.
+void SpreadDecider::find_unheld(Part& part, const SubjectHashes& hashes) noexcept {
+  for (uint8_t place = 0; place < part.call.subjects_count; ++place) {
+    const bool is_kept = (part.spread.kept_bits & 1U << place) != 0;
+    if (part.spread.shards[place] != shard_ || !is_kept) continue;
+    reservations_.unkeep(subjects_.find(hashes[place]));
+  }
+  uint8_t place = 0;
+  resolver_.find_part(part.batch, part.call, part.spread, hashes, IfAbsent::only_find, part.limited,
+                      place);
+  part.request = resolver_.request_of_part(part.batch, part.call, part.spread, part.limited);
+  if (part.call.op == QuotaOp::record) part.request.amounts = part.call.amounts;
+}
+
+void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
+  charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
+  reservations_.admit(held, {.id = part.spread.reservation,
+                             .code = part.batch.answers[part.index].code,
+                             .connection = part.call.binding,
+                             .owner = part.call.owner});
+  if (queues_.pool().used() > 0) queues_.count_overtaking(part.limited);
+}
+
+void SpreadDecider::record(Part& part) noexcept {
+  const limiter::Shares shares(part.call.amounts, part.call.cached_input_tokens);
+  for (const LimitedSubject& each : part.limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      charge_used(shape, each.words, shares.of(shape), clock_.moment());
+    }
+  }
+  if (part.spread.home() == shard_) ++statistics_.recorded;
+}
+
+// Reports the limits of this part, as the call demands them; `denies`: they are in its way.
+void SpreadDecider::report(Part& part, bool denies) noexcept {
+  if (!part.wants_all() && (part.call.flags & api::quota_flag::wants_violated) == 0) return;
+  api::QuotaAnswer answer{.code = denies ? QuotaCode::queue_ahead : QuotaCode::ok};
+  std::vector<api::LimitReport> reports;
+  answer_limits(answer, reports, part.limited, part.request.amounts,
+                part.wants_all() ? ReportedLimits::all : ReportedLimits::violated, sources());
+  for (const api::LimitReport& limit : reports) {
+    if (part.batch.part_reports.size() == limits::quota_reports_max) {
+      part.batch.answers[part.index].limits_left_out = true;
+      return;
+    }
+    part.batch.part_reports.push_back({.call = part.index, .limit = limit});
+  }
+}
+
+// The subjects of a hold as they are now.
+LimitedSubjects SpreadDecider::limited_subjects_of(const Reservation& held) noexcept {
+  LimitedSubjects limited;
+  for (uint8_t place = 0; place < held.subjects_count; ++place) {
+    const SubjectIndex index = held.subjects[place];
+    if (!is_here(index)) continue;
+    LimitedSubject& each = limited.emplace_back();
+    each.place = place;
+    subjects_.read_limited_subject(index, each);
+    if (each.quota == nullptr) limited.pop_back();
+  }
+  return limited;
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,79 @@
+// Decides this shard's parts of calls whose subjects several shards have.
+// Flow:   look() -> ask() at each shard: a part that fits is held -> conclude() at the last one: a
+//         verdict for each call -> apply(): holds become charges of that moment, or are dropped.
+// Shape:  what shards report to one another about a call is its api::SpreadCall. A call waits for a
+//         verdict while holds of other calls are in its way; then it holds nothing itself.
+// Errors: none: every outcome is a QuotaCode, with the precedence that one shard would give it.
+// Lives:  one thread only; what it knows about a batch lies in the batch.
+// Source: docs/adr/0016-calls-over-several-shards.md.
+#pragma once
+
+#include "api/quota.hpp"
+#include "quota/answer_sources.hpp"
+#include "quota/call_group.hpp"
+#include "quota/call_resolver.hpp"
+#include "quota/queue_server.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/repeated_calls.hpp"
+#include "quota/reservation_book.hpp"
+#include "quota/subject_table.hpp"
+#include "quota/wait_queues.hpp"
+
+namespace sluice::quota {
+
+class SpreadDecider {
+ public:
+  SpreadDecider(const Options& options, CallClock& clock, CurrentBook& book, SubjectTable& subjects,
+                ReservationBook& reservations, WaitQueues& queues, QueueServer& server,
+                RepeatedCalls& repeats, CallResolver& resolver, CallGroup& group,
+                Statistics& statistics) noexcept
+      : shard_(static_cast<api::ShardId>(options.shard)),
+        clock_(clock),
+        book_(book),
+        subjects_(subjects),
+        reservations_(reservations),
+        queues_(queues),
+        server_(server),
+        repeats_(repeats),
+        resolver_(resolver),
+        group_(group),
+        statistics_(statistics) {}
+
+  // Does this shard's share of the batch's pass. Sets `awaits_verdict` if an `await` has not ended.
+  void decide(api::QuotaBatch& batch) noexcept;
+
+ private:
+  struct Part;
+
+  void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void look(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void ask(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void ask_limits(Part& part) noexcept;
+  void await(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void apply(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  bool find(Part& part, const SubjectHashes& hashes) noexcept;
+  bool find_repeat(Part& part) noexcept;
+  void set_awaits_others(api::SpreadCall& spread) const noexcept;
+  void hold(Part& part) noexcept;
+  void release_holds(const api::QuotaBatch& batch) noexcept;
+  void find_unheld(Part& part, const SubjectHashes& hashes) noexcept;
+  void admit(Part& part, Reservation& held) noexcept;
+  void record(Part& part) noexcept;
+  void report(Part& part, bool denies) noexcept;
+  LimitedSubjects limited_subjects_of(const Reservation& held) noexcept;
+  AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
+
+  const api::ShardId shard_;
+  CallClock& clock_;
+  CurrentBook& book_;
+  SubjectTable& subjects_;
+  ReservationBook& reservations_;
+  WaitQueues& queues_;
+  QueueServer& server_;
+  RepeatedCalls& repeats_;
+  CallResolver& resolver_;
+  CallGroup& group_;
+  Statistics& statistics_;
+};
+
+}  // namespace sluice::quota

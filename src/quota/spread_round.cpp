@@ -1,0 +1,305 @@
+#include "quota/spread_round.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "quota/answer_holders.hpp"
+#include "quota/obstacle.hpp"
+
+namespace sluice::quota {
+
+using api::Pass;
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using api::SpreadCall;
+using State = SpreadCall::State;
+
+namespace {
+
+bool is_undecided(const SpreadCall& spread) noexcept {
+  return spread.state == State::undecided;
+}
+
+// Whether a shard with a part of the call has a share in a pass of a round.
+bool has_share(Pass pass, const QuotaCall& call, const SpreadCall& spread,
+               api::ShardId shard) noexcept {
+  if (pass == Pass::apply || pass == Pass::open) return applies_verdict(pass, call, spread, shard);
+  if (pass == Pass::look && !needs_look(call)) return false;
+  return is_undecided(spread) && !spread.awaits();
+}
+
+// Calls that share a subject with an earlier one keep their order: those behind one that waits for
+// a verdict are decided in its next round, too.
+void keep_order(QuotaBatch& batch) {
+  std::unordered_set<std::string_view> waiting;
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    SpreadCall& spread = batch.spread[index];
+    if (!is_undecided(spread) || (waiting.empty() && !spread.awaits())) continue;
+    const QuotaCall& call = batch.calls[index];
+    const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+    const auto waits = [&](std::string_view name) { return waiting.contains(name); };
+    if (!spread.awaits() && std::none_of(names.begin(), names.end(), waits)) continue;
+    if (!spread.awaits()) spread.awaits_own = true;
+    waiting.insert(names.begin(), names.end());
+  }
+}
+
+// The precedence that one shard gives: problems of subjects, in their order; a repeated id; limits.
+QuotaCode verdict_of(const QuotaCall& call, const SpreadCall& spread) noexcept {
+  if (spread.problem != QuotaCode::ok) return spread.problem;
+  if (spread.code != QuotaCode::ok) return spread.code;
+  if (spread.reservations_full && call.op == QuotaOp::reserve) return QuotaCode::reservations_full;
+  if (!spread.has_quota) return QuotaCode::unknown_subject_allowed;
+  return spread.limits_anything ? QuotaCode::ok : QuotaCode::unlimited;
+}
+
+// Whether the answer shows the limits that a shard found in the way of the call. One whose subjects
+// have a problem shows none.
+bool reports_before_verdict(const QuotaBatch& batch, uint32_t index) noexcept {
+  const SpreadCall& spread = batch.spread[index];
+  if (spread.state != State::refused) return spread.state == State::done;
+  if (spread.problem != QuotaCode::ok) return false;
+  const bool wants_all = (batch.calls[index].flags & api::quota_flag::wants_limits) != 0;
+  return spread.is_repeat ? wants_all : spread.code != QuotaCode::ok;
+}
+
+void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  SpreadCall& spread = batch.spread[index];
+  api::QuotaAnswer& answer = batch.answers[index];
+  const bool is_repeat = spread.is_repeat && spread.problem == QuotaCode::ok;
+  if (!is_repeat) answer.code = verdict_of(call, spread);
+  const bool admitted = api::admits(answer.code);
+  spread.state = admitted && !is_repeat ? State::admitted : State::refused;
+  if (spread.state == State::admitted && call.op == QuotaOp::reserve) {
+    answer.reservation = spread.reservation;
+    answer.state = api::ReservationState::open;
+    answer.lifetime_ms = spread.lifetime_ms;
+  }
+  if (admitted) return;
+  if (spread.problem == QuotaCode::ok && spread.code != QuotaCode::ok) {
+    const Obstacle obstacle{.code = spread.code, .fits_at_ns = spread.fits_at_ns};
+    answer.retry_after_ms = retry_after_ms_of(spread.code, obstacle, now_ns);
+  }
+  set_retry_after(answer);
+}
+
+// Makes undecided calls ready to be asked for anew.
+void begin_round(QuotaBatch& batch) noexcept {
+  for (SpreadCall& spread : batch.spread) {
+    if (!is_undecided(spread)) continue;
+    const auto shards = spread.shards;
+    const uint64_t output_tokens = spread.output_tokens;
+    spread = {.shards = shards, .output_tokens = output_tokens};
+    spread.holds.fill(SpreadCall::no_hold);
+  }
+  std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
+    return is_undecided(batch.spread[report.call]);
+  });
+  batch.pass = Pass::ask;
+}
+
+// Every shard has applied the verdicts: calls that have one are done. Returns whether others are
+// left.
+bool end_round(QuotaBatch& batch) noexcept {
+  bool left = false;
+  for (SpreadCall& spread : batch.spread) {
+    if (is_undecided(spread)) {
+      left = true;
+    } else {
+      spread.state = State::done;
+    }
+  }
+  return left;
+}
+
+// Brings the reports of all parts to the batch's limits, in the order of each call's subjects.
+void merge_reports(QuotaBatch& batch) {
+  std::stable_sort(batch.part_reports.begin(), batch.part_reports.end(),
+                   [](const api::PartReport& a, const api::PartReport& b) {
+                     return a.call != b.call ? a.call < b.call : a.limit.subject < b.limit.subject;
+                   });
+  for (const api::PartReport& report : batch.part_reports) {
+    api::QuotaAnswer& answer = batch.answers[report.call];
+    if (answer.limits_count++ == 0) answer.first_limit = static_cast<uint32_t>(batch.limits.size());
+    batch.limits.push_back(report.limit);
+    if (api::admits(answer.code)) batch.limits.back().violated = false;
+  }
+  batch.part_reports.clear();
+}
+
+// The next shard, from this one on, that has a share in the pass; shards_count: there is none.
+uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
+  uint32_t next = shards_count;
+  const auto consider = [&](uint32_t shard) {
+    if (shard >= from) next = std::min<uint32_t>(next, shard);
+  };
+  if (batch.pass == Pass::decide) {
+    for (const QuotaCall& call : batch.calls) consider(call.shard);
+    return next;
+  }
+  if (batch.pass == Pass::end) {
+    for (const api::PartEnd& end : batch.part_ends) consider(end.shard);
+    return next;
+  }
+  if (batch.pass == Pass::complete) return from;
+  if (batch.pass == Pass::conclude) {
+    for (const SpreadCall& spread : batch.spread) {
+      if (is_undecided(spread)) consider(spread.home());
+    }
+    return next;
+  }
+  if (batch.pass == Pass::await) {
+    consider(batch.spread[first_awaiting(batch)].awaits_at);
+    return next;
+  }
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const QuotaCall& call = batch.calls[index];
+    const SpreadCall& spread = batch.spread[index];
+    for (uint8_t place = 0; place < call.subjects_count; ++place) {
+      const api::ShardId shard = spread.shards[place];
+      if (shard >= from && shard < next && has_share(batch.pass, call, spread, shard)) next = shard;
+    }
+  }
+  return next;
+}
+
+// False: every call is decided.
+bool begin_next_round(QuotaBatch& batch) {
+  if (!end_round(batch)) {
+    merge_reports(batch);
+    return false;
+  }
+  if (first_awaiting(batch) < batch.calls.size()) {
+    batch.pass = Pass::await;
+  } else {
+    begin_round(batch);
+  }
+  return true;
+}
+
+// False: there is none, the batch is decided.
+bool begin_next_pass(QuotaBatch& batch) {
+  switch (batch.pass) {
+    case Pass::decide:
+      batch.pass = batch.part_ends.empty() ? Pass::complete : Pass::end;
+      return !batch.part_ends.empty() || are_incomplete(batch);
+    case Pass::look:
+      batch.pass = Pass::ask;
+      return true;
+    case Pass::ask:  // the last shard had nothing to be asked any more
+      batch.pass = Pass::conclude;
+      return true;
+    case Pass::apply:
+      batch.pass = Pass::open;
+      return true;
+    case Pass::open:
+      return begin_next_round(batch);
+    case Pass::await:
+      begin_round(batch);
+      return true;
+    case Pass::complete:
+      pack_holders(batch);
+      return false;
+    case Pass::conclude:
+    case Pass::end:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint32_t next_stop(QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
+  uint32_t shard = next_shard(batch, from, shards_count);
+  while (shard >= shards_count) {
+    if (!begin_next_pass(batch)) return shards_count;
+    shard = next_shard(batch, 0, shards_count);
+  }
+  if (batch.pass == Pass::ask) {
+    batch.is_last_asked = next_shard(batch, shard + 1, shards_count) >= shards_count;
+  }
+  return shard;
+}
+
+// The shard that concludes a round begins to apply the verdicts, too.
+uint32_t after_stop(QuotaBatch& batch, uint32_t shard) noexcept {
+  const bool concluded = std::exchange(batch.concluded, false);
+  return concluded ? 0 : shard + 1;
+}
+
+void begin_rounds(QuotaBatch& batch) noexcept {
+  bool looks = false;
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const QuotaCall& call = batch.calls[index];
+    if (call.subjects_count == 0 || call.subjects_count > limits::call_subjects_max) {
+      batch.spread[index].state = State::done;
+      batch.answers[index] = {.code = QuotaCode::invalid_subject,
+                              .retry_after_ms = api::retry_never};
+      continue;
+    }
+    looks |= needs_look(call);
+  }
+  begin_round(batch);
+  if (looks) batch.pass = Pass::look;
+}
+
+void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept {
+  keep_order(batch);
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    SpreadCall& spread = batch.spread[index];
+    if (!is_undecided(spread) || spread.awaits()) continue;
+    conclude_one(batch, index, now_ns);
+    if (batch.calls[index].op != QuotaOp::reserve) continue;
+    ++statistics.reserves[static_cast<size_t>(batch.answers[index].code)];
+  }
+  std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
+    return !reports_before_verdict(batch, report.call);
+  });
+  batch.pass = Pass::apply;
+  batch.concluded = true;
+}
+
+size_t first_awaiting(const QuotaBatch& batch) noexcept {
+  const auto found = std::find_if(
+      batch.spread.begin(), batch.spread.end(),
+      [](const SpreadCall& spread) { return is_undecided(spread) && spread.awaits_others; });
+  return static_cast<size_t>(found - batch.spread.begin());
+}
+
+bool applies_verdict(Pass pass, const QuotaCall& call, const SpreadCall& spread,
+                     api::ShardId shard) noexcept {
+  if ((pass != Pass::apply && pass != Pass::open) || spread.state == State::done) return false;
+  const bool opens = call.op == QuotaOp::reserve && spread.home() == shard;
+  if (opens != (pass == Pass::open)) return false;
+  const uint8_t place = first_place(call, spread, shard);
+  return place < call.subjects_count && spread.holds[place] != SpreadCall::no_hold;
+}
+
+void await_at(QuotaBatch& batch, api::ShardId shard) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    SpreadCall& spread = batch.spread[index];
+    const QuotaCall& call = batch.calls[index];
+    if (!is_undecided(spread) || spread.awaits()) continue;
+    if (first_place(call, spread, shard) == call.subjects_count) continue;
+    spread.awaits_others = true;
+    spread.awaits_at = shard;
+  }
+}
+
+bool needs_look(const QuotaCall& call) noexcept {
+  const bool asks = call.op == QuotaOp::reserve || call.op == QuotaOp::check;
+  return asks && (call.given_bits & api::given::output_tokens) == 0;
+}
+
+uint8_t first_place(const QuotaCall& call, const SpreadCall& spread, api::ShardId shard) noexcept {
+  uint8_t place = 0;
+  while (place < call.subjects_count && spread.shards[place] != shard) ++place;
+  return place;
+}
+
+}  // namespace sluice::quota

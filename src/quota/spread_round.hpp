@@ -1,0 +1,64 @@
+// The way of a batch from shard to shard, and the verdicts of its rounds.
+// Flow:   spread(), for calls over several shards -> next_stop() -> the shard has its share ->
+//         after_stop() -> next_stop() ... -> no stop is left.
+// Shape:  functions over an api::QuotaBatch; they use no shard's state. In a round all shards are
+//         asked, and all apply the verdicts; it leaves no hold behind.
+// Errors: none.
+// Source: docs/adr/0016-calls-over-several-shards.md.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "api/quota.hpp"
+#include "base/limits.hpp"
+#include "quota/quota_decider.hpp"
+
+namespace sluice::quota {
+
+// The shard that has a share in the batch's pass, from this one on; without one, the first of the
+// next pass. shards_count: every call is decided.
+uint32_t next_stop(api::QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept;
+// From where to look for the next stop: this shard has had its share.
+uint32_t after_stop(api::QuotaBatch& batch, uint32_t shard) noexcept;
+
+// Has all calls of the batch decided in rounds, so that those that share a subject keep their
+// order. `shard_of(name)` is the shard of a subject.
+template <typename ShardOf>
+void spread(api::QuotaBatch& batch, ShardOf shard_of);
+void begin_rounds(api::QuotaBatch& batch) noexcept;
+
+// Every shard has been asked: refuses or admits each call that need not wait for another verdict.
+// Counts the outcomes of reserves in the statistics.
+void conclude(api::QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept;
+// The call that waits for a verdict on a call of another batch; calls.size(): there is none.
+size_t first_awaiting(const api::QuotaBatch& batch) noexcept;
+// A shard has to be asked later: its parts of calls wait for a verdict that is awaited there.
+void await_at(api::QuotaBatch& batch, api::ShardId shard) noexcept;
+
+// Whether the shard applies the verdict on this call in the pass: it holds a part, or charges one.
+bool applies_verdict(api::Pass pass, const api::QuotaCall& call, const api::SpreadCall& spread,
+                     api::ShardId shard) noexcept;
+// Whether the call leaves something to the server that all shards have to be asked for first.
+bool needs_look(const api::QuotaCall& call) noexcept;
+// The first place of a subject of this shard; subjects_count: it has none.
+uint8_t first_place(const api::QuotaCall& call, const api::SpreadCall& spread,
+                    api::ShardId shard) noexcept;
+
+// ------------------------------------------------------------------------------- implementation
+
+template <typename ShardOf>
+void spread(api::QuotaBatch& batch, ShardOf shard_of) {
+  batch.spread.resize(batch.calls.size());
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const api::QuotaCall& call = batch.calls[index];
+    for (uint8_t place = 0;
+         place < std::min<uint32_t>(call.subjects_count, limits::call_subjects_max); ++place) {
+      batch.spread[index].shards[place] = shard_of(batch.subjects[call.first_subject + place]);
+    }
+  }
+  begin_rounds(batch);
+}
+
+}  // namespace sluice::quota

@@ -1,0 +1,396 @@
+// Goal: calls whose subjects several shards have get the answers that one shard would give; no call
+//       is refused because of a hold, no limit is exceeded, and nothing stays behind.
+// Method: random batches on one store and on several, one batch at a time, answer by answer; then
+//         many batches under way at once, whose steps are drawn, while the clock stands still: so a
+//         refused call must not fit what is charged in the end. SEED=n repeats a run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "property/seeds.hpp"
+#include "unit/quota/sharded_stores.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::Limit;
+using api::LimitKind;
+using api::Metric;
+using api::QuotaAnswer;
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+
+constexpr uint32_t subjects_count = 8;
+
+class SpreadTest {
+ public:
+  SpreadTest(uint64_t seed, const std::vector<uint32_t>& shards) : random_(seed) {
+    for (uint32_t at = 0; at < subjects_count; ++at) names_.push_back("s" + std::to_string(at));
+    for (const uint32_t count : shards) {
+      sides_.emplace_back(
+          count,
+          Options{.subjects_max = 50, .reservations_max = 200, .waiters_max = 20, .seed = seed});
+    }
+  }
+
+ protected:
+  uint64_t below(uint64_t bound) { return random_() % bound; }
+  bool chance(uint32_t percent) { return below(100) < percent; }
+
+  api::Quota draw_quota(bool may_slide) {
+    api::Quota quota{.limits = {}, .refund_expired = chance(30), .profile = {}};
+    const auto add = [&](const char* name, Metric metric, LimitKind kind, uint64_t amount) {
+      quota.limits.push_back({.name = name,
+                              .metric = metric,
+                              .kind = kind,
+                              .amount = amount,
+                              .period_ms = int64_t{1'000} << below(3),
+                              .time_zone = {}});
+    };
+    constexpr std::array kinds{LimitKind::fixed, LimitKind::sliding, LimitKind::gcra};
+    if (chance(60)) {
+      add("tpm", Metric::tokens, may_slide ? kinds[below(3)] : LimitKind::fixed, 20 + below(150));
+    }
+    if (chance(40)) {
+      add("rpm", Metric::requests, may_slide ? kinds[below(3)] : LimitKind::fixed, 1 + below(9));
+    }
+    if (chance(50)) add("slots", Metric::concurrency, LimitKind::concurrency, 1 + below(5));
+    if (quota.limits.empty() || chance(20)) {
+      add("out", Metric::output_tokens, LimitKind::fixed, below(100));
+    }
+    return quota;
+  }
+
+  void put(const std::string& name, const api::Quota& quota) {
+    for (ShardedStores& side : sides_) {
+      StoreTask task;
+      task.batch.calls = {{.op = QuotaOp::put, .subjects_count = 1}};
+      task.batch.subjects = {name};
+      task.batch.new_quotas = {quota};
+      side.decide(task, now());
+    }
+  }
+
+  // 1 to 3 subjects, seldom one twice, and seldom one without a quota.
+  void add_call(QuotaBatch& batch, QuotaOp op, const QuotaCall& terms) {
+    QuotaCall call = terms;
+    call.op = op;
+    call.first_subject = static_cast<uint32_t>(batch.subjects.size());
+    call.subjects_count = static_cast<uint8_t>(1 + below(3));
+    for (uint32_t place = 0; place < call.subjects_count; ++place) {
+      const bool repeats = place > 0 && chance(3);
+      batch.subjects.push_back(repeats ? batch.subjects.back() : names_[below(names_.size())]);
+    }
+    const auto own = std::span(batch.subjects).subspan(call.first_subject);
+    std::ranges::sort(own);
+    if (!chance(3)) call.subjects_count = unique_count(batch, call.first_subject);
+    batch.calls.push_back(call);
+  }
+
+  uint8_t unique_count(QuotaBatch& batch, uint32_t first) {
+    const auto end = std::unique(batch.subjects.begin() + first, batch.subjects.end());
+    batch.subjects.erase(end, batch.subjects.end());
+    std::shuffle(batch.subjects.begin() + first, batch.subjects.end(), random_);
+    return static_cast<uint8_t>(batch.subjects.size() - first);
+  }
+
+  api::Amounts draw_amounts() {
+    return {.requests = chance(90) ? 1 : below(4),
+            .input_tokens = below(30),
+            .output_tokens = below(20)};
+  }
+
+  base::Now now() const {
+    return {.monotonic_ns = ns_, .wall_ns = ns_ + 1'750'000'000 * base::ns_per_s};
+  }
+
+  std::mt19937_64 random_;
+  std::vector<std::string> names_;
+  std::deque<ShardedStores> sides_;
+  int64_t ns_ = 1'000 * base::ns_per_s;
+};
+
+// ------------------------------------------------------------------------------- the same answers
+
+class SameAnswers : public SpreadTest {
+ public:
+  explicit SameAnswers(uint64_t seed) : SpreadTest(seed, {1, 2, 3, 8}) {}
+
+  void run() {
+    for (const std::string& name : names_) {
+      if (!chance(15)) put(name, draw_quota(true));
+    }
+    names_.push_back("stranger");
+    for (int step = 0; step < 400 && !testing::Test::HasFatalFailure(); ++step) {
+      if (chance(30)) {
+        ns_ += static_cast<int64_t>(below(400)) * base::ns_per_ms;
+        for (ShardedStores& side : sides_) side.run_due(now());
+      }
+      ask_one();
+      for (ShardedStores& side : sides_) side.check_invariants(now());
+    }
+  }
+
+ private:
+  // The same batch on every side; reservations are named by the numbers of their calls.
+  void ask_one() {
+    const uint64_t drawn = below(10);
+    QuotaBatch asked;
+    std::vector<size_t> ended;
+    if (drawn < 5 || ids_.empty()) {
+      constexpr std::array ops{QuotaOp::reserve, QuotaOp::reserve, QuotaOp::check, QuotaOp::record};
+      const QuotaOp op = ops[below(ops.size())];
+      for (uint64_t count = 1 + below(5); count > 0; --count) add_call(asked, op, draw_terms(op));
+    } else {
+      const QuotaOp op = drawn < 8    ? QuotaOp::settle
+                         : drawn == 8 ? QuotaOp::cancel
+                                      : QuotaOp::extend;
+      for (uint64_t count = 1 + below(3); count > 0; --count) {
+        ended.push_back(ids_.size() - 1 - below(std::min<size_t>(ids_.size(), 12)));
+        asked.calls.push_back({.op = op,
+                               .given_bits = static_cast<uint8_t>(below(16)),
+                               .lifetime_ms = static_cast<uint32_t>(below(2'000)),
+                               .amounts = draw_amounts()});
+      }
+    }
+    std::vector<QuotaBatch> answers;
+    for (size_t side = 0; side < sides_.size(); ++side) {
+      StoreTask task;
+      task.batch = asked;
+      for (size_t at = 0; at < ended.size(); ++at) {
+        task.batch.calls[at].reservation = ids_[ended[at]][side];
+      }
+      sides_[side].decide(task, now());
+      answers.push_back(std::move(task.batch));
+    }
+    for (size_t side = 1; side < sides_.size(); ++side) {
+      for (size_t at = 0; at < asked.calls.size(); ++at) expect_same(answers[0], answers[side], at);
+    }
+    if (asked.calls[0].op == QuotaOp::reserve) keep_ids(answers);
+  }
+
+  QuotaCall draw_terms(QuotaOp op) {
+    QuotaCall call{
+        .flags = static_cast<uint8_t>((chance(50) ? api::quota_flag::wants_limits : 0) |
+                                      (chance(50) ? api::quota_flag::wants_violated : 0)),
+        .given_bits = static_cast<uint8_t>(chance(70) ? 15 : 11),
+        .lifetime_ms = static_cast<uint32_t>(1 + below(3'000)),
+        .amounts = draw_amounts()};
+    if ((call.given_bits & api::given::output_tokens) == 0) call.amounts.output_tokens = 0;
+    if (op == QuotaOp::reserve && chance(20)) call.client_id = ids_of_clients[below(3)];
+    return call;
+  }
+
+  void expect_same(const QuotaBatch& one, const QuotaBatch& other, size_t at) {
+    const QuotaAnswer &a = one.answers[at], &b = other.answers[at];
+    const std::string where = describe(one, at);
+    ASSERT_EQ(api::code_name(a.code), api::code_name(b.code)) << where;
+    EXPECT_EQ(a.retry_after_ms, b.retry_after_ms) << where;
+    EXPECT_EQ(a.state, b.state) << where;
+    EXPECT_EQ(a.late, b.late) << where;
+    EXPECT_EQ(a.lifetime_ms, b.lifetime_ms) << where;
+    EXPECT_EQ(a.amounts, b.amounts) << where;
+    EXPECT_EQ(a.reservation == 0, b.reservation == 0) << where;
+    ASSERT_EQ(a.limits_count, b.limits_count) << where;
+    for (uint32_t limit = 0; limit < a.limits_count; ++limit) {
+      const api::LimitReport& c = one.limits[a.first_limit + limit];
+      const api::LimitReport& d = other.limits[b.first_limit + limit];
+      EXPECT_EQ(c.subject, d.subject) << where;
+      EXPECT_EQ(c.name_text(), d.name_text()) << where;
+      EXPECT_EQ(c.violated, d.violated) << where;
+      // A shard may have charged later calls of the batch before it reports.
+      EXPECT_GE(d.used, c.used) << where;
+      if (one.calls.size() > 1) continue;
+      EXPECT_EQ(c.used, d.used) << where;
+      EXPECT_EQ(c.reserved, d.reserved) << where;
+      EXPECT_EQ(c.reset_ms, d.reset_ms) << where;
+    }
+    if (testing::Test::HasNonfatalFailure()) FAIL();
+  }
+
+  static std::string describe(const QuotaBatch& batch, size_t at) {
+    const QuotaCall& call = batch.calls[at];
+    std::string text = "call " + std::to_string(at) + " of " + std::to_string(batch.calls.size()) +
+                       ", op " + std::to_string(static_cast<int>(call.op)) + ":";
+    for (uint32_t place = 0; place < call.subjects_count; ++place) {
+      text.append(" ").append(batch.subjects[call.first_subject + place]);
+    }
+    return text.append(", ").append(api::code_name(batch.answers[at].code));
+  }
+
+  void keep_ids(const std::vector<QuotaBatch>& answers) {
+    for (size_t at = 0; at < answers[0].answers.size(); ++at) {
+      if (answers[0].answers[at].reservation == 0) continue;
+      std::vector<uint64_t>& ids = ids_.emplace_back();
+      for (const QuotaBatch& side : answers) ids.push_back(side.answers[at].reservation);
+    }
+  }
+
+  static constexpr std::array<std::string_view, 3> ids_of_clients{"x", "y", "z"};
+  std::vector<std::vector<uint64_t>> ids_;  // of each reservation, by side
+};
+
+TEST(Spread, several_shards_answer_like_one) {
+  for (const uint64_t seed : property_seeds(150)) {
+    SCOPED_TRACE("SEED=" + std::to_string(seed));
+    SameAnswers(seed).run();
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// ----------------------------------------------------------------------- many batches under way
+
+class Interleaved : public SpreadTest {
+ public:
+  Interleaved(uint64_t seed, uint32_t shards) : SpreadTest(seed, {shards}) {}
+
+  void run() {
+    for (const std::string& name : names_) put(name, draw_quota(false));
+    for (int epoch = 0; epoch < 12 && !testing::Test::HasFatalFailure(); ++epoch) {
+      ask_many();
+      check_refusals();
+      end_all();
+      ns_ += 10 * base::ns_per_s;
+      stores().run_due(now());
+      check_nothing_left();
+    }
+  }
+
+ private:
+  ShardedStores& stores() { return sides_.front(); }
+
+  // Up to 12 batches at a time, in steps of any order.
+  void ask_many() {
+    std::deque<StoreTask> under_way;
+    uint64_t left = 60;
+    uint64_t steps = 0;
+    while (left > 0 || !under_way.empty()) {
+      if (left > 0 && under_way.size() < 12 && chance(30)) {
+        under_way.emplace_back();
+        const QuotaOp op = chance(80)   ? QuotaOp::reserve
+                           : chance(50) ? QuotaOp::check
+                                        : QuotaOp::record;
+        for (uint64_t count = 1 + below(6); count > 0; --count) {
+          add_call(under_way.back().batch, op,
+                   {.given_bits = 15, .lifetime_ms = 5'000, .amounts = draw_amounts()});
+        }
+        stores().start(under_way.back());
+        --left;
+      }
+      if (under_way.empty()) continue;
+      ASSERT_LT(++steps, 1'000'000U) << "batches wait for one another";
+      const auto at = under_way.begin() + static_cast<ptrdiff_t>(below(under_way.size()));
+      stores().step(*at, now());
+      if (!at->is_decided) continue;
+      for (size_t call = 0; call < at->batch.calls.size(); ++call) note(at->batch, call);
+      under_way.erase(at);
+    }
+    stores().check_invariants(now());
+  }
+
+  void note(const QuotaBatch& batch, size_t at) {
+    const QuotaCall& call = batch.calls[at];
+    const QuotaAnswer& answer = batch.answers[at];
+    ASSERT_NE(answer.code, QuotaCode::none);
+    if (api::admits(answer.code)) {
+      if (call.op == QuotaOp::reserve) reserved_.push_back(answer.reservation);
+    } else if (answer.code != QuotaCode::invalid_subject) {
+      Refused refused{.amounts = call.amounts, .subjects = {}, .code = answer.code};
+      for (uint32_t place = 0; place < call.subjects_count; ++place) {
+        refused.subjects.emplace_back(batch.subjects[call.first_subject + place]);
+      }
+      refused_.push_back(std::move(refused));
+    }
+  }
+
+  // The clock stands still and nothing was refunded: what was in the way of a refused call still
+  // is.
+  void check_refusals() {
+    for (const Refused& refused : refused_) {
+      StoreTask task;
+      task.batch.calls = {{.op = QuotaOp::check,
+                           .given_bits = 15,
+                           .subjects_count = static_cast<uint8_t>(refused.subjects.size()),
+                           .amounts = refused.amounts}};
+      task.batch.subjects.assign(refused.subjects.begin(), refused.subjects.end());
+      stores().decide(task, now());
+      ASSERT_FALSE(api::admits(task.batch.answers[0].code))
+          << "refused with " << api::code_name(refused.code) << ", and fits";
+    }
+    refused_.clear();
+    for (const std::string& name : names_) check_limits(name);
+  }
+
+  // Records may exceed a limit, reserves never do.
+  void check_limits(const std::string& name) {
+    const QuotaBatch batch = usage(name);
+    for (const api::LimitReport& limit : batch.limits) {
+      ASSERT_LE(limit.reserved, limit.amount) << name << "." << limit.name_text();
+    }
+  }
+
+  QuotaBatch usage(const std::string& name) {
+    StoreTask task;
+    task.batch.calls = {{.op = QuotaOp::usage, .subjects_count = 1}};
+    task.batch.subjects = {name};
+    stores().decide(task, now());
+    return std::move(task.batch);
+  }
+
+  // Some are settled or cancelled, twice; the others expire.
+  void end_all() {
+    for (const uint64_t reservation : reserved_) {
+      for (int again = 0; again < 2 && !chance(30); ++again) {
+        StoreTask task;
+        const QuotaOp op = reservation % 2 == 0 ? QuotaOp::settle : QuotaOp::cancel;
+        task.batch.calls = {{.op = op, .reservation = reservation}};
+        stores().decide(task, now());
+        ASSERT_EQ(task.batch.answers[0].code, QuotaCode::ok);
+      }
+    }
+    reserved_.clear();
+  }
+
+  void check_nothing_left() {
+    for (const std::string& name : names_) {
+      const QuotaBatch batch = usage(name);
+      ASSERT_EQ(batch.rows[0].open_reservations, 0U) << name;
+      for (const api::LimitReport& limit : batch.limits) {
+        ASSERT_EQ(limit.used, 0U) << name << "." << limit.name_text();
+        ASSERT_EQ(limit.reserved, 0U) << name << "." << limit.name_text();
+      }
+    }
+    for (uint32_t shard = 0; shard < stores().count(); ++shard) {
+      ASSERT_EQ(stores()[shard].reservations_count(), 0U);
+    }
+  }
+
+  struct Refused {
+    api::Amounts amounts;
+    std::vector<std::string> subjects;
+    QuotaCode code;
+  };
+  std::vector<uint64_t> reserved_;
+  std::vector<Refused> refused_;
+};
+
+TEST(Spread, no_call_is_refused_because_of_a_hold) {
+  for (const uint64_t seed : property_seeds(100)) {
+    for (const uint32_t shards : {2U, 3U, 8U}) {
+      SCOPED_TRACE("SEED=" + std::to_string(seed) + ", shards " + std::to_string(shards));
+      Interleaved(seed, shards).run();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::quota

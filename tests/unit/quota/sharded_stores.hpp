@@ -1,0 +1,105 @@
+// Several stores of quotas in one thread, and the way of a batch between them: what the workers of
+// a server are for, without sessions, mailboxes and waiting.
+// Flow:   a batch -> start() -> step() until it is decided; batches may be stepped in any order.
+// Shape:  a store for each shard; with one shard batches have a single step.
+// Lives:  one thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
+#include "quota/quota_store.hpp"
+#include "quota/spread_round.hpp"
+
+namespace sluice::quota {
+
+// A batch under way. Its texts outlive it.
+struct StoreTask {
+  api::QuotaBatch batch;
+  uint32_t stop = 0;
+  bool is_decided = false;
+};
+
+class ShardedStores {
+ public:
+  ShardedStores(uint32_t shards, Options options) {
+    options.shards = shards;
+    for (options.shard = 0; options.shard < shards; ++options.shard) {
+      stores_.push_back(std::make_unique<QuotaStore>(options));
+    }
+  }
+
+  uint32_t count() const { return static_cast<uint32_t>(stores_.size()); }
+  QuotaStore& operator[](uint32_t shard) { return *stores_[shard]; }
+  api::ShardId shard_of(std::string_view name) const {
+    return static_cast<api::ShardId>(proto::owner_shard(proto::routing_hash(name, 0), count()));
+  }
+
+  void start(StoreTask& task) const {
+    api::QuotaBatch& batch = task.batch;
+    bool spreads = false;
+    for (api::QuotaCall& call : batch.calls) {
+      if (api::names_reservation(call.op)) {
+        call.shard = static_cast<api::ShardId>(proto::reservation_shard(call.reservation, count()));
+      } else if (call.subjects_count > 0) {
+        call.shard = shard_of(batch.subjects[call.first_subject]);
+      }
+      for (uint32_t place = 1; place < call.subjects_count; ++place) {
+        spreads |= shard_of(batch.subjects[call.first_subject + place]) != call.shard;
+      }
+    }
+    batch.make_answers();
+    if (spreads) spread(batch, [this](std::string_view name) { return shard_of(name); });
+    task.stop = next_stop(batch, 0, count());
+    task.is_decided = task.stop == count();
+  }
+
+  // The shard where the task is has its share, if it need not await a verdict.
+  void step(StoreTask& task, base::Now now) {
+    stores_[task.stop]->decide(task.batch, now, 0);
+    if (task.batch.awaits_verdict) return;
+    task.stop = next_stop(task.batch, after_stop(task.batch, task.stop), count());
+    task.is_decided = task.stop == count();
+  }
+
+  void decide(StoreTask& task, base::Now now) {
+    start(task);
+    while (!task.is_decided) step(task, now);
+  }
+
+  // What is due, and what other shards learn of it.
+  void run_due(base::Now now) {
+    for (const auto& store : stores_) {
+      do {
+        store->run_due(now);
+      } while (store->next_due_ns() <= now.monotonic_ns);
+      for (const ExpiredParts& expired : store->expired_parts()) expire_parts(expired, now);
+      store->expired_parts().clear();
+    }
+  }
+
+  void check_invariants(base::Now now) const {
+    for (const auto& store : stores_) store->check_invariants(now);
+  }
+
+ private:
+  void expire_parts(const ExpiredParts& expired, base::Now now) {
+    for (const api::ShardId shard : expired.shards) {
+      api::QuotaBatch batch;
+      batch.calls.push_back({.op = api::QuotaOp::expire_part,
+                             .shard = shard,
+                             .lifetime_ms = expired.lifetime_ms,
+                             .reservation = expired.reservation});
+      batch.make_answers();
+      stores_[shard]->decide(batch, now, 0);
+    }
+  }
+
+  std::vector<std::unique_ptr<QuotaStore>> stores_;
+};
+
+}  // namespace sluice::quota

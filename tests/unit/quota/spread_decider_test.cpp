@@ -1,0 +1,345 @@
+// Goal: a call over several shards takes all of its amounts or none. Until the verdict they are
+//       held: others count them, and nothing is charged. Ends reach every part.
+// Method: two or three stores and the steps of their batches by hand, one subject on each.
+#include "quota/spread_decider.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unit/quota/sharded_stores.hpp"
+#include "unit/quota/store_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::QuotaAnswer;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+
+class SpreadDeciderTest : public testing::Test {
+ protected:
+  SpreadDeciderTest() {
+    for (uint32_t shard = 0; shard < stores_.count(); ++shard) names_.push_back(name_on(shard));
+  }
+  ~SpreadDeciderTest() override { stores_.check_invariants(now()); }
+
+  std::string name_on(uint32_t shard) const {
+    std::string name;
+    for (int number = 0; name.empty() || stores_.shard_of(name) != shard; ++number) {
+      name = numbered("s", number);
+    }
+    return name;
+  }
+
+  base::Now now() const { return {.monotonic_ns = ns_, .wall_ns = ns_}; }
+  void advance_ms(int64_t by) {
+    ns_ += by * base::ns_per_ms;
+    stores_.run_due(now());
+  }
+
+  // A batch of calls with these terms, one for each list of subjects.
+  using Task = std::unique_ptr<StoreTask>;
+  Task start(QuotaOp op, const std::vector<Names>& subjects, QuotaCall call) {
+    auto task = std::make_unique<StoreTask>();
+    call.op = op;
+    for (const Names& names : subjects) {
+      call.first_subject = static_cast<uint32_t>(task->batch.subjects.size());
+      call.subjects_count = static_cast<uint8_t>(names.size());
+      task->batch.calls.push_back(call);
+      for (const std::string& name : names)
+        task->batch.subjects.push_back(texts_.emplace_back(name));
+    }
+    stores_.start(*task);
+    return task;
+  }
+  void step(StoreTask& task, int times = 1) {
+    for (; times > 0; --times) stores_.step(task, now());
+  }
+  void finish(StoreTask& task) {
+    while (!task.is_decided) step(task);
+  }
+  QuotaAnswer ask(QuotaOp op, const Names& subjects, const QuotaCall& call) {
+    const Task task = start(op, {subjects}, call);
+    finish(*task);
+    limits_ = task->batch.limits;
+    return task->batch.answers[0];
+  }
+  QuotaAnswer reserve(const Names& subjects, uint64_t tokens) {
+    return ask(QuotaOp::reserve, subjects, asking_tokens(tokens));
+  }
+  QuotaAnswer end(QuotaOp op, uint64_t reservation, uint64_t tokens = 0) {
+    StoreTask task;
+    task.batch.calls = {{.op = op,
+                         .given_bits = api::given::input_tokens,
+                         .amounts = {.input_tokens = tokens},
+                         .reservation = reservation}};
+    stores_.decide(task, now());
+    return task.batch.answers[0];
+  }
+  void put(const std::string& name, std::vector<api::Limit> limits) {
+    StoreTask task;
+    task.batch.calls = {{.op = QuotaOp::put, .subjects_count = 1}};
+    task.batch.subjects = {name};
+    task.batch.new_quotas = {quota_of(std::move(limits))};
+    stores_.decide(task, now());
+  }
+
+  struct Usage {
+    uint64_t used, reserved;
+    int64_t reset_ms;
+    uint32_t open;
+    bool operator==(const Usage&) const = default;
+  };
+  Usage usage(const std::string& name) {
+    StoreTask task;
+    task.batch.calls = {{.op = QuotaOp::usage, .subjects_count = 1}};
+    task.batch.subjects = {name};
+    stores_.decide(task, now());
+    const api::LimitReport& limit = task.batch.limits[0];
+    return {limit.used, limit.reserved, limit.reset_ms, task.batch.rows[0].open_reservations};
+  }
+
+  ShardedStores stores_{
+      3, Options{.subjects_max = 20, .reservations_max = 5, .waiters_max = 5, .seed = 42}};
+  Names names_;                           // one on each shard
+  std::vector<api::LimitReport> limits_;  // of the last answer
+
+ private:
+  std::deque<std::string> texts_;
+  int64_t ns_ = 1'000 * base::ns_per_s;
+};
+
+// -------------------------------------------------------------------------------- until the
+// verdict
+
+TEST_F(SpreadDeciderTest, others_count_a_hold_that_charges_nothing) {
+  put(names_[0], {tpm(100)});
+  put(names_[1], {tpm(100)});
+  const Task task = start(QuotaOp::reserve, {names_}, asking_tokens(60));
+  step(*task);
+  EXPECT_EQ(usage(names_[0]), (Usage{60, 60, 0, 0}));  // its window has not begun
+  EXPECT_EQ(usage(names_[1]), (Usage{0, 0, 0, 0}));
+  EXPECT_EQ(reserve({names_[0]}, 40).code, QuotaCode::ok);
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[0]), (Usage{100, 100, 60'000, 2}));
+  EXPECT_EQ(usage(names_[1]), (Usage{60, 60, 60'000, 1}));
+}
+
+TEST_F(SpreadDeciderTest, charges_at_the_verdict_and_not_when_it_was_asked) {
+  put(names_[0], {tpm(100)});
+  const Task task = start(QuotaOp::reserve, {names_}, asking_tokens(60));
+  step(*task);
+  advance_ms(7'000);
+  finish(*task);
+  EXPECT_EQ(usage(names_[0]).reset_ms, 60'000);
+  EXPECT_EQ(task->batch.answers[0].lifetime_ms, 60'000U);
+}
+
+TEST_F(SpreadDeciderTest, a_refusal_by_one_shard_drops_the_holds_of_the_others) {
+  put(names_[0], {tpm(100)});
+  put(names_[2], {tpm(10)});
+  const QuotaAnswer answer = reserve(names_, 60);
+  EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
+  EXPECT_EQ(answer.retry_after_ms, api::retry_never);
+  EXPECT_EQ(answer.reservation, 0U);
+  EXPECT_EQ(answer.lifetime_ms, 0U);
+  EXPECT_EQ(usage(names_[0]), (Usage{0, 0, 0, 0}));
+  EXPECT_EQ(stores_[0].reservations_count(), 0U);
+}
+
+TEST_F(SpreadDeciderTest, a_hold_has_an_id_that_nobody_can_use) {
+  put(names_[0], {slots(1)});
+  const Task task = start(QuotaOp::reserve, {names_}, asking_tokens(1));
+  step(*task);
+  const uint64_t id = task->batch.spread[0].reservation;
+  ASSERT_NE(id, 0U);
+  EXPECT_EQ(end(QuotaOp::cancel, id).code, QuotaCode::unknown_reservation);
+  EXPECT_EQ(usage(names_[0]).used, 1U);
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].reservation, id);
+}
+
+TEST_F(SpreadDeciderTest, reservations_full_on_any_shard_refuses_it) {
+  for (int open = 0; open < 5; ++open) reserve({names_[2]}, 1);
+  EXPECT_EQ(reserve(names_, 1).code, QuotaCode::reservations_full);
+  EXPECT_EQ(stores_[0].reservations_count(), 0U);
+}
+
+// ---------------------------------------------------------------------- calls that await a verdict
+
+TEST_F(SpreadDeciderTest, a_call_that_a_hold_keeps_from_fitting_awaits_the_verdict) {
+  put(names_[0], {tpm(100)});
+  put(names_[1], {tpm(100)});
+  reserve({names_[1]}, 50);
+  // The first is refused on the second shard: then there is room for the other.
+  const Task first = start(QuotaOp::reserve, {names_}, asking_tokens(60));
+  step(*first);
+  const Task other = start(QuotaOp::reserve, {{names_[0]}, {names_[0]}}, asking_tokens(60));
+  step(*other);
+  EXPECT_TRUE(other->batch.awaits_verdict);
+  EXPECT_EQ(other->batch.answers[0].code, QuotaCode::none);
+  EXPECT_EQ(other->batch.answers[1].code, QuotaCode::none);  // behind it
+  finish(*first);
+  EXPECT_EQ(first->batch.answers[0].code, QuotaCode::tpm_exceeded);
+  finish(*other);
+  EXPECT_EQ(other->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(other->batch.answers[1].code, QuotaCode::tpm_exceeded);
+}
+
+TEST_F(SpreadDeciderTest, a_call_that_would_not_fit_without_holds_is_refused_at_once) {
+  put(names_[0], {tpm(100)});
+  reserve({names_[0]}, 70);
+  const Task task = start(QuotaOp::reserve, {names_}, asking_tokens(10));
+  step(*task);
+  EXPECT_EQ(reserve({names_[0]}, 40).code, QuotaCode::tpm_exceeded);
+  finish(*task);
+}
+
+TEST_F(SpreadDeciderTest, two_calls_with_each_others_subjects_are_both_decided) {
+  for (const std::string& name : names_) put(name, {slots(1)});
+  const Task first = start(QuotaOp::reserve, {{names_[0], names_[2]}}, asking_tokens(1));
+  const Task second = start(QuotaOp::reserve, {{names_[2], names_[0]}}, asking_tokens(1));
+  step(*first);
+  step(*second);  // awaits the first, and holds nothing
+  for (int round = 0; round < 20 && !first->is_decided; ++round) {
+    step(*second);
+    step(*first);
+  }
+  finish(*second);
+  EXPECT_EQ(first->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(second->batch.answers[0].code, QuotaCode::concurrency_exceeded);
+}
+
+TEST_F(SpreadDeciderTest, calls_of_a_batch_are_decided_in_their_order) {
+  put(names_[0], {slots(2)});
+  put(names_[1], {slots(1)});
+  const Task task =
+      start(QuotaOp::reserve,
+            {{names_[0]}, {names_[0], names_[1]}, {names_[1]}, {names_[0]}, {names_[1], names_[2]}},
+            asking_tokens(1));
+  finish(*task);
+  const std::vector<QuotaCode> expected{
+      QuotaCode::ok, QuotaCode::ok, QuotaCode::concurrency_exceeded,
+      QuotaCode::concurrency_exceeded, QuotaCode::concurrency_exceeded};
+  for (size_t at = 0; at < expected.size(); ++at) {
+    EXPECT_EQ(task->batch.answers[at].code, expected[at]) << at;
+  }
+}
+
+// -------------------------------------------------------------------------------- what others see
+
+TEST_F(SpreadDeciderTest, reports_every_limit_in_the_order_of_the_subjects) {
+  put(names_[0], {tpm(100)});
+  put(names_[1], {rpm(5), tpm(50)});
+  QuotaCall call = asking_tokens(20);
+  call.flags = api::quota_flag::wants_limits;
+  const QuotaAnswer answer = ask(QuotaOp::reserve, {names_[1], names_[2], names_[0]}, call);
+  ASSERT_EQ(answer.limits_count, 3U);
+  EXPECT_EQ(limits_[0].name_text(), "rpm");
+  EXPECT_EQ(limits_[1].used, 20U);
+  EXPECT_EQ(limits_[1].subject, 0U);
+  EXPECT_EQ(limits_[2].subject, 2U);
+  call.flags = api::quota_flag::wants_violated;
+  call.amounts.input_tokens = 90;
+  EXPECT_EQ(ask(QuotaOp::reserve, {names_[1], names_[0]}, call).limits_count, 2U);
+  EXPECT_TRUE(limits_[0].violated && limits_[1].violated);
+}
+
+TEST_F(SpreadDeciderTest, a_check_holds_and_charges_nothing) {
+  put(names_[0], {tpm(100)});
+  put(names_[1], {tpm(50)});
+  EXPECT_EQ(ask(QuotaOp::check, names_, asking_tokens(50)).code, QuotaCode::ok);
+  EXPECT_EQ(ask(QuotaOp::check, names_, asking_tokens(51)).code, QuotaCode::exceeds_limit);
+  EXPECT_EQ(usage(names_[0]), (Usage{0, 0, 0, 0}));
+}
+
+TEST_F(SpreadDeciderTest, output_tokens_that_a_call_leaves_out_fit_every_shards_limits) {
+  put(names_[0], {tpm(100)});
+  put(names_[1], {tpm(30)});
+  QuotaCall call = asking_tokens(10);
+  call.given_bits = 0;
+  const QuotaAnswer answer = ask(QuotaOp::reserve, names_, call);
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_LE(usage(names_[0]).used, 30U);
+  EXPECT_EQ(usage(names_[0]).used, usage(names_[1]).used);
+}
+
+TEST_F(SpreadDeciderTest, a_record_charges_every_part) {
+  put(names_[0], {tpm(100)});
+  put(names_[2], {tpm(10)});
+  EXPECT_EQ(ask(QuotaOp::record, names_, asking_tokens(20)).code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[0]).used, 20U);
+  EXPECT_EQ(usage(names_[2]).used, 20U);
+}
+
+// ------------------------------------------------------------------------------------------- ends
+
+TEST_F(SpreadDeciderTest, settle_and_cancel_correct_every_part_once) {
+  for (const std::string& name : names_) put(name, {tpm(100)});
+  const uint64_t settled = reserve({names_[1], names_[0], names_[2]}, 60).reservation;
+  EXPECT_EQ(end(QuotaOp::settle, settled, 20).code, QuotaCode::ok);
+  for (const std::string& name : names_) EXPECT_EQ(usage(name), (Usage{20, 0, 60'000, 0}));
+  EXPECT_EQ(end(QuotaOp::settle, settled, 90).code, QuotaCode::ok);
+  const uint64_t cancelled = reserve(names_, 30).reservation;
+  EXPECT_EQ(end(QuotaOp::cancel, cancelled).code, QuotaCode::ok);
+  for (const std::string& name : names_) EXPECT_EQ(usage(name), (Usage{20, 0, 60'000, 0}));
+}
+
+TEST_F(SpreadDeciderTest, parts_expire_with_their_home_and_are_settled_late) {
+  put(names_[0], {slots(1)});
+  put(names_[2], {tpm(100)});
+  const uint64_t id = reserve({names_[2], names_[0]}, 60).reservation;
+  EXPECT_EQ(usage(names_[0]).open, 1U);
+  advance_ms(59'999);
+  EXPECT_EQ(usage(names_[0]).open, 1U);
+  advance_ms(1);
+  EXPECT_EQ(usage(names_[0]).open, 0U);
+  EXPECT_EQ(usage(names_[2]).open, 0U);
+  const QuotaAnswer answer = end(QuotaOp::settle, id, 1);
+  EXPECT_EQ(answer.code, QuotaCode::ok);
+  EXPECT_TRUE(answer.late);
+}
+
+TEST_F(SpreadDeciderTest, a_repeat_gets_the_same_reservation_and_another_order_none) {
+  put(names_[0], {slots(1)});
+  const QuotaCall call = with_id(asking_tokens(1), "x");
+  const uint64_t id = ask(QuotaOp::reserve, names_, call).reservation;
+  EXPECT_EQ(ask(QuotaOp::reserve, names_, call).reservation, id);
+  EXPECT_EQ(ask(QuotaOp::check, names_, call).code, QuotaCode::ok);
+  const Names reversed(names_.rbegin(), names_.rend());
+  EXPECT_EQ(ask(QuotaOp::reserve, reversed, call).code, QuotaCode::id_in_use);
+  end(QuotaOp::cancel, id);
+  EXPECT_EQ(ask(QuotaOp::reserve, reversed, call).code, QuotaCode::id_in_use);
+  EXPECT_EQ(ask(QuotaOp::reserve, names_, call).state, api::ReservationState::cancelled);
+  advance_ms(60'000);
+  EXPECT_EQ(ask(QuotaOp::reserve, reversed, call).code, QuotaCode::ok);
+}
+
+TEST_F(SpreadDeciderTest, a_reservation_is_listed_once_with_all_its_subjects) {
+  for (const std::string& name : names_) put(name, {tpm(100)});
+  QuotaCall call = asking_tokens(1);
+  call.owner = "job 7";
+  const uint64_t id = ask(QuotaOp::reserve, {names_[1], names_[2]}, call).reservation;
+  StoreTask task;
+  task.batch.calls = {{.op = QuotaOp::holders, .subjects_count = 1}};
+  task.batch.subjects = {names_[2]};
+  stores_.decide(task, now());
+  ASSERT_EQ(task.batch.holders.size(), 1U);
+  EXPECT_EQ(task.batch.answers[0].rows_count, 1U);
+  const api::HolderRow& row = task.batch.holders[0];
+  EXPECT_EQ(row.reservation, id);
+  EXPECT_EQ(task.batch.text_of(row.owner), "job 7");
+  EXPECT_EQ(row.lifetime_ms, 60'000U);
+  ASSERT_EQ(row.subjects_count, 2U);
+  EXPECT_EQ(task.batch.text_of(row.subjects[0]), names_[1]);
+  EXPECT_EQ(task.batch.text_of(row.subjects[1]), names_[2]);
+}
+
+}  // namespace
+}  // namespace sluice::quota
