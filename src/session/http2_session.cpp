@@ -49,7 +49,7 @@ void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
   Http2Stream& stream = open(upgraded_stream);
   stream.head() = {.text = std::move(upgrade->head), .request = upgrade->request};
   stream.count_head();
-  begin_request(stream, stream.head().request);
+  begin_request(stream);
   schedule_timer();
 }
 
@@ -104,14 +104,18 @@ void Http2Session::note_partial(bool is_partial) noexcept {
   }
 }
 
-// Sends the quota calls that are complete. False: the session is held until there is room.
+// Asks the shards for what streams wait to ask. False: the session is held until there is room.
 bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
     if (!make_query_room()) return false;
     Http2Stream* const stream = find(ready_.front());
     ready_.pop_front();
     if (stream == nullptr || !stream->is_ready()) continue;
-    stream->ask_shards();
+    if (stream->is_put_off()) {
+      route(*stream);
+    } else {
+      stream->ask_shards();
+    }
     after_event(*stream);
   }
   return true;
@@ -146,12 +150,18 @@ void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
     return after_event(stream);
   }
   if (head.request.expects_continue) shared_.framing.answer_continue(id);
-  begin_request(stream, head.request);
+  begin_request(stream);
 }
 
-void Http2Session::begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept {
+void Http2Session::begin_request(Http2Stream& stream) noexcept {
   spend(work::rest_request + work::bytes(stream.head().text.size()));
   stream.keep_head();
+  route(stream);
+  after_event(stream);
+}
+
+void Http2Session::route(Http2Stream& stream) noexcept {
+  const wire::HttpRequest& request = stream.head().request;
   if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
     context_.backend.execute();
   }
@@ -159,10 +169,11 @@ void Http2Session::begin_request(Http2Stream& stream, const wire::HttpRequest& r
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(stream, *decision);
+  } else if (RestExchange::gathered_bytes_max(routed) > 0 && !has_answer_room()) {
+    stream.put_off();
   } else {
     stream.begin(routed);
   }
-  after_event(stream);
 }
 
 void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept {

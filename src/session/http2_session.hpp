@@ -6,8 +6,9 @@
 // Errors: a request that the server does not take is answered; a broken connection ends with
 //         GOAWAY.
 // Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read, and heads of open
-//         streams: beyond them new streams are refused, and no quota call is asked; a head, a body,
-//         and an answer that is not read have their times.
+//         streams: beyond them new streams are refused, and the shards are asked for no page, nor
+//         for /metrics, /top and /debug; a head, a body, and an answer that is not read have their
+//         times.
 #pragma once
 
 #include <boost/intrusive/set.hpp>
@@ -82,12 +83,14 @@ class Http2Session final : public Session, private wire::Http2Events {
   void receive(std::span<const std::byte> bytes) noexcept;
   void answer_group() noexcept;
   void note_partial(bool is_partial) noexcept;
-  // Not beyond what the peer reads.
-  bool may_ask() const noexcept {
-    return !ready_.empty() && shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
+  // Whether shards may gather an answer: not beyond what the peer reads.
+  bool has_answer_room() const noexcept {
+    return shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
   }
+  bool may_ask() const noexcept { return !ready_.empty() && has_answer_room(); }
   bool ask_ready() noexcept;
-  void begin_request(Http2Stream& stream, const wire::HttpRequest& request) noexcept;
+  void begin_request(Http2Stream& stream) noexcept;
+  void route(Http2Stream& stream) noexcept;
   void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
   void end_large_body(Http2Stream& stream) noexcept;
   Http2Stream& open(wire::Http2StreamId id) noexcept;
@@ -114,7 +117,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   wire::Http2Frames frames_;
   wire::Http2Head head_;
   Streams streams_;
-  std::deque<wire::Http2StreamId> ready_;    // streams whose quota call is to be asked
+  std::deque<wire::Http2StreamId> ready_;    // streams that are to ask the shards
   int64_t partial_since_ms_;                 // since when it waits for the rest of a frame or head
   int64_t idle_since_ms_;                    // since when it has no stream
   int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this

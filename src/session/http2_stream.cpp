@@ -39,7 +39,9 @@ RestExchange& Http2Stream::open_exchange() noexcept {
 void Http2Stream::begin(const wire::RestRequest& request) noexcept {
   const auto* reply = std::get_if<wire::RestReply>(&request);
   if (reply != nullptr && reply->closes) is_logged_ = false;  // as in refuse()
+  is_put_off_ = false;
   RestExchange& exchange = open_exchange();
+  count_asked(RestExchange::gathered_bytes_max(request));
   exchange.begin(request);
   if (!head_.awaits_body && reads_body()) exchange.on_body();
   settle();
@@ -81,9 +83,14 @@ void Http2Stream::wait(const api::Entry& entry, uint64_t request_id, bool json) 
 }
 
 void Http2Stream::ask_shards() noexcept {
-  asked_bytes_ = exchange_->page_bytes_max();
-  connection_.asked_bytes += asked_bytes_;
+  count_asked(exchange_->page_bytes_max());
   exchange_->ask();
+}
+
+// Until the reply is here.
+void Http2Stream::count_asked(size_t bytes) noexcept {
+  asked_bytes_ = bytes;
+  connection_.asked_bytes += bytes;
 }
 
 void Http2Stream::settle() noexcept {

@@ -39,7 +39,7 @@ struct Http2Connection {
   wire::Http2Framing framing;
   TicketShare tickets;
   size_t unread_bytes = 0;         // of answers, which the peer's windows hold back
-  size_t asked_bytes = 0;          // of pages that are still to come, at most
+  size_t asked_bytes = 0;          // of answers that shards gather, at most
   size_t head_bytes = 0;           // of the requests' heads
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
 };
@@ -61,6 +61,9 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   void count_head() noexcept { connection_.head_bytes += head_.text.size(); }
   // Answers it, or leaves it to its exchange.
   void begin(const wire::RestRequest& request) noexcept;
+  // Leaves it for later, to be routed again: there is no room for the answer that it asks for.
+  void put_off() noexcept { is_put_off_ = true; }
+  bool is_put_off() const noexcept { return is_put_off_; }
   void refuse(const wire::HttpRefused& refused) noexcept;
   RequestLog& log() noexcept { return log_; }
   void keep_head() noexcept;
@@ -82,7 +85,8 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   RestExchange* exchange() noexcept { return exchange_ ? &*exchange_ : nullptr; }
   bool is_open() const noexcept { return exchange_ && exchange_->is_open(); }
   bool is_waiting() const noexcept { return exchange_ && exchange_->is_waiting(); }
-  bool is_ready() const noexcept { return exchange_ && exchange_->is_ready(); }
+  // Whether it is to ask the shards as soon as there is room for their answer.
+  bool is_ready() const noexcept { return is_put_off_ || (exchange_ && exchange_->is_ready()); }
   void ask_shards() noexcept;
   // After any event of its exchange.
   void settle() noexcept;
@@ -116,6 +120,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   bool is_answered() const noexcept { return answer_stage_ != AnswerStage::none; }
   void begin_answer() noexcept;
   RestExchange& open_exchange() noexcept;
+  void count_asked(size_t bytes) noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
   void release_window() noexcept;
   void write(const wire::ReplyValue& value) noexcept;
@@ -138,6 +143,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   const int64_t started_ms_;
   int64_t unread_since_ms_ = 0;
   bool is_logged_ = false;
+  bool is_put_off_ = false;
   AnswerStage answer_stage_ = AnswerStage::none;
   bool is_outstanding_ = false;
   bool is_closed_ = false;

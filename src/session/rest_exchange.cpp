@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 #include "base/overloaded.hpp"
+#include "session/answer_body.hpp"
 #include "session/rest_decision.hpp"
 #include "wire/content_type.hpp"
 #include "wire/openapi.hpp"
@@ -26,6 +28,19 @@ RestExchange::~RestExchange() {
 }
 
 // --- Begin ---------------------------------------------------------------------------------
+
+size_t RestExchange::gathered_bytes_max(const wire::RestRequest& request) noexcept {
+  return std::visit(base::Overloaded{
+                        [](const wire::RestInspect& inspect) {
+                          return wire::debug_key_bytes_max(inspect.key.size());
+                        },
+                        [](const wire::RestMetrics&) { return size_t{limits::reply_bytes_max}; },
+                        [](const wire::RestTop&) { return size_t{limits::reply_bytes_max}; },
+                        [](const wire::RestDebug&) { return AnswerBody::unread_bytes_max; },
+                        [](const auto&) { return size_t{0}; },
+                    },
+                    request);
+}
 
 void RestExchange::begin(const wire::RestRequest& request) noexcept {
   ASSERT(!is_open() && !is_dropped_);

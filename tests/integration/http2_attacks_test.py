@@ -515,20 +515,38 @@ def full_server(shared_server):
 @pytest.mark.parametrize("path", LARGE_ANSWERS)
 @pytest.mark.parametrize("is_at_once", [True, False])
 def test_large_answers_without_a_window(full_server, path, is_at_once):
-    """No byte of a body may be sent. Streams are refused above 512 KiB of unread answers."""
+    """No byte of a body may be sent. Above 512 KiB of unread answers streams are refused, and the
+    shards gather no more of them."""
     def one(peer):
         for stream in streams(STREAMS_MAX):
             peer.send(ask_frame(stream, path))
             if not is_at_once:
                 peer.round_trip()
         peer.round_trip()
-        peer.until(lambda: len(peer.heads) + len(peer.resets) >= STREAMS_MAX)
+        answered = -1
+        while answered < len(peer.heads) + len(peer.resets):
+            answered = len(peer.heads) + len(peer.resets)
+            peer.reads_in(0.5)
         assert set(peer.resets.values()) <= {REFUSED_STREAM} and not peer.heads.keys() & peer.resets
         assert not any(peer.bodies.values()), "the server sends without a window"
         return peer.goodbye
-    # Where other shards answer, all streams are admitted before the first answer counts.
-    with Attack(full_server, one, LARGER_GROWTH_MAX, settings=window_setting(0)) as attack:
+    with Attack(full_server, one, settings=window_setting(0)) as attack:
         attack.all_are(None)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/top?keys=100"])
+def test_large_answers_that_wait_for_a_window(full_server, path):
+    """They are answered as what came before them is read. Those that come later are refused."""
+    with Http2Attacker(full_server, settings=window_setting(0)) as peer:
+        peer.send(b"".join(ask_frame(stream, path) for stream in streams(STREAMS_MAX)))
+        assert peer.round_trip()
+        peer.reads_in(0.5)
+        assert len(peer.heads) < STREAMS_MAX, "all were asked"
+        peer.send(b"".join(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 2**30))
+                           for stream in (0, *streams(STREAMS_MAX))))
+        assert peer.until(lambda: len(peer.complete) + len(peer.resets) == STREAMS_MAX)
+        assert set(peer.resets.values()) <= {REFUSED_STREAM}
+        assert {head[-1][":status"] for head in peer.heads.values()} == {"200"}
 
 
 def test_large_pages_without_a_window(full_server):

@@ -277,6 +277,73 @@ TEST_F(Http2SessionTest, refuses_streams_while_its_answers_are_not_read) {
   EXPECT_EQ(client_.answer(refused).reset, static_cast<uint32_t>(Http2Error::refused_stream));
 }
 
+// Of two the largest replies may be under way; those behind them are put off, but nothing else is.
+TEST_F(Http2SessionTest, asks_shards_for_no_more_than_its_bound) {
+  const std::vector<std::string> both{"metrics", "top 20"};
+  const int32_t first = client_.ask("GET", "/metrics");
+  const int32_t second = client_.ask("GET", "/top");
+  const int32_t shown = client_.ask("GET", "/debug/%41%20key?pretty");
+  const int32_t listed = client_.ask("GET", "/debug");
+  const int32_t left = client_.ask("GET", "/metrics");
+  const int32_t health = client_.ask("GET", "/healthz");
+  exchange();
+  EXPECT_EQ(backend_.queries, both);
+  EXPECT_TRUE(client_.answer(health).ended);
+  client_.reset(left);
+  exchange();
+
+  session_->on_text(static_cast<uint64_t>(first), "text/plain", std::string(100, 'x'));
+  exchange();
+  EXPECT_EQ(client_.answer(first).body.size(), 100u);
+  EXPECT_EQ(backend_.queries.size(), 3u);
+  EXPECT_EQ(backend_.queries.back(), "inspect A key");
+  session_->on_text(static_cast<uint64_t>(second), "text/plain", "{}");
+  exchange();
+  EXPECT_EQ(backend_.queries.back(), "count");
+
+  session_->on_inspected(static_cast<uint64_t>(shown), nullptr);
+  session_->on_counted(static_cast<uint64_t>(listed), 0);
+  exchange();
+  session_->on_page(static_cast<uint64_t>(listed), {}, 0);
+  exchange();
+  EXPECT_EQ(client_.answer(shown).status, 404);
+  EXPECT_TRUE(client_.answer(listed).ended);
+  EXPECT_EQ(backend_.queries.size(), 5u) << "count, and a page";
+}
+
+TEST_F(Http2SessionTest, asks_shards_for_more_when_its_answers_are_read) {
+  client_.read_nothing();
+  const int32_t first = client_.ask("GET", "/metrics");
+  client_.ask("GET", "/metrics");
+  const int32_t last = client_.ask("GET", "/metrics");
+  exchange();
+  const std::string text(400'000, 'x');
+  session_->on_text(static_cast<uint64_t>(first), "text/plain", text);
+  session_->on_text(static_cast<uint64_t>(first + 2), "text/plain", text);
+  exchange();
+  EXPECT_EQ(backend_.queries.size(), 2u);
+  EXPECT_EQ(client_.answer(last).reset, std::nullopt);
+  client_.read_on();
+  exchange();
+  EXPECT_EQ(backend_.queries.size(), 3u);
+  EXPECT_EQ(client_.answer(first).body, text);
+}
+
+TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
+  client_.ask("GET", "/metrics");
+  client_.ask("GET", "/metrics");
+  const int32_t last = client_.ask("GET", "/metrics");
+  exchange();
+  backend_.has_room = false;
+  session_->on_text(1, "text/plain", "x");
+  exchange();
+  EXPECT_EQ(client_.answer(last).status, 0) << "it is not refused";
+  backend_.has_room = true;
+  session_->unblock();
+  exchange();
+  EXPECT_EQ(backend_.queries.size(), 3u);
+}
+
 TEST_F(Http2SessionTest, resets_an_answer_that_is_not_read_in_its_time) {
   client_.read_nothing();
   const int32_t stream = client_.ask("GET", "/openapi.json");
