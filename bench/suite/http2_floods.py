@@ -2,7 +2,8 @@
 
 Flow:   Flood.run() in a process of its own; Lone beside it.
 Shape:  a flood is a script of bytes for one connection, which is opened anew when the script or the
-        connection ends.
+        connection ends. What is slow on purpose has a share of the byte rate, and so have the
+        ordinary requests beside it.
 Units:  seconds, bytes.
 """
 
@@ -10,6 +11,7 @@ import contextlib
 import socket
 import struct
 import time
+import typing
 
 from .machine import Trouble
 
@@ -49,30 +51,62 @@ def repeated(piece, opening=b""):
     return opening + piece * (SCRIPT_BYTES // len(piece))
 
 
+class Script(typing.NamedTuple):
+    data: bytes
+    settings: bytes = b""
+    piece_bytes: int = PIECE_BYTES  # sent at once
+    share: float = 1  # of the byte rate
+
+
+def window_setting(size):
+    """The first window of every answer."""
+    return struct.pack(">HI", 4, size)
+
+
 def on_streams(piece_of):
     size = len(piece_of(1))
     return b"".join(piece_of(2 * number + 1) for number in range(SCRIPT_BYTES // size))
 
 
+LARGE_FIELD = text(b"x") + b"\x7f\xa1\x1e" + b"y" * 4000
+
+
 def header_bomb():
     """One field in the connection's table, and thousands of times its index of one byte."""
-    field = b"\x40" + text(b"x") + b"\x7f\xa1\x1e" + b"y" * 4000
+    field = b"\x40" + LARGE_FIELD
     return frame(HEADERS, END_STREAM | END_HEADERS, 1, head(b"/healthz") + field + b"\xbe" * 10_000)
 
 
+def large_body(stream):
+    """Above the 64 KiB that the server takes, without an end."""
+    return (frame(HEADERS, END_HEADERS, stream, head(b"/v1/reserve"))
+            + frame(DATA, 0, stream, bytes(16_000)) * 5)
+
+
+def unread_answers(stream):
+    """No byte of the answers may be sent."""
+    return frame(HEADERS, END_STREAM | END_HEADERS, stream, head(b"/openapi.json", GET))
+
+
+# All but its last byte, each byte alone.
+SLOW_HEAD = frame(HEADERS, END_STREAM | END_HEADERS, 1,
+                  head(b"/healthz") + b"\0" + LARGE_FIELD)[:-1]
 OPENED = frame(HEADERS, END_HEADERS, 1, head(b"/v1/reserve"))
 FLOODS = {
-    "rapid reset": on_streams(
-        lambda stream: ask(stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", 8))),
-    "continuation": repeated(frame(CONTINUATION, 0, 1),
-                             frame(HEADERS, END_STREAM, 1, head(b"/healthz"))),
-    "settings": repeated(frame(SETTINGS)),
-    "ping": repeated(frame(PING, 0, 0, bytes(8))),
-    "header bomb": header_bomb(),
-    "empty data": repeated(frame(DATA, 0, 1), OPENED),
-    "padding": repeated(frame(DATA, PADDED, 1, b"\0"), OPENED),
-    "window update": repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1))),
-    "priority": repeated(frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 7))),
+    "rapid reset": Script(on_streams(
+        lambda stream: ask(stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", 8)))),
+    "continuation": Script(repeated(frame(CONTINUATION, 0, 1),
+                                    frame(HEADERS, END_STREAM, 1, head(b"/healthz")))),
+    "settings": Script(repeated(frame(SETTINGS))),
+    "ping": Script(repeated(frame(PING, 0, 0, bytes(8)))),
+    "header bomb": Script(header_bomb()),
+    "empty data": Script(repeated(frame(DATA, 0, 1), OPENED)),
+    "padding": Script(repeated(frame(DATA, PADDED, 1, b"\0"), OPENED)),
+    "window update": Script(repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)))),
+    "priority": Script(repeated(frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 7)))),
+    "slow head": Script(SLOW_HEAD, piece_bytes=1, share=0.01),
+    "closed window": Script(on_streams(unread_answers), window_setting(0)),
+    "large body": Script(on_streams(large_body)),
 }
 
 
@@ -81,6 +115,7 @@ class Connection:
 
     def __init__(self, port, script):
         self.port, self.script = port, script
+        self.piece_bytes = script.piece_bytes
         self.socket = None
         self.open()
 
@@ -88,20 +123,20 @@ class Connection:
         self.close()
         self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S)
         self.socket.setblocking(False)
-        start = PREFACE + frame(SETTINGS)
+        start = PREFACE + frame(SETTINGS, 0, 0, self.script.settings)
         self.socket.send(start)
-        self.left = memoryview(self.script)
+        self.left = memoryview(self.script.data)
         self.received = 0
         return len(start)
 
-    def send(self, bytes_max):
+    def send(self):
         """Sends some, and drops what has arrived; returns the number of bytes that were sent."""
         try:
             with contextlib.suppress(BlockingIOError):
                 while data := self.socket.recv(1 << 18):
                     self.received += len(data)
                 return self.open()
-            sent = self.socket.send(self.left[:bytes_max])
+            sent = self.socket.send(self.left[:self.piece_bytes])
         except BlockingIOError:
             return 0
         except OSError:  # ended by the server
@@ -121,7 +156,7 @@ class Ordinary(Connection):
         self.pending, self.answers_count, self.asked_count = b"", 0, 0
         return super().open()
 
-    def send(self, bytes_max):
+    def send(self):
         try:
             with contextlib.suppress(BlockingIOError):
                 if not (data := self.socket.recv(1 << 18)):
@@ -130,10 +165,10 @@ class Ordinary(Connection):
         except OSError as fault:
             raise Trouble(f"ordinary requests: {fault}") from fault
         room = STREAMS_AT_ONCE + self.answers_count - self.asked_count
-        requests = b"".join(ask(2 * (self.asked_count + number) + 1)
-                            for number in range(min(room, bytes_max // 64 + 1)))
+        count = min(room, self.piece_bytes // 64 + 1)
+        requests = b"".join(ask(2 * (self.asked_count + number) + 1) for number in range(count))
         if requests:
-            self.asked_count += min(room, bytes_max // 64 + 1)
+            self.asked_count += count
             self.socket.setblocking(True)
             self.socket.sendall(requests)
             self.socket.setblocking(False)
@@ -151,19 +186,24 @@ class Ordinary(Connection):
 
 
 class Flood:
-    def __init__(self, name, port, connections):
-        kind, script = (Ordinary, b"") if name == ORDINARY else (Connection, FLOODS[name])
+    def __init__(self, name, port, connections, bytes_per_s, is_ordinary=False):
+        """`is_ordinary`: the requests that this flood is compared with."""
+        script = FLOODS[name]
+        self.bytes_per_s = bytes_per_s * script.share
+        if is_ordinary:
+            script = Script(b"", piece_bytes=script.piece_bytes)
+        kind = Ordinary if is_ordinary else Connection
         self.connections = [kind(port, script) for _ in range(connections)]
 
-    def run(self, seconds, bytes_per_s):
+    def run(self, seconds):
         """Returns the bytes per second that the sockets took."""
         begin, sent, turn = time.monotonic(), 0, 0
         while (elapsed := time.monotonic() - begin) < seconds:
-            if sent >= bytes_per_s * elapsed:
+            if sent >= self.bytes_per_s * elapsed:
                 time.sleep(0.0005)
                 continue
             turn = (turn + 1) % len(self.connections)
-            sent += self.connections[turn].send(PIECE_BYTES)
+            sent += self.connections[turn].send()
         return sent / (time.monotonic() - begin)
 
     def close(self):
