@@ -1,5 +1,6 @@
 """A raw HTTP/2 peer: sends exact frames, also such as no client sends, and notes the answers."""
 
+import collections
 import select
 import socket
 import struct
@@ -70,7 +71,8 @@ class Http2Attacker:
     """A connection by prior knowledge, or with the bytes of `begin` instead.
 
     What it has read: `goodbye` is the error of GOAWAY, `resets` the errors of RST_STREAM, `heads`
-    the fields of answers, `bodies` their bodies; `ended`: the server ended the connection."""
+    the fields of answers, `bodies` their bodies, `opened` by how much the windows of its own bodies
+    were opened, 0 for the connection; `ended`: the server ended the connection."""
 
     def __init__(self, server, settings=frame(SETTINGS), receive_buffer=None, begin=b""):
         self.socket = socket.socket()
@@ -85,6 +87,7 @@ class Http2Attacker:
         self.trips_seen = 0
         self.decoder = hpack.Decoder()
         self.resets, self.heads, self.bodies, self.complete = {}, {}, {}, set()
+        self.opened = collections.Counter()
         self.send(begin or PREFACE + settings)
 
     def __enter__(self):
@@ -152,6 +155,8 @@ class Http2Attacker:
             self.heads.setdefault(stream, []).append(fields)
         elif kind == DATA:
             self.bodies[stream] = self.bodies.get(stream, b"") + payload
+        elif kind == WINDOW_UPDATE:
+            self.opened[stream] += int.from_bytes(payload, "big")
         elif kind == PING and flags & ACK and payload[:4] == b"trip":
             self.trips_seen = int.from_bytes(payload[4:], "big")
         if kind in (HEADERS, DATA) and flags & END_STREAM:

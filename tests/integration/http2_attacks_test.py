@@ -25,6 +25,7 @@ GROWTH_MAX = 16 << 20
 LARGER_GROWTH_MAX = 24 << 20
 HEALTH = "/healthz"
 STREAMS_MAX = 250
+FIRST_WINDOW = 65_535  # of a connection, before WINDOW_UPDATE
 SENT_MAX = 4 << 20  # of a flood: the server reads no more of an ended connection
 
 
@@ -442,6 +443,21 @@ def test_body_that_does_not_end(hasty_server):
         return *set(peer.resets.values()), peer.goodbye
     with Attack(hasty_server, one) as attack:
         attack.all_are((CANCEL, None))
+
+
+def test_stalled_bodies_free_the_window_of_the_others(hasty_server):
+    """Four bodies hold nearly all of the connection's 256 KiB, as long as they have time."""
+    with Http2Attacker(hasty_server) as peer:
+        for stream in streams(4):
+            peer.send(ask_frame(stream, "/v1/reserve", "POST", has_body=True)
+                      + data_frames(stream, 64_000))
+        assert peer.until(lambda: len(peer.resets) == 4)
+        assert set(peer.resets.values()) == {CANCEL}
+        assert peer.until(lambda: FIRST_WINDOW + peer.opened[0] >= 4 * 64_000 + 60_000)
+        peer.send(ask_frame(9, "/v1/check", "POST", has_body=True) + data_frames(9, 60_000)
+                  + frame(DATA, END_STREAM, 9))
+        assert peer.status(9) == 400, "blanks are no JSON"
+        assert peer.goodbye is None
 
 
 def test_waiting_streams_cost_no_time(start_server, key):
