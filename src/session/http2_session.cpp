@@ -298,8 +298,7 @@ void Http2Session::write_outcomes() noexcept {
   write_output();
   if (may_ask() && !held()) mark_ready();  // the peer has read on
   undecided_count_ = 0;
-  const bool is_drained = said_goodbye_ && streams_.empty();
-  if (!shared_.framing.is_open() || is_drained) finish();
+  if (!shared_.framing.is_open()) finish();
   schedule_timer();  // once for all events of the turn
 }
 
