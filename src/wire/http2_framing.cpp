@@ -124,11 +124,18 @@ struct Http2Framing::Callbacks {
   static int on_begin_frame(nghttp2_session* session, const nghttp2_frame_hd* head,
                             void* user) noexcept {
     // A head for a stream below the highest one: nghttp2 would take it for trailers of a stream
-    // that it has forgotten.
+    // that it has forgotten, as it may be up to the last stream that was refused.
     if (head->type != NGHTTP2_HEADERS) return 0;
     const bool is_new = nghttp2_session_find_stream(session, head->stream_id) == nullptr;
     const int32_t last = nghttp2_session_get_last_proc_stream_id(session);
-    if (is_new && head->stream_id < last) of(user).terminate(Http2Error::protocol_error);
+    const bool is_late = is_new && head->stream_id < last && head->stream_id > of(user).refused_;
+    if (is_late) of(user).terminate(Http2Error::protocol_error);
+    return 0;
+  }
+
+  static int on_invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int error,
+                              void* user) noexcept {
+    if (error == NGHTTP2_ERR_REFUSED_STREAM) of(user).refused_ = frame->hd.stream_id;
     return 0;
   }
 
@@ -189,6 +196,7 @@ struct Http2Framing::Callbacks {
     nghttp2_session_callbacks* callbacks = nullptr;
     ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
     nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);

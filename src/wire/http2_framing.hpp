@@ -128,8 +128,9 @@ class Http2Framing {
   void check(int outcome) noexcept;
 
   Http2Events& events_;
-  size_t memory_bytes_ = 0;  // that nghttp2 has
-  bool has_failed_ = false;  // nghttp2 can do no more
+  size_t memory_bytes_ = 0;    // that nghttp2 has
+  bool has_failed_ = false;    // nghttp2 can do no more
+  Http2StreamId refused_ = 0;  // the last stream beyond streams_max; nghttp2 forgets it at once
   std::unique_ptr<nghttp2_session, void (*)(nghttp2_session*)> session_;
   std::unique_ptr<Http2Fields> fields_;
   std::span<const std::byte> pending_;

@@ -58,19 +58,22 @@ class Http2FramingTest : public ::testing::Test {
     for (int rounds = 0; rounds < 100; ++rounds) {
       const std::string request = client_.output();
       const bool goes_on = framing_.receive(std::as_bytes(std::span(request)));
-      std::string reply;
-      for (;;) {
-        const auto part = framing_.next();
-        if (part.empty()) break;
-        reply.append(reinterpret_cast<const char*>(part.data()), part.size());
-        framing_.taken(part.size());
-      }
+      const std::string reply = output();
       EXPECT_TRUE(client_.receive(reply));
       if (!goes_on || !framing_.is_open()) return false;
       if (request.empty() && reply.empty()) return true;
     }
     ADD_FAILURE() << "no end";
     return false;
+  }
+  // All that the framing has to say.
+  std::string output() {
+    std::string reply;
+    for (auto part = framing_.next(); !part.empty(); part = framing_.next()) {
+      reply.append(reinterpret_cast<const char*>(part.data()), part.size());
+      framing_.taken(part.size());
+    }
+    return reply;
   }
   void answer(Http2StreamId stream, bool has_body = false) {
     framing_.answer(stream, {.head = head_, .wall_ns = 0, .has_body = has_body});
@@ -209,14 +212,26 @@ TEST_F(Http2FramingTest, refuses_streams_beyond_its_bound) {
   const std::string request = client_.output();
   EXPECT_TRUE(framing_.receive(std::as_bytes(std::span(request))));
   EXPECT_EQ(recorder_.events.size(), 2 * Http2Framing::streams_max);
-  std::string reply;
-  for (auto part = framing_.next(); !part.empty(); part = framing_.next()) {
-    reply.append(reinterpret_cast<const char*>(part.data()), part.size());
-    framing_.taken(part.size());
-  }
+  const std::string reply = output();
   const std::string refused =
       http2_frame(3, 0, 2 * Http2Framing::streams_max + 1, std::string("\0\0\0\7", 4));
   EXPECT_NE(reply.find(refused), reply.npos);
+}
+
+TEST_F(Http2FramingTest, ignores_the_rest_of_a_stream_that_it_has_refused) {
+  constexpr uint32_t refused = 2 * Http2Framing::streams_max + 1;
+  client_.raw(heads(Http2Framing::streams_max));
+  client_.raw(http2_frame(1, 4, refused, "\x83\x84\x86\x01\x01x"));
+  client_.raw(http2_frame(3, 0, 1, std::string("\0\0\0\x8", 4)));  // makes room
+  client_.raw(http2_frame(1, 5, refused + 2, "\x82\x84\x86\x01\x01x"));
+  const std::string trailers("\0\1a\1b", 5);
+  client_.raw(http2_frame(0, 0, refused, "body") + http2_frame(1, 5, refused, trailers));
+  const std::string request = client_.output();
+  EXPECT_TRUE(framing_.receive(std::as_bytes(std::span(request))));
+  EXPECT_EQ(recorder_.events.back(), "request 503");
+  EXPECT_EQ(recorder_.bodies.count(refused), 0u);
+  const std::string goodbye("\0\0\x8\x7\0", 5);
+  EXPECT_EQ(output().find(goodbye), std::string::npos);
 }
 
 TEST_F(Http2FramingTest, ends_with_a_client_that_ignores_the_bound_it_has_acknowledged) {
