@@ -70,7 +70,9 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
   if (left > 0) needed_bytes_ = wire::Http2Frames::head_bytes;
   const bool goes_on = left >= wire::Http2Frames::head_bytes || may_ask();
   if (goes_on && context_.work.is_over() && !held()) mark_ready();
-  note_partial(in_head_ || frames_.is_partial() || left > 0);
+  // A body that stalls ends its stream, also within a frame.
+  const bool is_in_body = frames_.is_partial() && frames_.type() == wire::Http2Frames::Type::data;
+  note_partial(in_head_ || (frames_.is_partial() && !is_in_body) || left > 0);
   return taken;
 }
 

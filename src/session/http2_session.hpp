@@ -117,8 +117,9 @@ class Http2Session final : public Session, private wire::Http2Events {
   wire::Http2Frames frames_;
   wire::Http2Head head_;
   Streams streams_;
-  std::deque<wire::Http2StreamId> ready_;    // streams that are to ask the shards
-  int64_t partial_since_ms_;                 // since when it waits for the rest of a frame or head
+  std::deque<wire::Http2StreamId> ready_;  // streams that are to ask the shards
+  // Since when it waits for the rest of a head, or of a frame that is no part of a body.
+  int64_t partial_since_ms_;
   int64_t idle_since_ms_;                    // since when it has no stream
   int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this
   int64_t drain_started_ms_ = base::never_ms;

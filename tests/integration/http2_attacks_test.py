@@ -460,6 +460,20 @@ def test_stalled_bodies_free_the_window_of_the_others(hasty_server):
         assert peer.goodbye is None
 
 
+def test_body_that_stalls_within_a_frame(hasty_server, key):
+    """It ends its stream. The others are answered, and the connection goes on behind the frame."""
+    part = frame(DATA, 0, 3, bytes(1_000))
+    with Http2Attacker(hasty_server) as peer:
+        peer.send(ask_frame(1, f"/rate/{key}?canWait=true", "POST")
+                  + ask_frame(3, "/v1/reserve", "POST", has_body=True) + part[:500])
+        assert peer.until(lambda: peer.resets == {3: CANCEL})
+        assert peer.status(1) == 200
+        time.sleep(1)
+        peer.send(part[500:] + ask_frame(5, HEALTH))
+        assert peer.status(5) == 200
+        assert peer.goodbye is None
+
+
 def test_waiting_streams_cost_no_time(start_server, key):
     """Neither waiters, nor bodies that do not come, nor answers that nobody reads."""
     server = start_server(*LONG_WINDOW, "--max-requests", "1")

@@ -29,12 +29,16 @@ inline constexpr uint32_t drain_grace = 64;    // the server drains, and the cli
 std::string reasons_text(uint32_t reasons);
 
 inline constexpr uint64_t no_offset = UINT64_MAX;
+inline constexpr uint64_t http2_frame_head_bytes = 9;
 inline constexpr int64_t never = -1;
 
 struct SentRequest {
+  // Of HTTP/2, where each frame is one.
+  enum class Frame : uint8_t { other, head, data };
+
   uint64_t head_end;  // the server may answer when it has so much
   uint64_t end;
-  bool opens_stream = false;  // of HTTP/2, where each frame is one
+  Frame frame = Frame::other;
 };
 
 // Of a request over HTTP/2.
@@ -56,6 +60,11 @@ struct ConnectionRecord {
   };
 
   bool has_part() const { return delivered > request_begin; }
+  // A frame of DATA has arrived in part, and its head whole.
+  bool is_in_body() const {
+    return has_part() && not_whole.front().frame == SentRequest::Frame::data &&
+           delivered >= request_begin + http2_frame_head_bytes;
+  }
   bool is_open() const { return side == Side::placed; }
   bool was_ended() const { return side >= Side::finished; }
   bool is_http2() const { return delivered >= http2_from; }

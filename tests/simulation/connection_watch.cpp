@@ -250,7 +250,7 @@ void ConnectionWatch::on_delivered(uint32_t link, size_t bytes, int64_t now_ms) 
   record.delivered_ms = now_ms;
   while (!record.not_whole.empty() && record.not_whole.front().end <= record.delivered) {
     record.request_begin = record.not_whole.front().end;
-    if (record.not_whole.front().opens_stream) record.stream_ms = now_ms;
+    if (record.not_whole.front().frame == SentRequest::Frame::head) record.stream_ms = now_ms;
     record.not_whole.pop_front();
     ++record.requests;
   }
@@ -297,7 +297,9 @@ int64_t ConnectionWatch::unfinished_since_ms(const ConnectionRecord& record) con
   // Behind the answer to an upgrade comes HTTP/2's preface.
   const bool awaits_preface = record.upgrades && record.requests == 1;
   if (awaits_preface) return std::max(record.http2_ms, record.placed_ms);
-  return record.has_part() ? std::max(record.begun_ms, record.placed_ms) : never;
+  // A part of a body has its stream's time.
+  return record.has_part() && !record.is_in_body() ? std::max(record.begun_ms, record.placed_ms)
+                                                   : never;
 }
 
 // Every reason for which the server may have ended its side by now.
@@ -448,7 +450,7 @@ void ConnectionWatch::count_end(const ConnectionRecord& record) {
       return count(ConnectionEvent::refused);
     case why::header_timeout:
       if (record.is_http2()) {
-        if (record.has_part() && record.not_whole.front().opens_stream) {
+        if (record.has_part() && record.not_whole.front().frame == SentRequest::Frame::head) {
           count(ConnectionEvent::late_head);
         }
         return;

@@ -16,7 +16,7 @@ using support::Http2Client;
 using wire::Http2Error;
 
 constexpr size_t preface_bytes = wire::http2_preface.size();
-constexpr size_t head_bytes = 9;
+constexpr size_t head_bytes = http2_frame_head_bytes;
 constexpr uint8_t type_data = NGHTTP2_DATA;
 constexpr uint8_t type_headers = NGHTTP2_HEADERS;
 constexpr uint8_t type_reset = NGHTTP2_RST_STREAM;
@@ -92,7 +92,7 @@ void Http2Peer::ask_upgrade() {
                            " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
                            "Upgrade: h2c\r\nHTTP2-Settings: AAQAAP__\r\n\r\n";
   trace("asks to upgrade: " + text);
-  send(std::as_bytes(std::span(text)), text.size(), true);
+  send(std::as_bytes(std::span(text)), text.size(), SentRequest::Frame::head);
   const uint64_t end = record().asked_bytes;
   record().http2_from = end;
   streams_[1] = {.asked = {.kind = acquires ? Kind::acquire : Kind::health, .key = entry.key},
@@ -198,12 +198,12 @@ void Http2Peer::flush() {
   if (phase_ != Phase::open || half_closed_) return;
   const std::string text = http2_.output();
   std::string_view rest = text;
-  const auto send_front = [&](size_t bytes, bool opens_stream) {
-    send(std::as_bytes(std::span(rest.substr(0, bytes))), bytes, opens_stream);
+  const auto send_front = [&](size_t bytes, SentRequest::Frame frame) {
+    send(std::as_bytes(std::span(rest.substr(0, bytes))), bytes, frame);
     rest.remove_prefix(bytes);
   };
   if (!sent_preface_ && !rest.empty()) {
-    send_front(preface_bytes, false);
+    send_front(preface_bytes, SentRequest::Frame::other);
     sent_preface_ = true;
   }
   while (!rest.empty()) {
@@ -215,7 +215,9 @@ void Http2Peer::flush() {
       bytes += next.bytes;
       flags |= next.flags;
     }
-    send_front(bytes, head.type == type_headers);
+    send_front(bytes, head.type == type_headers ? SentRequest::Frame::head
+                      : head.type == type_data  ? SentRequest::Frame::data
+                                                : SentRequest::Frame::other);
     note_sent(head.type, flags, head.stream);
   }
 }

@@ -48,12 +48,12 @@ void Peer::trace(const std::string& text) const {
   world_.oracle.trace("client " + std::to_string(client_.link_id()) + " " + text);
 }
 
-void Peer::send(std::span<const std::byte> bytes, size_t head_bytes, bool opens_stream) {
+void Peer::send(std::span<const std::byte> bytes, size_t head_bytes, SentRequest::Frame frame) {
   outbox_.insert(outbox_.end(), bytes.begin(), bytes.end());
   const uint64_t begin = record().asked_bytes;
   record().asked_bytes = begin + bytes.size();
   record().not_whole.push_back(
-      {.head_end = begin + head_bytes, .end = begin + bytes.size(), .opens_stream = opens_stream});
+      {.head_end = begin + head_bytes, .end = begin + bytes.size(), .frame = frame});
 }
 
 void Peer::end_with_next_request() {

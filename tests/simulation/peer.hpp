@@ -90,7 +90,8 @@ class Peer {
   virtual void check_graceful_end() = 0;  // the server ended its side: are all answers here?
 
   // Adds one whole request, which the server may answer when it has the first `head_bytes`.
-  void send(std::span<const std::byte> bytes, size_t head_bytes, bool opens_stream = false);
+  void send(std::span<const std::byte> bytes, size_t head_bytes,
+            SentRequest::Frame frame = SentRequest::Frame::other);
   void send(std::span<const std::byte> bytes) { send(bytes, bytes.size()); }
   // The server ends the connection because of the next request.
   void end_with_next_request();

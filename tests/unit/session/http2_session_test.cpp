@@ -393,6 +393,33 @@ TEST_F(Http2SessionTest, resets_a_body_that_does_not_end_in_its_time) {
   EXPECT_EQ(client_.goodbye(), std::nullopt);
 }
 
+TEST_F(Http2SessionTest, resets_a_body_that_stalls_within_a_frame) {
+  const int32_t waiting = client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  const api::Ticket ticket = context_.turn.entries()[0].ticket;
+  decide_all(api::Verdict::queued);
+  client_.send_in_parts(1);
+  const int32_t stalled = client_.ask("POST", "/v1/reserve", "{}");
+  const std::string frame = http2_frame(0, 0, static_cast<uint32_t>(stalled), std::string(99, ' '));
+  exchange();
+  client_.raw(frame.substr(0, 50));
+  exchange();
+  pass(context_.options.header_timeout_ms - 1);
+  EXPECT_EQ(client_.answer(stalled).reset, std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.answer(stalled).reset, static_cast<uint32_t>(Http2Error::cancel));
+  pass(context_.options.header_timeout_ms);
+  grant(ticket);
+  exchange();
+  EXPECT_EQ(client_.answer(waiting).status, 200);
+  client_.raw(frame.substr(50));
+  exchange();
+  const int32_t next = client_.ask("GET", "/healthz");
+  exchange();
+  EXPECT_EQ(client_.answer(next).status, 200);
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+}
+
 TEST_F(Http2SessionTest, ends_with_half_a_head_in_its_time) {
   exchange();
   client_.raw(http2_frame(1, 0, 1, "\x82\x86\x01\x01x"));  // CONTINUATION is to follow
