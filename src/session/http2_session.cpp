@@ -223,28 +223,13 @@ void Http2Session::on_body_end(Http2StreamId id) noexcept {
 
 void Http2Session::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
   Http2Stream& stream = outstanding(request.id);
-  const api::Entry& entry = verdicts.entries[0];
-  const api::Verdict verdict = verdicts.verdicts[0];
-  const api::Detail& detail = verdicts.details[0];
+  const DecidedEntry decided(verdicts);
   const bool is_json = (request.kind & json_kind) != 0;
-  const bool is_queued = verdict == api::Verdict::queued;
   stream.set_undecided(false);
-  if (is_queued && !stream.is_closed()) {
-    stream.wait(entry, detail.request_id, is_json);
-    return after_event(stream);
-  }
-  free_or_abandon(context_, shared_.tickets, WaitsFor::permits, entry.ticket, is_queued);
-  RequestLog& log = stream.log();
-  if (stream.is_closed()) {
-    is_queued ? log.abandoned() : log.answered(client_left, 0);
-    return after_event(stream);
-  }
-  if (is_of_unknown_key(entry, detail)) log.released_unknown();
-  if (entry.op == api::Op::release) {
-    stream.write_release();
+  if (decided.is_queued() && !stream.is_closed()) {
+    stream.wait(decided.entry, decided.detail.request_id, is_json);
   } else {
-    stream.write_decision(
-        {.verdict = verdict, .detail = detail, .key = entry.key(), .json = is_json});
+    end_decision(context_, shared_.tickets, decided, is_json, stream.is_closed(), stream);
   }
   after_event(stream);
 }

@@ -206,8 +206,9 @@ void HttpSession::decide(const wire::HttpRequest& request,
   if (context_.draining && asked.op == api::Op::acquire) {
     answer_earlier_requests();
     ++context_.drained_entries;
+    transport_.begin(kind);
     transport_.write_decision(
-        {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json}, kind);
+        {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json});
     return update_flow();
   }
   const auto socket = connection_.socket();
@@ -225,28 +226,18 @@ void HttpSession::decide(const wire::HttpRequest& request,
 
 void HttpSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
   --undecided_;
-  const api::Entry& entry = verdicts.entries[0];
-  const api::Verdict verdict = verdicts.verdicts[0];
-  const api::Detail& detail = verdicts.details[0];
+  const DecidedEntry decided(verdicts);
   const bool is_json = (request.kind & HttpTransport::json) != 0;
-  const bool is_queued = verdict == api::Verdict::queued;
-  connection_.release_output(HttpTransport::decision_bytes_max(request.kind, entry.key_bytes));
-  if (is_queued && !is_ending()) {
-    transport_.begin(request.kind);
-    exchange_.wait(entry, detail.request_id, is_json);
-    return update_flow();  // marks it dirty: its peer may have left since the request
-  }
-  free_or_abandon(context_, tickets_, WaitsFor::permits, entry.ticket, is_queued);
-  RequestLog& log = transport_.log();
-  if (is_ending()) return is_queued ? log.abandoned() : log.answered(client_left, 0);
-  if (is_of_unknown_key(entry, detail)) log.released_unknown();
-  if (entry.op == api::Op::release) {
-    transport_.write_release(request.kind);
+  const bool has_left = is_ending();
+  connection_.release_output(
+      HttpTransport::decision_bytes_max(request.kind, decided.entry.key_bytes));
+  transport_.begin(request.kind);
+  if (decided.is_queued() && !has_left) {
+    exchange_.wait(decided.entry, decided.detail.request_id, is_json);
   } else {
-    transport_.write_decision(
-        {.verdict = verdict, .detail = detail, .key = entry.key(), .json = is_json}, request.kind);
+    end_decision(context_, tickets_, decided, is_json, has_left, transport_);
   }
-  update_flow();
+  if (!has_left) update_flow();  // marks it dirty: its peer may have left since the request
 }
 
 // --- Replies for the exchange --------------------------------------------------------------

@@ -20,10 +20,10 @@ uint8_t HttpTransport::kind_of(const wire::HttpRequest& request) const noexcept 
                               (request.http_1_0 ? http_1_0 : 0));
 }
 
-wire::ReplyContext HttpTransport::head_of(uint8_t kind) const noexcept {
-  return {.keep_alive = (kind & last) == 0 && !context_.draining,
-          .http_1_0 = (kind & http_1_0) != 0,
-          .head_only = (kind & head_only) != 0,
+wire::ReplyContext HttpTransport::head() const noexcept {
+  return {.keep_alive = (kind_ & last) == 0 && !context_.draining,
+          .http_1_0 = (kind_ & http_1_0) != 0,
+          .head_only = (kind_ & head_only) != 0,
           .wall_ns = context_.now.wall_ns};
 }
 
@@ -53,8 +53,8 @@ size_t HttpTransport::decision_bytes_max(uint8_t kind, size_t key_bytes) noexcep
   return wire::decision_bytes_max(key_bytes, (kind & json) != 0);
 }
 
-void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept {
-  wire::ReplyContext head = head_of(kind);
+void HttpTransport::write_decision(const wire::DecisionAnswer& decision) noexcept {
+  wire::ReplyContext head = this->head();
   // Another shard may know earlier than this one that the server shuts down.
   if (decision.verdict == api::Verdict::draining) head.keep_alive = false;
   if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
@@ -62,8 +62,8 @@ void HttpTransport::write_decision(const wire::DecisionAnswer& decision, uint8_t
                [&](auto out) { return wire::encode_decision(decision, head, out); });
 }
 
-void HttpTransport::write_release(uint8_t kind) noexcept {
-  const wire::ReplyContext head = head_of(kind);
+void HttpTransport::write_release() noexcept {
+  const wire::ReplyContext head = this->head();
   write_answer(rest_head_bytes_max, head,
                [&](auto out) { return wire::encode_reply({.status = 200}, head, out); });
 }
@@ -72,9 +72,9 @@ void HttpTransport::write_release(uint8_t kind) noexcept {
 
 void HttpTransport::answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept {
   if (const auto* decision = std::get_if<wire::DecisionAnswer>(&answer)) {
-    return write_decision(*decision, kind_);
+    return write_decision(*decision);
   }
-  wire::ReplyContext head = head_of(kind_);
+  wire::ReplyContext head = this->head();
   if (options.closes) head.keep_alive = false;
   write_answer(wire::answer_bytes_max(answer), head,
                [&](auto out) { return wire::encode_answer(answer, head, out); });
@@ -100,9 +100,8 @@ void HttpTransport::write_refusal(const wire::RestReply& reply) noexcept {
 void HttpTransport::begin_keys(bool pretty, bool table_order) noexcept {
   stream_ = {.pretty = pretty, .chunked = (kind_ & http_1_0) == 0};
   if (!stream_.chunked || context_.draining) kind_ |= last;
-  write(rest_head_bytes_max, [&](auto out) {
-    return wire::encode_debug_head(stream_, table_order, head_of(kind_), out);
-  });
+  write(rest_head_bytes_max,
+        [&](auto out) { return wire::encode_debug_head(stream_, table_order, head(), out); });
 }
 
 void HttpTransport::write_key(const api::KeyState& key) noexcept {

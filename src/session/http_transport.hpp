@@ -30,12 +30,12 @@ class HttpTransport final : public SessionTransport {
   RequestLog& log() noexcept { return log_; }
   uint8_t kind_of(const wire::HttpRequest& request) const noexcept;
 
-  // The kind of the exchange that begins.
+  // The kind of the request that is answered next.
   void begin(uint8_t kind) noexcept { kind_ = kind; }
 
-  // For a /rate request that needed no exchange, with the kind of that request.
-  void write_decision(const wire::DecisionAnswer& decision, uint8_t kind) noexcept;
-  void write_release(uint8_t kind) noexcept;
+  // For a /rate request that needed no exchange.
+  void write_decision(const wire::DecisionAnswer& decision) noexcept;
+  void write_release() noexcept;
   static size_t decision_bytes_max(uint8_t kind, size_t key_bytes) noexcept;
 
   // `100 Continue`; `101 Switching Protocols`, after which the bytes are HTTP/2's.
@@ -55,7 +55,7 @@ class HttpTransport final : public SessionTransport {
   bool has_room() const noexcept override;
 
  private:
-  wire::ReplyContext head_of(uint8_t kind) const noexcept;
+  wire::ReplyContext head() const noexcept;
   template <typename Encode>
   void write(size_t bytes_max, Encode encode) noexcept;
   template <typename Encode>
@@ -64,7 +64,7 @@ class HttpTransport final : public SessionTransport {
   net::Connection& connection_;
   RequestLog log_;
   wire::DebugStream stream_;
-  uint8_t kind_ = 0;  // of the open exchange
+  uint8_t kind_ = 0;  // of the request that is answered
   bool is_over_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Puts a /rate request into the turn's entries, and frees its ticket, for any version of HTTP.
-// Flow:   wire::RestDecision -> add_decision() -> decided -> free_or_abandon(), unless it waits.
+// Puts a /rate request into the turn's entries, and answers it, for any version of HTTP.
+// Flow:   wire::RestDecision -> add_decision() -> decided -> it waits, or end_decision().
 // Shape:  has no exchange: most are answered in the iteration in which they arrive. One that is
 //         queued goes on as a RestExchange.
 // Lives:  inline, since there may be millions of them in a second.
@@ -48,10 +48,35 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   return entry;
 }
 
+// The verdict about a request's one entry.
+struct DecidedEntry {
+  explicit DecidedEntry(const Verdicts& verdicts) noexcept
+      : entry(verdicts.entries[0]), verdict(verdicts.verdicts[0]), detail(verdicts.details[0]) {}
+  bool is_queued() const noexcept { return verdict == api::Verdict::queued; }
+
+  const api::Entry& entry;
+  const api::Verdict verdict;
+  const api::Detail& detail;
+};
+
 // Whether a release named a key that is not live; known only if the entry asked for it.
 inline bool is_of_unknown_key(const api::Entry& entry, const api::Detail& detail) noexcept {
   const bool has_details = (entry.flags & api::flag::wants_details) != 0;
   return entry.op == api::Op::release && has_details && detail.limit == 0;
+}
+
+// Answers a request that does not wait, unless its client has left: `transport` is the request's.
+template <typename Transport>
+void end_decision(Context& context, TicketShare& tickets, const DecidedEntry& decided, bool json,
+                  bool has_left, Transport& transport) noexcept {
+  const api::Entry& entry = decided.entry;
+  RequestLog& log = transport.log();
+  free_or_abandon(context, tickets, WaitsFor::permits, entry.ticket, decided.is_queued());
+  if (has_left) return decided.is_queued() ? log.abandoned() : log.answered(client_left, 0);
+  if (is_of_unknown_key(entry, decided.detail)) log.released_unknown();
+  if (entry.op == api::Op::release) return transport.write_release();
+  transport.write_decision(
+      {.verdict = decided.verdict, .detail = decided.detail, .key = entry.key(), .json = json});
 }
 
 }  // namespace sluice::session

@@ -43,29 +43,30 @@ class HttpTransportTest : public ::testing::Test {
 };
 
 TEST_F(HttpTransportTest, writes_decisions_in_the_requested_format) {
-  transport_.write_decision({.verdict = api::Verdict::approved, .detail = {.request_id = 5}}, 0);
+  transport_.write_decision({.verdict = api::Verdict::approved, .detail = {.request_id = 5}});
   EXPECT_TRUE(written().ends_with("\r\n\r\n5"));
   EXPECT_FALSE(has("Connection:"));
-  transport_.write_decision({.verdict = api::Verdict::denied}, Kind::http_1_0);
+  transport_.begin(Kind::http_1_0);
+  transport_.write_decision({.verdict = api::Verdict::denied});
   EXPECT_TRUE(has("HTTP/1.0 429 Too Many Requests\r\n"));
   EXPECT_TRUE(has("Connection: keep-alive\r\n"));
   EXPECT_FALSE(transport_.is_over());
-  transport_.write_decision({.verdict = api::Verdict::denied, .key = "k", .json = true},
-                            Kind::json | Kind::last);
+  transport_.begin(Kind::json | Kind::last);
+  transport_.write_decision({.verdict = api::Verdict::denied, .key = "k", .json = true});
   EXPECT_TRUE(has("\"key\":\"k\"}"));
   EXPECT_TRUE(has("Connection: close\r\n"));
   EXPECT_TRUE(transport_.is_over());
 }
 
 TEST_F(HttpTransportTest, last_answer_is_a_drained_decision) {
-  transport_.write_decision({.verdict = api::Verdict::draining}, 0);
+  transport_.write_decision({.verdict = api::Verdict::draining});
   EXPECT_TRUE(has("HTTP/1.1 503 "));
   EXPECT_TRUE(has("Connection: close\r\n"));
   EXPECT_TRUE(transport_.is_over());
 }
 
 TEST_F(HttpTransportTest, answers_a_release_with_an_empty_body) {
-  transport_.write_release(0);
+  transport_.write_release();
   EXPECT_TRUE(has("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(has("Content-Length: 0\r\n"));
 }
