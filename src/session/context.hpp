@@ -14,6 +14,7 @@
 
 #include "api/entry.hpp"
 #include "api/quota.hpp"
+#include "base/block_pool.hpp"
 #include "base/limits.hpp"
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
@@ -189,6 +190,8 @@ struct Scratch {
 };
 
 struct Context {
+  static constexpr size_t kept_blocks_bytes_max = 1024 * 1024;
+
   // Defined in session.cpp: the lists below need the complete type of Session.
   Context(Backend& of, const Options& with);
   ~Context();
@@ -203,6 +206,7 @@ struct Context {
   HandleSets departed_handles;  // of ended connections; owned
   uint32_t handle_work = 0;     // keys interned and handles forgotten in this turn
   Scratch scratch;
+  base::BlockPool blocks{kept_blocks_bytes_max};  // of connections of HTTP/2
   base::TimerWheel timers{0};
   uint64_t bindings_count = 0;     // connections with connection-bound reservations, up to now
   uint32_t debug_walks_count = 0;  // GET /debug under way

@@ -35,7 +35,7 @@ Http2Session::Http2Session(Remains&& remains) noexcept
       idle_since_ms_(context_.now_ms()) {}
 
 Http2Session::~Http2Session() {
-  streams_.clear_and_dispose(std::default_delete<Http2Stream>());
+  streams_.clear_and_dispose(Http2Stream::Delete());
 }
 
 void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
@@ -320,9 +320,9 @@ void Http2Session::on_answer_sent(Http2StreamId id, size_t frame_bytes) noexcept
 // --- Streams -------------------------------------------------------------------------------
 
 Http2Stream& Http2Session::open(Http2StreamId id) noexcept {
-  auto* const stream = new Http2Stream(shared_, id);
-  streams_.insert(streams_.end(), *stream);
-  return *stream;
+  Http2Stream& stream = Http2Stream::make(shared_, id);
+  streams_.insert(streams_.end(), stream);
+  return stream;
 }
 
 Http2Stream* Http2Session::find(Http2StreamId id) noexcept {
@@ -367,7 +367,7 @@ void Http2Session::close(Http2Stream& stream) noexcept {
 
 void Http2Session::remove_if_over(Http2Stream& stream) noexcept {
   if (!stream.is_closed() || stream.is_outstanding()) return;
-  streams_.erase_and_dispose(streams_.iterator_to(stream), std::default_delete<Http2Stream>());
+  streams_.erase_and_dispose(streams_.iterator_to(stream), Http2Stream::Delete());
   idle_since_ms_ = context_.now_ms();
 }
 

@@ -1,6 +1,7 @@
 #include "session/http2_stream.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -15,6 +16,19 @@ Http2Stream::Http2Stream(Http2Connection& connection, wire::Http2StreamId id) no
       id_(id),
       log_({}, connection.context.options.access_log),
       started_ms_(connection.context.now_ms()) {}
+
+Http2Stream& Http2Stream::make(Http2Connection& connection, wire::Http2StreamId id) noexcept {
+  static_assert(sizeof(Http2Stream) <= base::BlockPool::block_bytes_max);
+  void* const block = connection.context.blocks.take(sizeof(Http2Stream));
+  ASSERT(block != nullptr);
+  return *new (block) Http2Stream(connection, id);
+}
+
+void Http2Stream::Delete::operator()(Http2Stream* stream) const noexcept {
+  base::BlockPool& blocks = stream->context_.blocks;
+  stream->~Http2Stream();
+  blocks.give(stream);
+}
 
 Http2Stream::~Http2Stream() {
   set_outstanding(false);

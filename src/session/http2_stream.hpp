@@ -3,8 +3,8 @@
 //         opens its window.
 // Shape:  a transport of its own: streams are answered in any order, and each has its log.
 // Bounds: a body of limits::http_body_bytes_max; an AnswerBody.
-// Lives:  on the heap, from the head on until nghttp2 has closed the stream and no shard owes it a
-//         reply any more.
+// Lives:  in a block of its worker's, from the head on until nghttp2 has closed the stream and no
+//         shard owes it a reply any more.
 #pragma once
 
 #include <boost/intrusive/set.hpp>
@@ -32,7 +32,7 @@ namespace sluice::session {
 // What the streams of a connection share.
 struct Http2Connection {
   Http2Connection(Context& of_context, Session& of_session, wire::Http2Events& events) noexcept
-      : context(of_context), session(of_session), framing(events) {}
+      : context(of_context), session(of_session), framing(events, of_context.blocks) {}
 
   Context& context;
   Session& session;
@@ -46,8 +46,10 @@ struct Http2Connection {
 
 class Http2Stream final : public SessionTransport, public boost::intrusive::set_base_hook<> {
  public:
-  Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept;
-  ~Http2Stream();
+  static Http2Stream& make(Http2Connection& connection, wire::Http2StreamId id) noexcept;
+  struct Delete {
+    void operator()(Http2Stream* stream) const noexcept;
+  };
 
   wire::Http2StreamId id() const noexcept { return id_; }
 
@@ -115,6 +117,9 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   bool has_room() const noexcept override;
 
  private:
+  Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept;
+  ~Http2Stream();
+
   enum class AnswerStage : uint8_t { none, begun, sent };
 
   bool is_answered() const noexcept { return answer_stage_ != AnswerStage::none; }

@@ -1,10 +1,9 @@
 #include "wire/http2_framing.hpp"
 
-#include <malloc.h>
 #include <nghttp2/nghttp2.h>
 
 #include <array>
-#include <cstdlib>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
@@ -85,38 +84,40 @@ std::optional<std::string> decode_http2_settings(std::string_view text) {
   return settings;
 }
 
-// nghttp2 allocates as malloc() does, up to memory_max of a connection.
+// What nghttp2 allocates, up to memory_max of a connection.
 struct Http2Framing::Memory {
   static void* take(size_t bytes, void* user) noexcept {
-    return has_room(user, bytes) ? counted(user, std::malloc(bytes)) : nullptr;
+    Http2Framing& framing = *static_cast<Http2Framing*>(user);
+    return framing.has_room(bytes) ? framing.counted(framing.blocks_.take(bytes)) : nullptr;
   }
   static void* take_zeroed(size_t count, size_t bytes, void* user) noexcept {
-    return has_room(user, count * bytes) ? counted(user, std::calloc(count, bytes)) : nullptr;
+    void* const memory = take(count * bytes, user);
+    return memory == nullptr ? nullptr : std::memset(memory, 0, count * bytes);
   }
   static void* resize(void* memory, size_t bytes, void* user) noexcept {
-    const size_t bytes_before = malloc_usable_size(memory);
-    void* const resized = has_room(user, bytes) ? std::realloc(memory, bytes) : nullptr;
-    if (resized != nullptr) count_of(user) -= bytes_before;
-    return counted(user, resized);
+    Http2Framing& framing = *static_cast<Http2Framing*>(user);
+    const size_t bytes_before = base::BlockPool::size_of(memory);
+    if (!framing.has_room(bytes)) return nullptr;
+    void* const resized = base::BlockPool::resize(memory, bytes);
+    if (resized != nullptr) framing.memory_bytes_ -= bytes_before;
+    return framing.counted(resized);
   }
   static void give(void* memory, void* user) noexcept {
-    count_of(user) -= malloc_usable_size(memory);
-    std::free(memory);
-  }
-
- private:
-  static size_t& count_of(void* user) noexcept {
-    return static_cast<Http2Framing*>(user)->memory_bytes_;
-  }
-  static bool has_room(void* user, size_t bytes) noexcept {
-    const size_t used = count_of(user);
-    return used < memory_max && bytes <= memory_max - used;
-  }
-  static void* counted(void* user, void* memory) noexcept {
-    count_of(user) += malloc_usable_size(memory);  // 0 of none
-    return memory;
+    Http2Framing& framing = *static_cast<Http2Framing*>(user);
+    const size_t bytes = base::BlockPool::size_of(memory);
+    framing.memory_bytes_ -= bytes;
+    framing.blocks_.give(memory, bytes);
   }
 };
+
+bool Http2Framing::has_room(size_t bytes) const noexcept {
+  return memory_bytes_ < memory_max && bytes <= memory_max - memory_bytes_;
+}
+
+void* Http2Framing::counted(void* memory) noexcept {
+  memory_bytes_ += base::BlockPool::size_of(memory);
+  return memory;
+}
 
 struct Http2Framing::Callbacks {
   static Http2Framing& of(void* user) noexcept { return *static_cast<Http2Framing*>(user); }
@@ -220,8 +221,9 @@ struct Http2Framing::Callbacks {
   }
 };
 
-Http2Framing::Http2Framing(Http2Events& events) noexcept
+Http2Framing::Http2Framing(Http2Events& events, base::BlockPool& blocks) noexcept
     : events_(events),
+      blocks_(blocks),
       session_(Callbacks::session(*this)),
       fields_(std::make_unique<Http2Fields>()) {
   if (!session_) return;

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/block_pool.hpp"
 #include "wire/reply_value.hpp"
 
 struct nghttp2_session;
@@ -77,7 +78,8 @@ class Http2Framing {
   static constexpr uint32_t streams_max = 250;
   static constexpr size_t memory_max = 1024 * 1024;
 
-  explicit Http2Framing(Http2Events& events) noexcept;
+  // What nghttp2 keeps comes from `blocks`.
+  Http2Framing(Http2Events& events, base::BlockPool& blocks) noexcept;
   ~Http2Framing();
   Http2Framing(const Http2Framing&) = delete;
   Http2Framing& operator=(const Http2Framing&) = delete;
@@ -126,8 +128,11 @@ class Http2Framing {
   struct Memory;
 
   void check(int outcome) noexcept;
+  bool has_room(size_t bytes) const noexcept;
+  void* counted(void* memory) noexcept;
 
   Http2Events& events_;
+  base::BlockPool& blocks_;
   size_t memory_bytes_ = 0;    // that nghttp2 has
   bool has_failed_ = false;    // nghttp2 can do no more
   Http2StreamId refused_ = 0;  // the last stream beyond streams_max; nghttp2 forgets it at once

@@ -81,7 +81,8 @@ class Http2FramingTest : public ::testing::Test {
 
   ReplyHead head_{.status = 200};
   Recorder recorder_;
-  Http2Framing framing_{recorder_};
+  base::BlockPool blocks_{1 << 20};
+  Http2Framing framing_{recorder_, blocks_};
   Http2Client client_;
 };
 
