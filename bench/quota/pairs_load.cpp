@@ -3,8 +3,10 @@
 // once, shuffled, repeated); it reads each answer whole, sends its reservations as the next Settle
 // frame of that lane, and reads that answer too. 64 lanes keep the server busy: with 16 it sleeps a
 // fifth of the time. One pair is one admitted reservation, settled with less than was reserved;
-// anything else ends the run. `rest`: one connection, one request at a time; a pair is POST
-// /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY. Prints a line of JSON.
+// anything else ends the run. With --shared every call names one subject more, the same for all;
+// `denied`: it has no room, so a call is a decision without a settle. `rest`: one connection, one
+// request at a time; a pair is POST /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY.
+// Prints a line of JSON.
 // Units:  pairs (requests) per second, microseconds.
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -30,6 +32,7 @@
 #include <vector>
 
 #include "load/latency_histogram.hpp"
+#include "proto/key_hash.hpp"
 #include "proto/sluicegate.capnp.h"
 #include "sluicegate/address.hpp"
 #include "sluicegate/link.hpp"
@@ -40,8 +43,16 @@ namespace schema = sluice::schema;
 using Clock = std::chrono::steady_clock;
 using sluice::load::LatencyHistogram;
 
+// Where the subjects of one call lie: together by a common tag; on the connection's shard; the
+// first there, and the next ones on other shards.
+constexpr const char* by_tag = "tag";
+constexpr const char* one_shard = "shard";
+constexpr const char* several_shards = "shards";
+
 struct Flags {
   std::string mode = "native";
+  std::string together = by_tag;
+  bool shared = false;
   std::string address = "127.0.0.1:8081";
   uint32_t subjects = 1;
   uint32_t of_one_call = 1;
@@ -50,8 +61,11 @@ struct Flags {
   double seconds = 2;
 };
 
+constexpr uint8_t first_denial = 5;  // of the QuotaCodes
+
 struct Measured {
   uint64_t count = 0;
+  uint64_t count_with_warm_up = 0;
   LatencyHistogram latency;
   double seconds = 0;
   double cpu_seconds = 0;
@@ -68,10 +82,40 @@ double cpu_now() {
   return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
 }
 
-std::string name_of(uint32_t subject, uint32_t of_one_call) {
-  return "{tag-" + std::to_string(subject / of_one_call) + "}m" +
-         std::to_string(subject % of_one_call);
-}
+// The names of the subjects, once the server has announced its shards.
+class Names {
+ public:
+  Names(const Flags& flags, const sluicegate::Welcome& welcome)
+      : flags_(flags), welcome_(welcome) {}
+
+  // Of the call's subject at this place.
+  std::string at(uint32_t call, uint32_t place) const {
+    if (flags_.together == by_tag) {
+      return "{tag-" + std::to_string(call) + "}m" + std::to_string(place);
+    }
+    const uint32_t far = flags_.together == several_shards ? place : 0;
+    return on_shard("plain-" + std::to_string(call) + "-" + std::to_string(place), far);
+  }
+  // Of the subject that all calls share, behind their own.
+  std::string shared() const {
+    const uint32_t far = flags_.together == several_shards ? 1 : 0;
+    return on_shard(flags_.mode == "denied" ? "full-" : "plain-shared-", far);
+  }
+
+ private:
+  // On the shard that is so many behind the connection's.
+  std::string on_shard(const std::string& stem, uint32_t far) const {
+    const uint32_t wanted = (welcome_.shard + far) % welcome_.shards;
+    for (uint32_t number = 0;; ++number) {
+      std::string name = stem + std::to_string(number);
+      const uint64_t hash = sluice::proto::routing_hash(name, welcome_.routing_seed);
+      if (sluice::proto::owner_shard(hash, welcome_.shards) == wanted) return name;
+    }
+  }
+
+  const Flags& flags_;
+  const sluicegate::Welcome& welcome_;
+};
 
 std::vector<uint64_t> words_of(capnp::MallocMessageBuilder& message) {
   const auto flat = capnp::messageToFlatArray(message);
@@ -92,20 +136,21 @@ class Message {
 // send fills in `id`, the first word of the root struct.
 constexpr size_t id_word = 2;
 
-// For the tags from `tags` on, one per call.
-std::vector<uint64_t> reserve_frame(const Flags& flags, const std::vector<uint32_t>& tags,
-                                    size_t first) {
+// For the subjects of the calls in `tags` from `first` on, one per call.
+std::vector<uint64_t> reserve_frame(const Flags& flags, const Names& of,
+                                    const std::vector<uint32_t>& tags, size_t first) {
   Message message;
   auto reserve = (*message).initRoot<schema::ClientFrame>().initReserve();
   std::string names;
   std::vector<uint16_t> sizes;
   for (uint32_t call = 0; call < flags.batch; ++call) {
     const uint32_t tag = tags[(first + call) % tags.size()];
-    for (uint32_t place = 0; place < flags.of_one_call; ++place) {
-      const std::string name = name_of(tag * flags.of_one_call + place, flags.of_one_call);
+    const auto add = [&](const std::string& name) {
       names += name;
       sizes.push_back(static_cast<uint16_t>(name.size()));
-    }
+    };
+    for (uint32_t place = 0; place < flags.of_one_call; ++place) add(of.at(tag, place));
+    if (flags.shared) add(of.shared());
   }
   reserve.setSubjects(
       capnp::Data::Reader(reinterpret_cast<const capnp::byte*>(names.data()), names.size()));
@@ -114,9 +159,10 @@ std::vector<uint64_t> reserve_frame(const Flags& flags, const std::vector<uint32
   };
   fill(reserve.initSubjectSizes(static_cast<uint32_t>(sizes.size())),
        [&](uint32_t index) { return sizes[index]; });
-  if (flags.of_one_call > 1) {
+  const uint32_t count = flags.of_one_call + (flags.shared ? 1 : 0);
+  if (count > 1) {
     fill(reserve.initSubjectCounts(flags.batch),
-         [&](uint32_t) { return static_cast<uint8_t>(flags.of_one_call); });
+         [&](uint32_t) { return static_cast<uint8_t>(count); });
   }
   fill(reserve.initInputTokens(flags.batch), [](uint32_t) { return 900; });
   fill(reserve.initMaxOutputTokens(flags.batch), [](uint32_t) { return 500; });
@@ -155,13 +201,14 @@ class NativeLoad {
     std::vector<uint32_t> tags(flags.subjects / flags.of_one_call);
     std::iota(tags.begin(), tags.end(), 0U);
     std::shuffle(tags.begin(), tags.end(), std::mt19937_64(1));
+    const sluicegate::Address address = sluicegate::parse_address(flags.address);
+    link_.emplace(address.host, address.port, sluicegate::ConnectOptions{});
+    const Names names(flags, link_->welcome());
     // All subjects, each once, in any order.
     frames_ = std::max<size_t>((tags.size() + flags.batch - 1) / flags.batch, 64);
     for (size_t frame = 0; frame < frames_; ++frame) {
-      reserves_.push_back(reserve_frame(flags, tags, frame * flags.batch));
+      reserves_.push_back(reserve_frame(flags, names, tags, frame * flags.batch));
     }
-    const sluicegate::Address address = sluicegate::parse_address(flags.address);
-    link_.emplace(address.host, address.port, sluicegate::ConnectOptions{});
   }
 
   Measured run() {
@@ -176,6 +223,7 @@ class NativeLoad {
     measured_ = &measured;
     exchange([&] { return Clock::now() < end; });
     measured.count = pairs_ - before;
+    measured.count_with_warm_up = pairs_;
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     measured.cpu_seconds = cpu_now() - cpu;
     return measured;
@@ -198,6 +246,14 @@ class NativeLoad {
     if (!answer.isQuotaAnswers()) throw std::runtime_error("not an answer to quota calls");
     const auto answers = answer.getQuotaAnswers();
     const auto codes = answers.getCodes();
+    // The first call of all may have had room.
+    const bool denied = codes.size() > 0 && codes[codes.size() - 1] >= first_denial;
+    if (flags_.mode == "denied" && denied) {
+      pairs_ += flags_.batch;
+      const auto lane = static_cast<uint32_t>(answer.getId() / 2);
+      if (measured_ != nullptr) measured_->latency.add(ns_since(started_[lane]));
+      return send_reserve(lane);
+    }
     if (codes.size() != 1 || codes[0] != static_cast<uint8_t>(schema::QuotaCode::OK)) {
       throw std::runtime_error("the server did not admit every call: code " +
                                std::to_string(codes.size() == 0 ? 0 : codes[0]) + " and others");
@@ -322,11 +378,14 @@ class RestLoad {
 Flags flags_of(int count, char** arguments) {
   Flags flags;
   CLI::App app{"Pairs of reserve and settle."};
-  app.add_option("mode", flags.mode, "native, rest or rate")
-      ->check(CLI::IsMember({"native", "rest", "rate"}));
+  app.add_option("mode", flags.mode, "native, denied, rest or rate")
+      ->check(CLI::IsMember({"native", "denied", "rest", "rate"}));
+  app.add_option("--together", flags.together, "what the subjects of a call have in common")
+      ->check(CLI::IsMember({by_tag, one_shard, several_shards}));
+  app.add_flag("--shared", flags.shared, "each call names one subject more, which all share");
   app.add_option("--address", flags.address, "HOST:PORT");
   app.add_option("--subjects", flags.subjects, "distinct ones");
-  app.add_option("--of-one-call", flags.of_one_call, "subjects of one tag in each call");
+  app.add_option("--of-one-call", flags.of_one_call, "subjects in each call");
   app.add_option("--batch", flags.batch, "calls in a frame")->check(CLI::Range(1, 1'024));
   app.add_option("--in-flight", flags.in_flight, "frames");
   app.add_option("--seconds", flags.seconds);
@@ -342,11 +401,13 @@ Flags flags_of(int count, char** arguments) {
 
 int main(int count, char** arguments) try {
   const Flags flags = flags_of(count, arguments);
-  const Measured measured =
-      flags.mode == "native" ? NativeLoad(flags).run() : RestLoad(flags).run();
+  const Measured measured = flags.mode == "native" || flags.mode == "denied"
+                                ? NativeLoad(flags).run()
+                                : RestLoad(flags).run();
   std::printf("%s\n",
               nlohmann::json{{"mode", flags.mode},
                              {"per_second", static_cast<double>(measured.count) / measured.seconds},
+                             {"count_with_warm_up", measured.count_with_warm_up},
                              {"p50_us", measured.latency.quantile_us(0.5)},
                              {"p99_us", measured.latency.quantile_us(0.99)},
                              {"cpu_share", measured.cpu_seconds / measured.seconds}}

@@ -1,6 +1,7 @@
 """Pairs of reserve and settle in Redis, as its users write them: a Lua script for each, pipelined.
 
-The scripts do less than the server: a subject's three counters are in a hash; no window ends or
+A call with several subjects is one script over their keys. The scripts do less than the server: a
+subject's three counters are in a hash; no window ends or
 slides, no reservation is stored, no caller waits. redis-benchmark sends one command at a time, so
 each script has a run of its own, and a pair takes the time of both.
 """
@@ -13,24 +14,30 @@ from suite.machine import Trouble
 PIPELINE = 256
 CONNECTIONS = 50
 
-# KEYS[1]: the subject; ARGV: input tokens, most output tokens.
+# KEYS: the subjects; ARGV: input tokens, most output tokens.
 RESERVE = """
 local tokens = ARGV[1] + ARGV[2]
-local used = redis.call('HMGET', KEYS[1], 'rpm', 'tpm', 'tph')
-if (used[1] or 0) + 1 > 1e12 or (used[2] or 0) + tokens > 1e15
-    or (used[3] or 0) + tokens > 1e15 then
-  return 0
+for _, subject in ipairs(KEYS) do
+  local used = redis.call('HMGET', subject, 'rpm', 'tpm', 'tph')
+  if (used[1] or 0) + 1 > 1e12 or (used[2] or 0) + tokens > 1e15
+      or (used[3] or 0) + tokens > 1e15 then
+    return 0
+  end
 end
-redis.call('HINCRBY', KEYS[1], 'rpm', 1)
-redis.call('HINCRBY', KEYS[1], 'tpm', tokens)
-redis.call('HINCRBY', KEYS[1], 'tph', tokens)
+for _, subject in ipairs(KEYS) do
+  redis.call('HINCRBY', subject, 'rpm', 1)
+  redis.call('HINCRBY', subject, 'tpm', tokens)
+  redis.call('HINCRBY', subject, 'tph', tokens)
+end
 return 1
 """
 
-# KEYS[1]: the subject; ARGV: the amount used minus the amount reserved.
+# KEYS: the subjects; ARGV: the amount used minus the amount reserved.
 SETTLE = """
-redis.call('HINCRBY', KEYS[1], 'tpm', ARGV[1])
-redis.call('HINCRBY', KEYS[1], 'tph', ARGV[1])
+for _, subject in ipairs(KEYS) do
+  redis.call('HINCRBY', subject, 'tpm', ARGV[1])
+  redis.call('HINCRBY', subject, 'tph', ARGV[1])
+end
 return 1
 """
 
@@ -48,19 +55,22 @@ class RedisPairs:
 
     def __init__(self, suite, server):
         self.suite, self.server = suite, server
-        self.halves = [("EVALSHA", script_id(server, RESERVE), 1, "SUBJECT", 900, 500),
-                       ("EVALSHA", script_id(server, SETTLE), 1, "SUBJECT", -200)]
-        self.requests = {}  # requests of each half in a run, by the number of subjects
+        self.reserve, self.settle = script_id(server, RESERVE), script_id(server, SETTLE)
+        self.requests = {}  # requests of each half in a run, by the numbers of subjects
 
-    def run(self, subjects):
+    def run(self, subjects, of_one_call=1):
         """Runs both halves, together as long as other ways. No run creates subjects."""
-        if subjects not in self.requests:
-            self.load(self.halves[0], subjects, max(3 * subjects, 50_000))
-            self.requests[subjects] = 50_000
-            self.run(subjects)
-        runs = [self.load(half, subjects, self.requests[subjects]) for half in self.halves]
+        names = ["SUBJECT"] * of_one_call
+        halves = [("EVALSHA", self.reserve, of_one_call, *names, 900, 500),
+                  ("EVALSHA", self.settle, of_one_call, *names, -200)]
+        way = (subjects, of_one_call)
+        if way not in self.requests:
+            self.load(halves[0], subjects, max(3 * subjects, 50_000))
+            self.requests[way] = 50_000
+            self.run(subjects, of_one_call)
+        runs = [self.load(half, subjects, self.requests[way]) for half in halves]
         pair_s = sum(1 / run["per_s"] for run in runs)
-        self.requests[subjects] = max(int(self.suite.seconds / pair_s), 10_000)
+        self.requests[way] = max(int(self.suite.seconds / pair_s), 10_000)
         return {"per_second": 1 / pair_s,
                 "p50_us": sum(run["latency_us"]["p50"] for run in runs),
                 "cpu_share": sum(run["client_cpu_s"] for run in runs)

@@ -17,15 +17,20 @@ namespace {
 // With fewer subjects than these all are in the cache.
 constexpr uint32_t fetched_from = 512;
 
+bool is_of_shard(const QuotaBatch& batch, size_t index, uint32_t place, uint32_t shard) noexcept {
+  return batch.spread.empty() || batch.spread[index].shards[place] == shard;
+}
+
 }  // namespace
 
-void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count) noexcept {
+void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count,
+                        uint32_t shard) noexcept {
   for (size_t place = 0; place < count; ++place) {
     const QuotaCall& call = batch.calls[first + place];
     if (api::names_reservation(call.op)) {
       reservations_.prefetch_id(call.reservation);
     } else {
-      hash_subjects(batch, call, hashes_[place]);
+      hash_subjects(batch, first + place, shard, hashes_[place]);
       reservations_.prefetch_next_id(static_cast<uint32_t>(place));
     }
   }
@@ -37,22 +42,25 @@ void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count) noe
   if (subjects_.pool().used() < fetched_from) return;
   Fetches fetches;
   for (size_t place = 0; place < count; ++place) {
-    add_subjects(batch.calls[first + place], hashes_[place], fetches);
+    add_subjects(batch, first + place, shard, hashes_[place], fetches);
   }
   fetch(fetches);
 }
 
-void CallGroup::hash_subjects(const QuotaBatch& batch, const QuotaCall& call,
+void CallGroup::hash_subjects(const QuotaBatch& batch, size_t index, uint32_t shard,
                               SubjectHashes& hashes) noexcept {
+  const QuotaCall& call = batch.calls[index];
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
+    if (!is_of_shard(batch, index, place, shard)) continue;
     hashes[place] = subjects_.hash(batch.subjects[call.first_subject + place]);
     subjects_.index().prefetch(hashes[place].low);
   }
 }
 
-void CallGroup::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
-                             Fetches& fetches) const noexcept {
+void CallGroup::add_subjects(const QuotaBatch& batch, size_t index, uint32_t shard,
+                             const SubjectHashes& hashes, Fetches& fetches) const noexcept {
+  const QuotaCall& call = batch.calls[index];
   if (api::names_reservation(call.op)) {
     const Reservation* const reservation = reservations_.find(call.reservation);
     if (reservation == nullptr) return;
@@ -63,6 +71,7 @@ void CallGroup::add_subjects(const QuotaCall& call, const SubjectHashes& hashes,
   }
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
+    if (!is_of_shard(batch, index, place, shard)) continue;
     const SubjectIndex subject = subjects_.index().first_with(hashes[place].low);
     if (subject != no_subject) fetches.push_back({subject, clock_.ns()});
   }

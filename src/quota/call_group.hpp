@@ -26,8 +26,8 @@ class CallGroup {
             const ReservationBook& reservations) noexcept
       : clock_(clock), subjects_(subjects), reservations_(reservations) {}
 
-  // Prepares `count` calls of the batch, from `first` on.
-  void prepare(const api::QuotaBatch& batch, size_t first, size_t count) noexcept;
+  // Prepares `count` calls of the batch, from `first` on, as far as this shard decides them.
+  void prepare(const api::QuotaBatch& batch, size_t first, size_t count, uint32_t shard) noexcept;
 
   // The hashes of the subjects that a call names, by the call's place in the group.
   const SubjectHashes& hashes(size_t place) const noexcept { return hashes_[place]; }
@@ -40,10 +40,10 @@ class CallGroup {
   };
   using Fetches = boost::container::static_vector<Fetch, calls_max * limits::call_subjects_max>;
 
-  void hash_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
+  void hash_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
                      SubjectHashes& hashes) noexcept;
-  void add_subjects(const api::QuotaCall& call, const SubjectHashes& hashes,
-                    Fetches& fetches) const noexcept;
+  void add_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
+                    const SubjectHashes& hashes, Fetches& fetches) const noexcept;
   void fetch(const Fetches& fetches) const noexcept;
 
   const CallClock& clock_;

@@ -39,7 +39,7 @@ void Engine::decide_own(QuotaBatch& batch, api::ShardId origin) noexcept {
   const bool goes_on = std::exchange(batch.awaits_verdict, false);
   for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
     const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
-    group_.prepare(batch, first, count);
+    group_.prepare(batch, first, count, options_.shard);
     for (size_t place = 0; place < count; ++place) {
       if (batch.calls[first + place].shard != options_.shard) continue;
       if (goes_on && batch.answers[first + place].code != QuotaCode::none) continue;
@@ -138,6 +138,13 @@ inline void Engine::on_ended(QuotaBatch& batch, size_t index) noexcept {
 }
 
 void Engine::end_parts(QuotaBatch& batch) noexcept {
+  const auto fetch_ahead = [&](auto fetch) {
+    for (const api::PartEnd& end : batch.part_ends) {
+      if (end.shard == options_.shard) fetch(batch.calls[end.call].reservation);
+    }
+  };
+  fetch_ahead([this](uint64_t id) { reservations_.prefetch_id(id); });
+  fetch_ahead([this](uint64_t id) { reservations_.prefetch(id, 0); });
   for (const api::PartEnd& end : batch.part_ends) {
     if (end.shard != options_.shard) continue;
     clock_.next_call();

@@ -34,58 +34,64 @@ struct SpreadDecider::Part {
 
 void SpreadDecider::decide(QuotaBatch& batch) noexcept {
   batch.awaits_verdict = false;
-  if (batch.pass == Pass::conclude) conclude(batch, clock_.ns(), statistics_);
-  if (batch.pass == Pass::apply || batch.pass == Pass::open) release_holds(batch);
-  for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
-    const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
-    group_.prepare(batch, first, count);
-    for (size_t place = 0; place < count; ++place) {
-      const size_t index = first + place;
-      if (first_place(batch.calls[index], batch.spread[index], shard_) ==
-          batch.calls[index].subjects_count) {
-        continue;
-      }
-      clock_.next_call();
-      decide_one(batch, index, group_.hashes(place));
-    }
-  }
-  if (batch.pass == Pass::ask && batch.is_last_asked) {
-    batch.pass = Pass::conclude;
-    return decide(batch);
-  }
-  if (batch.pass == Pass::apply || batch.pass == Pass::open) server_.serve_marked();
-}
-
-// The batch's holds give way to charges all at once: an answer does not show those of calls behind
-// its own.
-void SpreadDecider::release_holds(const QuotaBatch& batch) noexcept {
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
-    const QuotaCall& call = batch.calls[index];
-    const SpreadCall& spread = batch.spread[index];
-    if (!applies_verdict(batch.pass, call, spread, shard_)) continue;
-    const uint32_t hold = spread.holds[first_place(call, spread, shard_)];
-    if (hold != SpreadCall::without_hold) reservations_.release(reservations_[hold]);
-  }
-}
-
-void SpreadDecider::decide_one(QuotaBatch& batch, size_t index,
-                               const SubjectHashes& hashes) noexcept {
   switch (batch.pass) {
     case Pass::look:
-      return look(batch, index, hashes);
     case Pass::ask:
-      return ask(batch, index, hashes);
+    case Pass::await:
+      ask_all(batch);
+      if (batch.pass != Pass::ask || !batch.is_last_asked) return;
+      [[fallthrough]];
+    case Pass::conclude:
+      conclude(batch, clock_.ns(), statistics_);
+      [[fallthrough]];
     case Pass::apply:
     case Pass::open:
-      return apply(batch, index, hashes);
-    case Pass::await:
-      return await(batch, index, hashes);
+      return apply_all(batch);
     case Pass::decide:
-    case Pass::conclude:
     case Pass::end:
     case Pass::complete:
       return;
   }
+}
+
+void SpreadDecider::ask_all(QuotaBatch& batch) noexcept {
+  for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
+    const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
+    group_.prepare(batch, first, count, shard_);
+    for (size_t place = 0; place < count; ++place) {
+      const size_t index = first + place;
+      const QuotaCall& call = batch.calls[index];
+      if (first_place(call, batch.spread[index], shard_) == call.subjects_count) continue;
+      clock_.next_call();
+      const SubjectHashes& hashes = group_.hashes(place);
+      if (batch.pass == Pass::look) {
+        look(batch, index, hashes);
+      } else if (batch.pass == Pass::ask) {
+        ask(batch, index, hashes);
+      } else {
+        await(batch, index, hashes);
+      }
+    }
+  }
+}
+
+// The batch's holds give way to charges all at once: an answer does not show those of calls behind
+// its own.
+void SpreadDecider::apply_all(QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const SpreadCall& spread = batch.spread[index];
+    if (!applies_verdict(batch.pass, batch.calls[index], spread, shard_)) continue;
+    const uint32_t hold = spread.holds[first_place(batch.calls[index], spread, shard_)];
+    if (hold == SpreadCall::without_hold) continue;
+    reservations_.release(reservations_[hold]);
+    reservations_.prefetch_id(spread.reservation);
+  }
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    if (!applies_verdict(batch.pass, batch.calls[index], batch.spread[index], shard_)) continue;
+    clock_.next_call();
+    apply(batch, index);
+  }
+  server_.serve_marked();
 }
 
 void SpreadDecider::look(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
@@ -223,10 +229,9 @@ void SpreadDecider::await(QuotaBatch& batch, size_t index, const SubjectHashes& 
                          AwaitedVerdict::none;
 }
 
-void SpreadDecider::apply(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
+void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
   Part part{batch, static_cast<uint32_t>(index), shard_};
   const SpreadCall& spread = part.spread;
-  if (!applies_verdict(batch.pass, part.call, spread, shard_)) return;
   const bool admitted = spread.state == State::admitted;
   const uint32_t hold = part.hold();
   part.hold(SpreadCall::no_hold);
@@ -241,18 +246,20 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index, const SubjectHashes& 
       reservations_.drop(held);
     }
   } else {
-    find_unheld(part, hashes);
+    find_unheld(part);
     if (part.call.op == QuotaOp::record && admitted) record(part);
   }
   if (spread.state != State::undecided && part.wants_all()) report(part, false);
 }
 
 // The subjects of a part that nothing is held of.
-void SpreadDecider::find_unheld(Part& part, const SubjectHashes& hashes) noexcept {
+void SpreadDecider::find_unheld(Part& part) noexcept {
+  SubjectHashes hashes;
   for (uint8_t place = 0; place < part.call.subjects_count; ++place) {
+    if (part.spread.shards[place] != shard_) continue;
+    hashes[place] = subjects_.hash(part.batch.subjects[part.call.first_subject + place]);
     const bool is_kept = (part.spread.kept_bits & 1U << place) != 0;
-    if (part.spread.shards[place] != shard_ || !is_kept) continue;
-    reservations_.unkeep(subjects_.find(hashes[place]));
+    if (is_kept) reservations_.unkeep(subjects_.find(hashes[place]));
   }
   uint8_t place = 0;
   resolver_.find_part(part.batch, part.call, part.spread, hashes, IfAbsent::only_find, part.limited,

@@ -45,18 +45,18 @@ class SpreadDecider {
  private:
   struct Part;
 
-  void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void ask_all(api::QuotaBatch& batch) noexcept;
+  void apply_all(api::QuotaBatch& batch) noexcept;
   void look(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void ask(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void ask_limits(Part& part) noexcept;
   void await(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  void apply(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void apply(api::QuotaBatch& batch, size_t index) noexcept;
   bool find(Part& part, const SubjectHashes& hashes) noexcept;
   bool find_repeat(Part& part) noexcept;
   void set_awaits_others(api::SpreadCall& spread) const noexcept;
   void hold(Part& part) noexcept;
-  void release_holds(const api::QuotaBatch& batch) noexcept;
-  void find_unheld(Part& part, const SubjectHashes& hashes) noexcept;
+  void find_unheld(Part& part) noexcept;
   void admit(Part& part, Reservation& held) noexcept;
   void record(Part& part) noexcept;
   void report(Part& part, bool denies) noexcept;
