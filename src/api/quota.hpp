@@ -271,8 +271,8 @@ enum class Pass : uint8_t {
   look,      // what a call leaves to the server
   ask,       // whether a part fits: then the shard holds its amounts
   conclude,  // the verdicts; the last shard that is asked does it in the same step
-  apply,     // the verdicts, at all shards but the calls' homes: holds are charged, or dropped
-  open,      // likewise at the homes: a reservation that lives has all its parts
+  apply,     // the verdicts: holds are charged, or dropped; but not at the homes of reservations
+  open,      // likewise at these: a reservation that lives has all its parts
   await,     // at one shard: until its part of a call need not wait for another's verdict
   end,       // after `decide`: parts of reservations that their homes have ended
   complete   // likewise: rows of reservations that other shards have parts of
@@ -295,11 +295,13 @@ struct SpreadCall {
   bool awaits_others = false;  // the verdict on a call of another batch, at shard `awaits_at`
   bool is_repeat = false;
   ShardId awaits_at = 0;
+  uint16_t rounds = 0;                  // with this one
   uint8_t kept_bits = 0;                // by place: subjects that a record keeps alive
   uint8_t problem_place = 0;            // of the first subject with a problem
   QuotaCode problem = QuotaCode::ok;    // the subject's
   QuotaCode code = QuotaCode::ok;       // the limits', as of quota::Obstacle
   int64_t fits_at_ns = 0;               // likewise
+  int64_t queue_fits_at_ns = 0;         // the same where others wait ahead; 0: nowhere
   uint64_t output_tokens = UINT64_MAX;  // when the call gives none
   uint64_t reservation = 0;             // once its home holds its part
   uint32_t lifetime_ms = 0;             // likewise

@@ -23,12 +23,15 @@ api::TextSpan add_text(std::string_view added, std::string& text) {
   return span;
 }
 
-// Writes the names at their places. One name always has room, and all of them have unless they are
-// longer than names are by default.
+// Writes the names at their places. One name of a shard always has room, and all of them have
+// unless they are longer than names are by default, or many names of other shards stand there
+// already.
 void add_names(const Reservation& reservation, const SubjectTable& subjects, api::HolderRow& row,
                std::string& text) {
   size_t left = limits::holders_text_bytes_max;
   for (const api::TextSpan name : row.subjects) left -= std::min<size_t>(left, name.bytes);
+  const bool is_full = text.size() >= 4 * limits::holders_text_bytes_max;
+  if (is_full) left = 0;
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     const SubjectIndex subject = reservation.subjects[place];
     if (!is_here(subject) || row.subjects[place].bytes > 0) continue;
@@ -134,7 +137,9 @@ void answer_reservation(QuotaBatch& batch, size_t index, const AnswerSources& fr
 }
 
 void pack_holders(QuotaBatch& batch) {
-  for (api::HolderRow& row : batch.holders) row.pack_subjects();
+  for (api::HolderRow& row : batch.holders) {
+    if (proto::reservation_id::has_several_shards(row.reservation)) row.pack_subjects();
+  }
   if (batch.calls[0].op != api::QuotaOp::holders) return;
   const auto lost = std::remove_if(batch.holders.begin(), batch.holders.end(),
                                    [](const api::HolderRow& row) { return !row.has_home; });

@@ -56,15 +56,14 @@ LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Li
                       const Moment& now) noexcept {
   const Meter meter(shape, each.words);
   const bool is_slot = shape.kind == api::LimitKind::concurrency;
-  const uint64_t held = held_share(shape, each);
   LimitReport report{.subject = each.place,
                      .metric = shape.metric,
                      .kind = shape.kind,
                      .ceiling = shape.ceiling,
                      .name_bytes = static_cast<uint8_t>(limit.name.size()),
                      .amount = limit.amount,
-                     .used = held + (is_slot ? each.open : meter.used()),
-                     .reserved = held + (is_slot ? each.open : meter.open()),
+                     .used = share_with_holds(shape, each, is_slot ? each.open : meter.used()),
+                     .reserved = share_with_holds(shape, each, is_slot ? each.open : meter.open()),
                      .period_ms = period_ms(shape, now),
                      .reset_ms = is_slot ? 0 : base::ceil_ms(meter.empty_at_ns(now) - now.ns)};
   std::memcpy(report.name, limit.name.data(), limit.name.size());

@@ -77,7 +77,8 @@ QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& 
   if (!are_valid(names)) return QuotaCode::invalid_subject;
   if (may_wait(call) && names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
-    const QuotaCode code = find_subject(names[place], place, hashes[place], if_absent, limited);
+    const QuotaCode code =
+        find_subject(names[place], place, hashes[place], if_absent, true, limited);
     if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
@@ -90,10 +91,13 @@ QuotaCode CallResolver::find_part(const QuotaBatch& batch, const QuotaCall& call
   const std::span<const std::string_view> names = names_of(batch, call);
   problem_place = 0;
   if (!are_valid(names)) return QuotaCode::invalid_subject;
+  // A call's names count once, however often it is asked for.
+  const bool counts = batch.pass == api::Pass::ask && spread.rounds == 1;
   for (uint8_t place = 0; place < names.size(); ++place) {
     if (spread.shards[place] != shard_) continue;
     problem_place = place;
-    const QuotaCode code = find_subject(names[place], place, hashes[place], if_absent, limited);
+    const QuotaCode code =
+        find_subject(names[place], place, hashes[place], if_absent, counts, limited);
     if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
@@ -101,7 +105,7 @@ QuotaCode CallResolver::find_part(const QuotaBatch& batch, const QuotaCall& call
 
 // Adds the subject if it has a quota.
 inline QuotaCode CallResolver::find_subject(std::string_view name, uint8_t place,
-                                            const NameHash& hash, IfAbsent if_absent,
+                                            const NameHash& hash, IfAbsent if_absent, bool counts,
                                             LimitedSubjects& limited) noexcept {
   // Built in its place: copying it right after it was written would be slow.
   LimitedSubject& each = limited.emplace_back();
@@ -114,7 +118,7 @@ inline QuotaCode CallResolver::find_subject(std::string_view name, uint8_t place
   }
   if (each.quota != nullptr) return QuotaCode::ok;
   limited.pop_back();
-  return count_unknown_subject(name);
+  return note_unknown_subject(name, counts);
 }
 
 // The last limited subject is a subject that has no state yet. False: there is no room to make it.
@@ -133,8 +137,8 @@ bool CallResolver::add_absent(std::string_view name, const NameHash& hashed, IfA
   return true;
 }
 
-QuotaCode CallResolver::count_unknown_subject(std::string_view name) noexcept {
-  ++statistics_.unknown_subjects;
+QuotaCode CallResolver::note_unknown_subject(std::string_view name, bool counts) noexcept {
+  if (counts) ++statistics_.unknown_subjects;
   unknown_subject_ = name;
   return book_.denies_unknown() ? QuotaCode::unknown_subject : QuotaCode::ok;
 }

@@ -76,10 +76,11 @@ class CallResolver {
   bool are_valid(std::span<const std::string_view> names) const noexcept;
   [[gnu::noinline]] bool add_absent(std::string_view name, const NameHash& hashed,
                                     IfAbsent if_absent, LimitedSubjects& limited) noexcept;
-  [[gnu::noinline]] api::QuotaCode count_unknown_subject(std::string_view name) noexcept;
+  [[gnu::noinline]] api::QuotaCode note_unknown_subject(std::string_view name,
+                                                        bool counts) noexcept;
   uint16_t route_of(std::string_view name, const LimitedSubjects& limited) const noexcept;
   api::QuotaCode find_subject(std::string_view name, uint8_t place, const NameHash& hash,
-                              IfAbsent if_absent, LimitedSubjects& limited) noexcept;
+                              IfAbsent if_absent, bool counts, LimitedSubjects& limited) noexcept;
   Request request_without_subjects(const api::QuotaBatch& batch,
                                    const api::QuotaCall& call) const noexcept;
   [[gnu::noinline]] void hash_client_id(Request& request, const api::QuotaBatch& batch,

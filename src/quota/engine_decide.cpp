@@ -53,8 +53,8 @@ void Engine::decide_own(QuotaBatch& batch, api::ShardId origin) noexcept {
 // A call that does not fit: whether it might, were it not for holds of calls without a verdict.
 bool Engine::awaits_verdict(QuotaBatch& batch, const LimitedSubjects& limited,
                             const limiter::Shares& shares, bool has_waiters_ahead) noexcept {
-  const AwaitedVerdict awaited =
-      awaited_verdict(limited, shares, has_waiters_ahead, batch, clock_.moment());
+  if (has_waiters_ahead && !queues_.wait_for_holds(limited)) return false;
+  const AwaitedVerdict awaited = awaited_verdict(limited, shares, batch, clock_.moment());
   if (awaited == AwaitedVerdict::none) return false;
   leave_undecided(batch, limited);
   return true;
@@ -218,6 +218,8 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
       refuse(batch, index, limited, request, origin);
     } else if (has_room) {
       admit(request, limited, call.owner, answer);
+    } else if (subjects_.holds().has_any()) {
+      return leave_undecided(batch, limited);  // one of them may free its place
     } else {
       set_outcome(QuotaCode::reservations_full, answer);
     }
@@ -232,8 +234,10 @@ void Engine::refuse(QuotaBatch& batch, size_t index, const LimitedSubjects& limi
                     const Request& request, api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
-  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, limited);
+  // It does not fit without holds either: they are not what is in its way.
+  const LimitedSubjects own = without_holds(limited);
+  Obstacle obstacle = find_obstacle(own, limiter::Shares(request.amounts), clock_.moment());
+  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, own);
   QuotaCode code = obstacle.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
     code = server_.join(call, request, obstacle, origin, answer);
@@ -241,7 +245,7 @@ void Engine::refuse(QuotaBatch& batch, size_t index, const LimitedSubjects& limi
     if (lends) queues_[answer.waiter].answer = batch.wait_answers[index];
   }
   set_outcome(code, answer);
-  if (code != QuotaCode::queued) deny(batch, index, limited, request, code, obstacle);
+  if (code != QuotaCode::queued) deny(batch, index, own, request, code, obstacle);
 }
 
 void Engine::deny(QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
@@ -275,8 +279,12 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
     Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
     if (obstacle.code == QuotaCode::ok && must_wait) server_.set_queue_ahead(obstacle, limited);
     if (obstacle.code != QuotaCode::ok) {
-      if (awaits_verdict(batch, limited, limiter::Shares(request.amounts), must_wait)) return;
-      return deny(batch, index, limited, request, obstacle.code, obstacle);
+      const limiter::Shares shares(request.amounts);
+      if (awaits_verdict(batch, limited, shares, must_wait)) return;
+      const LimitedSubjects own = without_holds(limited);
+      obstacle = find_obstacle(own, shares, clock_.moment());
+      if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, own);
+      return deny(batch, index, own, request, obstacle.code, obstacle);
     }
     answer.code = admission_code(limited);
   }

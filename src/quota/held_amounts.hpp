@@ -7,19 +7,49 @@
 // Lives:  one thread only. No hold outlives its round (docs/adr/0016).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "api/quota.hpp"
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 #include "base/object_pool.hpp"
 #include "quota/subject.hpp"
 
 namespace sluice::quota {
 
-struct Held {
-  api::Amounts amounts{.requests = 0};
+class Held {
+ public:
   uint32_t count = 0;                // of the holds: each may hold a slot
   const void* last_batch = nullptr;  // that added a hold, since any was removed
+
+  void add(const api::Amounts& amounts) noexcept { change(amounts, 1); }
+  void subtract(const api::Amounts& amounts) noexcept { change(amounts, -1); }
+  // Each at most as much as a call may ask for: more does not fit anything either.
+  api::Amounts amounts() const noexcept {
+    const auto bounded = [](Sum sum) {
+      return static_cast<uint64_t>(std::min<Sum>(sum, limits::amount_max));
+    };
+    return {.requests = bounded(requests_),
+            .input_tokens = bounded(input_tokens_),
+            .output_tokens = bounded(output_tokens_),
+            .cost = bounded(cost_)};
+  }
+
+ private:
+  __extension__ using Sum = __int128;  // subjects without a limit may hold any amounts
+
+  void change(const api::Amounts& amounts, int sign) noexcept {
+    requests_ += Sum{sign} * amounts.requests;
+    input_tokens_ += Sum{sign} * amounts.input_tokens;
+    output_tokens_ += Sum{sign} * amounts.output_tokens;
+    cost_ += Sum{sign} * amounts.cost;
+  }
+
+  Sum requests_ = 0;
+  Sum input_tokens_ = 0;
+  Sum output_tokens_ = 0;
+  Sum cost_ = 0;
 };
 
 class HeldAmounts {
@@ -33,10 +63,7 @@ class HeldAmounts {
       subject.has_holds = true;
     }
     Held& held = pool_[subject.holds];
-    held.amounts.requests += amounts.requests;
-    held.amounts.input_tokens += amounts.input_tokens;
-    held.amounts.output_tokens += amounts.output_tokens;
-    held.amounts.cost += amounts.cost;
+    held.add(amounts);
     ++held.count;
     held.last_batch = batch;
   }
@@ -44,10 +71,7 @@ class HeldAmounts {
   void remove(Subject& subject, const api::Amounts& amounts) noexcept {
     ASSERT(subject.has_holds);
     Held& held = pool_[subject.holds];
-    held.amounts.requests -= amounts.requests;
-    held.amounts.input_tokens -= amounts.input_tokens;
-    held.amounts.output_tokens -= amounts.output_tokens;
-    held.amounts.cost -= amounts.cost;
+    held.subtract(amounts);
     held.last_batch = nullptr;  // no batch is in the middle of adding its holds
     if (--held.count > 0) return;
     subject.has_holds = false;

@@ -1,7 +1,5 @@
 #include "quota/limited_subject_meters.hpp"
 
-#include <algorithm>
-
 namespace sluice::quota {
 
 using limiter::Meter;
@@ -39,19 +37,26 @@ bool subjects_fit(const LimitedSubjects& limited, const Shares& shares,
 }
 
 AwaitedVerdict awaited_verdict(const LimitedSubjects& limited, const Shares& shares,
-                               bool has_waiters_ahead, const api::QuotaBatch& batch,
-                               const Moment& now) noexcept {
-  const bool has_holds =
-      std::any_of(limited.begin(), limited.end(),
-                  [](const LimitedSubject& each) { return each.held != nullptr; });
-  if (!has_holds) return AwaitedVerdict::none;
-  LimitedSubjects without_holds = limited;
-  for (LimitedSubject& each : without_holds) {
-    if (each.held != nullptr && each.held->last_batch == &batch) return AwaitedVerdict::own_batch;
-    each.held = nullptr;
+                               const api::QuotaBatch& batch, const Moment& now) noexcept {
+  bool has_holds = false;
+  for (const LimitedSubject& each : limited) {
+    if (each.held == nullptr) continue;
+    if (each.held->last_batch == &batch) return AwaitedVerdict::own_batch;
+    has_holds = true;
   }
-  const bool may_fit = has_waiters_ahead || subjects_fit(without_holds, shares, now);
+  const bool may_fit = has_holds && subjects_fit(without_holds(limited), shares, now);
   return may_fit ? AwaitedVerdict::others : AwaitedVerdict::none;
+}
+
+LimitedSubjects without_holds(LimitedSubjects limited) noexcept {
+  for (LimitedSubject& each : limited) each.held = nullptr;
+  return limited;
+}
+
+void roll(const LimitedSubjects& limited, const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) Meter(shape, each.words).roll(now);
+  }
 }
 
 void charge(const LimitedSubjects& limited, const Shares& shares, const Moment& now) noexcept {

@@ -15,14 +15,21 @@ namespace sluice::quota {
 inline uint64_t held_share(const limiter::MeterShape& shape, const LimitedSubject& each) noexcept {
   if (each.held == nullptr) return 0;
   if (shape.kind == api::LimitKind::concurrency) return each.held->count;
-  return limiter::Shares(each.held->amounts).of(shape);
+  return limiter::Shares(each.held->amounts()).of(shape);
+}
+
+// With what is held, at most so much that nothing fits.
+inline uint64_t share_with_holds(const limiter::MeterShape& shape, const LimitedSubject& each,
+                                 uint64_t share) noexcept {
+  const uint64_t held = held_share(shape, each);
+  return share > UINT64_MAX - held ? UINT64_MAX : share + held;
 }
 
 // Whether one limit has room. `meter` has been rolled.
 inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& shape,
                        const LimitedSubject& each, uint64_t share) noexcept {
   if (shape.kind != api::LimitKind::concurrency) {
-    return meter.fits(share + held_share(shape, each));
+    return meter.fits(share_with_holds(shape, each, share));
   }
   if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::unlimited;
   return each.open + held_share(shape, each) < shape.amount;
@@ -32,13 +39,16 @@ inline bool limit_fits(const limiter::Meter& meter, const limiter::MeterShape& s
 bool subjects_fit(const LimitedSubjects& limited, const limiter::Shares& shares,
                   const limiter::Moment& now) noexcept;
 
-// The verdict on other calls that one that does not fit, or has waiters ahead, has to wait for: it
-// might be admitted if they hold nothing. Behind a hold of its own batch it always waits, to be
-// decided as if after it.
+// The verdict on other calls that one that does not fit has to wait for: it fits if they hold
+// nothing. Behind a hold of its own batch it always waits, to be decided as if after it.
 enum class AwaitedVerdict : uint8_t { none, own_batch, others };
 AwaitedVerdict awaited_verdict(const LimitedSubjects& limited, const limiter::Shares& shares,
-                               bool has_waiters_ahead, const api::QuotaBatch& batch,
-                               const limiter::Moment& now) noexcept;
+                               const api::QuotaBatch& batch, const limiter::Moment& now) noexcept;
+// The same subjects as if nothing of them were held.
+LimitedSubjects without_holds(LimitedSubjects limited) noexcept;
+
+// Brings every meter to this moment.
+void roll(const LimitedSubjects& limited, const limiter::Moment& now) noexcept;
 
 // Charges every limit; the charges are open until their reservation ends.
 void charge(const LimitedSubjects& limited, const limiter::Shares& shares,

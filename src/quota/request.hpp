@@ -14,7 +14,7 @@ namespace sluice::quota {
 
 struct Request {
   api::Amounts amounts;
-  NameHash id;  // of the client's id and of its subjects' tag; zero: none
+  NameHash id;  // of the client's id, and of its subjects' tag or names; zero: none
   // Of the amounts and the subjects' names: a repeat under the same id must have the same; 0: the
   // call has no id.
   uint64_t request_hash = 0;

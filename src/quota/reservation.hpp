@@ -1,6 +1,6 @@
 // A reservation: amounts that were charged, and have to be settled. Of one whose subjects several
-// shards have, each has a part: the first subject's shard, its home, has its lifetime, its holder
-// and its client's id; the others act on the home's word.
+// shards have, each has a part: the first subject's shard, its home, has its lifetime and its
+// holder; the others act on the home's word.
 // Shape:  all of it is in the Reservation but the owner's name, which few have: that lies in an
 //         arena.
 // Lives:  in the pool of the ReservationBook, which decides for how long.

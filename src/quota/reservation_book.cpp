@@ -91,7 +91,9 @@ ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool 
   held.state = ReservationState::none;
   held.is_part = !is_home;
   const Pool::Index index = index_of(held);
-  if (is_home) held.id = ids_.assign(index, request.route, true);
+  const std::span<const SubjectIndex> named = held.named();
+  const bool several = std::any_of(named.begin(), named.end(), is_remote);
+  if (is_home) held.id = ids_.assign(index, request.route, several);
   for (const SubjectIndex subject : held.named()) {
     if (is_here(subject)) subjects_.holds().add(subjects_[subject], held.amounts, &batch);
   }

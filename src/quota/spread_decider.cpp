@@ -1,6 +1,7 @@
 #include "quota/spread_decider.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "quota/answer_limits.hpp"
 #include "quota/limited_subject_meters.hpp"
@@ -28,16 +29,19 @@ struct SpreadDecider::Part {
   Request request{};
 
   uint32_t hold() const noexcept { return spread.holds[first_place(call, spread, shard)]; }
-  void hold(uint32_t number) noexcept { spread.holds[first_place(call, spread, shard)] = number; }
+  void set_hold(uint32_t number) noexcept {
+    spread.holds[first_place(call, spread, shard)] = number;
+  }
   bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
 };
 
 void SpreadDecider::decide(QuotaBatch& batch) noexcept {
   batch.awaits_verdict = false;
   switch (batch.pass) {
+    case Pass::await:
+      return await(batch);
     case Pass::look:
     case Pass::ask:
-    case Pass::await:
       ask_all(batch);
       if (batch.pass != Pass::ask || !batch.is_last_asked) return;
       [[fallthrough]];
@@ -55,21 +59,22 @@ void SpreadDecider::decide(QuotaBatch& batch) noexcept {
 }
 
 void SpreadDecider::ask_all(QuotaBatch& batch) noexcept {
+  NamesPutOff put_off;
+  holds_of_batch_ = 0;
   for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
     const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
     group_.prepare(batch, first, count, shard_);
     for (size_t place = 0; place < count; ++place) {
       const size_t index = first + place;
       const QuotaCall& call = batch.calls[index];
+      if (batch.pass == Pass::ask && put_off.puts_off(batch, index)) continue;
       if (first_place(call, batch.spread[index], shard_) == call.subjects_count) continue;
       clock_.next_call();
-      const SubjectHashes& hashes = group_.hashes(place);
       if (batch.pass == Pass::look) {
-        look(batch, index, hashes);
-      } else if (batch.pass == Pass::ask) {
-        ask(batch, index, hashes);
+        look(batch, index, group_.hashes(place));
       } else {
-        await(batch, index, hashes);
+        ask(batch, index, group_.hashes(place));
+        put_off.puts_off(batch, index);  // those behind it, if it awaits a verdict now
       }
     }
   }
@@ -107,18 +112,16 @@ void SpreadDecider::look(QuotaBatch& batch, size_t index, const SubjectHashes& h
 
 void SpreadDecider::ask(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   Part part{batch, static_cast<uint32_t>(index), shard_};
-  SpreadCall& spread = part.spread;
-  if (spread.state != State::undecided || spread.awaits()) return;
-  if (!find(part, hashes)) return;
-  if (part.call.op == QuotaOp::record) {
-    for (const LimitedSubject& each : part.limited) {
-      reservations_.keep(each.index);
-      spread.kept_bits |= static_cast<uint8_t>(1U << each.place);
-    }
-    return part.hold(SpreadCall::without_hold);
-  }
-  part.request = resolver_.request_of_part(batch, part.call, spread, part.limited);
-  if (!find_repeat(part)) ask_limits(part);
+  if (part.spread.state == State::undecided && fits(part, hashes)) hold(part);
+}
+
+// Whether nothing is in the way of the part. If there is, the SpreadCall has it: a problem, a
+// repeated id, a limit, or a verdict that is to be awaited.
+bool SpreadDecider::fits(Part& part, const SubjectHashes& hashes) noexcept {
+  if (!find(part, hashes)) return false;
+  if (part.call.op == QuotaOp::record) return true;
+  part.request = resolver_.request_of_part(part.batch, part.call, part.spread, part.limited);
+  return !find_repeat(part) && limits_fit(part);
 }
 
 // The part's subjects and its request. False: they have a problem.
@@ -137,6 +140,7 @@ bool SpreadDecider::find(Part& part, const SubjectHashes& hashes) noexcept {
   spread.has_quota |= !part.limited.empty();
   for (const LimitedSubject& each : part.limited) {
     spread.limits_anything |= each.quota->limits_anything;
+    if (spread.rounds > 1) continue;  // it is paid for
     part.batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
   }
   return true;
@@ -161,50 +165,78 @@ bool SpreadDecider::find_repeat(Part& part) noexcept {
   } else {
     repeats_.answer(part.request, answer);
   }
-  if (api::admits(code) && part.wants_all()) part.hold(SpreadCall::without_hold);
+  if (api::admits(code) && part.wants_all()) part.set_hold(SpreadCall::without_hold);
   return true;
 }
 
-void SpreadDecider::ask_limits(Part& part) noexcept {
+bool SpreadDecider::limits_fit(Part& part) noexcept {
   SpreadCall& spread = part.spread;
   const limiter::Shares shares(part.request.amounts);
   const limiter::Moment& now = clock_.moment();
   const bool must_wait = queues_.must_wait(part.limited);
-  if (!must_wait && subjects_fit(part.limited, shares, now)) return hold(part);
-  switch (awaited_verdict(part.limited, shares, must_wait, part.batch, now)) {
-    case AwaitedVerdict::own_batch:
-      spread.awaits_own = true;
-      return;
-    case AwaitedVerdict::others:
-      return set_awaits_others(spread);
-    case AwaitedVerdict::none:
-      break;
+  if (!must_wait && subjects_fit(part.limited, shares, now)) return has_room(part);
+  if (!must_wait || queues_.wait_for_holds(part.limited)) {
+    switch (awaited_verdict(part.limited, shares, part.batch, now)) {
+      case AwaitedVerdict::own_batch:
+        spread.awaits_own = true;
+        return false;
+      case AwaitedVerdict::others:
+        set_awaits_others(spread);
+        return false;
+      case AwaitedVerdict::none:
+        break;
+    }
   }
+  part.limited = without_holds(part.limited);  // they are not what is in its way
   Obstacle obstacle = find_obstacle(part.limited, shares, now);
-  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, part.limited);
-  Obstacle worst{.code = spread.code, .fits_at_ns = spread.fits_at_ns};
-  add(obstacle, worst);
-  spread.code = worst.code;
-  spread.fits_at_ns = worst.fits_at_ns;
+  if (obstacle.code == QuotaCode::ok) {
+    server_.set_queue_ahead(obstacle, part.limited);
+    spread.queue_fits_at_ns = std::max(spread.queue_fits_at_ns, obstacle.fits_at_ns);
+  } else {
+    Obstacle worst{.code = spread.code, .fits_at_ns = spread.fits_at_ns};
+    add(obstacle, worst);
+    spread.code = worst.code;
+    spread.fits_at_ns = worst.fits_at_ns;
+  }
   report(part, true);
+  return false;
 }
 
-// The part fits: it is held, unless the call is refused already.
+// Whether there is a place for the reservation. One that a hold has may be free after its verdict.
+bool SpreadDecider::has_room(Part& part) noexcept {
+  if (part.call.op != QuotaOp::reserve || reservations_.has_room()) return true;
+  if (holds_of_batch_ > 0) {
+    part.spread.awaits_own = true;
+  } else if (subjects_.holds().has_any()) {
+    set_awaits_others(part.spread);
+  } else {
+    part.spread.reservations_full = true;
+  }
+  return false;
+}
+
+// The part is held, unless the call is refused already.
 void SpreadDecider::hold(Part& part) noexcept {
   SpreadCall& spread = part.spread;
-  const bool is_refused =
-      spread.code != QuotaCode::ok || spread.problem != QuotaCode::ok || spread.reservations_full;
-  if (part.call.op != QuotaOp::reserve || is_refused) {
-    if (part.wants_all()) part.hold(SpreadCall::without_hold);
-  } else if (!reservations_.has_room()) {
-    spread.reservations_full = true;
-  } else {
-    const bool is_home = spread.home() == shard_;
-    part.hold(reservations_.hold(part.request, is_home, part.batch));
-    if (!is_home) return;
-    spread.reservation = reservations_[part.hold()].id;
-    spread.lifetime_ms = part.request.lifetime_ms;
+  if (part.call.op == QuotaOp::record) {
+    for (const LimitedSubject& each : part.limited) {
+      reservations_.keep(each.index);
+      spread.kept_bits |= static_cast<uint8_t>(1U << each.place);
+    }
+    return part.set_hold(SpreadCall::without_hold);
   }
+  const bool is_refused = spread.code != QuotaCode::ok || spread.problem != QuotaCode::ok ||
+                          spread.reservations_full || spread.queue_fits_at_ns > 0;
+  if (part.call.op == QuotaOp::check || is_refused) {
+    if (part.wants_all()) part.set_hold(SpreadCall::without_hold);
+    return;
+  }
+  const bool is_home = spread.home() == shard_;
+  part.set_hold(reservations_.hold(part.request, is_home, part.batch));
+  ++holds_of_batch_;
+  if (!is_home) return;
+  spread.reservation = reservations_[part.hold()].id;
+  spread.lifetime_ms = part.request.lifetime_ms;
 }
 
 void SpreadDecider::set_awaits_others(SpreadCall& spread) const noexcept {
@@ -212,21 +244,16 @@ void SpreadDecider::set_awaits_others(SpreadCall& spread) const noexcept {
   spread.awaits_at = shard_;
 }
 
-// As ask(), but without a hold, to see whether the next round would get further.
-void SpreadDecider::await(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
-  if (index != first_awaiting(batch)) return;
+// Whether the call that awaits a verdict here would have to do so again.
+void SpreadDecider::await(QuotaBatch& batch) noexcept {
+  const size_t index = first_awaiting(batch);
+  holds_of_batch_ = 0;
+  group_.prepare(batch, index, 1, shard_);
+  clock_.next_call();
   Part part{batch, static_cast<uint32_t>(index), shard_};
-  if (!find(part, hashes)) return;
-  part.request = resolver_.request_of_part(batch, part.call, part.spread, part.limited);
-  if (const auto found = repeats_.find(part.request)) {
-    batch.awaits_verdict = repeats_.is_undecided(*found);
-    return;
-  }
-  const limiter::Shares shares(part.request.amounts);
-  const bool must_wait = queues_.must_wait(part.limited);
-  if (!must_wait && subjects_fit(part.limited, shares, clock_.moment())) return;
-  batch.awaits_verdict = awaited_verdict(part.limited, shares, must_wait, batch, clock_.moment()) !=
-                         AwaitedVerdict::none;
+  part.spread.awaits_others = false;
+  fits(part, group_.hashes(0));
+  batch.awaits_verdict = std::exchange(part.spread.awaits_others, true);
 }
 
 void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
@@ -234,7 +261,7 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
   const SpreadCall& spread = part.spread;
   const bool admitted = spread.state == State::admitted;
   const uint32_t hold = part.hold();
-  part.hold(SpreadCall::no_hold);
+  part.set_hold(SpreadCall::no_hold);
   if (hold != SpreadCall::without_hold) {
     Reservation& held = reservations_[hold];
     part.request.amounts = held.amounts;
@@ -269,6 +296,7 @@ void SpreadDecider::find_unheld(Part& part) noexcept {
 }
 
 void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
+  roll(part.limited, clock_.moment());  // windows may have ended since the shard was asked
   charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
   reservations_.admit(held, {.id = part.spread.reservation,
                              .code = part.batch.answers[part.index].code,

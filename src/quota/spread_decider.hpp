@@ -49,8 +49,10 @@ class SpreadDecider {
   void apply_all(api::QuotaBatch& batch) noexcept;
   void look(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void ask(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  void ask_limits(Part& part) noexcept;
-  void await(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  bool fits(Part& part, const SubjectHashes& hashes) noexcept;
+  bool limits_fit(Part& part) noexcept;
+  bool has_room(Part& part) noexcept;
+  void await(api::QuotaBatch& batch) noexcept;
   void apply(api::QuotaBatch& batch, size_t index) noexcept;
   bool find(Part& part, const SubjectHashes& hashes) noexcept;
   bool find_repeat(Part& part) noexcept;
@@ -74,6 +76,7 @@ class SpreadDecider {
   CallResolver& resolver_;
   CallGroup& group_;
   Statistics& statistics_;
+  uint32_t holds_of_batch_ = 0;  // that is being asked for, on this shard
 };
 
 }  // namespace sluice::quota

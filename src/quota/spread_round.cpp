@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "quota/answer_holders.hpp"
@@ -32,26 +31,11 @@ bool has_share(Pass pass, const QuotaCall& call, const SpreadCall& spread,
   return is_undecided(spread) && !spread.awaits();
 }
 
-// Calls that share a subject with an earlier one keep their order: those behind one that waits for
-// a verdict are decided in its next round, too.
-void keep_order(QuotaBatch& batch) {
-  std::unordered_set<std::string_view> waiting;
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
-    SpreadCall& spread = batch.spread[index];
-    if (!is_undecided(spread) || (waiting.empty() && !spread.awaits())) continue;
-    const QuotaCall& call = batch.calls[index];
-    const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-    const auto waits = [&](std::string_view name) { return waiting.contains(name); };
-    if (!spread.awaits() && std::none_of(names.begin(), names.end(), waits)) continue;
-    if (!spread.awaits()) spread.awaits_own = true;
-    waiting.insert(names.begin(), names.end());
-  }
-}
-
 // The precedence that one shard gives: problems of subjects, in their order; a repeated id; limits.
 QuotaCode verdict_of(const QuotaCall& call, const SpreadCall& spread) noexcept {
   if (spread.problem != QuotaCode::ok) return spread.problem;
   if (spread.code != QuotaCode::ok) return spread.code;
+  if (spread.queue_fits_at_ns > 0) return QuotaCode::queue_ahead;
   if (spread.reservations_full && call.op == QuotaOp::reserve) return QuotaCode::reservations_full;
   if (!spread.has_quota) return QuotaCode::unknown_subject_allowed;
   return spread.limits_anything ? QuotaCode::ok : QuotaCode::unlimited;
@@ -64,7 +48,7 @@ bool reports_before_verdict(const QuotaBatch& batch, uint32_t index) noexcept {
   if (spread.state != State::refused) return spread.state == State::done;
   if (spread.problem != QuotaCode::ok) return false;
   const bool wants_all = (batch.calls[index].flags & api::quota_flag::wants_limits) != 0;
-  return spread.is_repeat ? wants_all : spread.code != QuotaCode::ok;
+  return spread.is_repeat ? wants_all : spread.code != QuotaCode::ok || spread.queue_fits_at_ns > 0;
 }
 
 void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
@@ -81,26 +65,34 @@ void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
     answer.lifetime_ms = spread.lifetime_ms;
   }
   if (admitted) return;
-  if (spread.problem == QuotaCode::ok && spread.code != QuotaCode::ok) {
-    const Obstacle obstacle{.code = spread.code, .fits_at_ns = spread.fits_at_ns};
-    answer.retry_after_ms = retry_after_ms_of(spread.code, obstacle, now_ns);
+  const bool is_by_limits = spread.code != QuotaCode::ok;
+  if (spread.problem == QuotaCode::ok && (is_by_limits || spread.queue_fits_at_ns > 0)) {
+    const Obstacle obstacle{
+        .code = answer.code,
+        .fits_at_ns = is_by_limits ? spread.fits_at_ns : spread.queue_fits_at_ns};
+    answer.retry_after_ms = retry_after_ms_of(answer.code, obstacle, now_ns);
   }
   set_retry_after(answer);
 }
 
 // Makes undecided calls ready to be asked for anew.
 void begin_round(QuotaBatch& batch) noexcept {
-  for (SpreadCall& spread : batch.spread) {
+  bool looks = false;
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    SpreadCall& spread = batch.spread[index];
     if (!is_undecided(spread)) continue;
     const auto shards = spread.shards;
-    const uint64_t output_tokens = spread.output_tokens;
-    spread = {.shards = shards, .output_tokens = output_tokens};
+    const auto rounds =
+        static_cast<uint16_t>(std::min(spread.rounds + 1, UINT16_MAX));  // 1: the first
+    spread = {.shards = shards, .rounds = rounds};
     spread.holds.fill(SpreadCall::no_hold);
+    batch.answers[index] = {};
+    looks |= needs_look(batch.calls[index]);
   }
   std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
     return is_undecided(batch.spread[report.call]);
   });
-  batch.pass = Pass::ask;
+  batch.pass = looks ? Pass::look : Pass::ask;
 }
 
 // Every shard has applied the verdicts: calls that have one are done. Returns whether others are
@@ -233,23 +225,32 @@ uint32_t after_stop(QuotaBatch& batch, uint32_t shard) noexcept {
 }
 
 void begin_rounds(QuotaBatch& batch) noexcept {
-  bool looks = false;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const QuotaCall& call = batch.calls[index];
-    if (call.subjects_count == 0 || call.subjects_count > limits::call_subjects_max) {
-      batch.spread[index].state = State::done;
-      batch.answers[index] = {.code = QuotaCode::invalid_subject,
-                              .retry_after_ms = api::retry_never};
-      continue;
-    }
-    looks |= needs_look(call);
+    if (call.subjects_count > 0 && call.subjects_count <= limits::call_subjects_max) continue;
+    batch.spread[index].state = State::done;
+    batch.answers[index] = {.code = QuotaCode::invalid_subject, .retry_after_ms = api::retry_never};
   }
   begin_round(batch);
-  if (looks) batch.pass = Pass::look;
+}
+
+bool NamesPutOff::puts_off(QuotaBatch& batch, size_t index) {
+  SpreadCall& spread = batch.spread[index];
+  if (!is_undecided(spread) || (names_.empty() && !spread.awaits())) return false;
+  const QuotaCall& call = batch.calls[index];
+  const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+  const auto waits = [&](std::string_view name) { return names_.contains(name); };
+  if (!spread.awaits()) {
+    if (std::none_of(names.begin(), names.end(), waits)) return false;
+    spread.awaits_own = true;
+  }
+  names_.insert(names.begin(), names.end());
+  return true;
 }
 
 void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept {
-  keep_order(batch);
+  NamesPutOff put_off;
+  for (size_t index = 0; index < batch.calls.size(); ++index) put_off.puts_off(batch, index);
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     SpreadCall& spread = batch.spread[index];
     if (!is_undecided(spread) || spread.awaits()) continue;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <unordered_set>
 
 #include "api/quota.hpp"
 #include "base/limits.hpp"
@@ -28,6 +29,17 @@ uint32_t after_stop(api::QuotaBatch& batch, uint32_t shard) noexcept;
 template <typename ShardOf>
 void spread(api::QuotaBatch& batch, ShardOf shard_of);
 void begin_rounds(api::QuotaBatch& batch) noexcept;
+
+// Calls of a batch that share a subject keep their order: those behind one that awaits a verdict
+// are put off with it. Ask for each call of the batch, in order.
+class NamesPutOff {
+ public:
+  // Whether the call is put off to the next round.
+  bool puts_off(api::QuotaBatch& batch, size_t index);
+
+ private:
+  std::unordered_set<std::string_view> names_;  // of calls that are put off
+};
 
 // Every shard has been asked: refuses or admits each call that need not wait for another verdict.
 // Counts the outcomes of reserves in the statistics.

@@ -128,6 +128,12 @@ bool WaitQueues::may_be_overtaken(const Subject& subject) const noexcept {
          wheel_.next_due_ms() > clock_.ms();
 }
 
+bool WaitQueues::wait_for_holds(const LimitedSubjects& limited) const noexcept {
+  return std::any_of(limited.begin(), limited.end(), [this](const LimitedSubject& each) {
+    return each.held != nullptr && subjects_[each.index].has_waiters();
+  });
+}
+
 bool WaitQueues::allow_overtaking(const LimitedSubjects& limited) const noexcept {
   return std::all_of(limited.begin(), limited.end(), [this](const LimitedSubject& each) {
     if (each.index == no_subject) return true;

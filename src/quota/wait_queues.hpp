@@ -47,6 +47,8 @@ class WaitQueues {
   bool must_wait(const LimitedSubjects& limited) noexcept {
     return pool_.used() > 0 && must_queue_behind(limited);
   }
+  // Whether a subject with waiters has holds: its queue may move when these are dropped.
+  bool wait_for_holds(const LimitedSubjects& limited) const noexcept;
   // Whether the queues ahead of a newcomer allow overtaking, once those that are marked were
   // served.
   bool allow_overtaking(const LimitedSubjects& limited) const noexcept;

@@ -16,19 +16,34 @@ TEST(HeldAmounts, are_summed_until_the_last_hold_is_removed) {
   holds.add(first, {.requests = 2, .input_tokens = 1}, &batches[1]);
   holds.add(second, {.requests = 3}, &batches[0]);
   ASSERT_NE(holds.of(first), nullptr);
-  EXPECT_EQ(holds.of(first)->amounts,
+  EXPECT_EQ(holds.of(first)->amounts(),
             (api::Amounts{.requests = 3, .input_tokens = 6, .output_tokens = 7, .cost = 9}));
   EXPECT_EQ(holds.of(first)->count, 2U);
   EXPECT_EQ(holds.of(first)->last_batch, &batches[1]);
-  EXPECT_EQ(holds.of(second)->amounts, api::Amounts{.requests = 3});
+  EXPECT_EQ(holds.of(second)->amounts(), api::Amounts{.requests = 3});
   holds.remove(first, {.requests = 1, .input_tokens = 5, .output_tokens = 7, .cost = 9});
-  EXPECT_EQ(holds.of(first)->amounts, (api::Amounts{.requests = 2, .input_tokens = 1}));
+  EXPECT_EQ(holds.of(first)->amounts(), (api::Amounts{.requests = 2, .input_tokens = 1}));
   EXPECT_EQ(holds.of(first)->last_batch, nullptr);
   holds.remove(first, {.requests = 2, .input_tokens = 1});
   EXPECT_EQ(holds.of(first), nullptr);
   EXPECT_FALSE(first.has_holds);
   holds.add(first, {.requests = 4}, &batches[0]);
-  EXPECT_EQ(holds.of(first)->amounts, api::Amounts{.requests = 4});
+  EXPECT_EQ(holds.of(first)->amounts(), api::Amounts{.requests = 4});
+}
+
+TEST(HeldAmounts, never_wrap_around) {
+  constexpr uint64_t most = limits::amount_max;
+  HeldAmounts holds(1);
+  Subject subject;
+  for (int hold = 0; hold < 5; ++hold) {
+    holds.add(subject, {.input_tokens = most, .output_tokens = most}, nullptr);
+    EXPECT_EQ(holds.of(subject)->amounts().output_tokens, most);
+  }
+  for (int hold = 0; hold < 4; ++hold) {
+    holds.remove(subject, {.input_tokens = most, .output_tokens = most});
+  }
+  EXPECT_EQ(holds.of(subject)->amounts().input_tokens, most);
+  EXPECT_EQ(holds.of(subject)->amounts().requests, 1U);
 }
 
 }  // namespace

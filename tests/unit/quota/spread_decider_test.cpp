@@ -141,6 +141,40 @@ TEST_F(SpreadDeciderTest, charges_at_the_verdict_and_not_when_it_was_asked) {
   EXPECT_EQ(task->batch.answers[0].lifetime_ms, 60'000U);
 }
 
+TEST_F(SpreadDeciderTest, charges_the_window_that_runs_at_the_verdict) {
+  put(names_[0], {tpm(100)});
+  reserve({names_[0]}, 40);  // its window begins
+  advance_ms(59'999);
+  const Task task = start(QuotaOp::reserve, {names_}, asking_tokens(60));
+  step(*task);
+  advance_ms(2);  // the window has ended
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[0]).used, 60U);
+  EXPECT_EQ(end(QuotaOp::cancel, task->batch.answers[0].reservation).code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[0]).used, 0U);
+}
+
+TEST_F(SpreadDeciderTest, the_largest_amounts_do_not_fit_beside_a_hold) {
+  put(names_[0], {tpm(100)});
+  const Task task = start(QuotaOp::reserve, {names_}, asking_tokens(2));
+  step(*task);
+  constexpr uint64_t most = limits::amount_max;
+  const QuotaAnswer answer =
+      ask(QuotaOp::reserve, {names_[0]}, asking({.input_tokens = most, .output_tokens = most}));
+  EXPECT_EQ(answer.code, QuotaCode::exceeds_limit);
+  finish(*task);
+  EXPECT_EQ(usage(names_[0]).used, 2U);
+}
+
+TEST_F(SpreadDeciderTest, only_reservations_with_parts_on_other_shards_are_marked_so) {
+  const Task task = start(QuotaOp::reserve, {names_, {names_[1]}}, asking_tokens(1));
+  put(names_[2], {tpm(100)});
+  finish(*task);
+  EXPECT_TRUE(proto::reservation_id::has_several_shards(task->batch.answers[0].reservation));
+  EXPECT_FALSE(proto::reservation_id::has_several_shards(task->batch.answers[1].reservation));
+}
+
 TEST_F(SpreadDeciderTest, a_refusal_by_one_shard_drops_the_holds_of_the_others) {
   put(names_[0], {tpm(100)});
   put(names_[2], {tpm(10)});
@@ -190,6 +224,51 @@ TEST_F(SpreadDeciderTest, a_call_that_a_hold_keeps_from_fitting_awaits_the_verdi
   finish(*other);
   EXPECT_EQ(other->batch.answers[0].code, QuotaCode::ok);
   EXPECT_EQ(other->batch.answers[1].code, QuotaCode::tpm_exceeded);
+}
+
+// Without it a worker would begin rounds for ever, and never receive the verdict.
+TEST_F(SpreadDeciderTest, a_repeat_that_a_hold_keeps_from_fitting_awaits_the_verdict) {
+  put(names_[0], {tpm(100)});
+  const QuotaCall repeated = with_id(asking_tokens(30), "x");
+  const uint64_t id = ask(QuotaOp::reserve, {names_[1], names_[0]}, repeated).reservation;
+  const Task holder = start(QuotaOp::reserve, {names_}, asking_tokens(50));
+  step(*holder);
+  const Task task = start(QuotaOp::reserve, {{names_[1], names_[0]}, {names_[0]}}, repeated);
+  for (int steps = 0; steps < 100 && !task->batch.awaits_verdict; ++steps) step(*task);
+  EXPECT_TRUE(task->batch.awaits_verdict);
+  EXPECT_FALSE(task->is_decided);
+  finish(*holder);
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].reservation, id);
+  EXPECT_EQ(task->batch.answers[1].code, QuotaCode::tpm_exceeded);
+}
+
+TEST_F(SpreadDeciderTest, the_last_place_may_be_free_after_the_verdict) {
+  put(names_[0], {tpm(100)});
+  put(names_[1], {tpm(10)});
+  for (int open = 0; open < 4; ++open) reserve({names_[0]}, 1);
+  const Task refused = start(QuotaOp::reserve, {names_}, asking_tokens(20));
+  step(*refused);  // takes the last place
+  const Task task = start(QuotaOp::reserve, {{names_[0]}}, asking_tokens(1));
+  step(*task);
+  EXPECT_TRUE(task->batch.awaits_verdict);
+  finish(*refused);
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].code, QuotaCode::ok);
+}
+
+// The waiter would fit but for the slot; a limit that frees up earlier decides the retry.
+TEST_F(SpreadDeciderTest, waiters_ahead_refuse_it_unless_a_limit_does) {
+  put(names_[0], {tpm(10)});
+  put(names_[2], {tpm(10)});
+  reserve({names_[0]}, 6);
+  ask(QuotaOp::reserve, {names_[0]}, waiting(asking_tokens(9), 7));
+  EXPECT_EQ(reserve(names_, 1).code, QuotaCode::queue_ahead);
+  EXPECT_EQ(reserve(names_, 1).retry_after_ms, 1'000);
+  reserve({names_[2]}, 10);
+  const QuotaAnswer answer = reserve({names_[1], names_[0], names_[2]}, 1);
+  EXPECT_EQ(answer.code, QuotaCode::tpm_exceeded);
+  EXPECT_EQ(answer.retry_after_ms, 60'000);
 }
 
 TEST_F(SpreadDeciderTest, a_call_that_would_not_fit_without_holds_is_refused_at_once) {
@@ -319,6 +398,25 @@ TEST_F(SpreadDeciderTest, a_repeat_gets_the_same_reservation_and_another_order_n
   EXPECT_EQ(ask(QuotaOp::reserve, names_, call).state, api::ReservationState::cancelled);
   advance_ms(60'000);
   EXPECT_EQ(ask(QuotaOp::reserve, reversed, call).code, QuotaCode::ok);
+}
+
+// Of a reservation whose first subject had no quota, beside one with parts on other shards.
+TEST_F(SpreadDeciderTest, a_reservation_of_one_shard_is_listed_without_gaps) {
+  std::string other;
+  for (int number = 0; other.empty() || stores_.shard_of(other) != 0; ++number) {
+    other = numbered("other", number);
+  }
+  put(names_[0], {tpm(100)});
+  put(names_[1], {tpm(100)});
+  reserve({other, names_[0]}, 1);
+  reserve(names_, 1);
+  StoreTask task;
+  task.batch.calls = {{.op = QuotaOp::holders, .subjects_count = 1}};
+  task.batch.subjects = {names_[0]};
+  stores_.decide(task, now());
+  ASSERT_EQ(task.batch.holders.size(), 2U);
+  EXPECT_EQ(task.batch.holders[0].subjects_count, 1U);
+  EXPECT_EQ(task.batch.holders[1].subjects_count, 2U);
 }
 
 TEST_F(SpreadDeciderTest, a_reservation_is_listed_once_with_all_its_subjects) {
