@@ -320,6 +320,7 @@ struct PartEnd {
 // What a shard reports of a call's limits, until all parts are there.
 struct PartReport {
   uint32_t call = 0;
+  uint32_t number = 0;  // among those of the part
   LimitReport limit;
 };
 

@@ -327,7 +327,8 @@ void SpreadDecider::report(Part& part, bool denies) noexcept {
       part.batch.answers[part.index].limits_left_out = true;
       return;
     }
-    part.batch.part_reports.push_back({.call = part.index, .limit = limit});
+    const auto number = static_cast<uint32_t>(&limit - reports.data());
+    part.batch.part_reports.push_back({.call = part.index, .number = number, .limit = limit});
   }
 }
 

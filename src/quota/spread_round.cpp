@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "quota/answer_holders.hpp"
@@ -111,10 +112,11 @@ bool end_round(QuotaBatch& batch) noexcept {
 
 // Brings the reports of all parts to the batch's limits, in the order of each call's subjects.
 void merge_reports(QuotaBatch& batch) {
-  std::stable_sort(batch.part_reports.begin(), batch.part_reports.end(),
-                   [](const api::PartReport& a, const api::PartReport& b) {
-                     return a.call != b.call ? a.call < b.call : a.limit.subject < b.limit.subject;
-                   });
+  const auto place_of = [](const api::PartReport& report) {
+    return std::tuple(report.call, report.limit.subject, report.number);
+  };
+  std::sort(batch.part_reports.begin(), batch.part_reports.end(),
+            [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
   for (const api::PartReport& report : batch.part_reports) {
     api::QuotaAnswer& answer = batch.answers[report.call];
     if (answer.limits_count++ == 0) answer.first_limit = static_cast<uint32_t>(batch.limits.size());

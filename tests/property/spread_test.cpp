@@ -239,7 +239,7 @@ class SameAnswers : public SpreadTest {
 };
 
 TEST(Spread, several_shards_answer_like_one) {
-  for (const uint64_t seed : property_seeds(150)) {
+  for (const uint64_t seed : property_seeds(60)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     SameAnswers(seed).run();
     if (testing::Test::HasFatalFailure()) return;
@@ -383,7 +383,7 @@ class Interleaved : public SpreadTest {
 };
 
 TEST(Spread, no_call_is_refused_because_of_a_hold) {
-  for (const uint64_t seed : property_seeds(100)) {
+  for (const uint64_t seed : property_seeds(40)) {
     for (const uint32_t shards : {2U, 3U, 8U}) {
       SCOPED_TRACE("SEED=" + std::to_string(seed) + ", shards " + std::to_string(shards));
       Interleaved(seed, shards).run();
