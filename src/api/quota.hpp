@@ -166,6 +166,11 @@ struct QuotaCall {
   std::string_view owner;            // reserve: the holder's name, for people to read
 };
 
+// Whether a call may join the queues of its subjects.
+constexpr bool may_wait(const QuotaCall& call) noexcept {
+  return call.op == QuotaOp::reserve && (call.flags & quota_flag::may_wait) != 0;
+}
+
 enum class ReservationState : uint8_t {
   none = 0,
   open = 1,

@@ -26,10 +26,6 @@ namespace {
   });
 }
 
-bool may_wait(const QuotaCall& call) noexcept {
-  return call.op == api::QuotaOp::reserve && (call.flags & api::quota_flag::may_wait) != 0;
-}
-
 [[gnu::noinline]] bool are_different(std::span<const std::string_view> names) noexcept {
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (std::find(names.begin(), name, *name) != name) return false;
@@ -75,7 +71,8 @@ QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& 
                                       LimitedSubjects& limited) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
-  if (may_wait(call) && names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
+  const bool waits = api::may_wait(call);
+  if (waits && names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
     const QuotaCode code =
         find_subject(names[place], place, hashes[place], if_absent, true, limited);

@@ -91,6 +91,7 @@ class Engine {
              api::QuotaAnswer& answer) noexcept;
   void refuse(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
               const Request& request, api::ShardId origin) noexcept;
+  Obstacle obstacle_of(const LimitedSubjects& own, const Request& request) noexcept;
   void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void answer_question(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;

@@ -16,7 +16,6 @@ using api::QuotaBatch;
 using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
-using limiter::MeterShape;
 
 void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   clock_.begin(now);
@@ -229,15 +228,21 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   }
 }
 
+// What is in the way of a request that does not fit, or has waiters ahead; what others hold is not:
+// then it would await their verdict.
+Obstacle Engine::obstacle_of(const LimitedSubjects& own, const Request& request) noexcept {
+  Obstacle obstacle = find_obstacle(own, limiter::Shares(request.amounts), clock_.moment());
+  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, own);
+  return obstacle;
+}
+
 // The request does not fit, or others wait: it waits too if it may, else it is denied.
 void Engine::refuse(QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
                     const Request& request, api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
-  // It does not fit without holds either: they are not what is in its way.
   const LimitedSubjects own = without_holds(limited);
-  Obstacle obstacle = find_obstacle(own, limiter::Shares(request.amounts), clock_.moment());
-  if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, own);
+  const Obstacle obstacle = obstacle_of(own, request);
   QuotaCode code = obstacle.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
     code = server_.join(call, request, obstacle, origin, answer);
@@ -275,15 +280,12 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
     answer.code = repeats_.code(request, *found);
     if (answer.code == QuotaCode::id_in_use) set_retry_after(answer);
   } else {
+    const limiter::Shares shares(request.amounts);
     const bool must_wait = queues_.must_wait(limited);
-    Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
-    if (obstacle.code == QuotaCode::ok && must_wait) server_.set_queue_ahead(obstacle, limited);
-    if (obstacle.code != QuotaCode::ok) {
-      const limiter::Shares shares(request.amounts);
+    if (must_wait || !subjects_fit(limited, shares, clock_.moment())) {
       if (awaits_verdict(batch, limited, shares, must_wait)) return;
       const LimitedSubjects own = without_holds(limited);
-      obstacle = find_obstacle(own, shares, clock_.moment());
-      if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, own);
+      const Obstacle obstacle = obstacle_of(own, request);
       return deny(batch, index, own, request, obstacle.code, obstacle);
     }
     answer.code = admission_code(limited);
@@ -304,12 +306,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
     answer.code = QuotaCode::none;
     return;
   }
-  const limiter::Shares shares(call.amounts, call.cached_input_tokens);
-  for (const LimitedSubject& each : limited) {
-    for (const MeterShape& shape : each.quota->shapes) {
-      charge_used(shape, each.words, shares.of(shape), clock_.moment());
-    }
-  }
+  charge_used(limited, limiter::Shares(call.amounts, call.cached_input_tokens), clock_.moment());
   ++statistics_.recorded;
   answer.code = admission_code(limited);
   if ((call.flags & api::quota_flag::wants_limits) != 0) {

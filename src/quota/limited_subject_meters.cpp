@@ -100,6 +100,14 @@ void charge_used(const MeterShape& shape, const limiter::Words& words, uint64_t 
   meter.charge(amount, false, now);
 }
 
+void charge_used(const LimitedSubjects& limited, const Shares& shares, const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      charge_used(shape, each.words, shares.of(shape), now);
+    }
+  }
+}
+
 void begin_meters(const CompiledQuota& quota, const limiter::Words& words,
                   const Moment& now) noexcept {
   for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now);

@@ -58,8 +58,10 @@ void charge(const LimitedSubjects& limited, const limiter::Shares& shares,
 bool charge_if_fits(const LimitedSubjects& limited, const limiter::Shares& shares,
                     const limiter::Moment& now) noexcept;
 
-// Charges one limit for what was used already, whether it fits or not.
+// Charges one limit, or every limit, for what was used already, whether it fits or not.
 void charge_used(const limiter::MeterShape& shape, const limiter::Words& words, uint64_t amount,
+                 const limiter::Moment& now) noexcept;
+void charge_used(const LimitedSubjects& limited, const limiter::Shares& shares,
                  const limiter::Moment& now) noexcept;
 
 // Starts the meters of all limits with nothing used.

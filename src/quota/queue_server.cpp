@@ -158,7 +158,7 @@ void QueueServer::serve_queue(SubjectIndex index) noexcept {
 // True: the waiter was served, or can never be, and has left.
 bool QueueServer::try_head(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
-  const LimitedSubjects limited = limited_subjects_of(waiter.request);
+  const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
   budget_.spend(waiter.request.subjects_count);
   const limiter::Shares shares(waiter.request.amounts);
   const bool denied = is_denied(waiter, limited);
@@ -194,7 +194,7 @@ bool QueueServer::overtake(WaiterId index) noexcept {
   const Waiter& waiter = queues_[index];
   budget_.spend(waiter.request.subjects_count);
   if (!queues_.may_overtake(index)) return false;
-  const LimitedSubjects limited = limited_subjects_of(waiter.request);
+  const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
   if (is_denied(waiter, limited)) return false;  // it gets its outcome when it is a head
   const limiter::Shares shares(waiter.request.amounts);
   if (!subjects_fit(limited, shares, clock_.moment())) {
@@ -234,20 +234,6 @@ bool QueueServer::admit(WaiterId index, const LimitedSubjects& limited,
 // A subject has no quota any more, and unknown subjects are denied.
 bool QueueServer::is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept {
   return limited.size() < waiter.request.subjects_count && book_.denies_unknown();
-}
-
-// The request's subjects as they are now.
-LimitedSubjects QueueServer::limited_subjects_of(const Request& request) noexcept {
-  LimitedSubjects limited;
-  for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    const SubjectIndex index = request.subjects[place];
-    if (index == no_subject) continue;
-    LimitedSubject& each = limited.emplace_back();
-    each.place = place;
-    subjects_.read_limited_subject(index, each);
-    if (each.quota == nullptr) limited.pop_back();
-  }
-  return limited;
 }
 
 // ------------------------------------------------------------------------------- slices of a step
@@ -302,7 +288,7 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
   finish(index, {.code = QuotaCode::wait_limit}, no_limited_subjects);
   const size_t place = grants_.size() - 1;
   serve_marked();
-  const LimitedSubjects limited = limited_subjects_of(request);
+  const LimitedSubjects limited = subjects_.limited_subjects(request.named());
   Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
   if (obstacle.code == QuotaCode::ok && queues_.must_wait(limited))
     set_queue_ahead(obstacle, limited);

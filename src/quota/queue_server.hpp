@@ -84,7 +84,6 @@ class QueueServer {
   void report(api::WaitAnswer& to, const api::QuotaAnswer& outcome, const api::Amounts& amounts,
               const LimitedSubjects& limited) noexcept;
   bool is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept;
-  LimitedSubjects limited_subjects_of(const Request& request) noexcept;
 
   CallClock& clock_;
   WorkBudget& budget_;

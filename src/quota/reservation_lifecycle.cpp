@@ -125,9 +125,7 @@ bool ReservationLifecycle::expire_part(const QuotaCall& call) noexcept {
   Reservation* const part = reservations_.find(call.reservation);
   if (part == nullptr || part->state != ReservationState::open) return false;
   part->lifetime_ms = call.lifetime_ms + slack_ms;
-  close_expired_charges(*part, subjects_, clock_.moment());
-  queues_.mark(part->named());
-  reservations_.expire(*part);
+  close_lifetime(*part);
   return true;
 }
 
@@ -171,13 +169,17 @@ void ReservationLifecycle::extend(const QuotaCall& call, QuotaAnswer& answer) no
 void ReservationLifecycle::expire(Reservation& reservation) noexcept {
   budget_.spend(reservation.subjects_count);
   ++statistics_.expired;
-  close_expired_charges(reservation, subjects_, clock_.moment());
-  queues_.mark(reservation.named());  // its end may help waiters
   if (proto::reservation_id::has_several_shards(reservation.id)) {
     expired_parts_.push_back({.reservation = reservation.id,
                               .lifetime_ms = reservation.lifetime_ms,
                               .shards = shards_of_parts(reservation)});
   }
+  close_lifetime(reservation);
+}
+
+void ReservationLifecycle::close_lifetime(Reservation& reservation) noexcept {
+  close_expired_charges(reservation, subjects_, clock_.moment());
+  queues_.mark(reservation.named());  // its end may help waiters
   reservations_.expire(reservation);
 }
 

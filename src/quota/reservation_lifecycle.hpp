@@ -64,6 +64,7 @@ class ReservationLifecycle {
            api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) const noexcept;
   void expire(Reservation& reservation) noexcept;
+  void close_lifetime(Reservation& reservation) noexcept;
   static PartShards shards_of_parts(const Reservation& reservation) noexcept;
 
   CallClock& clock_;

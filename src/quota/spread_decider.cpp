@@ -15,7 +15,6 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 using api::SpreadCall;
-using limiter::MeterShape;
 using State = SpreadCall::State;
 
 // This shard's part of one call.
@@ -265,7 +264,7 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
   if (hold != SpreadCall::without_hold) {
     Reservation& held = reservations_[hold];
     part.request.amounts = held.amounts;
-    part.limited = limited_subjects_of(held);
+    part.limited = subjects_.limited_subjects(held.named());
     if (admitted) {
       admit(part, held);
     } else {
@@ -307,11 +306,7 @@ void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
 
 void SpreadDecider::record(Part& part) noexcept {
   const limiter::Shares shares(part.call.amounts, part.call.cached_input_tokens);
-  for (const LimitedSubject& each : part.limited) {
-    for (const MeterShape& shape : each.quota->shapes) {
-      charge_used(shape, each.words, shares.of(shape), clock_.moment());
-    }
-  }
+  charge_used(part.limited, shares, clock_.moment());
   if (part.spread.home() == shard_) ++statistics_.recorded;
 }
 
@@ -330,20 +325,6 @@ void SpreadDecider::report(Part& part, bool denies) noexcept {
     const auto number = static_cast<uint32_t>(&limit - reports.data());
     part.batch.part_reports.push_back({.call = part.index, .number = number, .limit = limit});
   }
-}
-
-// The subjects of a hold as they are now.
-LimitedSubjects SpreadDecider::limited_subjects_of(const Reservation& held) noexcept {
-  LimitedSubjects limited;
-  for (uint8_t place = 0; place < held.subjects_count; ++place) {
-    const SubjectIndex index = held.subjects[place];
-    if (!is_here(index)) continue;
-    LimitedSubject& each = limited.emplace_back();
-    each.place = place;
-    subjects_.read_limited_subject(index, each);
-    if (each.quota == nullptr) limited.pop_back();
-  }
-  return limited;
 }
 
 }  // namespace sluice::quota

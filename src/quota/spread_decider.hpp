@@ -62,7 +62,6 @@ class SpreadDecider {
   void admit(Part& part, Reservation& held) noexcept;
   void record(Part& part) noexcept;
   void report(Part& part, bool denies) noexcept;
-  LimitedSubjects limited_subjects_of(const Reservation& held) noexcept;
   AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
 
   const api::ShardId shard_;

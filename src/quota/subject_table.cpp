@@ -65,6 +65,18 @@ SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
   return index;
 }
 
+LimitedSubjects SubjectTable::limited_subjects(std::span<const SubjectIndex> named) noexcept {
+  LimitedSubjects limited;
+  for (uint8_t place = 0; place < named.size(); ++place) {
+    if (!is_here(named[place])) continue;
+    LimitedSubject& each = limited.emplace_back();
+    each.place = place;
+    read_limited_subject(named[place], each);
+    if (each.quota == nullptr) limited.pop_back();
+  }
+  return limited;
+}
+
 void SubjectTable::add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept {
   each.quota = &quota;
   each.words = meters_.scratch(each.place);

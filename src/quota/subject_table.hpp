@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/object_pool.hpp"
@@ -45,6 +46,8 @@ class SubjectTable {
   // A subject by the rules that hold now; without a quota if it has none any more.
   Subject& current(SubjectIndex index) noexcept;
   void read_limited_subject(SubjectIndex index, LimitedSubject& each) noexcept;
+  // Those of the list that are of this shard and have a quota, as they are now.
+  LimitedSubjects limited_subjects(std::span<const SubjectIndex> named) noexcept;
   // As if a subject were made with this quota; valid until the next call.
   void add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept;
 

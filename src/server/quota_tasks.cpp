@@ -38,10 +38,9 @@ bool names_subjects(QuotaOp op) noexcept {
 // Whether a call may be decided by several shards. One that may wait stands in the queues of one
 // shard: its subjects have a common tag, or it is refused.
 bool may_be_spread(const QuotaCall& call) noexcept {
-  const bool waits = call.op == QuotaOp::reserve && (call.flags & api::quota_flag::may_wait) != 0;
   const bool asks =
       call.op == QuotaOp::reserve || call.op == QuotaOp::check || call.op == QuotaOp::record;
-  return asks && !waits && call.subjects_count > 1 &&
+  return asks && !api::may_wait(call) && call.subjects_count > 1 &&
          call.subjects_count <= limits::call_subjects_max;
 }
 

@@ -30,13 +30,8 @@ from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateEr
                        seconds, utf8, whole)
 from ._message import UNSET_32
 from ._quota_frames import CALLS_MAX
-from ._quota_requests import (
-    Cancellation,
-    GatheredQuotaCalls,
-    QuotaEntry,
-    QuotaTerms,
-    SettleEntry,
-)
+from ._quota_requests import (Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms,
+                              SettleEntry)
 from ._requests import (AcquireOptions, GatheredAcquires, NullCompletion, Request, Withdrawal,
                         copy_of)
 from .errors import (Closed, ConnectionLost, Draining, ProtocolError, StaleHandles,
