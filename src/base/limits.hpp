@@ -3,6 +3,7 @@
 // Units: last word of the name.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sluice::limits {
@@ -65,8 +66,16 @@ inline constexpr uint32_t receive_buffers = 64;          // of one worker
 inline constexpr uint32_t taken_bytes_max = 512 * 1024;  // by one Io::receive_now()
 inline constexpr uint32_t output_high_bytes = 256 * 1024;
 inline constexpr uint32_t output_low_bytes = 64 * 1024;
-inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply
-inline constexpr uint32_t output_bytes = output_high_bytes + 2 * reply_bytes_max;
+inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply but /metrics
+// The text of GET /metrics: every shard has its own series.
+constexpr uint32_t metrics_bytes_max(uint32_t shards) noexcept {
+  return (1 + shards) * 8 * 1024;
+}
+// One output buffer: what may be unsent when a request is taken, and what that request writes.
+constexpr uint32_t output_bytes(uint32_t shards) noexcept {
+  return output_high_bytes +
+         std::max(2 * reply_bytes_max, http_header_bytes_max + metrics_bytes_max(shards));
+}
 // Words for the reservations that unsent replies name, of each of a connection's two output
 // buffers: as many as 256 KiB of replies can name, and those of one more frame.
 inline constexpr uint32_t undelivered_words = output_high_bytes / 8 + 2 * frame_entries_max;

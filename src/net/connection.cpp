@@ -11,28 +11,28 @@ constexpr size_t idle_memory_bytes = 64 * 1024;  // kept by an idle connection
 
 }  // namespace
 
-ConnectionMemory::ConnectionMemory(uint32_t connections_max)
-    : region_(bytes_each * connections_max, "connections' buffers (--max-connections)") {}
+ConnectionMemory::ConnectionMemory(uint32_t connections_max, size_t output_bytes)
+    : output_bytes_(output_bytes),
+      region_(bytes_each_ * connections_max, "connections' buffers (--max-connections)") {}
 
 InputBuffer ConnectionMemory::input(uint32_t index) const noexcept {
-  return InputBuffer({region_.data() + index * bytes_each, limits::input_bytes});
+  return InputBuffer({region_.data() + index * bytes_each_, limits::input_bytes});
 }
 
 OutputBuffer ConnectionMemory::output(uint32_t index) const noexcept {
-  std::byte* first = region_.data() + index * bytes_each + limits::input_bytes;
-  return OutputBuffer({first, limits::output_bytes},
-                      {first + limits::output_bytes, limits::output_bytes});
+  std::byte* first = region_.data() + index * bytes_each_ + limits::input_bytes;
+  return OutputBuffer({first, output_bytes_}, {first + output_bytes_, output_bytes_});
 }
 
 std::array<std::span<uint64_t>, 2> ConnectionMemory::undelivered(uint32_t index) const noexcept {
-  std::byte* first = region_.data() + index * bytes_each + buffers_bytes;
+  std::byte* first = region_.data() + index * bytes_each_ + buffers_bytes_;
   const std::span<uint64_t> words(reinterpret_cast<uint64_t*>(first),
                                   2 * size_t{limits::undelivered_words});
   return {words.first(limits::undelivered_words), words.last(limits::undelivered_words)};
 }
 
 void ConnectionMemory::discard(uint32_t index) noexcept {
-  region_.discard(index * bytes_each, bytes_each);
+  region_.discard(index * bytes_each_, bytes_each_);
 }
 
 Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept

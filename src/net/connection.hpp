@@ -25,7 +25,8 @@ namespace sluice::net {
 // when a connection falls idle.
 class ConnectionMemory {
  public:
-  explicit ConnectionMemory(uint32_t connections_max);
+  explicit ConnectionMemory(uint32_t connections_max,
+                            size_t output_bytes = limits::output_bytes(1));
 
   InputBuffer input(uint32_t index) const noexcept;
   OutputBuffer output(uint32_t index) const noexcept;
@@ -35,8 +36,9 @@ class ConnectionMemory {
   uint64_t reserved_bytes() const noexcept { return region_.size(); }
 
  private:
-  static constexpr size_t buffers_bytes = limits::input_bytes + 2 * size_t{limits::output_bytes};
-  static constexpr size_t bytes_each = buffers_bytes + 16 * size_t{limits::undelivered_words};
+  const size_t output_bytes_;  // of each of a connection's two output buffers
+  const size_t buffers_bytes_ = limits::input_bytes + 2 * output_bytes_;
+  const size_t bytes_each_ = buffers_bytes_ + 16 * size_t{limits::undelivered_words};
   base::MappedRegion region_;
 };
 

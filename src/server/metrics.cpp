@@ -4,6 +4,7 @@
 
 #include "api/verdict.hpp"
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 #include "text/number.hpp"
 
 namespace sluice::server {
@@ -182,7 +183,7 @@ void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatist
   write_log(write, process);
   write_connections(write);
   write_loop(write, shards);
-  ASSERT(text.size() <= metrics_bytes_max(static_cast<uint32_t>(shards.size())));
+  ASSERT(text.size() <= limits::metrics_bytes_max(static_cast<uint32_t>(shards.size())));
 }
 
 }  // namespace sluice::server

@@ -4,17 +4,18 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 
 namespace sluice::server {
 
-SessionTable::SessionTable(uint32_t sockets_max, uint32_t key_bytes_max)
-    : buffers_(sockets_max),
-      slots_(sizeof(Slot) * sockets_max, "sessions (--max-connections)"),
-      keys_(size_t{key_bytes_max} * sockets_max, "waiting requests' keys (--max-connections)"),
-      heads_(session::RequestLog::memory_bytes * sockets_max,
+SessionTable::SessionTable(const Bounds& bounds)
+    : buffers_(bounds.sockets_max, limits::output_bytes(bounds.shards)),
+      slots_(sizeof(Slot) * bounds.sockets_max, "sessions (--max-connections)"),
+      keys_(size_t{bounds.key_bytes_max} * bounds.sockets_max,
+            "waiting requests' keys (--max-connections)"),
+      heads_(session::RequestLog::memory_bytes * bounds.sockets_max,
              "request heads for the log (--max-connections)"),
-      sockets_max_(sockets_max),
-      key_bytes_max_(key_bytes_max) {}
+      bounds_(bounds) {}
 
 SessionTable::~SessionTable() {
   for (uint32_t index = 0; index < index_end_; ++index) {
@@ -23,7 +24,7 @@ SessionTable::~SessionTable() {
 }
 
 SessionTable::Slot& SessionTable::take(io::SocketId socket, io::ListenerId listener) noexcept {
-  ASSERT(socket.index < sockets_max_);
+  ASSERT(socket.index < bounds_.sockets_max);
   Slot& slot = slots()[socket.index];
   ASSERT(slot.session == nullptr);
   slot.listener = listener;
@@ -36,8 +37,8 @@ session::Session& SessionTable::open_http(session::Context& context, io::Io& io,
                                           io::SocketId socket) noexcept {
   Slot& slot = take(socket, http_listener);
   const std::span<char> key(
-      reinterpret_cast<char*>(keys_.data()) + size_t{socket.index} * key_bytes_max_,
-      key_bytes_max_);
+      reinterpret_cast<char*>(keys_.data()) + size_t{socket.index} * bounds_.key_bytes_max,
+      bounds_.key_bytes_max);
   constexpr size_t head_bytes = session::RequestLog::memory_bytes;
   const std::span<char> heads(
       reinterpret_cast<char*>(heads_.data()) + size_t{socket.index} * head_bytes, head_bytes);

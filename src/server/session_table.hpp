@@ -24,7 +24,12 @@ inline constexpr io::ListenerId native_listener = 1;
 
 class SessionTable {
  public:
-  SessionTable(uint32_t sockets_max, uint32_t key_bytes_max);
+  struct Bounds {
+    uint32_t sockets_max;
+    uint32_t key_bytes_max;
+    uint32_t shards;  // of the whole process: answers about all of them need room
+  };
+  explicit SessionTable(const Bounds& bounds);
   ~SessionTable();
   SessionTable(const SessionTable&) = delete;
   SessionTable& operator=(const SessionTable&) = delete;
@@ -67,8 +72,7 @@ class SessionTable {
   base::MappedRegion slots_;
   base::MappedRegion keys_;
   base::MappedRegion heads_;
-  uint32_t sockets_max_;
-  uint32_t key_bytes_max_;
+  const Bounds bounds_;
   uint32_t open_count_ = 0;
   uint32_t index_end_ = 0;  // behind the highest index that was ever used
 };

@@ -1,5 +1,6 @@
 #include "server/shard_queries.hpp"
 
+#include "base/limits.hpp"
 #include "log/log.hpp"
 #include "server/metrics.hpp"
 #include "server/shard_cursor.hpp"
@@ -18,7 +19,7 @@ ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
       statistics_source_(statistics_source),
       worker_group_(worker_group),
       pool_(slots) {
-  metrics_text_.reserve(metrics_bytes_max(mailboxes.shards_count()));
+  metrics_text_.reserve(limits::metrics_bytes_max(mailboxes.shards_count()));
 }
 
 void ShardQueries::inspect(const session::Session& session, uint64_t id,

@@ -137,7 +137,7 @@ TEST_F(ConnectionTest, has_memory_of_its_own_for_what_is_undelivered) {
       std::ranges::fill(words, ~uint64_t{0});
     }
   }
-  for (const std::byte byte : memory_.output(0).room(limits::output_bytes)) {
+  for (const std::byte byte : memory_.output(0).room(limits::output_bytes(1))) {
     ASSERT_EQ(byte, std::byte{0});
   }
   memory_.discard(0);

@@ -93,7 +93,7 @@ class SessionRunnerTest : public ::testing::Test {
   session::KeepingBackend backend_;
   const session::Options options_{};
   session::Context context_{backend_, options_};
-  SessionTable sessions_{sockets_max, 64};
+  SessionTable sessions_{{.sockets_max = sockets_max, .key_bytes_max = 64, .shards = 1}};
   route::Mailboxes mailboxes_{worker_group_.mesh(), 0, {}};
   shard::KeyShard keys_{{.keys_max = 10, .handles_max = handles_max}};
   FakeQuotas::Asked asked_;

@@ -95,7 +95,7 @@ class Side {
   session::KeepingBackend backend;
   const session::Options options{.waiters_max = 10};
   session::Context context{backend, options};
-  SessionTable sessions{1, 64};
+  SessionTable sessions{{.sockets_max = 1, .key_bytes_max = 64, .shards = 1}};
   WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
 };
 
