@@ -171,7 +171,8 @@ void Http2Session::route(Http2Stream& stream) noexcept {
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(stream, *decision);
-  } else if (RestExchange::gathered_bytes_max(routed) > 0 && !has_answer_room()) {
+  } else if (!has_answer_room() &&
+             RestExchange::gathered_bytes_max(routed, context_.options.shards) > 0) {
     stream.put_off();
   } else {
     stream.begin(routed);

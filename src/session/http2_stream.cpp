@@ -55,7 +55,7 @@ void Http2Stream::begin(const wire::RestRequest& request) noexcept {
   if (reply != nullptr && reply->closes) is_logged_ = false;  // as in refuse()
   is_put_off_ = false;
   RestExchange& exchange = open_exchange();
-  count_asked(RestExchange::gathered_bytes_max(request));
+  count_asked(RestExchange::gathered_bytes_max(request, context_.options.shards));
   exchange.begin(request);
   if (!head_.awaits_body && reads_body()) exchange.on_body();
   settle();

@@ -3,11 +3,13 @@
 Method: clients that do not read what they asked for until nothing moves any more."""
 
 import socket
+import struct
 import time
 
 import pytest
 
 from conftest import ONE_ENGINE, end
+from http2_attacker import WINDOW_UPDATE, Http2Attacker, ask_frame, frame, streams, window_setting
 from server_process import TIMEOUT_S, ServerProcess
 
 SHARDS_MAX = 256
@@ -60,3 +62,17 @@ def test_large_answers_behind_unsent_ones(server):
             if path == "/metrics":
                 assert len(body) > LARGE_BYTES
                 assert f'sluicegate_keys{{shard="{SHARDS_MAX - 1}"}} 0\n'.encode() in body
+
+
+def test_large_answers_without_a_window(server):
+    """Over HTTP/2 the shards gather one of them at a time."""
+    with Http2Attacker(server, settings=window_setting(0)) as peer:
+        asked = streams(4)
+        peer.send(b"".join(ask_frame(stream, "/metrics") for stream in asked))
+        assert peer.until(lambda: peer.heads)
+        peer.reads_in(1)
+        assert list(peer.heads) == [1] and not peer.resets
+        peer.send(b"".join(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 2**30))
+                           for stream in (0, *asked)))
+        assert peer.until(lambda: len(peer.complete) == len(asked))
+        assert all(len(peer.bodies[stream]) > LARGE_BYTES for stream in asked)

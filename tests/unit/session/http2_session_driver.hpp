@@ -19,7 +19,10 @@ namespace sluice::session {
 
 class Http2SessionTest : public ::testing::Test {
  protected:
-  Http2SessionTest() { begin_turn(); }
+  explicit Http2SessionTest(uint32_t shards = 1)
+      : context_(backend_, {.waiters_max = 6, .shards = shards}) {
+    begin_turn();
+  }
   ~Http2SessionTest() override {
     if (!session_->ended()) session_->close();
     decide_all();
@@ -97,7 +100,7 @@ class Http2SessionTest : public ::testing::Test {
 
   support::FakeIo io_;
   KeepingBackend backend_;
-  Context context_{backend_, {.waiters_max = 6}};
+  Context context_;
   net::ConnectionMemory memory_{1};
   std::array<char, 1'024> key_memory_{};
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);

@@ -313,9 +313,9 @@ TEST_F(Http2SessionTest, asks_shards_for_no_more_than_its_bound) {
 
 TEST_F(Http2SessionTest, asks_shards_for_more_when_its_answers_are_read) {
   client_.read_nothing();
-  const int32_t first = client_.ask("GET", "/metrics");
-  client_.ask("GET", "/metrics");
-  const int32_t last = client_.ask("GET", "/metrics");
+  const int32_t first = client_.ask("GET", "/top");
+  client_.ask("GET", "/top");
+  const int32_t last = client_.ask("GET", "/top");
   exchange();
   const std::string text(400'000, 'x');
   session_->on_text(static_cast<uint64_t>(first), "text/plain", text);
@@ -330,9 +330,9 @@ TEST_F(Http2SessionTest, asks_shards_for_more_when_its_answers_are_read) {
 }
 
 TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
-  client_.ask("GET", "/metrics");
-  client_.ask("GET", "/metrics");
-  const int32_t last = client_.ask("GET", "/metrics");
+  client_.ask("GET", "/top");
+  client_.ask("GET", "/top");
+  const int32_t last = client_.ask("GET", "/top");
   exchange();
   backend_.has_room = false;
   session_->on_text(1, "text/plain", "x");
@@ -342,6 +342,30 @@ TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
   session_->unblock();
   exchange();
   EXPECT_EQ(backend_.queries.size(), 3u);
+}
+
+class Http2SessionOfManyShards : public Http2SessionTest {
+ protected:
+  Http2SessionOfManyShards() : Http2SessionTest(limits::shards_max) {}
+};
+
+TEST_F(Http2SessionOfManyShards, counts_the_metrics_of_each) {
+  const int32_t first = client_.ask("GET", "/metrics");
+  const int32_t second = client_.ask("GET", "/metrics");
+  exchange();
+  EXPECT_EQ(backend_.queries.size(), 1u) << "each may be larger than the bound";
+  session_->on_text(static_cast<uint64_t>(first), "text/plain", "x");
+  exchange();
+  EXPECT_EQ(backend_.queries.size(), 2u);
+  session_->on_text(static_cast<uint64_t>(second), "text/plain", "x");
+  exchange();
+  EXPECT_TRUE(client_.answer(second).ended);
+}
+
+TEST_F(Http2SessionTest, counts_the_metrics_of_its_only_shard) {
+  for (int count = 0; count < 10; ++count) client_.ask("GET", "/metrics");
+  exchange();
+  EXPECT_EQ(backend_.queries.size(), 10u);
 }
 
 TEST_F(Http2SessionTest, resets_an_answer_that_is_not_read_in_its_time) {
