@@ -239,17 +239,24 @@ void QuotaBooks::ask_end(uint64_t id, const Tally& tally) {
   });
 }
 
-// One of the ends that were sent has happened; which of them was the first is unknown.
-void QuotaBooks::ended(uint64_t id) {
+// One of the ends that were sent has happened; which of them was the first is unknown. If it came
+// late, a shard that needed the place may have forgotten its part: there the charge stays as the
+// expiry left it.
+void QuotaBooks::ended(uint64_t id, int64_t now_ns) {
   Charge* charge = find(id);
   if (charge == nullptr || charge->ended || charge->ends.empty()) return;
   charge->ended = true;
+  const bool may_be_late = charge->connection_bound || now_ns >= charge->open_until_ns;
   change(*charge, [&] {
     charge->may = charge->must = charge->ends[0];
     for (const Tally& tally : charge->ends) {
       charge->may = most(charge->may, tally);
       charge->must = least(charge->must, tally);
     }
+    if (!may_be_late || !are_apart(charge->subjects)) return;
+    const Tally expired = refunds_expired_ ? Tally{} : tally_of(charge->reserved);
+    charge->may = most(charge->may, expired);
+    charge->must = least(charge->must, expired);
   });
 }
 

@@ -103,7 +103,7 @@ class QuotaBooks {
 
   // Settle and cancel.
   void ask_end(uint64_t id, const Tally& tally);
-  void ended(uint64_t id);
+  void ended(uint64_t id, int64_t now_ns);
   Charge* find(uint64_t id);
   uint64_t draw_reservation();  // 0: no client has received one yet
   // A reserve with an id: a new one, or a repeat. A repeat while the reservation is certainly open

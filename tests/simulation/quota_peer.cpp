@@ -371,7 +371,7 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
       const auto reservations = answers.getReservations();
       on_reserved(*asked, index, code, index < reservations.size() ? reservations[index] : 0);
     } else if (asked->kind == Kind::end && code == QuotaCode::ok) {
-      books_.ended(entry.reservation);
+      books_.ended(entry.reservation, now_ns());
     } else if (asked->kind == Kind::record && code == QuotaCode::ok) {
       books_.recorded(*entry.charge);
     } else if (asked->kind == Kind::record && !api::admits(code)) {

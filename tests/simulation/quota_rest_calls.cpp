@@ -131,7 +131,7 @@ QuotaRestCall QuotaRestCalls::end(const std::string& way, uint64_t reservation,
   return make_call("POST", "/v1/" + way, body, {200, 404, 409},
                    [this, reservation, end_key](int status, const std::string& reported) {
                      if (status != 200) return;
-                     books_.ended(reservation);
+                     books_.ended(reservation, now_ns());
                      books_.check_end(reservation, end_key, reported);
                    });
 }
