@@ -100,6 +100,7 @@ void QuotaBatch::clear() noexcept {
   subjects.clear();
   new_quotas.clear();
   wait_answers.clear();
+  arrival = {};
   answers.clear();
   limits.clear();
   rows.clear();

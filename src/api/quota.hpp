@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -315,6 +316,14 @@ struct SpreadCall {
   bool awaits() const noexcept { return awaits_own || awaits_others; }
 };
 
+// The place of a call in the one order of all calls of a node: when its batch came to a shard, and
+// the number that this shard gave it.
+struct Arrival {
+  int64_t ns = 0;
+  uint64_t number = 0;  // the shard in the upper 16 bits
+  auto operator<=>(const Arrival&) const = default;
+};
+
 // A part of a reservation that a call has ended at its home.
 struct PartEnd {
   uint32_t call = 0;
@@ -335,6 +344,7 @@ struct QuotaBatch {
   std::vector<std::string_view> subjects;
   std::vector<Quota> new_quotas;          // put: of the call of the same index; else empty
   std::vector<WaitAnswer*> wait_answers;  // may_wait: likewise, lent until the wait has ended
+  Arrival arrival;  // of the first call; each that follows has the next number
 
   // The answers.
   std::vector<QuotaAnswer> answers;
@@ -363,6 +373,9 @@ struct QuotaBatch {
   }
   std::string_view text_of(TextSpan span) const noexcept {
     return std::string_view(answer_text).substr(span.begin, span.bytes);
+  }
+  Arrival arrival_of(size_t call) const noexcept {
+    return {.ns = arrival.ns, .number = arrival.number + call};
   }
   void clear() noexcept;
   // Copies every text of the calls, so that the batch outlives the bytes they were read from.

@@ -19,6 +19,8 @@ using api::QuotaOp;
 
 void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   clock_.begin(now);
+  // One that no worker has taken in comes now.
+  if (batch.arrival == api::Arrival{}) batch.arrival = {clock_.ns(), clock_.order()};
   resolver_.begin_batch();
   if (!batch.spread.empty()) {
     spread_.decide(batch);
@@ -245,7 +247,7 @@ void Engine::refuse(QuotaBatch& batch, size_t index, const LimitedSubjects& limi
   const Obstacle obstacle = obstacle_of(own, request);
   QuotaCode code = obstacle.code;
   if ((call.flags & api::quota_flag::may_wait) != 0) {
-    code = server_.join(call, request, obstacle, origin, answer);
+    code = server_.join({call, origin, batch.arrival_of(index)}, request, obstacle, answer);
     const bool lends = code == QuotaCode::queued && !batch.wait_answers.empty();
     if (lends) queues_[answer.waiter].answer = batch.wait_answers[index];
   }

@@ -1,5 +1,6 @@
 #include "quota/queue_server.hpp"
 
+#include <iterator>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -42,9 +43,9 @@ QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& b
 
 // ---------------------------------------------------------------------------- joining and leaving
 
-QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
-                            const Obstacle& obstacle, api::ShardId origin,
-                            api::QuotaAnswer& answer) noexcept {
+QuotaCode QueueServer::join(const Newcomer& newcomer, const Request& request,
+                            const Obstacle& obstacle, api::QuotaAnswer& answer) noexcept {
+  const api::QuotaCall& call = newcomer.call;
   if (obstacle.fits_at_ns == base::never_ns) return obstacle.code;
   if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
   const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
@@ -53,7 +54,7 @@ QuotaCode QueueServer::join(const api::QuotaCall& call, const Request& request,
   }
   const QuotaCode refusal = why_no_waiter(call, request);
   if (refusal != QuotaCode::none) return refusal;
-  answer.waiter = queues_.join(request, call, origin);
+  answer.waiter = queues_.join(request, newcomer);
   // One that heads all its queues, or may overtake the heads, is to be tried when it may fit.
   if (queues_.may_overtake(answer.waiter)) {
     queues_.wake_at(answer.waiter, obstacle.fits_at_ns);
@@ -141,7 +142,7 @@ void QueueServer::serve_queue(SubjectIndex index) noexcept {
   const Subject& subject = subjects_[index];
   while (subject.has_waiters()) {
     if (!budget_.may_go_on()) return;  // the waiter that left has marked it again
-    const WaiterId head = waiter_of(subject.first_waiter);
+    const WaiterId head = subject.queue.begin()->waiter->index();
     // A head that is behind others in other queues is served when those have moved, unless it may
     // overtake.
     const bool left = queues_.heads_all(head) ? try_head(head) : overtake(head);
@@ -178,13 +179,14 @@ bool QueueServer::try_head(WaiterId index) noexcept {
 
 // The head does not fit: waiters behind it may overtake it, as many as the quota allows.
 void QueueServer::serve_overtakers(SubjectIndex index) noexcept {
-  Link at = queues_.behind(subjects_[index].first_waiter);
-  for (int tried = 0; tried < overtakers_scanned && at != no_link; ++tried) {
+  const Queue& queue = subjects_[index].queue;
+  auto at = std::next(queue.begin());
+  for (int tried = 0; tried < overtakers_scanned && at != queue.end(); ++tried) {
     if (!queues_.allows_overtaking(subjects_.current(index))) return;
-    const WaiterId candidate = waiter_of(at);
-    at = queues_.behind(at);
+    const WaiterId candidate = at->waiter->index();
+    ++at;  // the candidate may leave
     overtake(candidate);
-    if (!subjects_[index].has_waiters()) return;
+    if (queue.empty()) return;
   }
 }
 

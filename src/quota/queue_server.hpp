@@ -31,8 +31,8 @@ class QueueServer {
               Statistics& statistics);
 
   // Queues a request that does not fit now: `queued`, or why it cannot wait.
-  api::QuotaCode join(const api::QuotaCall& call, const Request& request, const Obstacle& obstacle,
-                      api::ShardId origin, api::QuotaAnswer& answer) noexcept;
+  api::QuotaCode join(const Newcomer& newcomer, const Request& request, const Obstacle& obstacle,
+                      api::QuotaAnswer& answer) noexcept;
   // Sets the obstacle of a request that would fit if others did not wait.
   void set_queue_ahead(Obstacle& obstacle, const LimitedSubjects& limited) const noexcept;
   // Take a waiter out of its queues, with an outcome, or without.

@@ -10,6 +10,7 @@
 #include "api/limit.hpp"
 #include "limiter/meter_shape.hpp"
 #include "quota/compiled_quota.hpp"
+#include "quota/queue_place.hpp"
 
 namespace sluice::quota {
 
@@ -28,10 +29,6 @@ constexpr bool is_remote(SubjectIndex index) noexcept {
   return index >= first_remote_subject && index != no_subject;
 }
 
-// A waiter's place in one of its queues: waiter * limits::call_subjects_max + the subject's place.
-using Link = uint32_t;
-inline constexpr Link no_link = 0xFFFF'FFFF;
-
 // 128 bits that stand for a name: its text is not compared.
 struct NameHash {
   uint64_t low = 0;
@@ -42,7 +39,7 @@ struct NameHash {
 
 // Which class writes which fields:
 //   ReservationBook           open, held
-//   WaitQueues                first_waiter, last_waiter, waiting, overtaken
+//   WaitQueues                queue, waiting, overtaken
 //   ServeList                 to_serve, next_to_serve
 //   QueueServer               served_order; it adds to overtaken, too
 //   BookAdoption, Engine      configured
@@ -57,9 +54,9 @@ struct alignas(64) Subject {
   uint32_t version = 0;                  // of the book that its quota is from
   uint32_t resets = 0;                   // resets of all subjects that it has applied
   uint32_t open = 0;                     // reservations that hold a slot
-  uint32_t held = 0;  // reservations that name it, also remembered ones that have ended
-  Link first_waiter = no_link;
-  uint16_t route = 0;  // of its name (proto/reservation_id.hpp)
+  uint32_t held = 0;     // reservations that name it, also remembered ones that have ended
+  uint32_t waiting = 0;  // in its queue
+  uint16_t route = 0;    // of its name (proto/reservation_id.hpp)
   api::QuotaSource source : 6 = api::QuotaSource::none;
   bool has_holds : 1 = false;
   bool configured : 1 = false;  // named by the configuration file, or put: stays while it is idle
@@ -67,16 +64,16 @@ struct alignas(64) Subject {
 
   char* name = nullptr;
   uint16_t name_bytes = 0;
-  Link last_waiter = no_link;
-  uint32_t waiting = 0;                     // in its queue
-  uint32_t overtaken = 0;                   // how many have overtaken its present head
+  uint32_t overtaken = 0;  // how many have overtaken its queue's present head
+  Queue queue;
   uint64_t reset_order = 0;                 // of the call that reset it last
   uint64_t served_order = 0;                // of the call that served its queue last
   SubjectIndex next_to_serve = no_subject;  // behind it in the ServeList
   uint32_t holds = 0;                       // has_holds: their sum, in HeldAmounts
 
-  bool has_waiters() const noexcept { return first_waiter != no_link; }
+  bool has_waiters() const noexcept { return waiting > 0; }
 };
 static_assert(offsetof(Subject, name) == 64);
+static_assert(sizeof(Subject) == 128);
 
 }  // namespace sluice::quota

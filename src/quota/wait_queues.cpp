@@ -14,6 +14,11 @@ namespace {
 // in any case.
 constexpr int64_t wake_ns_max = 60 * base::ns_per_s;
 
+// Whether the waiter is the first in the queue of the subject at this place of its request.
+bool heads(const Subject& subject, const Waiter& waiter, uint8_t place) noexcept {
+  return &*subject.queue.begin() == &waiter.places[place];
+}
+
 }  // namespace
 
 WaitQueues::WaitQueues(const Options& options, const CallClock& clock, SubjectTable& subjects,
@@ -25,44 +30,38 @@ WaitQueues::WaitQueues(const Options& options, const CallClock& clock, SubjectTa
       client_ids_(client_ids),
       pool_(options.waiters_max, "quota waiters (--max-waiters)") {}
 
-WaiterId WaitQueues::join(const Request& request, const api::QuotaCall& call,
-                          api::ShardId origin) noexcept {
+WaiterId WaitQueues::join(const Request& request, const Newcomer& newcomer) noexcept {
+  const api::QuotaCall& call = newcomer.call;
   const WaiterId index = pool_.take(request);
   Waiter& waiter = pool_[index];
   waiter.limit.owner = TimerTag{TimerTag::wait_limit, index}.bits();
   waiter.wake.owner = TimerTag{TimerTag::wake, index}.bits();
+  waiter.arrival = newcomer.arrival;
   waiter.ticket = call.ticket;
-  waiter.origin = origin;
+  waiter.origin = newcomer.origin;
   waiter.owner = owners_.keep(call.owner);
   if (request.id.is_set()) client_ids_.add(request.id, {.index = index, .is_waiter = true});
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    if (request.subjects[place] != no_subject) append(index, place);
+    if (request.subjects[place] != no_subject) enter(waiter, place);
   }
   const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
   if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(clock_.ns() + wait_ns));
   return index;
 }
 
-void WaitQueues::append(WaiterId index, uint8_t place) noexcept {
-  Waiter& waiter = pool_[index];
+// Most arrive last.
+void WaitQueues::enter(Waiter& waiter, uint8_t place) noexcept {
   Subject& subject = subjects_[waiter.request.subjects[place]];
-  const Link last = subject.last_waiter;
-  waiter.before[place] = last;
-  waiter.behind[place] = no_link;
-  if (last == no_link) {
-    subject.first_waiter = link_of(index, place);
-    subject.overtaken = 0;
-  } else {
-    pool_[waiter_of(last)].behind[place_of(last)] = link_of(index, place);
-  }
-  subject.last_waiter = link_of(index, place);
+  waiter.places[place].waiter = &waiter;
+  subject.queue.insert(subject.queue.cend(), waiter.places[place]);
   ++subject.waiting;
+  if (heads(subject, waiter, place)) subject.overtaken = 0;
 }
 
 void WaitQueues::leave(WaiterId index) noexcept {
   Waiter& waiter = pool_[index];
   for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
-    if (waiter.request.subjects[place] != no_subject) take_out(index, place);
+    if (waiter.request.subjects[place] != no_subject) take_out(waiter, place);
   }
   const Request& request = waiter.request;
   if (request.id.is_set()) client_ids_.remove(request.id, {.index = index, .is_waiter = true});
@@ -72,26 +71,15 @@ void WaitQueues::leave(WaiterId index) noexcept {
   pool_.free(index);
 }
 
-void WaitQueues::take_out(WaiterId index, uint8_t place) noexcept {
-  const Waiter& waiter = pool_[index];
-  const SubjectIndex subject_index = waiter.request.subjects[place];
-  Subject& subject = subjects_[subject_index];
-  const Link before = waiter.before[place];
-  const Link behind = waiter.behind[place];
-  if (before == no_link) {
-    subject.first_waiter = behind;
-    subject.overtaken = 0;
-  } else {
-    pool_[waiter_of(before)].behind[place_of(before)] = behind;
-  }
-  if (behind == no_link) {
-    subject.last_waiter = before;
-  } else {
-    pool_[waiter_of(behind)].before[place_of(behind)] = before;
-  }
+void WaitQueues::take_out(Waiter& waiter, uint8_t place) noexcept {
+  const SubjectIndex index = waiter.request.subjects[place];
+  Subject& subject = subjects_[index];
+  const bool was_head = heads(subject, waiter, place);
+  subject.queue.erase(Queue::s_iterator_to(waiter.places[place]));
   --subject.waiting;
-  const bool may_help = before == no_link || allows_overtaking(subject);
-  if (subject.has_waiters() && may_help) subjects_.to_serve().add(subject_index);
+  if (was_head) subject.overtaken = 0;
+  const bool may_help = was_head || allows_overtaking(subject);
+  if (subject.has_waiters() && may_help) subjects_.to_serve().add(index);
 }
 
 Request WaitQueues::take_request(WaiterId index) noexcept {
@@ -124,7 +112,7 @@ bool WaitQueues::must_queue_behind(const LimitedSubjects& limited) noexcept {
 // The queue allows overtaking, and its head is not still to be tried: no queue of the head is
 // marked, and no timer is due that might mark one.
 bool WaitQueues::may_be_overtaken(const Subject& subject) const noexcept {
-  return allows_overtaking(subject) && !is_to_be_tried(pool_[waiter_of(subject.first_waiter)]) &&
+  return allows_overtaking(subject) && !is_to_be_tried(*subject.queue.begin()->waiter) &&
          wheel_.next_due_ms() > clock_.ms();
 }
 
@@ -162,7 +150,7 @@ WaitQueues::SubjectList WaitQueues::queues_not_headed(WaiterId index) const noex
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex subject = request.subjects[place];
     if (subject == no_subject) continue;
-    if (subjects_[subject].first_waiter != link_of(index, place)) queues.push_back(subject);
+    if (!heads(subjects_[subject], pool_[index], place)) queues.push_back(subject);
   }
   return queues;
 }
@@ -172,7 +160,7 @@ bool WaitQueues::may_overtake(WaiterId index) noexcept {
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     if (request.subjects[place] == no_subject) continue;
     const Subject& subject = subjects_.current(request.subjects[place]);
-    if (subject.first_waiter == link_of(index, place)) continue;
+    if (heads(subject, pool_[index], place)) continue;
     if (!allows_overtaking(subject)) return false;
   }
   return true;
@@ -206,15 +194,15 @@ void WaitQueues::check_invariants() const noexcept {
     if (!subjects_.pool().holds(index)) continue;
     const Subject& subject = subjects_[index];
     uint32_t waiting = 0;
-    Link before = no_link;
-    for (Link at = subject.first_waiter; at != no_link; ++waiting) {
-      const Waiter& waiter = pool_[waiter_of(at)];
-      ASSERT(waiter.request.subjects[place_of(at)] == index);
-      ASSERT(waiter.before[place_of(at)] == before);
-      before = at;
-      at = waiter.behind[place_of(at)];
+    const Waiter* before = nullptr;
+    for (const QueuePlace& at : subject.queue) {
+      const auto place = static_cast<size_t>(&at - at.waiter->places.data());
+      ASSERT(at.waiter->request.subjects[place] == index);
+      ASSERT(before == nullptr || before->arrival < at.waiter->arrival);
+      before = at.waiter;
+      ++waiting;
     }
-    ASSERT(before == subject.last_waiter && waiting == subject.waiting);
+    ASSERT(waiting == subject.waiting);
   }
 }
 

@@ -1,8 +1,7 @@
 // The queues of requests that wait to reserve, one for each subject; and which may overtake which.
 // Flow:   join() -> the head of all its queues, or one that may overtake, is served -> leave().
 // Shape:  a request waits in the queue of every subject that it names. All queues are in the order
-//         of arrival, so there is always a waiter that heads all its queues. Queues are lists
-//         through the waiters, by links of a waiter and a place.
+//         of arrival, so there is always a waiter that heads all its queues.
 // Units:  nanoseconds and milliseconds, monotonic.
 // Errors: none; join() needs room in the pool.
 // Lives:  one thread only. A subject with waiters is not forgotten.
@@ -32,9 +31,8 @@ class WaitQueues {
   WaitQueues(const Options& options, const CallClock& clock, SubjectTable& subjects,
              base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
 
-  // Adds a waiter at the end of its queues, with the ticket, owner and wait limit of the call.
-  api::WaiterId join(const Request& request, const api::QuotaCall& call,
-                     api::ShardId origin) noexcept;
+  // Adds a waiter to its queues, with the ticket, owner and wait limit of the call.
+  api::WaiterId join(const Request& request, const Newcomer& newcomer) noexcept;
   // Takes a waiter out of all its queues; marks those where another one comes nearer to the head.
   void leave(api::WaiterId index) noexcept;
   // Takes the request, for the reservation that it becomes: the client's id is no longer the
@@ -68,7 +66,6 @@ class WaitQueues {
   void mark(std::span<const SubjectIndex> subjects) noexcept;
 
   bool is_waiting(api::WaiterId index, api::Ticket ticket, api::ShardId origin) const noexcept;
-  Link behind(Link at) const noexcept { return pool_[waiter_of(at)].behind[place_of(at)]; }
   std::string_view owner_of(api::WaiterId index) const noexcept {
     return owners_.at(pool_[index].owner);
   }
@@ -82,8 +79,8 @@ class WaitQueues {
  private:
   bool must_queue_behind(const LimitedSubjects& limited) noexcept;
   bool may_be_overtaken(const Subject& subject) const noexcept;
-  void append(api::WaiterId index, uint8_t place) noexcept;
-  void take_out(api::WaiterId index, uint8_t place) noexcept;
+  void enter(Waiter& waiter, uint8_t place) noexcept;
+  void take_out(Waiter& waiter, uint8_t place) noexcept;
 
   const CallClock& clock_;
   SubjectTable& subjects_;

@@ -10,21 +10,18 @@
 #include "api/quota.hpp"
 #include "base/timer_wheel.hpp"
 #include "quota/owner_names.hpp"
+#include "quota/queue_place.hpp"
 #include "quota/request.hpp"
 #include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
 
-// A waiter's place in one of its queues, named by the place of the subject in its request.
-constexpr Link link_of(api::WaiterId waiter, uint32_t place) noexcept {
-  return waiter * limits::call_subjects_max + place;
-}
-constexpr api::WaiterId waiter_of(Link link) noexcept {
-  return link / limits::call_subjects_max;
-}
-constexpr uint32_t place_of(Link link) noexcept {
-  return link % limits::call_subjects_max;
-}
+// A call that is to wait.
+struct Newcomer {
+  const api::QuotaCall& call;
+  api::ShardId origin = 0;  // of its ticket
+  api::Arrival arrival{};
+};
 
 struct Waiter
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
@@ -33,14 +30,20 @@ struct Waiter
   base::Timer limit;  // the wait limit
   base::Timer wake;   // when it may fit: of a waiter that heads all its queues, or may overtake
   Request request;
+  api::Arrival arrival;
   api::Ticket ticket = api::no_ticket;
   api::ShardId origin = 0;
   OwnerNames::Block owner = OwnerNames::none;
   api::WaitAnswer* answer = nullptr;  // lent by its session, if it shows more than the grant
   uint64_t limit_order = 0;           // when its wait limit passed; it is linked since then
-  std::array<Link, limits::call_subjects_max> before{};
-  std::array<Link, limits::call_subjects_max> behind{};
+  std::array<QueuePlace, limits::call_subjects_max> places{};  // by the subjects' in the request
+
+  api::WaiterId index() const noexcept { return TimerTag::of(limit).index; }
 };
+
+inline bool ByArrival::operator()(const QueuePlace& one, const QueuePlace& other) const noexcept {
+  return one.waiter->arrival < other.waiter->arrival;
+}
 
 using Waiters = boost::intrusive::list<Waiter, boost::intrusive::constant_time_size<false>>;
 

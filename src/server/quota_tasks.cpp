@@ -124,6 +124,9 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
 void QuotaTasks::start(QuotaTask& task) noexcept {
   task.origin = mailboxes_.shard();
   api::QuotaBatch& batch = task.batch;
+  batch.arrival = {.ns = context_.now.monotonic_ns,
+                   .number = (uint64_t{mailboxes_.shard()} << 48) | arrivals_};
+  arrivals_ += batch.calls.size();
   const bool alone = mailboxes_.is_only_shard();
   bool leaves = false;
   bool spreads = false;

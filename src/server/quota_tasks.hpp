@@ -92,6 +92,7 @@ class QuotaTasks {
   std::vector<uint64_t> ended_bindings_;  // bindings with reservations that are to end
   std::vector<QuotaTask*> kept_;          // in the order in which they came
   bool has_verdicts_ = false;             // since the kept ones were tried last
+  uint64_t arrivals_ = 0;                 // of calls
 };
 
 }  // namespace sluice::server

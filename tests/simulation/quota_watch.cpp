@@ -174,7 +174,7 @@ void QuotaWatch::decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::N
   }
   after(shard, now);
   for (const Newcomer& newcomer : newcomers) {
-    check_order(shard, *newcomer.asked, newcomer.sequence, "a newcomer");
+    check_newcomer(shard, newcomer);
   }
 }
 
@@ -291,7 +291,7 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   if (answer.code == QuotaCode::queued) {
     if (!asked.owner.empty()) books_.note_queued(asked.owner);
     count(QuotaEvent::waited);
-    Waiting waiting{.sequence = ++sequence_, .asked = asked};
+    Waiting waiting{.sequence = ++sequence_, .arrival = batch.arrival_of(index), .asked = asked};
     const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
     if (wait_ns != 0) waiting.limit_ms = base::ceil_ms(now.monotonic_ns + wait_ns);
     const auto [at, fresh] =
@@ -466,7 +466,7 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     }
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
-    check_order(shard, waiting.asked, waiting.sequence, "a waiter");
+    check_served(shard, waiting);
     if (open_up(shard, grant.refund_claim.reservation, std::move(waiting.asked), now) != nullptr) {
       granted_.push_back(grant.refund_claim.reservation);
     }
@@ -488,11 +488,26 @@ void QuotaWatch::end_granted(StoreRecord& shard) {
   for (const uint64_t id : granted_) check_concurrency(shard, shard.reserved.at(id).asked);
 }
 
-void QuotaWatch::check_order(const StoreRecord& shard, const Asked& asked, uint64_t sequence,
-                             const char* name) {
+void QuotaWatch::check_newcomer(const StoreRecord& shard, const Newcomer& newcomer) {
+  check_order(shard, *newcomer.asked, "a newcomer",
+              [&](const Waiting& waiting) { return waiting.sequence < newcomer.sequence; });
+}
+
+// Waiters are served in the order of their arrival. Those that have joined in the same step may
+// have come after it was served.
+void QuotaWatch::check_served(const StoreRecord& shard, const Waiting& served) {
+  check_order(shard, served.asked, "a waiter", [&](const Waiting& waiting) {
+    const bool waited = waiting.sequence < served.sequence || waiting.sequence <= step_begin_;
+    return waited && waiting.arrival < served.arrival;
+  });
+}
+
+template <typename IsAhead>
+void QuotaWatch::check_order(const StoreRecord& shard, const Asked& asked, const char* name,
+                             IsAhead is_ahead) {
   if (!books_.strict()) return;
   for (const auto& [ticket, waiting] : shard.waiting) {
-    if (waiting.sequence >= sequence) continue;
+    if (!is_ahead(waiting)) continue;
     for (const std::string& subject : asked.subjects) {
       if (std::ranges::count(waiting.asked.subjects, subject) == 0) continue;
       failure_.report(std::string(name) + " overtook a waiter of " + subject);
@@ -514,6 +529,7 @@ void QuotaWatch::check_counts(const StoreRecord& shard) {
 
 void QuotaWatch::after(StoreRecord& shard, base::Now now) {
   follow_grants(shard, now);
+  step_begin_ = sequence_;
   if (!failure_) check_counts(shard);
 }
 

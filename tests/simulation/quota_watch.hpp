@@ -109,6 +109,7 @@ class QuotaWatch {
 
   struct Waiting {
     uint64_t sequence = 0;  // in the order of queueing
+    api::Arrival arrival;
     Asked asked;
     int64_t limit_ms = INT64_MAX;  // when it has waited long enough
   };
@@ -177,8 +178,12 @@ class QuotaWatch {
   void check_concurrency(const StoreRecord& shard, const Asked& asked);
   const Asked* open_up(StoreRecord& shard, uint64_t id, Asked asked, base::Now now);
   void close(StoreRecord& shard, Reserved& reserved, api::ReservationState state);
-  void check_order(const StoreRecord& shard, const Asked& asked, uint64_t sequence,
-                   const char* name);
+  // `is_ahead(waiting)`: whether a waiter that shares a subject was passed by this one.
+  template <typename IsAhead>
+  void check_order(const StoreRecord& shard, const Asked& asked, const char* name,
+                   IsAhead is_ahead);
+  void check_newcomer(const StoreRecord& shard, const Newcomer& newcomer);
+  void check_served(const StoreRecord& shard, const Waiting& served);
   void check_counts(const StoreRecord& shard);
   void after(StoreRecord& shard, base::Now now);
   void count(QuotaEvent event) { ++events_[static_cast<uint32_t>(event)]; }
@@ -190,6 +195,7 @@ class QuotaWatch {
   const bool single_steps_;
   std::vector<StoreRecord> shards_;
   uint64_t sequence_ = 0;
+  uint64_t step_begin_ = 0;        // the sequence number before the step that is followed
   uint64_t ended_binding_ = 0;     // by the call that is followed, if any
   std::vector<uint64_t> granted_;  // by the call that is followed
   std::array<uint64_t, quota_events_count> events_{};

@@ -18,7 +18,7 @@ void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base:
   if (batch.awaits_verdict) count(QuotaEvent::held_back);
   after(shard, now);
   for (const Newcomer& newcomer : newcomers) {
-    check_order(shard, *newcomer.asked, newcomer.sequence, "a newcomer");
+    check_newcomer(shard, newcomer);
   }
 }
 

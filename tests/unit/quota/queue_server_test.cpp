@@ -31,9 +31,12 @@ class QueueServerTest : public testing::Test {
     api::QuotaAnswer answer;
     const api::QuotaCall call{.wait_ms_max = wait_ms_max, .ticket = ticket};
     const QuotaCode code =
-        server_.join(call, TableDriver::request(subject_, tokens), obstacle, 0, answer);
+        server_.join(newcomer(call), TableDriver::request(subject_, tokens), obstacle, answer);
     joined_ = answer.waiter;
     return code;
+  }
+  Newcomer newcomer(const api::QuotaCall& call) {
+    return {.call = call, .arrival = {.ns = driver_.clock.ns(), .number = ++arrivals_}};
   }
   void step() {
     budget_.refill();
@@ -63,6 +66,7 @@ class QueueServerTest : public testing::Test {
   QueueServer server_{driver_.options,  driver_.clock,        budget_,        driver_.book,
                       driver_.subjects, driver_.reservations, driver_.queues, driver_.statistics};
   WaiterId joined_ = api::no_waiter;
+  uint64_t arrivals_ = 0;
   api::QuotaAnswer answer_;
   api::WaitAnswer lent_;
 };
@@ -90,16 +94,18 @@ TEST_F(QueueServerTest, ends_waits_that_can_never_fit) {
 
 TEST_F(QueueServerTest, reports_why_a_wait_was_in_vain) {
   const SubjectIndex blocked = driver_.make("b", {with(tpm(1), api::Ceiling::block)});
-  server_.join({.ticket = 2}, TableDriver::request(blocked),
-               {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, 0, answer_);
+  const api::QuotaCall call{.ticket = 2};
+  server_.join(newcomer(call), TableDriver::request(blocked),
+               {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, answer_);
   server_.serve(blocked);
   EXPECT_EQ(outcomes(), (Outcomes{{2, QuotaCode::blocked}}));
 }
 
 TEST_F(QueueServerTest, reports_the_code_of_an_admission) {
   const SubjectIndex unlimited = driver_.make("u", {with(tpm(1), api::Ceiling::unlimited)});
-  server_.join({.ticket = 1}, TableDriver::request(unlimited, 50),
-               {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, 0, answer_);
+  const api::QuotaCall call{.ticket = 1};
+  server_.join(newcomer(call), TableDriver::request(unlimited, 50),
+               {.fits_at_ns = driver_.clock.ns() + base::ns_per_s}, answer_);
   server_.serve(unlimited);
   EXPECT_EQ(outcomes(), (Outcomes{{1, QuotaCode::unlimited}}));
   EXPECT_EQ(driver_.statistics.reserves[static_cast<size_t>(QuotaCode::unlimited)], 1U);

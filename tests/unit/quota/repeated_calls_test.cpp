@@ -56,7 +56,7 @@ TEST_F(RepeatedCallsTest, another_request_under_the_id_is_refused) {
 }
 
 TEST_F(RepeatedCallsTest, the_id_of_a_waiter_is_in_use) {
-  driver_.queues.join(with_id(), {}, 0);
+  driver_.queues.join(with_id(), {api::QuotaCall{}});
   QuotaAnswer answer;
   ASSERT_TRUE(repeats_.answer(with_id(), answer));
   EXPECT_EQ(answer.code, QuotaCode::id_in_use);

@@ -507,7 +507,7 @@ class LifecycleAlone : public testing::Test {
     request.connection = connection;
     return tables_.open(request);
   }
-  void wait() { tables_.queues.join(TableDriver::request(subject_), {}, 0); }
+  void wait() { tables_.queues.join(TableDriver::request(subject_), {api::QuotaCall{}}); }
   bool is_marked() const { return !tables_.subjects.to_serve().empty(); }
 
   TableDriver tables_;

@@ -97,13 +97,13 @@ TEST_F(SubjectTableTest, a_reset_of_all_reaches_each_when_it_is_used) {
 
 TEST_F(SubjectTableTest, a_queue_is_to_be_served_when_its_subject_changes) {
   const SubjectIndex index = driver_.make("m", {tpm(100)});
-  subjects_[index].first_waiter = 0;
+  subjects_[index].waiting = 1;
   subjects_.current(index);
   EXPECT_TRUE(subjects_.to_serve().empty());
   subjects_.reset_all();
   subjects_.current(index);
   EXPECT_EQ(subjects_.to_serve().take(), index);
-  subjects_[index].first_waiter = no_link;
+  subjects_[index].waiting = 0;
 }
 
 TEST_F(SubjectTableTest, an_absent_subject_looks_as_if_it_were_made) {

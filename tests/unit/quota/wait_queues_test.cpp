@@ -28,13 +28,22 @@ class WaitQueuesTest : public testing::Test {
   ~WaitQueuesTest() override { queues_.check_invariants(); }
 
   WaiterId join(std::initializer_list<SubjectIndex> subjects, const api::QuotaCall& call = {}) {
-    return queues_.join(TableDriver::request_of_all(subjects), call, 0);
+    return join_at({.ns = ++arrivals_}, subjects, call);
+  }
+  WaiterId join_at(const api::Arrival& arrival, std::initializer_list<SubjectIndex> subjects,
+                   const api::QuotaCall& call = {}) {
+    return queues_.join(TableDriver::request_of_all(subjects), {call, 0, arrival});
   }
   std::vector<WaiterId> queue_of(SubjectIndex subject) {
     std::vector<WaiterId> queue;
-    Link at = driver_.subjects[subject].first_waiter;
-    for (; at != no_link; at = queues_.behind(at)) queue.push_back(waiter_of(at));
+    for (const QueuePlace& at : driver_.subjects[subject].queue)
+      queue.push_back(at.waiter->index());
     return queue;
+  }
+  void insert(std::vector<WaiterId>& queue, WaiterId index) {
+    const auto at = std::ranges::find_if(
+        queue, [&](WaiterId other) { return queues_[index].arrival < queues_[other].arrival; });
+    queue.insert(at, index);
   }
   bool must_wait(SubjectIndex subject) {
     LimitedSubjects limited;
@@ -53,6 +62,7 @@ class WaitQueuesTest : public testing::Test {
   WaitQueues& queues_ = driver_.queues;
   SubjectIndex strict_ = no_subject;
   SubjectIndex lenient_ = no_subject;
+  int64_t arrivals_ = 0;
 };
 
 TEST_F(WaitQueuesTest, a_waiter_is_at_the_end_of_the_queue_of_every_subject) {
@@ -63,6 +73,25 @@ TEST_F(WaitQueuesTest, a_waiter_is_at_the_end_of_the_queue_of_every_subject) {
   EXPECT_TRUE(queues_.heads_all(first));
   EXPECT_FALSE(queues_.heads_all(second));
   EXPECT_EQ(queues_.queues_not_headed(second), (WaitQueues::SubjectList{strict_}));
+}
+
+TEST_F(WaitQueuesTest, one_that_arrived_earlier_joins_ahead_of_others) {
+  const WaiterId last = join_at({.ns = 5, .number = 2}, {strict_});
+  const WaiterId first = join_at({.ns = 4, .number = 9}, {lenient_, strict_});
+  const WaiterId second = join_at({.ns = 5, .number = 1}, {strict_});
+  EXPECT_EQ(queue_of(strict_), (std::vector{first, second, last}));
+  EXPECT_TRUE(queues_.heads_all(first));
+  EXPECT_FALSE(queues_.heads_all(last));
+}
+
+TEST_F(WaitQueuesTest, nobody_has_overtaken_a_new_head) {
+  join_at({.ns = 5}, {lenient_});
+  LimitedSubjects limited;
+  driver_.subjects.read_limited_subject(lenient_, limited.emplace_back());
+  for (int passed = 0; passed < 2; ++passed) queues_.count_overtaking(limited);
+  EXPECT_FALSE(queues_.allow_overtaking(limited));
+  join_at({.ns = 4}, {lenient_});
+  EXPECT_TRUE(queues_.allow_overtaking(limited));
 }
 
 TEST_F(WaitQueuesTest, when_the_head_leaves_the_queue_is_to_be_served) {
@@ -128,7 +157,7 @@ TEST_F(WaitQueuesTest, only_queues_with_waiters_are_marked) {
 }
 
 TEST_F(WaitQueuesTest, a_waiter_is_known_by_its_ticket_and_origin) {
-  const WaiterId index = queues_.join(TableDriver::request(strict_), {.ticket = 5}, 3);
+  const WaiterId index = queues_.join(TableDriver::request(strict_), {{.ticket = 5}, 3});
   EXPECT_TRUE(queues_.is_waiting(index, 5, 3));
   EXPECT_FALSE(queues_.is_waiting(index, 6, 3));
   EXPECT_FALSE(queues_.is_waiting(index, 5, 4));
@@ -140,7 +169,7 @@ TEST_F(WaitQueuesTest, a_waiter_is_known_by_its_ticket_and_origin) {
 TEST_F(WaitQueuesTest, a_request_that_is_taken_takes_the_clients_id_along) {
   Request request = TableDriver::request(strict_);
   request.id = {.low = 1, .high = 2};
-  const WaiterId index = queues_.join(request, {.owner = "worker 7"}, 0);
+  const WaiterId index = queues_.join(request, {{.owner = "worker 7"}});
   EXPECT_EQ(queues_.owner_of(index), "worker 7");
   EXPECT_EQ(queues_.take_request(index).id, request.id);
   EXPECT_FALSE(queues_[index].request.id.is_set());
@@ -179,9 +208,12 @@ TEST_F(WaitQueuesTest, keep_their_order_while_waiters_come_and_go) {
     const bool joins = queues_.pool().used() < 40 && dice() % 2 == 0;
     if (joins) {
       const bool both = dice() % 2 == 0;
-      const WaiterId index = both ? join({lenient_, strict_}) : join({strict_});
-      strict.push_back(index);
-      if (both) lenient.push_back(index);
+      const api::Arrival arrival{.ns = step - static_cast<int64_t>(dice() % 10),
+                                 .number = static_cast<uint64_t>(step)};
+      const WaiterId index =
+          both ? join_at(arrival, {lenient_, strict_}) : join_at(arrival, {strict_});
+      insert(strict, index);
+      if (both) insert(lenient, index);
     } else if (!strict.empty()) {
       const WaiterId index = strict[dice() % strict.size()];
       queues_.leave(index);
