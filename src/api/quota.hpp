@@ -108,6 +108,11 @@ constexpr bool names_reservation(QuotaOp op) noexcept {
          op == QuotaOp::show;
 }
 
+// Whether it is one shard's call to another, which it names.
+constexpr bool names_shard(QuotaOp op) noexcept {
+  return op == QuotaOp::expire_part;
+}
+
 // Whether it is answered in pages, with a cursor.
 constexpr bool is_paged(QuotaOp op) noexcept {
   return op == QuotaOp::page || op == QuotaOp::holders;

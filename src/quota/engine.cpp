@@ -21,7 +21,7 @@ Engine::Engine(const Options& options)
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       repeats_(client_ids_, reservations_, queues_),
       server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_),
-      lifecycle_(clock_, budget_, subjects_, reservations_, queues_, statistics_),
+      lifecycle_(clock_, budget_, subjects_, reservations_, queues_, outgoing_, statistics_),
       resolver_(options_, book_, subjects_, statistics_),
       group_(clock_, subjects_, reservations_),
       spread_(options_, clock_, book_, subjects_, reservations_, queues_, server_, repeats_,

@@ -13,6 +13,7 @@
 
 #include <boost/container/flat_set.hpp>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -58,7 +59,7 @@ class Engine {
   std::span<api::Grant> grants() noexcept { return server_.grants(); }
   void keep_grants(size_t count) noexcept { server_.keep_grants(count); }
   std::string_view unknown_subject() const noexcept { return resolver_.unknown_subject(); }
-  std::vector<ExpiredParts>& expired_parts() noexcept { return lifecycle_.expired_parts(); }
+  std::deque<api::QuotaCall>& outgoing_calls() noexcept { return outgoing_; }
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return queues_.pool().used(); }
@@ -112,6 +113,8 @@ class Engine {
   CallClock clock_;
   WorkBudget budget_;
   base::TimerWheel wheel_{0};
+
+  std::deque<api::QuotaCall> outgoing_;
 
   CurrentBook book_;
   SubjectTable subjects_;

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <array>
-#include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -36,16 +36,6 @@ struct Statistics {
   uint64_t subjects_forgotten = 0;
 };
 
-// The other shards that have parts of a reservation.
-using PartShards = boost::container::static_vector<api::ShardId, limits::call_subjects_max>;
-
-// A reservation that has expired at its home, and whose parts are still to expire.
-struct ExpiredParts {
-  uint64_t reservation = 0;
-  uint32_t lifetime_ms = 0;
-  PartShards shards;
-};
-
 class QuotaDecider : public api::Decider {
  public:
   // Decides the calls of the batch that belong to this shard, in their order.
@@ -60,8 +50,9 @@ class QuotaDecider : public api::Decider {
   // until its batch changes.
   virtual std::string_view unknown_subject() const noexcept = 0;
 
-  // Expired reservations, for the worker to take out, and to end their parts on other shards.
-  virtual std::vector<ExpiredParts>& expired_parts() noexcept = 0;
+  // Calls of the store's own, each for the shard that it names: the worker takes them out, first
+  // come, first taken.
+  virtual std::deque<api::QuotaCall>& outgoing_calls() noexcept = 0;
 
   virtual uint32_t subjects_count() const noexcept = 0;
   virtual uint32_t reservations_count() const noexcept = 0;  // open

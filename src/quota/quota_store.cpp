@@ -53,8 +53,8 @@ std::string_view QuotaStore::unknown_subject() const noexcept {
   return engine_->unknown_subject();
 }
 
-std::vector<ExpiredParts>& QuotaStore::expired_parts() noexcept {
-  return engine_->expired_parts();
+std::deque<api::QuotaCall>& QuotaStore::outgoing_calls() noexcept {
+  return engine_->outgoing_calls();
 }
 
 uint32_t QuotaStore::subjects_count() const noexcept {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -51,7 +52,7 @@ class QuotaStore final : public QuotaDecider {
   std::span<api::Grant> grants() noexcept override;
   void keep_grants(size_t count) noexcept override;
   std::string_view unknown_subject() const noexcept override;
-  std::vector<ExpiredParts>& expired_parts() noexcept override;
+  std::deque<api::QuotaCall>& outgoing_calls() noexcept override;
   uint32_t subjects_count() const noexcept override;
   uint32_t reservations_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

@@ -94,7 +94,8 @@ inline void ReservationLifecycle::end(Reservation& reservation, ReservationState
   reservations_.end(reservation, state);
 }
 
-PartShards ReservationLifecycle::shards_of_parts(const Reservation& reservation) noexcept {
+ReservationLifecycle::PartShards ReservationLifecycle::shards_of_parts(
+    const Reservation& reservation) noexcept {
   PartShards shards;
   for (const SubjectIndex subject : reservation.named()) {
     if (!is_remote(subject)) continue;
@@ -170,9 +171,12 @@ void ReservationLifecycle::expire(Reservation& reservation) noexcept {
   budget_.spend(reservation.subjects_count);
   ++statistics_.expired;
   if (proto::reservation_id::has_several_shards(reservation.id)) {
-    expired_parts_.push_back({.reservation = reservation.id,
-                              .lifetime_ms = reservation.lifetime_ms,
-                              .shards = shards_of_parts(reservation)});
+    for (const api::ShardId shard : shards_of_parts(reservation)) {
+      outgoing_.push_back({.op = api::QuotaOp::expire_part,
+                           .shard = shard,
+                           .lifetime_ms = reservation.lifetime_ms,
+                           .reservation = reservation.id});
+    }
   }
   close_lifetime(reservation);
 }

@@ -7,7 +7,9 @@
 //         allows.
 #pragma once
 
+#include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "api/quota.hpp"
@@ -24,12 +26,13 @@ class ReservationLifecycle {
  public:
   ReservationLifecycle(CallClock& clock, WorkBudget& budget, SubjectTable& subjects,
                        ReservationBook& reservations, WaitQueues& queues,
-                       Statistics& statistics) noexcept
+                       std::deque<api::QuotaCall>& outgoing, Statistics& statistics) noexcept
       : clock_(clock),
         budget_(budget),
         subjects_(subjects),
         reservations_(reservations),
         queues_(queues),
+        outgoing_(outgoing),
         statistics_(statistics) {}
 
   // True: the call ended it, and queues may have to be served.
@@ -37,7 +40,8 @@ class ReservationLifecycle {
   bool cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
 
-  // The timer is due: an open reservation expires, any other is forgotten.
+  // The timer is due: an open reservation expires, with its parts on other shards; any other is
+  // forgotten.
   void end_lifetime(Reservation& reservation) noexcept;
 
   // The parts on other shards of the reservation that settle() or cancel() has just ended: adds
@@ -48,8 +52,6 @@ class ReservationLifecycle {
                 uint32_t left_ms) noexcept;
   // The part's home has expired. True: queues may have to be served.
   bool expire_part(const api::QuotaCall& call) noexcept;
-  // Reservations with parts on other shards that have expired, until the worker takes them out.
-  std::vector<ExpiredParts>& expired_parts() noexcept { return expired_parts_; }
 
   // Expires what is bound to the connection. True: something is.
   bool end_connection(uint64_t connection) noexcept;
@@ -57,6 +59,8 @@ class ReservationLifecycle {
   void expire_bound() noexcept;
 
  private:
+  using PartShards = boost::container::static_vector<api::ShardId, limits::call_subjects_max>;
+
   Reservation* find_unended(const api::QuotaCall& call, api::ReservationState wanted,
                             api::QuotaAnswer& answer) noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
@@ -72,8 +76,8 @@ class ReservationLifecycle {
   SubjectTable& subjects_;
   ReservationBook& reservations_;
   WaitQueues& queues_;
+  std::deque<api::QuotaCall>& outgoing_;  // to other shards
   Statistics& statistics_;
-  std::vector<ExpiredParts> expired_parts_;
   PartShards ended_parts_;  // of the reservation that ended last
   uint32_t left_ms_ = 0;    // for which it is remembered under a client's id
 };

@@ -75,7 +75,7 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
 // This shard decides, that is refuses, a call that belongs to no shard.
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   uint32_t shard = mailboxes_.shard();
-  if (call.op == QuotaOp::expire_part) {
+  if (api::names_shard(call.op)) {
     shard = call.shard;
   } else if (api::names_reservation(call.op)) {
     shard = proto::reservation_shard(call.reservation, mailboxes_.shards_count());
@@ -329,15 +329,12 @@ void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {
   for (; !ended_bindings_.empty() && has_room(); ended_bindings_.pop_back()) {
     batch.calls.push_back({.op = QuotaOp::end_binding, .binding = ended_bindings_.back()});
   }
-  std::vector<quota::ExpiredParts>& expired = quotas_.expired_parts();
-  for (; !expired.empty() && has_room(); expired.pop_back()) {
-    for (const api::ShardId shard : expired.back().shards) {
-      batch.calls.push_back({.op = QuotaOp::expire_part,
-                             .shard = shard,
-                             .lifetime_ms = expired.back().lifetime_ms,
-                             .reservation = expired.back().reservation});
-    }
-  }
+  std::deque<QuotaCall>& outgoing = quotas_.outgoing_calls();
+  const size_t room =
+      limits::quota_calls_max - std::min(batch.calls.size(), size_t{limits::quota_calls_max});
+  const auto end = outgoing.begin() + static_cast<ptrdiff_t>(std::min(outgoing.size(), room));
+  batch.calls.insert(batch.calls.end(), outgoing.begin(), end);
+  outgoing.erase(outgoing.begin(), end);
 }
 
 }  // namespace sluice::server

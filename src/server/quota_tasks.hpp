@@ -6,7 +6,7 @@
 //         (api::Pass). A batch that awaits the verdict on another one is kept at the shard where it
 //         does, and holds nothing; the connection's later batches stay behind it. The worker has
 //         calls of its own: to cancel undelivered reservations, to end those bound to a connection,
-//         and to end other shards' parts of those that expired; they wait until a task is free.
+//         and those that its store has for other shards; they wait until a task is free.
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -55,7 +55,7 @@ class QuotaTasks {
   void on_decided(QuotaTask& task) noexcept;
 
   bool has_own_calls() const noexcept {
-    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.expired_parts().empty();
+    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty();
   }
   void make_own_calls() noexcept;
   // Decides batches that were kept, now that other calls have a verdict.

@@ -3,6 +3,7 @@
 // Lives:  owned by the worker, in place of the store; the watch outlives it.
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "quota/quota_decider.hpp"
@@ -41,8 +42,8 @@ class WatchedQuotas final : public quota::QuotaDecider {
   // Passed on unchecked.
   std::span<api::Grant> grants() noexcept override { return store_->grants(); }
   int64_t next_due_ns() const noexcept override { return store_->next_due_ns(); }
-  std::vector<quota::ExpiredParts>& expired_parts() noexcept override {
-    return store_->expired_parts();
+  std::deque<api::QuotaCall>& outgoing_calls() noexcept override {
+    return store_->outgoing_calls();
   }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
   uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }

@@ -513,8 +513,10 @@ class LifecycleAlone : public testing::Test {
   TableDriver tables_;
   WorkBudget budget_;
   const SubjectIndex subject_;
+  std::deque<api::QuotaCall> outgoing_;
   ReservationLifecycle lifecycle_{tables_.clock,        budget_,        tables_.subjects,
-                                  tables_.reservations, tables_.queues, tables_.statistics};
+                                  tables_.reservations, tables_.queues, outgoing_,
+                                  tables_.statistics};
   QuotaAnswer answer_;
 };
 

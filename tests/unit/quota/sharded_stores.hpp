@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/key_hash.hpp"
@@ -77,8 +78,7 @@ class ShardedStores {
       do {
         store->run_due(now);
       } while (store->next_due_ns() <= now.monotonic_ns);
-      for (const ExpiredParts& expired : store->expired_parts()) expire_parts(expired, now);
-      store->expired_parts().clear();
+      bring_calls(*store, now);
     }
   }
 
@@ -87,15 +87,13 @@ class ShardedStores {
   }
 
  private:
-  void expire_parts(const ExpiredParts& expired, base::Now now) {
-    for (const api::ShardId shard : expired.shards) {
+  // What a store has for others.
+  void bring_calls(QuotaStore& store, base::Now now) {
+    for (const api::QuotaCall& call : std::exchange(store.outgoing_calls(), {})) {
       api::QuotaBatch batch;
-      batch.calls.push_back({.op = api::QuotaOp::expire_part,
-                             .shard = shard,
-                             .lifetime_ms = expired.lifetime_ms,
-                             .reservation = expired.reservation});
+      batch.calls.push_back(call);
       batch.make_answers();
-      stores_[shard]->decide(batch, now, 0);
+      stores_[call.shard]->decide(batch, now, 0);
     }
   }
 

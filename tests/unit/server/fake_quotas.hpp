@@ -1,6 +1,7 @@
 // Quotas that admit every call for their shard, are never due, and record the calls.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,7 @@ class FakeQuotas : public quota::QuotaDecider {
   void keep_grants(size_t) noexcept override {}
   void adopt(policy::QuotaBook&, base::Now) noexcept override { ++asked_.adopted; }
   std::string_view unknown_subject() const noexcept override { return {}; }
-  std::vector<quota::ExpiredParts>& expired_parts() noexcept override { return expired_parts_; }
+  std::deque<api::QuotaCall>& outgoing_calls() noexcept override { return outgoing_; }
   uint32_t subjects_count() const noexcept override { return 0; }
   uint32_t reservations_count() const noexcept override { return 0; }
   uint32_t waiters_count() const noexcept override { return 0; }
@@ -84,7 +85,7 @@ class FakeQuotas : public quota::QuotaDecider {
   Asked& asked_;
   const api::ShardId shard_;
   quota::Statistics statistics_;
-  std::vector<quota::ExpiredParts> expired_parts_;
+  std::deque<api::QuotaCall> outgoing_;
 };
 
 }  // namespace sluice::server

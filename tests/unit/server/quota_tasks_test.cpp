@@ -97,9 +97,11 @@ TEST_F(QuotaTasksTest, ends_binding_again_when_used_after_its_end) {
   EXPECT_TRUE(first_.tasks.has_own_calls());
 }
 
-TEST_F(QuotaTasksTest, expires_parts_of_reservations_on_other_shards) {
-  first_.quotas.expired_parts().push_back(
-      {.reservation = FakeQuotas::reservation(0, 1), .lifetime_ms = 60, .shards = {1, 2}});
+TEST_F(QuotaTasksTest, brings_calls_of_the_store_to_the_shards_that_they_name) {
+  for (const api::ShardId shard : {1, 2}) {
+    first_.quotas.outgoing_calls().push_back(
+        {.op = QuotaOp::expire_part, .shard = shard, .reservation = FakeQuotas::reservation(0, 1)});
+  }
   EXPECT_TRUE(first_.tasks.has_own_calls());
   first_.tasks.make_own_calls();
   for (int turn = 0; turn < 3; ++turn) turn_all();
