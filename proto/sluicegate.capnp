@@ -412,7 +412,7 @@ enum QuotaCode {
   exceedsLimit @23;
   blocked @24;
   unknownSubject @25;
-  subjectsApart @26;
+  subjectsApart @26;                  # not sent any more
   invalidSubject @27;
   unknownReservation @28;
   alreadySettled @29;

@@ -55,7 +55,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than a limit allows at all
   blocked = 24,          // a limit that refuses every call
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // it may wait, and their names do not share one {tag}
+  subjects_apart = 26,   // not sent any more: by servers where such a call could not wait
   invalid_subject = 27,  // none, too many, empty, too long, or the same one twice
   // Of a reservation.
   unknown_reservation = 28,  // never made, or ended and forgotten
@@ -100,6 +100,8 @@ enum class QuotaOp : uint8_t {
   reset_all,    // the same for every subject of `shard`
   end_binding,  // ends the reservations bound to a connection that is gone
   expire_part,  // the shard's part of a reservation that has expired at its home
+  part_fits,    // a part of a waiter, at its home: it may be time to try it
+  leave_queues  // a part of a waiter: that has left at its home
 };
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
@@ -110,7 +112,7 @@ constexpr bool names_reservation(QuotaOp op) noexcept {
 
 // Whether it is one shard's call to another, which it names.
 constexpr bool names_shard(QuotaOp op) noexcept {
-  return op == QuotaOp::expire_part;
+  return op == QuotaOp::expire_part || op == QuotaOp::part_fits || op == QuotaOp::leave_queues;
 }
 
 // Whether it is answered in pages, with a cursor.
@@ -157,12 +159,14 @@ struct QuotaCall {
   uint8_t flags = 0;
   uint8_t given_bits = 0;  // bits of `given`
   uint8_t subjects_count = 0;
-  ShardId shard = 0;           // decides it; used by the worker
-  uint32_t first_subject = 0;  // in QuotaBatch::subjects
-  uint32_t lifetime_ms = 0;    // reserve, 0: the server's default; extend, 0: as last given
-  uint32_t wait_ms_max = 0;    // may_wait; 0: no limit of its own
-  Ticket ticket = no_ticket;   // may_wait
-  uint32_t limit = 0;          // page, holders: at most so many rows
+  uint8_t place = 0;            // part_fits: of the part's first subject
+  ShardId shard = 0;            // decides it; used by the worker
+  uint32_t first_subject = 0;   // in QuotaBatch::subjects
+  uint32_t lifetime_ms = 0;     // reserve, 0: the server's default; extend, 0: as last given
+  uint32_t wait_ms_max = 0;     // may_wait; 0: no limit of its own
+  Ticket ticket = no_ticket;    // may_wait
+  uint32_t limit = 0;           // page, holders: at most so many rows
+  WaiterId waiter = no_waiter;  // part_fits, leave_queues: at the shard that decides it
   Amounts amounts;
   uint64_t cached_input_tokens = 0;  // settle, record: a part of the input
   uint64_t reservation = 0;          // settle, cancel, extend, show
@@ -293,11 +297,14 @@ enum class Pass : uint8_t {
 struct SpreadCall {
   static constexpr uint32_t no_hold = 0xFFFF'FFFF;
   static constexpr uint32_t without_hold = 0xFFFF'FFFE;  // it is to record, or to report
-  enum class State : uint8_t { undecided, refused, admitted, done };
+  // queued: it waits, or goes on waiting.
+  enum class State : uint8_t { undecided, refused, queued, admitted, done };
 
   std::array<ShardId, limits::call_subjects_max> shards{};  // of its subjects
   // Of each shard's part, at the place of the first subject there: its number at the shard.
   std::array<uint32_t, limits::call_subjects_max> holds{};
+  // Likewise: its place in the queues, or the one that it gets if the call has to wait.
+  std::array<WaiterId, limits::call_subjects_max> waiters{};
   State state = State::undecided;
   bool has_quota = false;        // one of its subjects has
   bool limits_anything = false;  // one of their limits does
@@ -305,17 +312,22 @@ struct SpreadCall {
   bool awaits_own = false;     // the verdict on an earlier call of this batch
   bool awaits_others = false;  // the verdict on a call of another batch, at shard `awaits_at`
   bool is_repeat = false;
+  bool is_try = false;       // the call waits already
+  bool is_last_try = false;  // it has waited as long as allowed
   ShardId awaits_at = 0;
-  uint16_t rounds = 0;                  // with this one
-  uint8_t kept_bits = 0;                // by place: subjects that a record keeps alive
-  uint8_t problem_place = 0;            // of the first subject with a problem
-  QuotaCode problem = QuotaCode::ok;    // the subject's
-  QuotaCode code = QuotaCode::ok;       // the limits', as of quota::Obstacle
-  int64_t fits_at_ns = 0;               // likewise
-  int64_t queue_fits_at_ns = 0;         // the same where others wait ahead; 0: nowhere
-  uint64_t output_tokens = UINT64_MAX;  // when the call gives none
-  uint64_t reservation = 0;             // once its home holds its part
-  uint32_t lifetime_ms = 0;             // likewise
+  uint16_t rounds = 0;                         // with this one
+  uint8_t kept_bits = 0;                       // by place: subjects that a record keeps alive
+  uint8_t fit_bits = 0;                        // the parts that fit, by their first places
+  uint8_t problem_place = 0;                   // of the first subject with a problem
+  QuotaCode problem = QuotaCode::ok;           // the subject's
+  QuotaCode code = QuotaCode::ok;              // the limits', as of quota::Obstacle
+  int64_t fits_at_ns = 0;                      // likewise
+  int64_t earliest_ns = 0;                     // likewise
+  int64_t queue_fits_at_ns = 0;                // when it fits where others wait ahead; 0: nowhere
+  QuotaCode no_waiter_code = QuotaCode::none;  // why a shard has no place for it to wait
+  uint64_t output_tokens = UINT64_MAX;         // when the call gives none
+  uint64_t reservation = 0;                    // once its home holds its part
+  uint32_t lifetime_ms = 0;                    // likewise
 
   ShardId home() const noexcept { return shards[0]; }
   bool awaits() const noexcept { return awaits_own || awaits_others; }

@@ -71,8 +71,6 @@ QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& 
                                       LimitedSubjects& limited) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
-  const bool waits = api::may_wait(call);
-  if (waits && names.size() > 1 && !have_one_tag(names)) return QuotaCode::subjects_apart;
   for (uint8_t place = 0; place < names.size(); ++place) {
     const QuotaCode code =
         find_subject(names[place], place, hashes[place], if_absent, true, limited);

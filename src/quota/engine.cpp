@@ -19,28 +19,33 @@ Engine::Engine(const Options& options)
       client_ids_(options.reservations_max, options.waiters_max),
       reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
+      spread_waiters_(options_, queues_, outgoing_),
       repeats_(client_ids_, reservations_, queues_),
-      server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, statistics_),
+      server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, spread_waiters_,
+              statistics_),
       lifecycle_(clock_, budget_, subjects_, reservations_, queues_, outgoing_, statistics_),
       resolver_(options_, book_, subjects_, statistics_),
       group_(clock_, subjects_, reservations_),
-      spread_(options_, clock_, book_, subjects_, reservations_, queues_, server_, repeats_,
-              resolver_, group_, statistics_) {}
+      spread_(options_, clock_, book_, subjects_, reservations_, queues_, spread_waiters_, server_,
+              repeats_, resolver_, group_, statistics_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                       api::ShardId origin) noexcept {
   if (!queues_.is_waiting(waiter, ticket, origin)) return false;
   clock_.begin(now);
-  server_.withdraw(waiter);
-  return true;
+  return server_.withdraw(waiter);
 }
 
 bool Engine::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                      api::ShardId origin) noexcept {
   if (!queues_.is_waiting(waiter, ticket, origin)) return false;
   clock_.begin(now);
-  server_.abandon(waiter);
-  return true;
+  return server_.abandon(waiter);
+}
+
+void Engine::end_try(const api::QuotaBatch& batch, base::Now now) noexcept {
+  clock_.begin(now);
+  server_.end_try(batch);
 }
 
 bool Engine::refund(uint64_t id, base::Now now) noexcept {
@@ -100,10 +105,16 @@ void Engine::fire_timers() noexcept {
         server_.begin_late_wait(owner.index);
         break;
       case TimerTag::wake:
-        queues_.mark(queues_[owner.index].request.named());  // served once for all that wake
+        on_wake(queues_[owner.index]);
         break;
     }
   }
+}
+
+// Queues are served once for all that wake.
+void Engine::on_wake(Waiter& waiter) noexcept {
+  queues_.mark(waiter.request.named());
+  if (!waiter.has_queue()) spread_waiters_.on_fits(waiter);
 }
 
 int64_t Engine::next_due_ns() const noexcept {

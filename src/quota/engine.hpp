@@ -35,6 +35,7 @@
 #include "quota/reservation_book.hpp"
 #include "quota/reservation_lifecycle.hpp"
 #include "quota/spread_decider.hpp"
+#include "quota/spread_waiters.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/wait_queues.hpp"
 #include "quota/work_budget.hpp"
@@ -60,9 +61,12 @@ class Engine {
   void keep_grants(size_t count) noexcept { server_.keep_grants(count); }
   std::string_view unknown_subject() const noexcept { return resolver_.unknown_subject(); }
   std::deque<api::QuotaCall>& outgoing_calls() noexcept { return outgoing_; }
+  bool has_tries() const noexcept { return spread_waiters_.has_tries(); }
+  void next_try(api::QuotaBatch& batch) noexcept { spread_waiters_.next_try(batch); }
+  void end_try(const api::QuotaBatch& batch, base::Now now) noexcept;
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
-  uint32_t waiters_count() const noexcept { return queues_.pool().used(); }
+  uint32_t waiters_count() const noexcept { return queues_.waiting_count(); }
   const Statistics& statistics() const noexcept { return statistics_; }
   uint64_t reserved_bytes() const noexcept;
   void check_invariants(base::Now now) const noexcept;
@@ -70,6 +74,7 @@ class Engine {
  private:
   // engine.cpp
   void fire_timers() noexcept;
+  void on_wake(Waiter& waiter) noexcept;
 
   // engine_decide.cpp
   void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
@@ -125,6 +130,7 @@ class Engine {
   ReservationBook reservations_;
 
   WaitQueues queues_;
+  SpreadWaiters spread_waiters_;
   RepeatedCalls repeats_;
   QueueServer server_;
   ReservationLifecycle lifecycle_;

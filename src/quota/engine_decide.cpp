@@ -23,7 +23,7 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexc
   if (batch.arrival == api::Arrival{}) batch.arrival = {clock_.ns(), clock_.order()};
   resolver_.begin_batch();
   if (!batch.spread.empty()) {
-    spread_.decide(batch);
+    spread_.decide(batch, origin);
   } else if (batch.pass == api::Pass::end) {
     end_parts(batch);
   } else if (batch.pass == api::Pass::complete) {
@@ -123,6 +123,14 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       if (lifecycle_.expire_part(call)) server_.serve_marked();
       answer.code = QuotaCode::ok;
       return;
+    case QuotaOp::part_fits:
+      spread_waiters_.note_fits(call);
+      answer.code = QuotaCode::ok;
+      return;
+    case QuotaOp::leave_queues:
+      server_.leave(call.waiter);
+      answer.code = QuotaCode::ok;
+      return;
     case QuotaOp::end_binding:
       if (lifecycle_.end_connection(call.binding)) server_.serve_marked();
       answer.code = QuotaCode::ok;
@@ -212,6 +220,8 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
     const limiter::Shares shares(request.amounts);
     const bool has_room = reservations_.has_room();
     const bool must_wait = queues_.must_wait(limited);
+    // What others hold may use up what may overtake.
+    if (!must_wait && queues_.wait_for_holds(limited)) return leave_undecided(batch, limited);
     const bool fits = !must_wait && (has_room ? charge_if_fits(limited, shares, clock_.moment())
                                               : subjects_fit(limited, shares, clock_.moment()));
     if (!fits) {

@@ -87,6 +87,19 @@ Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& sh
   return worst;
 }
 
+QuotaCode why_no_wait(const api::QuotaCall& call, const Obstacle& obstacle,
+                      int64_t now_ns) noexcept {
+  if (obstacle.fits_at_ns == base::never_ns) return obstacle.code;
+  if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
+  const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
+  const bool is_too_late = wait_ns != 0 && obstacle.earliest_ns > now_ns + wait_ns;
+  return is_too_late ? QuotaCode::deadline_unmeetable : QuotaCode::none;
+}
+
+QuotaCode final_code(const Obstacle& obstacle) noexcept {
+  return api::may_retry(obstacle.code) ? QuotaCode::exceeds_limit : obstacle.code;
+}
+
 int64_t retry_after_ms_of(QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept {
   if (!api::may_retry(code) || obstacle.fits_at_ns == base::never_ns) return api::retry_never;
   // Where others wait, their queue moves no later than the call would fit alone.

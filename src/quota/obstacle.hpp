@@ -30,6 +30,13 @@ void add(const Obstacle& found, Obstacle& worst) noexcept;
 Obstacle find_obstacle(const LimitedSubjects& limited, const limiter::Shares& shares,
                        const limiter::Moment& now) noexcept;
 
+// Why a call that may wait would wait in vain for the obstacle to go, or does not begin to wait;
+// `none`: it can wait.
+api::QuotaCode why_no_wait(const api::QuotaCall& call, const Obstacle& obstacle,
+                           int64_t now_ns) noexcept;
+// The outcome of a wait for an obstacle that waiting cannot remove.
+api::QuotaCode final_code(const Obstacle& obstacle) noexcept;
+
 // When the client may repeat a call that was refused with this code, because of this obstacle.
 int64_t retry_after_ms_of(api::QuotaCode code, const Obstacle& obstacle, int64_t now_ns) noexcept;
 // Sets when the client may repeat a refused call, by its code alone, unless the answer has it

@@ -1,6 +1,6 @@
 // The queue of a subject: places of waiters, in the order of their arrival.
-// Shape:  a balanced tree through the waiters themselves: a call that several shards decide may join
-//         behind others that arrived later, in O(log n).
+// Shape:  a balanced tree through the waiters themselves: a call of another shard may join when
+//         later ones wait already, in O(log n).
 // Lives:  a place is a part of its waiter; a queue is a part of its subject.
 #pragma once
 

@@ -21,22 +21,18 @@ constexpr int overtakers_scanned = 16;
 constexpr int late_waiters_max = 64;
 constexpr uint32_t marked_max = 64;
 
-// The code for an obstacle that waiting cannot remove.
-QuotaCode final_code(const Obstacle& obstacle) noexcept {
-  return api::may_retry(obstacle.code) ? QuotaCode::exceeds_limit : obstacle.code;
-}
-
 }  // namespace
 
 QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& budget,
                          CurrentBook& book, SubjectTable& subjects, ReservationBook& reservations,
-                         WaitQueues& queues, Statistics& statistics)
+                         WaitQueues& queues, SpreadWaiters& spread, Statistics& statistics)
     : clock_(clock),
       budget_(budget),
       book_(book),
       subjects_(subjects),
       reservations_(reservations),
       queues_(queues),
+      spread_(spread),
       statistics_(statistics) {
   grants_.reserve(options.waiters_max);
 }
@@ -46,12 +42,8 @@ QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& b
 QuotaCode QueueServer::join(const Newcomer& newcomer, const Request& request,
                             const Obstacle& obstacle, api::QuotaAnswer& answer) noexcept {
   const api::QuotaCall& call = newcomer.call;
-  if (obstacle.fits_at_ns == base::never_ns) return obstacle.code;
-  if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
-  const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
-  if (wait_ns != 0 && obstacle.earliest_ns > clock_.ns() + wait_ns) {
-    return QuotaCode::deadline_unmeetable;
-  }
+  const QuotaCode in_vain = why_no_wait(call, obstacle, clock_.ns());
+  if (in_vain != QuotaCode::none) return in_vain;
   const QuotaCode refusal = why_no_waiter(call, request);
   if (refusal != QuotaCode::none) return refusal;
   answer.waiter = queues_.join(request, newcomer);
@@ -62,7 +54,6 @@ QuotaCode QueueServer::join(const Newcomer& newcomer, const Request& request,
   return QuotaCode::queued;
 }
 
-// Whose bound keeps the request from joining its queues; `none`: it may join.
 QuotaCode QueueServer::why_no_waiter(const api::QuotaCall& call,
                                      const Request& request) const noexcept {
   // Each waiter has a place for its outcome; outcomes that the worker has not fetched keep theirs.
@@ -70,9 +61,8 @@ QuotaCode QueueServer::why_no_waiter(const api::QuotaCall& call,
   const size_t taken = pool.used() + grants_.size();
   const bool is_full = taken >= pool.capacity();
   if (is_full || (call.flags & api::quota_flag::waiters_full) != 0) return QuotaCode::waiters_full;
-  for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    const SubjectIndex subject = request.subjects[place];
-    if (subject != no_subject && subjects_[subject].waiting >= pool.capacity() - taken) {
+  for (const SubjectIndex subject : request.named()) {
+    if (is_here(subject) && subjects_[subject].waiting >= pool.capacity() - taken) {
       return QuotaCode::subject_waiters_full;
     }
   }
@@ -88,15 +78,36 @@ void QueueServer::set_queue_ahead(Obstacle& obstacle,
       clock_.ns() + (queues_.allow_overtaking(limited) ? base::ns_per_ms : unknown_retry_after_ns);
 }
 
-void QueueServer::withdraw(WaiterId index) noexcept {
-  finish(index, {.code = QuotaCode::withdrawn, .retry_after_ms = api::retry_never},
-         no_limited_subjects);
+bool QueueServer::withdraw(WaiterId index) noexcept {
+  if (!end_wait(index, QuotaCode::withdrawn)) return false;
+  serve_marked();
+  return true;
+}
+
+bool QueueServer::abandon(WaiterId index) noexcept {
+  if (queues_[index].stage == Waiter::Stage::tried) return withdraw(index);
+  spread_.leave_parts(queues_[index]);
+  queues_.leave(index);
+  serve_marked();
+  return true;
+}
+
+void QueueServer::leave(WaiterId part) noexcept {
+  queues_.leave(part);
   serve_marked();
 }
 
-void QueueServer::abandon(WaiterId index) noexcept {
-  queues_.leave(index);
-  serve_marked();
+// False: it is being tried, and leaves afterwards unless it was admitted.
+bool QueueServer::end_wait(WaiterId index, QuotaCode code) noexcept {
+  Waiter& waiter = queues_[index];
+  if (waiter.stage == Waiter::Stage::tried) {
+    waiter.leaves_as = code;
+    return false;
+  }
+  const int64_t retry_after_ms =
+      api::may_retry(code) ? limits::unknown_retry_after_ms : api::retry_never;
+  finish(index, {.code = code, .retry_after_ms = retry_after_ms}, no_limited_subjects);
+  return true;
 }
 
 // The outcome is known: the waiter leaves, and its client gets a grant; if its session shows more,
@@ -113,6 +124,8 @@ void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
        .refund_claim = {.reservation = outcome.reservation}});
   ++statistics_.reserves[static_cast<size_t>(outcome.code)];
   if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, limited);
+  // Where it was admitted, its parts have left their queues.
+  if (!api::admits(outcome.code)) spread_.leave_parts(waiter);
   queues_.leave(index);
 }
 
@@ -158,7 +171,7 @@ void QueueServer::serve_queue(SubjectIndex index) noexcept {
 
 // True: the waiter was served, or can never be, and has left.
 bool QueueServer::try_head(WaiterId index) noexcept {
-  const Waiter& waiter = queues_[index];
+  Waiter& waiter = queues_[index];
   const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
   budget_.spend(waiter.request.subjects_count);
   const limiter::Shares shares(waiter.request.amounts);
@@ -168,6 +181,10 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   }
   const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
   if (denied || obstacle.fits_at_ns == base::never_ns) {
+    if (waiter.is_spread()) {
+      spread_.on_fits(waiter);
+      return false;
+    }
     const QuotaCode code = denied ? QuotaCode::unknown_subject : final_code(obstacle);
     finish(index, {.code = code, .retry_after_ms = api::retry_never},
            denied ? no_limited_subjects : limited);
@@ -211,11 +228,16 @@ bool QueueServer::overtake(WaiterId index) noexcept {
   return true;
 }
 
-// False: there is no place for another reservation; the waiter goes on waiting.
+// False: the waiter goes on waiting. Either there is no place for another reservation, or other
+// shards have to be asked, too.
 bool QueueServer::admit(WaiterId index, const LimitedSubjects& limited,
                         const limiter::Shares& shares) noexcept {
   if (!reservations_.has_room()) {
-    queues_.wake_at(index, clock_.ns() + base::ns_per_s);
+    queues_.wake_at(index, clock_.ns() + retry_place_ns);
+    return false;
+  }
+  if (queues_[index].is_spread()) {
+    spread_.on_fits(queues_[index]);
     return false;
   }
   clock_.next_call();
@@ -233,9 +255,8 @@ bool QueueServer::admit(WaiterId index, const LimitedSubjects& limited,
   return true;
 }
 
-// A subject has no quota any more, and unknown subjects are denied.
 bool QueueServer::is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept {
-  return limited.size() < waiter.request.subjects_count && book_.denies_unknown();
+  return limited.size() < waiter.subjects_here && book_.denies_unknown();
 }
 
 // ------------------------------------------------------------------------------- slices of a step
@@ -247,9 +268,9 @@ void QueueServer::drain_some() noexcept {
     if (!budget_.may_go_on()) return;
     budget_.spend(0);
     if (!pool.holds(drain_at_)) continue;
-    finish(drain_at_,
-           {.code = QuotaCode::draining, .retry_after_ms = limits::unknown_retry_after_ms},
-           no_limited_subjects);
+    const Waiter& waiter = pool[drain_at_];
+    if (waiter.is_part || waiter.stage == Waiter::Stage::joining) continue;
+    end_wait(drain_at_, QuotaCode::draining);
   }
   drain_at_ = not_draining;
 }
@@ -264,6 +285,7 @@ void QueueServer::mark_some() noexcept {
 
 void QueueServer::begin_late_wait(WaiterId index) noexcept {
   Waiter& waiter = queues_[index];
+  if (waiter.has_parts()) return spread_.on_late(waiter);
   waiter.limit_order = clock_.order();
   queues_.mark(waiter.request.named());
   late_waiters_.push_back(waiter);
@@ -300,6 +322,45 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
   if (to == nullptr) return;
   report(*to, {.code = QuotaCode::wait_limit, .retry_after_ms = retry_after_ms}, request.amounts,
          limited);
+}
+
+// -------------------------------------------------------------------------------------- tries
+
+// The shards have been asked for a waiter of theirs. The batch has the answer, and the reports of
+// all of them.
+void QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
+  const api::SpreadCall& spread = batch.spread.front();
+  const api::QuotaAnswer& answer = batch.answers.front();
+  const WaiterId index = spread.waiters[0];
+  Waiter& waiter = queues_[index];
+  waiter.stage = Waiter::Stage::waiting;
+  if (answer.code != QuotaCode::queued) {
+    if (api::admits(answer.code)) {
+      ++statistics_.waited;
+      count_overtaken(index);
+    }
+    lend(std::exchange(waiter.answer, nullptr), answer, batch);
+    finish(index, answer, no_limited_subjects);
+  } else if (waiter.leaves_as != QuotaCode::none) {
+    end_wait(index, waiter.leaves_as);
+  } else {
+    spread_.go_on(waiter, spread.fit_bits);
+  }
+  serve_marked();
+}
+
+void QueueServer::count_overtaken(WaiterId index) noexcept {
+  for (const SubjectIndex subject : queues_.queues_not_headed(index))
+    ++subjects_[subject].overtaken;
+}
+
+void QueueServer::lend(api::WaitAnswer* to, const api::QuotaAnswer& answer,
+                       const api::QuotaBatch& batch) noexcept {
+  if (to == nullptr) return;
+  to->answer = answer;
+  to->answer.first_limit = 0;
+  const auto first = batch.limits.begin() + answer.first_limit;
+  to->limits.assign(first, first + answer.limits_count);
 }
 
 bool QueueServer::has_work() const noexcept {

@@ -18,26 +18,41 @@
 #include "quota/obstacle.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation_book.hpp"
+#include "quota/spread_waiters.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/wait_queues.hpp"
 #include "quota/work_budget.hpp"
 
 namespace sluice::quota {
 
+// How soon a waiter is tried again for which there was no place for a reservation.
+inline constexpr int64_t retry_place_ns = base::ns_per_s;
+
 class QueueServer {
  public:
   QueueServer(const Options& options, CallClock& clock, WorkBudget& budget, CurrentBook& book,
               SubjectTable& subjects, ReservationBook& reservations, WaitQueues& queues,
-              Statistics& statistics);
+              SpreadWaiters& spread, Statistics& statistics);
 
   // Queues a request that does not fit now: `queued`, or why it cannot wait.
   api::QuotaCode join(const Newcomer& newcomer, const Request& request, const Obstacle& obstacle,
                       api::QuotaAnswer& answer) noexcept;
   // Sets the obstacle of a request that would fit if others did not wait.
   void set_queue_ahead(Obstacle& obstacle, const LimitedSubjects& limited) const noexcept;
-  // Take a waiter out of its queues, with an outcome, or without.
-  void withdraw(api::WaiterId index) noexcept;
-  void abandon(api::WaiterId index) noexcept;
+  // Whose bound keeps the request from joining its queues; `none`: it may join.
+  api::QuotaCode why_no_waiter(const api::QuotaCall& call, const Request& request) const noexcept;
+  // Take a waiter out of its queues, with an outcome, or without. False: other shards are being
+  // asked whether it fits, and its outcome follows.
+  bool withdraw(api::WaiterId index) noexcept;
+  bool abandon(api::WaiterId index) noexcept;
+  // The same with any outcome, without serving others.
+  bool end_wait(api::WaiterId index, api::QuotaCode code) noexcept;
+  // The part of a waiter that has left at its home.
+  void leave(api::WaiterId part) noexcept;
+  // The waiter is about to leave its queues, admitted: it has overtaken those ahead of it.
+  void count_overtaken(api::WaiterId index) noexcept;
+  // A try of a waiter over several shards is over (SpreadWaiters).
+  void end_try(const api::QuotaBatch& batch) noexcept;
 
   // Serves marked queues until none is left, or the budget is spent; serving one may mark others.
   void serve_marked() noexcept {
@@ -63,11 +78,13 @@ class QueueServer {
 
   bool has_work() const noexcept;
 
+  // A subject of the waiter has no quota any more, and unknown subjects are denied.
+  bool is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept;
+
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
 
  private:
-  api::QuotaCode why_no_waiter(const api::QuotaCall& call, const Request& request) const noexcept;
   static constexpr api::WaiterId not_draining = api::no_waiter;
   static constexpr api::WaiterId nothing_to_mark = api::no_waiter;
 
@@ -81,9 +98,10 @@ class QueueServer {
   void finish(api::WaiterId index, const api::QuotaAnswer& outcome,
               const LimitedSubjects& limited) noexcept;
   void end_late_wait(api::WaiterId index) noexcept;
+  static void lend(api::WaitAnswer* to, const api::QuotaAnswer& answer,
+                   const api::QuotaBatch& batch) noexcept;
   void report(api::WaitAnswer& to, const api::QuotaAnswer& outcome, const api::Amounts& amounts,
               const LimitedSubjects& limited) noexcept;
-  bool is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept;
 
   CallClock& clock_;
   WorkBudget& budget_;
@@ -91,6 +109,7 @@ class QueueServer {
   SubjectTable& subjects_;
   ReservationBook& reservations_;
   WaitQueues& queues_;
+  SpreadWaiters& spread_;
   Statistics& statistics_;
   Waiters late_waiters_;  // in the order in which their wait limits passed
   std::vector<api::Grant> grants_;

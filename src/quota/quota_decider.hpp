@@ -54,6 +54,12 @@ class QuotaDecider : public api::Decider {
   // come, first taken.
   virtual std::deque<api::QuotaCall>& outgoing_calls() noexcept = 0;
 
+  // Waiters of several shards that may fit on all of them: the worker has each tried, in a batch of
+  // its own.
+  virtual bool has_tries() const noexcept = 0;
+  virtual void next_try(api::QuotaBatch& batch) noexcept = 0;
+  virtual void end_try(const api::QuotaBatch& batch, base::Now now) noexcept = 0;
+
   virtual uint32_t subjects_count() const noexcept = 0;
   virtual uint32_t reservations_count() const noexcept = 0;  // open
   virtual const Statistics& statistics() const noexcept = 0;

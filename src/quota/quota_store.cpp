@@ -57,6 +57,18 @@ std::deque<api::QuotaCall>& QuotaStore::outgoing_calls() noexcept {
   return engine_->outgoing_calls();
 }
 
+bool QuotaStore::has_tries() const noexcept {
+  return engine_->has_tries();
+}
+
+void QuotaStore::next_try(api::QuotaBatch& batch) noexcept {
+  engine_->next_try(batch);
+}
+
+void QuotaStore::end_try(const api::QuotaBatch& batch, base::Now now) noexcept {
+  engine_->end_try(batch, now);
+}
+
 uint32_t QuotaStore::subjects_count() const noexcept {
   return engine_->subjects_count();
 }

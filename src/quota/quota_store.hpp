@@ -53,6 +53,9 @@ class QuotaStore final : public QuotaDecider {
   void keep_grants(size_t count) noexcept override;
   std::string_view unknown_subject() const noexcept override;
   std::deque<api::QuotaCall>& outgoing_calls() noexcept override;
+  bool has_tries() const noexcept override;
+  void next_try(api::QuotaBatch& batch) noexcept override;
+  void end_try(const api::QuotaBatch& batch, base::Now now) noexcept override;
   uint32_t subjects_count() const noexcept override;
   uint32_t reservations_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

@@ -12,7 +12,8 @@ std::optional<ClientIds::Entry> RepeatedCalls::find(const Request& request) cons
 }
 
 bool RepeatedCalls::is_undecided(ClientIds::Entry found) const noexcept {
-  return !found.is_waiter && reservations_[found.index].is_held();
+  if (found.is_waiter) return queues_[found.index].stage == Waiter::Stage::joining;
+  return reservations_[found.index].is_held();
 }
 
 QuotaCode RepeatedCalls::code(const Request& request, ClientIds::Entry found) const noexcept {

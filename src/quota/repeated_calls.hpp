@@ -21,7 +21,7 @@ class RepeatedCalls {
 
   // The reservation that the request's id names, or the waiter.
   std::optional<ClientIds::Entry> find(const Request& request) const noexcept;
-  // Whether it is a hold: there is no verdict on the earlier call yet.
+  // Whether there is no verdict on the earlier call yet: it is a hold, or a waiter that may join.
   bool is_undecided(ClientIds::Entry found) const noexcept;
   // What the earlier call was admitted with.
   api::QuotaCode code(const Request& request, ClientIds::Entry found) const noexcept;

@@ -99,7 +99,7 @@ ReservationLifecycle::PartShards ReservationLifecycle::shards_of_parts(
   PartShards shards;
   for (const SubjectIndex subject : reservation.named()) {
     if (!is_remote(subject)) continue;
-    const auto shard = static_cast<api::ShardId>(subject - first_remote_subject);
+    const auto shard = shard_of_subject(subject);
     if (std::find(shards.begin(), shards.end(), shard) == shards.end()) shards.push_back(shard);
   }
   return shards;

@@ -27,15 +27,23 @@ struct SpreadDecider::Part {
   LimitedSubjects limited{};
   Request request{};
 
-  uint32_t hold() const noexcept { return spread.holds[first_place(call, spread, shard)]; }
-  void set_hold(uint32_t number) noexcept {
-    spread.holds[first_place(call, spread, shard)] = number;
+  const uint8_t place = first_place(call, spread, shard);  // of its subjects
+
+  uint32_t hold() const noexcept { return spread.holds[place]; }
+  void set_hold(uint32_t number) noexcept { spread.holds[place] = number; }
+  bool is_held() const noexcept {
+    return hold() != SpreadCall::no_hold && hold() != SpreadCall::without_hold;
   }
+  bool has_waiter() const noexcept { return spread.waiters[place] != api::no_waiter; }
+  api::WaiterId waiter() const noexcept { return spread.waiters[place]; }
+  uint8_t bit() const noexcept { return static_cast<uint8_t>(1U << place); }
+  bool is_home() const noexcept { return spread.home() == shard; }
   bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
 };
 
-void SpreadDecider::decide(QuotaBatch& batch) noexcept {
+void SpreadDecider::decide(QuotaBatch& batch, api::ShardId origin) noexcept {
   batch.awaits_verdict = false;
+  origin_ = origin;
   switch (batch.pass) {
     case Pass::await:
       return await(batch);
@@ -111,16 +119,37 @@ void SpreadDecider::look(QuotaBatch& batch, size_t index, const SubjectHashes& h
 
 void SpreadDecider::ask(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   Part part{batch, static_cast<uint32_t>(index), shard_};
-  if (part.spread.state == State::undecided && fits(part, hashes)) hold(part);
+  const SpreadCall& spread = part.spread;
+  if (spread.state != State::undecided) return;
+  if (fits(part, hashes)) {
+    part.spread.fit_bits |= part.bit();
+    hold(part);
+  }
+  const bool is_decided = spread.problem != QuotaCode::ok || spread.is_repeat || spread.awaits();
+  if (api::may_wait(part.call) && !is_decided) take_waiter(part);
 }
 
 // Whether nothing is in the way of the part. If there is, the SpreadCall has it: a problem, a
 // repeated id, a limit, or a verdict that is to be awaited.
 bool SpreadDecider::fits(Part& part, const SubjectHashes& hashes) noexcept {
+  if (part.spread.is_try) return waiter_fits(part);
   if (!find(part, hashes)) return false;
   if (part.call.op == QuotaOp::record) return true;
   part.request = resolver_.request_of_part(part.batch, part.call, part.spread, part.limited);
   return !find_repeat(part) && limits_fit(part);
+}
+
+// The same for a waiter, whose request lies in the queues.
+bool SpreadDecider::waiter_fits(Part& part) noexcept {
+  const Waiter& waiter = queues_[part.waiter()];
+  part.request = waiter.request;
+  part.limited = subjects_.limited_subjects(waiter.request.named());
+  if (server_.is_denied(waiter, part.limited)) {
+    part.spread.problem = QuotaCode::unknown_subject;
+    return false;
+  }
+  count_limits(part);
+  return limits_fit(part);
 }
 
 // The part's subjects and its request. False: they have a problem.
@@ -136,13 +165,18 @@ bool SpreadDecider::find(Part& part, const SubjectHashes& hashes) noexcept {
     spread.problem_place = place;
     return false;
   }
+  count_limits(part);
+  return true;
+}
+
+void SpreadDecider::count_limits(Part& part) noexcept {
+  SpreadCall& spread = part.spread;
   spread.has_quota |= !part.limited.empty();
   for (const LimitedSubject& each : part.limited) {
     spread.limits_anything |= each.quota->limits_anything;
     if (spread.rounds > 1) continue;  // it is paid for
     part.batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
   }
-  return true;
 }
 
 // True: the call's id names an earlier one, and nothing else counts.
@@ -164,6 +198,7 @@ bool SpreadDecider::find_repeat(Part& part) noexcept {
   } else {
     repeats_.answer(part.request, answer);
   }
+  if (api::admits(code)) spread.fit_bits |= part.bit();
   if (api::admits(code) && part.wants_all()) part.set_hold(SpreadCall::without_hold);
   return true;
 }
@@ -172,33 +207,68 @@ bool SpreadDecider::limits_fit(Part& part) noexcept {
   SpreadCall& spread = part.spread;
   const limiter::Shares shares(part.request.amounts);
   const limiter::Moment& now = clock_.moment();
-  const bool must_wait = queues_.must_wait(part.limited);
-  if (!must_wait && subjects_fit(part.limited, shares, now)) return has_room(part);
-  if (!must_wait || queues_.wait_for_holds(part.limited)) {
-    switch (awaited_verdict(part.limited, shares, part.batch, now)) {
-      case AwaitedVerdict::own_batch:
-        spread.awaits_own = true;
-        return false;
-      case AwaitedVerdict::others:
-        set_awaits_others(spread);
-        return false;
-      case AwaitedVerdict::none:
-        break;
-    }
+  const bool must_wait = this->must_wait(part);
+  if (!must_wait && subjects_fit(part.limited, shares, now)) {
+    return !overtakes_beside_holds(part) && has_room(part);
+  }
+  const AwaitedVerdict awaited = awaited_verdict(part.limited, shares, part.batch, now);
+  if (awaited == AwaitedVerdict::own_batch) {
+    spread.awaits_own = true;
+    return false;
+  }
+  const bool may_help = !must_wait || queues_.wait_for_holds(part.limited);
+  if (awaited == AwaitedVerdict::others && may_help) {
+    set_awaits_others(spread);
+    return false;
   }
   part.limited = without_holds(part.limited);  // they are not what is in its way
   Obstacle obstacle = find_obstacle(part.limited, shares, now);
+  note_unfit(part, obstacle.fits_at_ns);
   if (obstacle.code == QuotaCode::ok) {
     server_.set_queue_ahead(obstacle, part.limited);
     spread.queue_fits_at_ns = std::max(spread.queue_fits_at_ns, obstacle.fits_at_ns);
   } else {
-    Obstacle worst{.code = spread.code, .fits_at_ns = spread.fits_at_ns};
+    Obstacle worst{
+        .code = spread.code, .fits_at_ns = spread.fits_at_ns, .earliest_ns = spread.earliest_ns};
     add(obstacle, worst);
     spread.code = worst.code;
     spread.fits_at_ns = worst.fits_at_ns;
+    spread.earliest_ns = worst.earliest_ns;
   }
   report(part, true);
   return false;
+}
+
+// One that is about to overtake waiters where others hold something: these may use up what may
+// overtake.
+bool SpreadDecider::overtakes_beside_holds(Part& part) noexcept {
+  const bool overtakes = !part.spread.is_try || !queues_.heads_all(part.waiter());
+  if (!overtakes || !queues_.wait_for_holds(part.limited)) return false;
+  const bool is_behind_own =
+      std::any_of(part.limited.begin(), part.limited.end(), [&](const LimitedSubject& each) {
+        return each.held != nullptr && each.held->last_batch == &part.batch;
+      });
+  if (is_behind_own) {
+    part.spread.awaits_own = true;
+  } else {
+    set_awaits_others(part.spread);
+  }
+  return true;
+}
+
+// A waiter that is tried does not wait for itself, nor for those that it may overtake.
+bool SpreadDecider::must_wait(Part& part) noexcept {
+  return part.spread.is_try ? !queues_.may_overtake(part.waiter())
+                            : queues_.must_wait(part.limited);
+}
+
+// A part of a waiter that does not fit any more reports again when it does.
+void SpreadDecider::note_unfit(Part& part, int64_t fits_at_ns) noexcept {
+  if (!part.spread.is_try) return;
+  queues_[part.waiter()].has_reported = false;
+  if (queues_.may_overtake(part.waiter()) && fits_at_ns != base::never_ns) {
+    queues_.wake_at(part.waiter(), fits_at_ns);
+  }
 }
 
 // Whether there is a place for the reservation. One that a hold has may be free after its verdict.
@@ -210,6 +280,7 @@ bool SpreadDecider::has_room(Part& part) noexcept {
     set_awaits_others(part.spread);
   } else {
     part.spread.reservations_full = true;
+    note_unfit(part, clock_.ns() + retry_place_ns);
   }
   return false;
 }
@@ -230,12 +301,67 @@ void SpreadDecider::hold(Part& part) noexcept {
     if (part.wants_all()) part.set_hold(SpreadCall::without_hold);
     return;
   }
-  const bool is_home = spread.home() == shard_;
-  part.set_hold(reservations_.hold(part.request, is_home, part.batch));
+  if (spread.is_try) part.request = queues_.take_request(part.waiter());
+  part.set_hold(reservations_.hold(part.request, part.is_home(), part.batch));
   ++holds_of_batch_;
-  if (!is_home) return;
+  if (!part.is_home()) return;
   spread.reservation = reservations_[part.hold()].id;
   spread.lifetime_ms = part.request.lifetime_ms;
+}
+
+// A place in the queues, in case that the call has to wait. Until then a hold of it has its id, if
+// there is one.
+void SpreadDecider::take_waiter(Part& part) noexcept {
+  SpreadCall& spread = part.spread;
+  const QuotaCode refusal = server_.why_no_waiter(part.call, part.request);
+  if (refusal != QuotaCode::none) {
+    const bool outweighs = spread.no_waiter_code == QuotaCode::none ||
+                           refusal == QuotaCode::waiters_full ||
+                           spread.no_waiter_code == QuotaCode::connection_waiters_full;
+    if (outweighs) spread.no_waiter_code = refusal;
+    return;
+  }
+  Request request = part.request;
+  if (part.is_held()) request.id = {};
+  if (part.hold() == SpreadCall::no_hold) part.set_hold(SpreadCall::without_hold);
+  const QuotaCall unnamed;  // a part has neither ticket nor owner
+  const api::Arrival arrival = part.batch.arrival_of(part.index);
+  const api::WaiterId index =
+      queues_.take(request, {part.is_home() ? part.call : unnamed, origin_, arrival});
+  spread.waiters[part.place] = index;
+  Waiter& waiter = queues_[index];
+  waiter.is_part = !part.is_home();
+  waiter.home = spread.home();
+  waiter.first_place = part.place;
+  waiter.subjects_here = static_cast<uint8_t>(
+      std::count(spread.shards.begin(), spread.shards.begin() + part.call.subjects_count, shard_));
+  for (const LimitedSubject& each : part.limited) reservations_.keep(each.index);
+}
+
+// The verdict is there: the call waits, or gives its place back.
+void SpreadDecider::end_joining(Part& part) noexcept {
+  SpreadCall& spread = part.spread;
+  const api::WaiterId index = part.waiter();
+  Waiter& waiter = queues_[index];
+  for (const SubjectIndex subject : waiter.request.named()) {
+    if (is_here(subject)) reservations_.unkeep(subject);
+  }
+  if (spread.state != State::queued) return queues_.leave(index);
+  if (waiter.is_part) {
+    waiter.parts[0] = spread.waiters[0];
+  } else {
+    waiter.parts = spread.waiters;
+    for (uint8_t place = 0; place < part.call.subjects_count; ++place) {
+      const bool has_part = spread.waiters[place] != api::no_waiter;
+      if (has_part) waiter.part_bits |= static_cast<uint8_t>(1U << place);
+    }
+    if (!part.batch.wait_answers.empty()) waiter.answer = part.batch.wait_answers[part.index];
+  }
+  queues_.enter(index, waiter.is_part ? 0 : part.call.wait_ms_max);
+  queues_.mark(waiter.request.named());
+  if (!waiter.has_queue()) waiters_.on_fits(waiter);
+  const bool drains = (part.call.flags & api::quota_flag::draining) != 0;
+  if (drains && !waiter.is_part) server_.end_wait(index, QuotaCode::draining);
 }
 
 void SpreadDecider::set_awaits_others(SpreadCall& spread) const noexcept {
@@ -258,28 +384,34 @@ void SpreadDecider::await(QuotaBatch& batch) noexcept {
 void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
   Part part{batch, static_cast<uint32_t>(index), shard_};
   const SpreadCall& spread = part.spread;
-  const bool admitted = spread.state == State::admitted;
   const uint32_t hold = part.hold();
   part.set_hold(SpreadCall::no_hold);
+  // A part that does not fit was reported when the shard was asked.
+  const bool reports = (spread.fit_bits & part.bit()) != 0 && shows_limits(batch, index);
   if (hold != SpreadCall::without_hold) {
     Reservation& held = reservations_[hold];
     part.request.amounts = held.amounts;
     part.limited = subjects_.limited_subjects(held.named());
-    if (admitted) {
+    if (spread.state == State::admitted) {
       admit(part, held);
     } else {
-      queues_.mark(held.named());
-      reservations_.drop(held);
+      drop(part, held);
     }
-  } else {
+  } else if (part.call.op == QuotaOp::record || reports) {
     find_unheld(part);
-    if (part.call.op == QuotaOp::record && admitted) record(part);
+    if (part.call.op == QuotaOp::record && spread.state == State::admitted) record(part);
   }
-  if (spread.state != State::undecided && part.wants_all()) report(part, false);
+  if (part.has_waiter() && !spread.is_try) end_joining(part);
+  if (reports) report(part, false);
 }
 
 // The subjects of a part that nothing is held of.
 void SpreadDecider::find_unheld(Part& part) noexcept {
+  if (part.spread.is_try) {
+    part.request = queues_[part.waiter()].request;
+    part.limited = subjects_.limited_subjects(part.request.named());
+    return;
+  }
   SubjectHashes hashes;
   for (uint8_t place = 0; place < part.call.subjects_count; ++place) {
     if (part.spread.shards[place] != shard_) continue;
@@ -294,14 +426,30 @@ void SpreadDecider::find_unheld(Part& part) noexcept {
   if (part.call.op == QuotaOp::record) part.request.amounts = part.call.amounts;
 }
 
+// A part of a waiter leaves its queues with the charge; the waiter itself has an outcome to wait
+// for.
 void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
+  if (part.spread.is_try && !part.is_home()) {
+    server_.count_overtaken(part.waiter());
+    queues_.leave(part.waiter());
+  }
   roll(part.limited, clock_.moment());  // windows may have ended since the shard was asked
   charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
   reservations_.admit(held, {.id = part.spread.reservation,
                              .code = part.batch.answers[part.index].code,
                              .connection = part.call.binding,
                              .owner = part.call.owner});
-  if (queues_.pool().used() > 0) queues_.count_overtaking(part.limited);
+  if (queues_.pool().used() > 0 && !part.spread.is_try) queues_.count_overtaking(part.limited);
+}
+
+// There is no verdict yet, or the call is refused, or waits. Then the client's id is the waiter's.
+void SpreadDecider::drop(Part& part, Reservation& held) noexcept {
+  const NameHash id = held.client_id;
+  const uint64_t request_hash = held.request_hash;
+  queues_.mark(held.named());
+  reservations_.drop(held);
+  const bool waits = part.spread.is_try || part.spread.state == State::queued;
+  if (part.has_waiter() && waits) queues_.give_id(part.waiter(), id, request_hash);
 }
 
 void SpreadDecider::record(Part& part) noexcept {

@@ -2,7 +2,9 @@
 // Flow:   look() -> ask() at each shard: a part that fits is held -> conclude() at the last one: a
 //         verdict for each call -> apply(): holds become charges of that moment, or are dropped.
 // Shape:  what shards report to one another about a call is its api::SpreadCall. A call waits for a
-//         verdict while holds of other calls are in its way; then it holds nothing itself.
+//         verdict while holds of other calls are in its way; then it holds nothing itself. A call
+//         that may wait takes a place in the queues when it is asked for, and joins them, or gives
+//         it back, with the verdict. A waiter that is tried (SpreadWaiters) has its places already.
 // Errors: none: every outcome is a QuotaCode, with the precedence that one shard would give it.
 // Lives:  one thread only; what it knows about a batch lies in the batch.
 // Source: docs/adr/0016-calls-over-several-shards.md.
@@ -16,6 +18,7 @@
 #include "quota/quota_store.hpp"
 #include "quota/repeated_calls.hpp"
 #include "quota/reservation_book.hpp"
+#include "quota/spread_waiters.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/wait_queues.hpp"
 
@@ -24,15 +27,16 @@ namespace sluice::quota {
 class SpreadDecider {
  public:
   SpreadDecider(const Options& options, CallClock& clock, CurrentBook& book, SubjectTable& subjects,
-                ReservationBook& reservations, WaitQueues& queues, QueueServer& server,
-                RepeatedCalls& repeats, CallResolver& resolver, CallGroup& group,
-                Statistics& statistics) noexcept
+                ReservationBook& reservations, WaitQueues& queues, SpreadWaiters& waiters,
+                QueueServer& server, RepeatedCalls& repeats, CallResolver& resolver,
+                CallGroup& group, Statistics& statistics) noexcept
       : shard_(static_cast<api::ShardId>(options.shard)),
         clock_(clock),
         book_(book),
         subjects_(subjects),
         reservations_(reservations),
         queues_(queues),
+        waiters_(waiters),
         server_(server),
         repeats_(repeats),
         resolver_(resolver),
@@ -40,7 +44,8 @@ class SpreadDecider {
         statistics_(statistics) {}
 
   // Does this shard's share of the batch's pass. Sets `awaits_verdict` if an `await` has not ended.
-  void decide(api::QuotaBatch& batch) noexcept;
+  // `origin`: of the tickets.
+  void decide(api::QuotaBatch& batch, api::ShardId origin) noexcept;
 
  private:
   struct Part;
@@ -50,16 +55,24 @@ class SpreadDecider {
   void look(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void ask(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   bool fits(Part& part, const SubjectHashes& hashes) noexcept;
+  bool waiter_fits(Part& part) noexcept;
   bool limits_fit(Part& part) noexcept;
   bool has_room(Part& part) noexcept;
   void await(api::QuotaBatch& batch) noexcept;
   void apply(api::QuotaBatch& batch, size_t index) noexcept;
   bool find(Part& part, const SubjectHashes& hashes) noexcept;
+  void count_limits(Part& part) noexcept;
   bool find_repeat(Part& part) noexcept;
   void set_awaits_others(api::SpreadCall& spread) const noexcept;
   void hold(Part& part) noexcept;
+  bool overtakes_beside_holds(Part& part) noexcept;
+  bool must_wait(Part& part) noexcept;
+  void note_unfit(Part& part, int64_t fits_at_ns) noexcept;
+  void take_waiter(Part& part) noexcept;
+  void end_joining(Part& part) noexcept;
   void find_unheld(Part& part) noexcept;
   void admit(Part& part, Reservation& held) noexcept;
+  void drop(Part& part, Reservation& held) noexcept;
   void record(Part& part) noexcept;
   void report(Part& part, bool denies) noexcept;
   AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
@@ -70,11 +83,13 @@ class SpreadDecider {
   SubjectTable& subjects_;
   ReservationBook& reservations_;
   WaitQueues& queues_;
+  SpreadWaiters& waiters_;
   QueueServer& server_;
   RepeatedCalls& repeats_;
   CallResolver& resolver_;
   CallGroup& group_;
   Statistics& statistics_;
+  api::ShardId origin_ = 0;      // of the batch
   uint32_t holds_of_batch_ = 0;  // that is being asked for, on this shard
 };
 

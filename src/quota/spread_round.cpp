@@ -42,14 +42,51 @@ QuotaCode verdict_of(const QuotaCall& call, const SpreadCall& spread) noexcept {
   return spread.limits_anything ? QuotaCode::ok : QuotaCode::unlimited;
 }
 
-// Whether the answer shows the limits that a shard found in the way of the call. One whose subjects
-// have a problem shows none.
+// Whether limits, or others that wait, are in the way of the call, and nothing else.
+bool is_in_queues_way(const SpreadCall& spread) noexcept {
+  return spread.problem == QuotaCode::ok && !spread.is_repeat &&
+         (spread.code != QuotaCode::ok || spread.queue_fits_at_ns > 0);
+}
+
+// Whether the answer shows the limits that a shard found in the way of the call.
 bool reports_before_verdict(const QuotaBatch& batch, uint32_t index) noexcept {
   const SpreadCall& spread = batch.spread[index];
   if (spread.state != State::refused) return spread.state == State::done;
-  if (spread.problem != QuotaCode::ok) return false;
-  const bool wants_all = (batch.calls[index].flags & api::quota_flag::wants_limits) != 0;
-  return spread.is_repeat ? wants_all : spread.code != QuotaCode::ok || spread.queue_fits_at_ns > 0;
+  return shows_limits(batch, index) || is_in_queues_way(spread);
+}
+
+// The obstacle that all parts report together.
+Obstacle obstacle_of(const SpreadCall& spread, QuotaCode verdict) noexcept {
+  const bool is_by_limits = spread.code != QuotaCode::ok;
+  return {.code = verdict,
+          .fits_at_ns = is_by_limits ? spread.fits_at_ns : spread.queue_fits_at_ns,
+          .earliest_ns = spread.earliest_ns};
+}
+
+// What becomes of a call that would be refused, if it may wait: `queued`, or why it does not.
+QuotaCode code_of_newcomer(const QuotaCall& call, const SpreadCall& spread,
+                           const Obstacle& obstacle, int64_t now_ns) noexcept {
+  if (!api::may_wait(call)) return obstacle.code;
+  const QuotaCode in_vain = why_no_wait(call, obstacle, now_ns);
+  if (in_vain != QuotaCode::none) return in_vain;
+  return spread.no_waiter_code == QuotaCode::none ? QuotaCode::queued : spread.no_waiter_code;
+}
+
+// The same of a call that waits already, and does not fit.
+QuotaCode code_of_waiter(const QuotaCall& call, const SpreadCall& spread,
+                         const Obstacle& obstacle) noexcept {
+  if (spread.problem != QuotaCode::ok) return spread.problem;
+  if (obstacle.fits_at_ns == base::never_ns) return final_code(obstacle);
+  if ((call.flags & api::quota_flag::draining) != 0) return QuotaCode::draining;
+  return spread.is_last_try ? QuotaCode::wait_limit : QuotaCode::queued;
+}
+
+void admit(const QuotaCall& call, SpreadCall& spread, api::QuotaAnswer& answer) noexcept {
+  spread.state = State::admitted;
+  if (call.op != QuotaOp::reserve) return;
+  answer.reservation = spread.reservation;
+  answer.state = api::ReservationState::open;
+  answer.lifetime_ms = spread.lifetime_ms;
 }
 
 void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
@@ -58,22 +95,35 @@ void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
   api::QuotaAnswer& answer = batch.answers[index];
   const bool is_repeat = spread.is_repeat && spread.problem == QuotaCode::ok;
   if (!is_repeat) answer.code = verdict_of(call, spread);
-  const bool admitted = api::admits(answer.code);
-  spread.state = admitted && !is_repeat ? State::admitted : State::refused;
-  if (spread.state == State::admitted && call.op == QuotaOp::reserve) {
-    answer.reservation = spread.reservation;
-    answer.state = api::ReservationState::open;
-    answer.lifetime_ms = spread.lifetime_ms;
+  spread.state = State::refused;
+  if (api::admits(answer.code)) {
+    if (!is_repeat) admit(call, spread, answer);
+    return;
   }
-  if (admitted) return;
-  const bool is_by_limits = spread.code != QuotaCode::ok;
-  if (spread.problem == QuotaCode::ok && (is_by_limits || spread.queue_fits_at_ns > 0)) {
-    const Obstacle obstacle{
-        .code = answer.code,
-        .fits_at_ns = is_by_limits ? spread.fits_at_ns : spread.queue_fits_at_ns};
+  const Obstacle obstacle = obstacle_of(spread, answer.code);
+  if (spread.is_try) {
+    answer.code = code_of_waiter(call, spread, obstacle);
+  } else if (is_in_queues_way(spread)) {
+    answer.code = code_of_newcomer(call, spread, obstacle, now_ns);
+  }
+  if (answer.code == QuotaCode::queued) {
+    spread.state = State::queued;
+    answer.waiter = spread.waiters[0];
+    return;
+  }
+  if (is_in_queues_way(spread)) {
     answer.retry_after_ms = retry_after_ms_of(answer.code, obstacle, now_ns);
   }
   set_retry_after(answer);
+}
+
+// A call that would be admitted beside one that has to wait for the same subject: it is decided
+// anew, as if after that one.
+void put_off(QuotaBatch& batch, size_t index) noexcept {
+  SpreadCall& spread = batch.spread[index];
+  spread.state = State::undecided;
+  spread.awaits_own = true;
+  batch.answers[index] = {};
 }
 
 // Makes undecided calls ready to be asked for anew.
@@ -82,11 +132,15 @@ void begin_round(QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     SpreadCall& spread = batch.spread[index];
     if (!is_undecided(spread)) continue;
-    const auto shards = spread.shards;
-    const auto rounds =
-        static_cast<uint16_t>(std::min(spread.rounds + 1, UINT16_MAX));  // 1: the first
-    spread = {.shards = shards, .rounds = rounds};
-    spread.holds.fill(SpreadCall::no_hold);
+    SpreadCall asked{
+        .shards = spread.shards,
+        .waiters = spread.waiters,
+        .is_try = spread.is_try,
+        .is_last_try = spread.is_last_try,
+        .rounds = static_cast<uint16_t>(std::min(spread.rounds + 1, UINT16_MAX))};  // 1: the first
+    asked.holds.fill(SpreadCall::no_hold);
+    if (!asked.is_try) asked.waiters.fill(api::no_waiter);
+    spread = asked;
     batch.answers[index] = {};
     looks |= needs_look(batch.calls[index]);
   }
@@ -251,13 +305,25 @@ bool NamesPutOff::puts_off(QuotaBatch& batch, size_t index) {
 }
 
 void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept {
-  NamesPutOff put_off;
-  for (size_t index = 0; index < batch.calls.size(); ++index) put_off.puts_off(batch, index);
+  NamesPutOff behind;
+  std::unordered_set<std::string_view> queued;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     SpreadCall& spread = batch.spread[index];
-    if (!is_undecided(spread) || spread.awaits()) continue;
+    if (behind.puts_off(batch, index) || !is_undecided(spread)) continue;
     conclude_one(batch, index, now_ns);
-    if (batch.calls[index].op != QuotaOp::reserve) continue;
+    const QuotaCall& call = batch.calls[index];
+    const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+    if (spread.state == State::queued) {
+      queued.insert(names.begin(), names.end());
+    } else if (spread.state == State::admitted && call.op != QuotaOp::record &&
+               std::any_of(names.begin(), names.end(),
+                           [&](std::string_view name) { return queued.contains(name); })) {
+      put_off(batch, index);
+      behind.puts_off(batch, index);
+      continue;
+    }
+    // The outcome of a waiter counts when it leaves.
+    if (call.op != QuotaOp::reserve || spread.is_try) continue;
     ++statistics.reserves[static_cast<size_t>(batch.answers[index].code)];
   }
   std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
@@ -281,6 +347,14 @@ bool applies_verdict(Pass pass, const QuotaCall& call, const SpreadCall& spread,
   if (opens != (pass == Pass::open)) return false;
   const uint8_t place = first_place(call, spread, shard);
   return place < call.subjects_count && spread.holds[place] != SpreadCall::no_hold;
+}
+
+bool shows_limits(const QuotaBatch& batch, size_t index) noexcept {
+  const SpreadCall& spread = batch.spread[index];
+  if ((batch.calls[index].flags & api::quota_flag::wants_limits) == 0) return false;
+  if (spread.state == State::admitted) return true;
+  if (spread.state != State::refused || spread.problem != QuotaCode::ok) return false;
+  return spread.is_repeat ? api::admits(batch.answers[index].code) : is_in_queues_way(spread);
 }
 
 void await_at(QuotaBatch& batch, api::ShardId shard) noexcept {

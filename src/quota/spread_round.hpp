@@ -49,6 +49,10 @@ size_t first_awaiting(const api::QuotaBatch& batch) noexcept;
 // A shard has to be asked later: its parts of calls wait for a verdict that is awaited there.
 void await_at(api::QuotaBatch& batch, api::ShardId shard) noexcept;
 
+// Whether the answer shows every limit of the call, now that it has a verdict. A call whose
+// subjects or id have a problem shows none.
+bool shows_limits(const api::QuotaBatch& batch, size_t index) noexcept;
+
 // Whether the shard applies the verdict on this call in the pass: it holds a part, or charges one.
 bool applies_verdict(api::Pass pass, const api::QuotaCall& call, const api::SpreadCall& spread,
                      api::ShardId shard) noexcept;

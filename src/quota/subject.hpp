@@ -21,6 +21,9 @@ inline constexpr SubjectIndex first_remote_subject = 0xFFFF'FE00;
 constexpr SubjectIndex subject_of_shard(api::ShardId shard) noexcept {
   return first_remote_subject + shard;
 }
+constexpr api::ShardId shard_of_subject(SubjectIndex index) noexcept {
+  return static_cast<api::ShardId>(index - first_remote_subject);
+}
 // Whether it is the index of a subject of this shard, with a quota.
 constexpr bool is_here(SubjectIndex index) noexcept {
   return index < first_remote_subject;

@@ -31,22 +31,34 @@ WaitQueues::WaitQueues(const Options& options, const CallClock& clock, SubjectTa
       pool_(options.waiters_max, "quota waiters (--max-waiters)") {}
 
 WaiterId WaitQueues::join(const Request& request, const Newcomer& newcomer) noexcept {
-  const api::QuotaCall& call = newcomer.call;
+  const WaiterId index = take(request, newcomer);
+  enter(index, newcomer.call.wait_ms_max);
+  return index;
+}
+
+WaiterId WaitQueues::take(const Request& request, const Newcomer& newcomer) noexcept {
   const WaiterId index = pool_.take(request);
   Waiter& waiter = pool_[index];
   waiter.limit.owner = TimerTag{TimerTag::wait_limit, index}.bits();
   waiter.wake.owner = TimerTag{TimerTag::wake, index}.bits();
   waiter.arrival = newcomer.arrival;
-  waiter.ticket = call.ticket;
+  waiter.ticket = newcomer.call.ticket;
   waiter.origin = newcomer.origin;
-  waiter.owner = owners_.keep(call.owner);
+  waiter.owner = owners_.keep(newcomer.call.owner);
+  waiter.subjects_here = request.subjects_count;
   if (request.id.is_set()) client_ids_.add(request.id, {.index = index, .is_waiter = true});
-  for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    if (request.subjects[place] != no_subject) enter(waiter, place);
-  }
-  const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
-  if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(clock_.ns() + wait_ns));
   return index;
+}
+
+void WaitQueues::enter(WaiterId index, uint32_t wait_ms_max) noexcept {
+  Waiter& waiter = pool_[index];
+  waiter.stage = Waiter::Stage::waiting;
+  if (!waiter.is_part) ++waiting_count_;
+  for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
+    if (is_here(waiter.request.subjects[place])) enter(waiter, place);
+  }
+  const int64_t wait_ns = int64_t{wait_ms_max} * base::ns_per_ms;
+  if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(clock_.ns() + wait_ns));
 }
 
 // Most arrive last.
@@ -60,10 +72,13 @@ void WaitQueues::enter(Waiter& waiter, uint8_t place) noexcept {
 
 void WaitQueues::leave(WaiterId index) noexcept {
   Waiter& waiter = pool_[index];
-  for (uint8_t place = 0; place < waiter.request.subjects_count; ++place) {
-    if (waiter.request.subjects[place] != no_subject) take_out(waiter, place);
-  }
   const Request& request = waiter.request;
+  if (waiter.stage != Waiter::Stage::joining) {
+    if (!waiter.is_part) --waiting_count_;
+    for (uint8_t place = 0; place < request.subjects_count; ++place) {
+      if (is_here(request.subjects[place])) take_out(waiter, place);
+    }
+  }
   if (request.id.is_set()) client_ids_.remove(request.id, {.index = index, .is_waiter = true});
   base::TimerWheel::cancel(waiter.limit);
   base::TimerWheel::cancel(waiter.wake);
@@ -88,6 +103,14 @@ Request WaitQueues::take_request(WaiterId index) noexcept {
   if (request.id.is_set()) client_ids_.remove(request.id, {.index = index, .is_waiter = true});
   waiter.request.id = {};
   return request;
+}
+
+void WaitQueues::give_id(WaiterId index, const NameHash& id, uint64_t request_hash) noexcept {
+  if (!id.is_set()) return;
+  Request& request = pool_[index].request;
+  request.id = id;
+  request.request_hash = request_hash;
+  client_ids_.add(id, {.index = index, .is_waiter = true});
 }
 
 void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
@@ -149,7 +172,7 @@ WaitQueues::SubjectList WaitQueues::queues_not_headed(WaiterId index) const noex
   const Request& request = pool_[index].request;
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
     const SubjectIndex subject = request.subjects[place];
-    if (subject == no_subject) continue;
+    if (!is_here(subject)) continue;
     if (!heads(subjects_[subject], pool_[index], place)) queues.push_back(subject);
   }
   return queues;
@@ -158,7 +181,7 @@ WaitQueues::SubjectList WaitQueues::queues_not_headed(WaiterId index) const noex
 bool WaitQueues::may_overtake(WaiterId index) noexcept {
   const Request& request = pool_[index].request;
   for (uint8_t place = 0; place < request.subjects_count; ++place) {
-    if (request.subjects[place] == no_subject) continue;
+    if (!is_here(request.subjects[place])) continue;
     const Subject& subject = subjects_.current(request.subjects[place]);
     if (heads(subject, pool_[index], place)) continue;
     if (!allows_overtaking(subject)) return false;
@@ -169,7 +192,7 @@ bool WaitQueues::may_overtake(WaiterId index) noexcept {
 bool WaitQueues::is_to_be_tried(const Waiter& waiter, uint64_t since_order) const noexcept {
   const std::span<const SubjectIndex> named = waiter.request.named();
   return std::any_of(named.begin(), named.end(), [&](SubjectIndex index) {
-    if (index == no_subject) return false;
+    if (!is_here(index)) return false;
     const Subject& subject = subjects_[index];
     return subject.to_serve && subject.served_order < since_order;
   });
@@ -186,7 +209,7 @@ void WaitQueues::mark(std::span<const SubjectIndex> subjects) noexcept {
 bool WaitQueues::is_waiting(WaiterId index, api::Ticket ticket,
                             api::ShardId origin) const noexcept {
   return index != api::no_waiter && pool_.holds(index) && pool_[index].ticket == ticket &&
-         pool_[index].origin == origin;
+         pool_[index].origin == origin && pool_[index].stage != Waiter::Stage::joining;
 }
 
 void WaitQueues::check_invariants() const noexcept {

@@ -1,9 +1,10 @@
 // The queues of requests that wait to reserve, one for each subject; and which may overtake which.
-// Flow:   join() -> the head of all its queues, or one that may overtake, is served -> leave().
+// Flow:   join(), or take() and then enter() -> the head of all its queues, or one that may
+//         overtake, is served -> leave().
 // Shape:  a request waits in the queue of every subject that it names. All queues are in the order
 //         of arrival, so there is always a waiter that heads all its queues.
 // Units:  nanoseconds and milliseconds, monotonic.
-// Errors: none; join() needs room in the pool.
+// Errors: none; join() and take() need room in the pool.
 // Lives:  one thread only. A subject with waiters is not forgotten.
 #pragma once
 
@@ -33,11 +34,16 @@ class WaitQueues {
 
   // Adds a waiter to its queues, with the ticket, owner and wait limit of the call.
   api::WaiterId join(const Request& request, const Newcomer& newcomer) noexcept;
+  // The same in two steps. Until the second it has a place, and is in no queue.
+  api::WaiterId take(const Request& request, const Newcomer& newcomer) noexcept;
+  void enter(api::WaiterId index, uint32_t wait_ms_max) noexcept;
   // Takes a waiter out of all its queues; marks those where another one comes nearer to the head.
   void leave(api::WaiterId index) noexcept;
   // Takes the request, for the reservation that it becomes: the client's id is no longer the
   // waiter's.
   Request take_request(api::WaiterId index) noexcept;
+  // The id is the waiter's again.
+  void give_id(api::WaiterId index, const NameHash& id, uint64_t request_hash) noexcept;
   // Sets the timer that marks its queues, for that time or earlier.
   void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
 
@@ -70,6 +76,8 @@ class WaitQueues {
     return owners_.at(pool_[index].owner);
   }
   const Pool& pool() const noexcept { return pool_; }
+  // How many requests wait, parts of those of other shards left out.
+  uint32_t waiting_count() const noexcept { return waiting_count_; }
   Waiter& operator[](api::WaiterId index) noexcept { return pool_[index]; }
   const Waiter& operator[](api::WaiterId index) const noexcept { return pool_[index]; }
 
@@ -88,6 +96,7 @@ class WaitQueues {
   OwnerNames& owners_;
   ClientIds& client_ids_;
   Pool pool_;
+  uint32_t waiting_count_ = 0;
 };
 
 }  // namespace sluice::quota

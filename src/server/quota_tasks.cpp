@@ -35,19 +35,22 @@ bool names_subjects(QuotaOp op) noexcept {
   }
 }
 
-// Whether a call may be decided by several shards. One that may wait stands in the queues of one
-// shard: its subjects have a common tag, or it is refused.
+// Whether a call may be decided by several shards.
 bool may_be_spread(const QuotaCall& call) noexcept {
   const bool asks =
       call.op == QuotaOp::reserve || call.op == QuotaOp::check || call.op == QuotaOp::record;
-  return asks && !api::may_wait(call) && call.subjects_count > 1 &&
-         call.subjects_count <= limits::call_subjects_max;
+  return asks && call.subjects_count > 1 && call.subjects_count <= limits::call_subjects_max;
 }
 
 // Whether other shards than its home may have parts of its reservation.
 bool has_parts(const QuotaCall& call) noexcept {
   return (call.op == QuotaOp::settle || call.op == QuotaOp::cancel) &&
          proto::reservation_id::has_several_shards(call.reservation);
+}
+
+// Whether the shards are asked for a waiter of several shards.
+bool is_try(const api::QuotaBatch& batch) noexcept {
+  return !batch.spread.empty() && batch.spread.front().is_try;
 }
 
 // Whether the pages of this call lead through all shards: those about one subject are in one.
@@ -265,6 +268,8 @@ void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const 
 }
 
 void QuotaTasks::finish(QuotaTask& task) noexcept {
+  if (is_try(task.batch)) quotas_.end_try(task.batch, context_.now);
+  if (task.asker && !task.batch.spread.empty()) note_queued(task.batch);
   session::Session* const session = task.asker ? sessions_.find(task.asker->socket) : nullptr;
   const bool replies = session != nullptr && !session->ended();
   if (QuotaLog::is_logged(task.batch)) {
@@ -279,6 +284,15 @@ void QuotaTasks::finish(QuotaTask& task) noexcept {
   context_.room_made = true;
   waiters_.deliver_early_grants();
   waiters_.deliver_grants();
+}
+
+// Calls of several shards that wait: their homes have the waiters.
+void QuotaTasks::note_queued(const api::QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    if (batch.answers[index].code != api::QuotaCode::queued) continue;
+    waiters_.on_queued(batch.calls[index].ticket, batch.answers[index].waiter,
+                       batch.spread[index].home());
+  }
 }
 
 // The connection has ended meanwhile: no client waits, or knows what was reserved.
@@ -312,11 +326,23 @@ void QuotaTasks::make_own_calls() noexcept {
   retry_kept();
   while (has_own_calls() && pool_.has_room()) {
     QuotaTask& task = pool_.take({});
-    task.batch.clear();
-    fill_own_calls(task.batch);
-    start(task);
+    if (quotas_.has_tries()) {
+      start_try(task);
+    } else {
+      task.batch.clear();
+      fill_own_calls(task.batch);
+      start(task);
+    }
     waiters_.deliver_grants();  // of this shard's part, while the task visits the other shards
   }
+}
+
+void QuotaTasks::start_try(QuotaTask& task) noexcept {
+  quotas_.next_try(task.batch);
+  task.batch.own_texts();
+  task.origin = mailboxes_.shard();
+  task.shard = 0;
+  go_on(task);
 }
 
 void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {

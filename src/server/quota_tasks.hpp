@@ -6,7 +6,8 @@
 //         (api::Pass). A batch that awaits the verdict on another one is kept at the shard where it
 //         does, and holds nothing; the connection's later batches stay behind it. The worker has
 //         calls of its own: to cancel undelivered reservations, to end those bound to a connection,
-//         and those that its store has for other shards; they wait until a task is free.
+//         those that its store has for other shards, and waiters of several shards that are to be
+//         tried; they wait until a task is free.
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -55,7 +56,8 @@ class QuotaTasks {
   void on_decided(QuotaTask& task) noexcept;
 
   bool has_own_calls() const noexcept {
-    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty();
+    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty() ||
+           quotas_.has_tries();
   }
   void make_own_calls() noexcept;
   // Decides batches that were kept, now that other calls have a verdict.
@@ -76,7 +78,9 @@ class QuotaTasks {
   void after_decide(QuotaTask& task) noexcept;
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void finish(QuotaTask& task) noexcept;
+  void note_queued(const api::QuotaBatch& batch) noexcept;
   void drop_answers(const api::QuotaBatch& batch) noexcept;
+  void start_try(QuotaTask& task) noexcept;
   void fill_own_calls(api::QuotaBatch& batch) noexcept;
 
   io::Io& io_;

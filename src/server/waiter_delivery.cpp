@@ -1,6 +1,7 @@
 #include "server/waiter_delivery.hpp"
 
 #include "base/assert.hpp"
+#include "proto/reservation_id.hpp"
 
 namespace sluice::server {
 
@@ -124,8 +125,13 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
 void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::RefundClaim& refund_claim = entry.notice.refund_claim;
   const bool approved = refund_claim.cost > 0 || refund_claim.reservation != 0;
-  if (approved && entry.owner != shard_) return send_notice(entry, Notice::Kind::refund);
-  if (approved) decider_of(entry.waits_for).refund(refund_claim, context_.now);
+  if (proto::reservation_id::has_several_shards(refund_claim.reservation)) {
+    context_.backend.cancel_undelivered(refund_claim.reservation);
+  } else if (approved && entry.owner != shard_) {
+    return send_notice(entry, Notice::Kind::refund);
+  } else if (approved) {
+    decider_of(entry.waits_for).refund(refund_claim, context_.now);
+  }
   entry.notice.unlink();
   entry.notice.kind = Notice::Kind::none;
   context_.waits.free(entry.ticket);

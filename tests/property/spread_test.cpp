@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class SpreadTest {
     for (const uint32_t count : shards) {
       sides_.emplace_back(
           count,
-          Options{.subjects_max = 50, .reservations_max = 200, .waiters_max = 20, .seed = seed});
+          Options{.subjects_max = 50, .reservations_max = 200, .waiters_max = 500, .seed = seed});
     }
   }
 
@@ -84,6 +85,7 @@ class SpreadTest {
     QuotaCall call = terms;
     call.op = op;
     call.first_subject = static_cast<uint32_t>(batch.subjects.size());
+    if (!call.client_id.empty() && !named_.empty() && chance(50)) return repeat(batch, call);
     call.subjects_count = static_cast<uint8_t>(1 + below(3));
     for (uint32_t place = 0; place < call.subjects_count; ++place) {
       const bool repeats = place > 0 && chance(3);
@@ -92,6 +94,22 @@ class SpreadTest {
     const auto own = std::span(batch.subjects).subspan(call.first_subject);
     std::ranges::sort(own);
     if (!chance(3)) call.subjects_count = unique_count(batch, call.first_subject);
+    batch.calls.push_back(call);
+    if (call.client_id.empty()) return;
+    const auto names = std::span(batch.subjects).subspan(call.first_subject);
+    named_.push_back({call, {names.begin(), names.end()}});
+  }
+
+  // An earlier call with a client's id, with its own flags and ticket.
+  void repeat(QuotaBatch& batch, const QuotaCall& terms) {
+    const auto& [first, names] =
+        named_[named_.size() - 1 - below(std::min<size_t>(named_.size(), 4))];
+    QuotaCall call = first;
+    call.first_subject = terms.first_subject;
+    call.flags = terms.flags;
+    call.ticket = terms.ticket;
+    call.wait_ms_max = terms.wait_ms_max;
+    batch.subjects.insert(batch.subjects.end(), names.begin(), names.end());
     batch.calls.push_back(call);
   }
 
@@ -114,6 +132,7 @@ class SpreadTest {
 
   std::mt19937_64 random_;
   std::vector<std::string> names_;
+  std::vector<std::pair<QuotaCall, std::vector<std::string_view>>> named_;  // with clients' ids
   std::deque<ShardedStores> sides_;
   int64_t ns_ = 1'000 * base::ns_per_s;
 };
@@ -130,13 +149,16 @@ class SameAnswers : public SpreadTest {
     }
     names_.push_back("stranger");
     for (int step = 0; step < 400 && !testing::Test::HasFatalFailure(); ++step) {
-      if (chance(30)) {
-        ns_ += static_cast<int64_t>(below(400)) * base::ns_per_ms;
-        for (ShardedStores& side : sides_) side.run_due(now());
-      }
+      if (chance(30)) advance(below(40));
+      if (chance(5)) withdraw_one();
       ask_one();
-      for (ShardedStores& side : sides_) side.check_invariants(now());
+      for (ShardedStores& side : sides_) {
+        side.finish_own(now());
+        side.check_invariants(now());
+      }
+      expect_same_outcomes();
     }
+    drain();
   }
 
  private:
@@ -153,11 +175,13 @@ class SameAnswers : public SpreadTest {
       const QuotaOp op = drawn < 8    ? QuotaOp::settle
                          : drawn == 8 ? QuotaOp::cancel
                                       : QuotaOp::extend;
-      for (uint64_t count = 1 + below(3); count > 0; --count) {
+      // A settle may free room that the next one takes: only one shard can serve a waiter between.
+      const uint64_t count_max = op == QuotaOp::settle ? 1 : 3;
+      for (uint64_t count = 1 + below(count_max); count > 0; --count) {
         ended.push_back(ids_.size() - 1 - below(std::min<size_t>(ids_.size(), 12)));
         asked.calls.push_back({.op = op,
                                .given_bits = static_cast<uint8_t>(below(16)),
-                               .lifetime_ms = static_cast<uint32_t>(below(2'000)),
+                               .lifetime_ms = static_cast<uint32_t>(10 * below(200) + 3),
                                .amounts = draw_amounts()});
       }
     }
@@ -174,7 +198,9 @@ class SameAnswers : public SpreadTest {
     for (size_t side = 1; side < sides_.size(); ++side) {
       for (size_t at = 0; at < asked.calls.size(); ++at) expect_same(answers[0], answers[side], at);
     }
-    if (asked.calls[0].op == QuotaOp::reserve) keep_ids(answers);
+    if (asked.calls[0].op != QuotaOp::reserve || testing::Test::HasFatalFailure()) return;
+    keep_ids(answers);
+    keep_waiting(answers);
   }
 
   QuotaCall draw_terms(QuotaOp op) {
@@ -182,16 +208,105 @@ class SameAnswers : public SpreadTest {
         .flags = static_cast<uint8_t>((chance(50) ? api::quota_flag::wants_limits : 0) |
                                       (chance(50) ? api::quota_flag::wants_violated : 0)),
         .given_bits = static_cast<uint8_t>(chance(70) ? 15 : 11),
-        .lifetime_ms = static_cast<uint32_t>(1 + below(3'000)),
+        .lifetime_ms = static_cast<uint32_t>(10 * below(300) + 3),
         .amounts = draw_amounts()};
     if ((call.given_bits & api::given::output_tokens) == 0) call.amounts.output_tokens = 0;
-    if (op == QuotaOp::reserve && chance(20)) call.client_id = ids_of_clients[below(3)];
+    if (op != QuotaOp::reserve) return call;
+    if (chance(20)) call.client_id = ids_of_clients[below(3)];
+    if (chance(50)) {
+      call.flags |= api::quota_flag::may_wait;
+      call.ticket = ++tickets_;
+      if (chance(60)) call.wait_ms_max = draw_wait_ms();
+    }
     return call;
+  }
+
+  // Each call has a ticket of its own.
+  void keep_waiting(const std::vector<QuotaBatch>& answers) {
+    for (size_t at = 0; at < answers[0].answers.size(); ++at) {
+      if (answers[0].answers[at].code != QuotaCode::queued) continue;
+      Waiting& waiting = waiting_[answers[0].calls[at].ticket];
+      for (size_t side = 0; side < sides_.size(); ++side) {
+        const std::string_view first =
+            answers[side].subjects[answers[side].calls[at].first_subject];
+        waiting.push_back(
+            {.home = sides_[side].shard_of(first), .waiter = answers[side].answers[at].waiter});
+      }
+    }
+  }
+
+  void withdraw_one() {
+    if (waiting_.empty()) return;
+    const auto one = std::next(waiting_.begin(), static_cast<ptrdiff_t>(below(waiting_.size())));
+    for (size_t side = 0; side < sides_.size(); ++side) {
+      const auto [home, waiter] = one->second[side];
+      EXPECT_TRUE(sides_[side][home].withdraw(waiter, one->first, now()));
+      sides_[side].finish_own(now());
+    }
+    expect_same_outcomes();
+  }
+
+  void drain() {
+    for (ShardedStores& side : sides_) {
+      for (uint32_t shard = 0; shard < side.count(); ++shard) side[shard].drain(now());
+      side.run_due(now());
+    }
+    expect_same_outcomes();
+    EXPECT_TRUE(waiting_.empty());
+  }
+
+  // So many times 10 ms, one by one: what happens in the same millisecond on several shards has no
+  // order. Batches come at multiples of 10 ms.
+  void advance(uint64_t count) {
+    for (uint64_t ms = 0; ms < count * 10; ++ms) {
+      ns_ += base::ns_per_ms;
+      for (ShardedStores& side : sides_) side.run_due(now());
+      expect_same_outcomes();
+    }
+  }
+
+  // Waits end in different milliseconds, and none when a lifetime does.
+  uint32_t draw_wait_ms() {
+    for (;;) {
+      const auto wait_ms = static_cast<uint32_t>(10 * below(200) + 5);
+      if (wait_ends_.insert(ns_ / base::ns_per_ms + wait_ms).second) return wait_ms;
+    }
+  }
+
+  // In a step any number of waiters has an outcome, in any order.
+  void expect_same_outcomes() {
+    std::map<api::Ticket, std::vector<api::Grant>> outcomes;
+    for (ShardedStores& side : sides_) {
+      for (uint32_t shard = 0; shard < side.count(); ++shard) {
+        for (const api::Grant& grant : side[shard].grants())
+          outcomes[grant.ticket].push_back(grant);
+        side[shard].keep_grants(0);
+      }
+    }
+    for (const auto& [ticket, grants] : outcomes) {
+      ASSERT_EQ(waiting_.erase(ticket), 1U);
+      ASSERT_EQ(grants.size(), sides_.size())
+          << "the outcome of " << ticket << " is not everywhere";
+      std::vector<uint64_t> ids;
+      for (const api::Grant& grant : grants) {
+        ASSERT_EQ(api::code_name(grant.code), api::code_name(grants[0].code)) << ticket;
+        // One shard first serves those behind a waiter that gives up; several foresee no more than
+        // that it leaves.
+        if (grant.code != QuotaCode::wait_limit) {
+          EXPECT_EQ(grant.detail.retry_after_ms, grants[0].detail.retry_after_ms) << ticket;
+        }
+        EXPECT_EQ(api::admits(grant.code), grant.refund_claim.reservation != 0);
+        ids.push_back(grant.refund_claim.reservation);
+      }
+      if (ids[0] != 0) ids_.push_back(std::move(ids));
+    }
+    if (testing::Test::HasNonfatalFailure()) FAIL();
   }
 
   void expect_same(const QuotaBatch& one, const QuotaBatch& other, size_t at) {
     const QuotaAnswer &a = one.answers[at], &b = other.answers[at];
-    const std::string where = describe(one, at);
+    std::string where;
+    for (size_t each = 0; each <= at; ++each) where += describe(one, each) + "\n";
     ASSERT_EQ(api::code_name(a.code), api::code_name(b.code)) << where;
     EXPECT_EQ(a.retry_after_ms, b.retry_after_ms) << where;
     EXPECT_EQ(a.state, b.state) << where;
@@ -207,7 +322,11 @@ class SameAnswers : public SpreadTest {
       EXPECT_EQ(c.name_text(), d.name_text()) << where;
       EXPECT_EQ(c.violated, d.violated) << where;
       // A shard may have charged later calls of the batch before it reports.
-      EXPECT_GE(d.used, c.used) << where;
+      EXPECT_GE(d.used, c.used) << where << int{c.subject} << " " << c.name_text() << " flags "
+                                << int{one.calls[at].flags} << " w " << one.calls[at].ticket
+                                << " 0: " << int{one.calls[0].flags} << " side "
+                                << other.spread.size() << " shards " << other.spread[at].shards[0]
+                                << other.spread[at].shards[1] << other.spread[at].shards[2];
       if (one.calls.size() > 1) continue;
       EXPECT_EQ(c.used, d.used) << where;
       EXPECT_EQ(c.reserved, d.reserved) << where;
@@ -236,6 +355,14 @@ class SameAnswers : public SpreadTest {
 
   static constexpr std::array<std::string_view, 3> ids_of_clients{"x", "y", "z"};
   std::vector<std::vector<uint64_t>> ids_;  // of each reservation, by side
+  struct Place {
+    api::ShardId home = 0;
+    api::WaiterId waiter = api::no_waiter;
+  };
+  using Waiting = std::vector<Place>;  // by side
+  std::map<api::Ticket, Waiting> waiting_;
+  std::set<int64_t> wait_ends_;
+  api::Ticket tickets_ = 0;
 };
 
 TEST(Spread, several_shards_answer_like_one) {

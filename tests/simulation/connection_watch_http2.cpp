@@ -47,10 +47,12 @@ ConnectionWatch::Deadlines ConnectionWatch::http2_deadlines(const ConnectionReco
   if (record.open_end <= record.delivered || record.has_hidden_stream) return due;
   due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + http2_idle_ms();
   if (!drains(record)) return due;
-  // Behind GOAWAY with the last stream nothing is waited for.
-  due.grace_ms = record.sent_frames.last_stream()
-                     ? taken_up_ms
-                     : std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms;
+  if (!record.sent_frames.last_stream()) {
+    due.grace_ms = std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms;
+  } else if (due.header_ms == base::never_ms) {
+    // Behind GOAWAY with the last stream nothing is waited for but the rest of a head before it.
+    due.grace_ms = taken_up_ms;
+  }
   return due;
 }
 

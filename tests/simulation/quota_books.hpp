@@ -80,7 +80,7 @@ class QuotaBooks {
   const std::vector<std::string>& subjects() const { return subjects_; }
   // 1 to 3 subjects: any, or those of one tag.
   std::vector<std::string> draw_call();
-  // Whether a call that may wait is refused with them: they have no common tag.
+  // Whether several shards may have them: they have no common tag.
   static bool are_apart(const std::vector<std::string>& subjects);
   const std::string& draw_subject();
   api::Amounts draw_amounts();

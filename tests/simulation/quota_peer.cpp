@@ -82,25 +82,21 @@ void QuotaPeer::ask() {
   ask_change();
 }
 
-QuotaPeer::Entry QuotaPeer::draw_entry(bool waits) {
+QuotaPeer::Entry QuotaPeer::draw_entry() {
   Entry entry;
   entry.subjects = books_.draw_call();
-  entry.apart = waits && QuotaBooks::are_apart(entry.subjects);
   entry.amounts = books_.draw_amounts();
   return entry;
 }
 
 // A reserve with a client's id: a new one, or a repeat.
-QuotaPeer::Entry QuotaPeer::draw_named(bool waits) {
-  Entry entry = draw_entry(waits);
-  if (entry.apart) return entry;
+QuotaPeer::Entry QuotaPeer::draw_named() {
+  Entry entry = draw_entry();
   NamedReserve* named = world_.random.chance(0.5) ? books_.draw_named() : nullptr;
   if (named == nullptr) named = &books_.name(entry.subjects, entry.amounts);
   entry.subjects = named->subjects;
   entry.amounts = named->amounts;
   entry.client_id = named->client_id;
-  entry.apart = waits && QuotaBooks::are_apart(entry.subjects);
-  if (entry.apart) return entry;
   books_.ask_named(*named, now_ns());
   return entry;
 }
@@ -115,8 +111,8 @@ void QuotaPeer::ask_reserve() {
   if (asked.connection_bound && random.chance(0.5))
     asked.lifetime_ms = connection_bound_lifetime_ms;
   for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
-    Entry entry = named ? draw_named(asked.waits) : draw_entry(asked.waits);
-    if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    Entry entry = named ? draw_named() : draw_entry();
+    entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
     asked.entries.push_back(std::move(entry));
   }
   ReserveFrame frame{.id = last_id_, .lifetime_ms = asked.lifetime_ms};
@@ -136,7 +132,7 @@ void QuotaPeer::ask_check() {
   Asked& asked = expect(Kind::check);
   ReserveFrame frame{.id = last_id_, .checks = true};
   for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
-    asked.entries.push_back(draw_entry(false));
+    asked.entries.push_back(draw_entry());
     frame.entries.push_back({.subjects = asked.entries.back().subjects,
                              .amounts = asked.entries.back().amounts,
                              .client_id = {}});
@@ -215,8 +211,8 @@ void QuotaPeer::ask_record() {
   Asked& asked = expect(Kind::record);
   ReserveFrame frame{.id = last_id_};
   for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
-    Entry entry = draw_entry(false);
-    if (!entry.apart) entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    Entry entry = draw_entry();
+    entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
     frame.entries.push_back(
         {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});
     asked.entries.push_back(std::move(entry));
@@ -362,11 +358,6 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
     const Entry& entry = asked->entries[index];
     const bool is_drained = code == QuotaCode::draining;
     if (is_drained && !may_be_drained(*asked)) return fail("was refused because of no drain");
-    if (entry.apart && code != QuotaCode::subjects_apart && !is_drained) {
-      return fail("reserved subjects without a common tag, and got " +
-                  std::string(api::code_name(code)));
-    }
-    if (entry.apart) continue;
     if (asked->kind == Kind::reserve) {
       const auto reservations = answers.getReservations();
       on_reserved(*asked, index, code, index < reservations.size() ? reservations[index] : 0);

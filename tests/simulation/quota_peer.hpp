@@ -37,7 +37,6 @@ class QuotaPeer final : public Peer {
     api::Amounts amounts;
     std::string client_id;
     uint64_t reservation = 0;
-    bool apart = false;
     ChargePtr charge;
   };
 
@@ -76,8 +75,8 @@ class QuotaPeer final : public Peer {
   void ask_reset();
   void ask_withdraw();
   void ask_ping();
-  Entry draw_entry(bool waits);
-  Entry draw_named(bool waits);
+  Entry draw_entry();
+  Entry draw_named();
   std::vector<uint64_t> draw_reservations();
   Asked& expect(Kind kind);
   void send_frame(const Fill& fill);

@@ -90,13 +90,12 @@ QuotaRestCall QuotaRestCalls::reserve() {
   std::vector<std::string> subjects = books_.draw_call();
   api::Amounts amounts = books_.draw_amounts();
   NamedReserve* named = nullptr;
-  const auto is_apart = [&] { return may_wait && QuotaBooks::are_apart(subjects); };
-  if (!is_apart() && random.chance(0.2)) {
+  if (random.chance(0.2)) {
     named = random.chance(0.5) ? books_.draw_named() : nullptr;
     if (named == nullptr) named = &books_.name(subjects, amounts);
     subjects = named->subjects;
     amounts = named->amounts;
-    if (!is_apart()) books_.ask_named(*named, now_ns());
+    books_.ask_named(*named, now_ns());
   }
   const uint32_t lifetime_ms = named != nullptr ? named_lifetime_ms : books_.draw_lifetime_ms();
   Json json = call_of(subjects, amounts, "max_output_tokens");
@@ -110,10 +109,6 @@ QuotaRestCall QuotaRestCalls::reserve() {
                      .body = json.dump(),
                      .owner = owner,
                      .may_wait = may_wait};
-  if (is_apart()) {
-    call.statuses = {400};
-    return call;
-  }
   const Reserve reserve{.charge = books_.ask_charge(subjects, amounts),
                         .client_id = named != nullptr ? named->client_id : "",
                         .asked_ns = now_ns(),

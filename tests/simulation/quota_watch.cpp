@@ -24,11 +24,11 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved", "denied",   "waited",        "granted",      "withdrawn",   "abandoned",
-      "refunded", "repeated", "settled",       "settled late", "ended twice", "cancelled",
-      "extended", "expired",  "binding ended", "recorded",     "checked",     "reset",
-      "put",      "removed",  "apart",         "batched",      "undelivered", "stayed",
-      "left",     "spread",   "held back",     "part ended",   "part expired"};
+      "reserved", "denied",    "waited",        "granted",      "withdrawn",   "abandoned",
+      "refunded", "repeated",  "settled",       "settled late", "ended twice", "cancelled",
+      "extended", "expired",   "binding ended", "recorded",     "checked",     "reset",
+      "put",      "removed",   "batched",       "undelivered",  "stayed",      "left",
+      "spread",   "held back", "part ended",    "part expired", "parted"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -55,7 +55,7 @@ int64_t QuotaWatch::next_due_ms(api::ShardId shard_id) const {
     if (reserved.state == ReservationState::open) next_ms = std::min(next_ms, reserved.due_ms);
   }
   for (const auto& [ticket, waiting] : shard.waiting) {
-    next_ms = std::min(next_ms, waiting.limit_ms);
+    if (!waiting.is_late) next_ms = std::min(next_ms, waiting.limit_ms);
   }
   return next_ms;
 }
@@ -91,6 +91,8 @@ void QuotaWatch::check_empty() {
     check_counts(shard);
     if (shard.open_parts != 0) failure_.report("parts of reservations are open at the end");
     if (!shard.holds.empty()) failure_.report("calls hold amounts at the end");
+    if (!shard.joining.empty()) failure_.report("calls have places in queues at the end");
+    if (!shard.parts.empty()) failure_.report("parts of waiters wait at the end");
     if (shard.open_count != 0) {
       failure_.report(std::to_string(shard.open_count) + " reservations are open at the end");
     }
@@ -213,6 +215,8 @@ void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t
       return end_binding(shard, call.binding);
     case QuotaOp::expire_part:
       return expire_part(shard, call);
+    case QuotaOp::leave_queues:
+      return part_left(shard, call.waiter);
     case QuotaOp::record:
       return count(QuotaEvent::recorded);
     case QuotaOp::check:
@@ -254,11 +258,13 @@ void QuotaWatch::check_refusal(const StoreRecord& shard, const api::QuotaBatch& 
 bool QuotaWatch::is_full(const StoreRecord& shard, const api::QuotaBatch& batch,
                          size_t index) const {
   const api::QuotaCall& call = batch.calls[index];
-  const size_t waiting = shard.store.waiters_count() + shard.store.grants().size();
+  const size_t waiting = shard.store.waiters_count() + shard.store.grants().size() +
+                         shard.parts.size() + shard.joining.size();
   const auto waits_for = [&](std::string_view subject) {
-    return std::ranges::count_if(shard.waiting, [&](const auto& one) {
+    const auto names = [&](const auto& one) {
       return std::ranges::count(one.second.asked.subjects, subject) > 0;
-    });
+    };
+    return std::ranges::count_if(shard.waiting, names) + std::ranges::count_if(shard.parts, names);
   };
   switch (batch.answers[index].code) {
     case QuotaCode::reservations_full:
@@ -288,19 +294,9 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   const api::QuotaAnswer& answer = batch.answers[index];
   if (follow_repeat(shard, call, answer, now)) return;
   Asked asked = asked_of(batch, index);
-  if (answer.code == QuotaCode::queued) {
-    if (!asked.owner.empty()) books_.note_queued(asked.owner);
-    count(QuotaEvent::waited);
-    Waiting waiting{.sequence = ++sequence_, .arrival = batch.arrival_of(index), .asked = asked};
-    const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
-    if (wait_ns != 0) waiting.limit_ms = base::ceil_ms(now.monotonic_ns + wait_ns);
-    const auto [at, fresh] =
-        shard.waiting.emplace(TicketName{origin, call.ticket}, std::move(waiting));
-    if (!fresh) failure_.report("a ticket is queued twice");
-    return;
-  }
+  if (answer.code == QuotaCode::queued) return begin_wait(shard, batch, index, now, origin);
   if (!api::admits(answer.code)) {
-    count(answer.code == QuotaCode::subjects_apart ? QuotaEvent::apart : QuotaEvent::denied);
+    count(QuotaEvent::denied);
     if (answer.reservation != 0) failure_.report("a denial came with a reservation");
     return;
   }
@@ -310,13 +306,29 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   }
 }
 
+void QuotaWatch::begin_wait(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                            base::Now now, api::ShardId origin) {
+  const api::QuotaCall& call = batch.calls[index];
+  Waiting waiting{.sequence = ++sequence_,
+                  .arrival = batch.arrival_of(index),
+                  .asked = asked_of(batch, index),
+                  .waiter = batch.answers[index].waiter};
+  waiting.is_spread = !batch.spread.empty();
+  if (!waiting.asked.owner.empty()) books_.note_queued(waiting.asked.owner);
+  count(QuotaEvent::waited);
+  const int64_t wait_ns = int64_t{call.wait_ms_max} * base::ns_per_ms;
+  if (wait_ns != 0) waiting.limit_ms = base::ceil_ms(now.monotonic_ns + wait_ns);
+  const auto [at, fresh] =
+      shard.waiting.emplace(TicketName{origin, call.ticket}, std::move(waiting));
+  if (!fresh) failure_.report("a ticket is queued twice");
+}
+
 // While the reservation lives, a repeat gets the first answer. The store may forget one that has
 // ended to make room for another.
 bool QuotaWatch::follow_repeat(StoreRecord& shard, const api::QuotaCall& call,
                                const api::QuotaAnswer& answer, base::Now now) {
   const auto known = shard.by_client.find(std::string(call.client_id));
   if (call.client_id.empty() || known == shard.by_client.end()) return false;
-  if (answer.code == QuotaCode::subjects_apart) return false;  // before it was found
   Reserved& before = shard.reserved.at(known->second);
   if (answer.reservation == known->second) {
     before.was_repeated = true;
@@ -466,6 +478,8 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     }
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
+    // Of one that several shards have admitted, this was followed there.
+    if (waiting.is_spread && shard.reserved.contains(grant.refund_claim.reservation)) continue;
     check_served(shard, waiting);
     if (open_up(shard, grant.refund_claim.reservation, std::move(waiting.asked), now) != nullptr) {
       granted_.push_back(grant.refund_claim.reservation);
@@ -506,13 +520,15 @@ template <typename IsAhead>
 void QuotaWatch::check_order(const StoreRecord& shard, const Asked& asked, const char* name,
                              IsAhead is_ahead) {
   if (!books_.strict()) return;
-  for (const auto& [ticket, waiting] : shard.waiting) {
-    if (!is_ahead(waiting)) continue;
+  const auto check = [&](const Waiting& waiting) {
+    if (!is_ahead(waiting)) return;
     for (const std::string& subject : asked.subjects) {
       if (std::ranges::count(waiting.asked.subjects, subject) == 0) continue;
       failure_.report(std::string(name) + " overtook a waiter of " + subject);
     }
-  }
+  };
+  for (const auto& [ticket, waiting] : shard.waiting) check(waiting);
+  for (const auto& [waiter, part] : shard.parts) check(part);
 }
 
 void QuotaWatch::check_counts(const StoreRecord& shard) {
@@ -536,9 +552,12 @@ void QuotaWatch::after(StoreRecord& shard, base::Now now) {
 bool QuotaWatch::withdraw(api::ShardId shard_id, api::WaiterId waiter, api::Ticket ticket,
                           base::Now now, api::ShardId origin) {
   StoreRecord& shard = shards_[shard_id];
-  const bool waits = shard.waiting.contains({origin, ticket});
+  const auto waiting = shard.waiting.find({origin, ticket});
+  // While the shards are asked for it, it cannot leave: its outcome follows.
+  const bool leaves = waiting != shard.waiting.end() && !waiting->second.is_tried;
   const bool withdrawn = shard.store.withdraw(waiter, ticket, now, origin);
-  if (withdrawn != waits) failure_.report("a withdrawal from a quota's queue had the wrong result");
+  if (withdrawn != leaves)
+    failure_.report("a withdrawal from a quota's queue had the wrong result");
   after(shard, now);
   return withdrawn;
 }
@@ -547,7 +566,7 @@ bool QuotaWatch::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticke
                          base::Now now, api::ShardId origin) {
   StoreRecord& shard = shards_[shard_id];
   const auto waiting = shard.waiting.find({origin, ticket});
-  const bool waited = waiting != shard.waiting.end();
+  const bool waited = waiting != shard.waiting.end() && !waiting->second.is_tried;
   if (waited) {
     const std::string& owner = waiting->second.asked.owner;
     if (!owner.empty()) books_.note_outcome(owner);
@@ -610,9 +629,10 @@ void QuotaWatch::run_due(api::ShardId shard_id, base::Now now) {
   const size_t ended = shard.store.grants().size() - grants;
   after(shard, now);
   if (ended >= late_waiters_of_a_step) return;
-  for (const auto& [ticket, waiting] : shard.waiting) {
+  for (auto& [ticket, waiting] : shard.waiting) {
     if (base::floor_ms(now.monotonic_ns) < waiting.limit_ms) continue;
-    failure_.report("a waiter for quotas waits beyond its limit");
+    waiting.is_late = true;  // it has a last try
+    if (!waiting.is_spread) failure_.report("a waiter for quotas waits beyond its limit");
   }
 }
 

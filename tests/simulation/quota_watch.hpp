@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,7 +45,6 @@ enum class QuotaEvent : uint8_t {
   reset,
   put,
   removed,
-  apart,        // refused: no common tag
   batched,      // several calls in one batch
   undelivered,  // cancelled: admitted, and the connection had ended before its answer was sent
   stayed,       // not cancelled then, because it has an id
@@ -53,6 +53,7 @@ enum class QuotaEvent : uint8_t {
   held_back,    // decided in a later round, or tried again, because of another call's hold
   part_ended,   // a part of a reservation, on the word of its home
   part_expired,
+  parted,  // a part of a waiter entered the queues of another shard than its home
 };
 inline constexpr uint32_t quota_events_count = 29;
 std::string_view quota_event_name(QuotaEvent event);
@@ -96,6 +97,8 @@ class QuotaWatch {
   void adopt(api::ShardId shard_id, policy::QuotaBook& book, base::Now now);
   void run_due(api::ShardId shard_id, base::Now now);
   void keep_grants(api::ShardId shard_id, size_t count);
+  void next_try(api::ShardId shard_id, api::QuotaBatch& batch);
+  void end_try(api::ShardId shard_id, const api::QuotaBatch& batch, base::Now now);
 
  private:
   // The contents of a reserve.
@@ -111,7 +114,11 @@ class QuotaWatch {
     uint64_t sequence = 0;  // in the order of queueing
     api::Arrival arrival;
     Asked asked;
+    api::WaiterId waiter = api::no_waiter;
     int64_t limit_ms = INT64_MAX;  // when it has waited long enough
+    bool is_late = false;          // it has
+    bool is_spread = false;        // several shards may have its subjects
+    bool is_tried = false;         // they are being asked
   };
 
   struct Reserved {
@@ -132,6 +139,8 @@ class QuotaWatch {
     quota::QuotaDecider& store;  // the wrapped one
     bool drains = false;
     std::map<TicketName, Waiting> waiting;
+    std::map<api::WaiterId, Waiting> parts;     // of waiters of other homes
+    std::set<CallName> joining;                 // have a place in the queues until the verdict
     std::map<uint64_t, Reserved> reserved;      // all that were ever made
     std::map<std::string, uint64_t> by_client;  // the last under this id
     std::map<std::string, uint64_t> open;       // of each subject
@@ -154,6 +163,14 @@ class QuotaWatch {
                      api::ShardId origin);
   void follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
                      std::vector<Newcomer>& newcomers);
+  void follow_joining(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                      const api::SpreadCall& before, base::Now now, api::ShardId origin);
+  void follow_try(StoreRecord& shard, const api::QuotaBatch& batch, uint64_t sequence,
+                  base::Now now);
+  static void make_part(StoreRecord& shard, Reserved& part);
+  void part_left(StoreRecord& shard, api::WaiterId part);
+  Waiting* find_waiter(StoreRecord& shard, api::WaiterId waiter);
+  Asked asked_here(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index) const;
   void follow_admitted(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
                        base::Now now, std::vector<Newcomer>& newcomers);
   void end_parts(StoreRecord& shard, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
@@ -161,6 +178,8 @@ class QuotaWatch {
   Asked asked_of(const api::QuotaBatch& batch, size_t index) const;
   void follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
               api::ShardId origin, std::vector<Newcomer>& newcomers);
+  void begin_wait(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
+                  api::ShardId origin);
   void follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
                       api::ShardId origin, std::vector<Newcomer>& newcomers);
   void check_refusal(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index);

@@ -1,18 +1,23 @@
 // The part of QuotaWatch for calls that several shards decide: holds, verdicts, and parts that end.
+#include <algorithm>
+
 #include "quota/spread_round.hpp"
 #include "quota_watch.hpp"
 
 namespace sluice::simulation {
 
+using api::QuotaCode;
 using api::QuotaOp;
 using api::ReservationState;
 
 // A batch of calls that several shards decide. What a shard says about a call is in its SpreadCall.
 void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                                api::ShardId origin) {
+  const std::vector<api::SpreadCall> before = batch.spread;
   shard.store.decide(batch, now, origin);
   std::vector<Newcomer> newcomers;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
+    follow_joining(shard, batch, index, before[index], now, origin);
     follow_spread(shard, batch, index, now, newcomers);
   }
   if (batch.awaits_verdict) count(QuotaEvent::held_back);
@@ -56,12 +61,8 @@ void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batc
   if (batch.calls[index].op != QuotaOp::reserve || shard.reserved.contains(id)) return;
   const auto held = shard.holds.find({&batch, index});
   const uint64_t sequence = held == shard.holds.end() ? ++sequence_ : held->second;
-  Asked asked = asked_of(batch, index);
-  asked.subjects.clear();
-  for (uint8_t place = 0; place < batch.calls[index].subjects_count; ++place) {
-    if (spread.shards[place] != own) continue;
-    asked.subjects.emplace_back(batch.subjects[batch.calls[index].first_subject + place]);
-  }
+  if (spread.is_try) return follow_try(shard, batch, sequence, now);
+  Asked asked = asked_here(shard, batch, index);
   const bool is_part = spread.home() != own;
   if (is_part) asked.client_id.clear();
   if (is_part) asked.binding = 0;
@@ -69,13 +70,120 @@ void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batc
   const Asked* const opened = open_up(shard, id, std::move(asked), now);
   if (opened == nullptr) return;
   newcomers.push_back({.sequence = sequence, .asked = opened});
-  if (!is_part) return;
-  Reserved& part = shard.reserved.at(id);
+  if (is_part) make_part(shard, shard.reserved.at(id));
+}
+
+// It stays until its home says otherwise.
+void QuotaWatch::make_part(StoreRecord& shard, Reserved& part) {
   part.is_part = true;
-  part.due_ms = base::never_ms;  // until its home says so
+  part.due_ms = base::never_ms;
   --shard.open_count;
   ++shard.open_parts;
 }
+
+// What the call asks of this shard.
+QuotaWatch::Asked QuotaWatch::asked_here(const StoreRecord& shard, const api::QuotaBatch& batch,
+                                         size_t index) const {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const api::SpreadCall& spread = batch.spread[index];
+  Asked asked = asked_of(batch, index);
+  asked.subjects.clear();
+  for (uint8_t place = 0; place < batch.calls[index].subjects_count; ++place) {
+    if (spread.shards[place] != own) continue;
+    asked.subjects.emplace_back(batch.subjects[batch.calls[index].first_subject + place]);
+  }
+  return asked;
+}
+
+// ------------------------------------------------------------------------------------- waiting
+
+// A call that may wait takes a place in the queues of each shard until its verdict.
+void QuotaWatch::follow_joining(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                                const api::SpreadCall& before, base::Now now, api::ShardId origin) {
+  using State = api::SpreadCall::State;
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const api::SpreadCall& spread = batch.spread[index];
+  const uint8_t place = quota::first_place(batch.calls[index], spread, own);
+  if (place == batch.calls[index].subjects_count || spread.is_try) return;
+  const api::WaiterId waiter = spread.waiters[place];
+  if (waiter == api::no_waiter) return;
+  if (spread.holds[place] != api::SpreadCall::no_hold) {
+    shard.joining.emplace(&batch, index);
+    return;
+  }
+  const bool had_place = shard.joining.erase({&batch, index}) > 0;
+  const bool is_asked_last = before.state == State::undecided && spread.state != State::undecided;
+  if (spread.state != State::queued || !(had_place || is_asked_last)) return;
+  if (spread.home() == own) {
+    begin_wait(shard, batch, index, now, origin);
+    Waiting* const waiting = find_waiter(shard, waiter);
+    if (waiting != nullptr) waiting->asked.subjects = asked_here(shard, batch, index).subjects;
+    return;
+  }
+  count(QuotaEvent::parted);
+  shard.parts[waiter] = {.sequence = ++sequence_,
+                         .arrival = batch.arrival_of(index),
+                         .asked = asked_here(shard, batch, index),
+                         .waiter = waiter};
+}
+
+// All shards have admitted a waiter: nothing was ahead of it when this shard was asked.
+void QuotaWatch::follow_try(StoreRecord& shard, const api::QuotaBatch& batch, uint64_t sequence,
+                            base::Now now) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const api::SpreadCall& spread = batch.spread.front();
+  const uint8_t place = quota::first_place(batch.calls.front(), spread, own);
+  const api::WaiterId waiter = spread.waiters[place];
+  const bool is_part = spread.home() != own;
+  Waiting* const waiting = is_part ? &shard.parts[waiter] : find_waiter(shard, waiter);
+  if (waiting == nullptr || waiting->waiter != waiter) {
+    return failure_.report("a waiter that never was is admitted");
+  }
+  check_order(shard, waiting->asked, "a waiter of several shards", [&](const Waiting& other) {
+    return &other != waiting && other.sequence < sequence && other.arrival < waiting->arrival;
+  });
+  const uint64_t id = batch.answers.front().reservation;
+  Asked asked = waiting->asked;
+  if (is_part) asked.client_id.clear();
+  if (is_part) asked.binding = 0;
+  if (is_part) shard.parts.erase(waiter);
+  if (open_up(shard, id, std::move(asked), now) == nullptr) return;
+  if (is_part) make_part(shard, shard.reserved.at(id));
+}
+
+void QuotaWatch::part_left(StoreRecord& shard, api::WaiterId part) {
+  if (shard.parts.erase(part) == 0) failure_.report("a part of a waiter leaves that never was");
+}
+
+QuotaWatch::Waiting* QuotaWatch::find_waiter(StoreRecord& shard, api::WaiterId waiter) {
+  const auto found = std::ranges::find_if(
+      shard.waiting, [&](const auto& one) { return one.second.waiter == waiter; });
+  if (found != shard.waiting.end()) return &found->second;
+  failure_.report("no such waiter");
+  return nullptr;
+}
+
+void QuotaWatch::next_try(api::ShardId shard_id, api::QuotaBatch& batch) {
+  StoreRecord& shard = shards_[shard_id];
+  shard.store.next_try(batch);
+  if (Waiting* const waiting = find_waiter(shard, batch.spread.front().waiters[0])) {
+    waiting->is_tried = true;
+  }
+}
+
+void QuotaWatch::end_try(api::ShardId shard_id, const api::QuotaBatch& batch, base::Now now) {
+  StoreRecord& shard = shards_[shard_id];
+  const api::WaiterId waiter = batch.spread.front().waiters[0];
+  if (Waiting* const waiting = find_waiter(shard, waiter)) waiting->is_tried = false;
+  const bool goes_on = batch.answers.front().code == QuotaCode::queued;
+  if (goes_on && batch.spread.front().is_last_try) {
+    failure_.report("a waiter waits on after its last try");
+  }
+  shard.store.end_try(batch, now);
+  after(shard, now);
+}
+
+// ------------------------------------------------------------------------------------- ends
 
 // Parts end as their homes have.
 void QuotaWatch::end_parts(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,

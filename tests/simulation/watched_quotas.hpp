@@ -39,12 +39,18 @@ class WatchedQuotas final : public quota::QuotaDecider {
   void run_due(base::Now now) noexcept override { watch_.run_due(shard_id_, now); }
   void keep_grants(size_t count) noexcept override { watch_.keep_grants(shard_id_, count); }
 
+  void next_try(api::QuotaBatch& batch) noexcept override { watch_.next_try(shard_id_, batch); }
+  void end_try(const api::QuotaBatch& batch, base::Now now) noexcept override {
+    watch_.end_try(shard_id_, batch, now);
+  }
+
   // Passed on unchecked.
   std::span<api::Grant> grants() noexcept override { return store_->grants(); }
   int64_t next_due_ns() const noexcept override { return store_->next_due_ns(); }
   std::deque<api::QuotaCall>& outgoing_calls() noexcept override {
     return store_->outgoing_calls();
   }
+  bool has_tries() const noexcept override { return store_->has_tries(); }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
   uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }
   uint32_t reservations_count() const noexcept override { return store_->reservations_count(); }

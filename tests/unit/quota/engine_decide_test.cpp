@@ -341,19 +341,7 @@ TEST(Subjects, must_be_one_to_eight_different_names_of_proper_length) {
   EXPECT_EQ(code_of(eight), QuotaCode::invalid_subject);
 }
 
-TEST(Subjects, of_a_call_that_may_wait_have_a_common_tag) {
-  StoreDriver driver;
-  const QuotaCall waits = waiting(asking_tokens(1), 1);
-  EXPECT_EQ(driver.reserve({"a", "b"}, waits).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"a", "b"}, waits).retry_after_ms, api::retry_never);
-  EXPECT_EQ(driver.reserve({"{t}a", "{u}b"}, waits).code, QuotaCode::subjects_apart);
-  // On the same shard, but not by a tag.
-  EXPECT_EQ(driver.reserve({"{t}a", "t"}, waits).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"t", "{t}"}, waits).code, QuotaCode::subjects_apart);
-  EXPECT_EQ(driver.reserve({"{t}a", "x{t}"}, waits).code, QuotaCode::unknown_subject_allowed);
-}
-
-TEST(Subjects, of_other_calls_may_have_any_names) {
+TEST(Subjects, may_have_any_names) {
   StoreDriver driver;
   driver.put("a", {tpm(10)});
   driver.put("b", {tpm(20)});

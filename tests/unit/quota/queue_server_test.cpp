@@ -63,8 +63,11 @@ class QueueServerTest : public testing::Test {
   WorkBudget budget_;
   const SubjectIndex subject_;
   std::map<Ticket, int64_t> retries_;  // of the outcomes
-  QueueServer server_{driver_.options,  driver_.clock,        budget_,        driver_.book,
-                      driver_.subjects, driver_.reservations, driver_.queues, driver_.statistics};
+  std::deque<api::QuotaCall> outgoing_;
+  SpreadWaiters spread_{driver_.options, driver_.queues, outgoing_};
+  QueueServer server_{driver_.options, driver_.clock,    budget_,
+                      driver_.book,    driver_.subjects, driver_.reservations,
+                      driver_.queues,  spread_,          driver_.statistics};
   WaiterId joined_ = api::no_waiter;
   uint64_t arrivals_ = 0;
   api::QuotaAnswer answer_;

@@ -40,8 +40,10 @@ class ShardedStores {
     return static_cast<api::ShardId>(proto::owner_shard(proto::routing_hash(name, 0), count()));
   }
 
-  void start(StoreTask& task) const {
+  void start(StoreTask& task) {
     api::QuotaBatch& batch = task.batch;
+    batch.arrival = {.ns = 1, .number = arrivals_};
+    arrivals_ += batch.calls.size();
     bool spreads = false;
     for (api::QuotaCall& call : batch.calls) {
       if (api::names_reservation(call.op)) {
@@ -78,8 +80,29 @@ class ShardedStores {
       do {
         store->run_due(now);
       } while (store->next_due_ns() <= now.monotonic_ns);
-      bring_calls(*store, now);
     }
+    finish_own(now);
+  }
+
+  // What stores have for others, and waiters to be tried, until nothing is left.
+  void finish_own(base::Now now) {
+    for (bool is_done = false; !is_done;) {
+      is_done = true;
+      for (const auto& store : stores_) {
+        if (store->outgoing_calls().empty() && !store->has_tries()) continue;
+        is_done = false;
+        bring_calls(*store, now);
+        if (store->has_tries()) try_next(*store, now);
+      }
+    }
+  }
+  // The next waiter of the store that is to be tried.
+  void start_try(QuotaStore& store, StoreTask& task) const {
+    store.next_try(task.batch);
+    task.stop = next_stop(task.batch, 0, count());
+  }
+  void end_try(StoreTask& task, base::Now now) {
+    stores_[task.batch.spread.front().home()]->end_try(task.batch, now);
   }
 
   void check_invariants(base::Now now) const {
@@ -87,6 +110,14 @@ class ShardedStores {
   }
 
  private:
+  void try_next(QuotaStore& store, base::Now now) {
+    StoreTask task;
+    start_try(store, task);
+    while (!task.is_decided) step(task, now);
+    end_try(task, now);
+  }
+
+ public:
   // What a store has for others.
   void bring_calls(QuotaStore& store, base::Now now) {
     for (const api::QuotaCall& call : std::exchange(store.outgoing_calls(), {})) {
@@ -97,7 +128,9 @@ class ShardedStores {
     }
   }
 
+ private:
   std::vector<std::unique_ptr<QuotaStore>> stores_;
+  uint64_t arrivals_ = 0;
 };
 
 }  // namespace sluice::quota

@@ -55,6 +55,9 @@ class FakeQuotas : public quota::QuotaDecider {
   void adopt(policy::QuotaBook&, base::Now) noexcept override { ++asked_.adopted; }
   std::string_view unknown_subject() const noexcept override { return {}; }
   std::deque<api::QuotaCall>& outgoing_calls() noexcept override { return outgoing_; }
+  bool has_tries() const noexcept override { return false; }
+  void next_try(api::QuotaBatch&) noexcept override {}
+  void end_try(const api::QuotaBatch&, base::Now) noexcept override {}
   uint32_t subjects_count() const noexcept override { return 0; }
   uint32_t reservations_count() const noexcept override { return 0; }
   uint32_t waiters_count() const noexcept override { return 0; }

@@ -98,7 +98,7 @@ TEST_F(QuotaTasksTest, ends_binding_again_when_used_after_its_end) {
 }
 
 TEST_F(QuotaTasksTest, brings_calls_of_the_store_to_the_shards_that_they_name) {
-  for (const api::ShardId shard : {1, 2}) {
+  for (const api::ShardId shard : std::array<api::ShardId, 2>{1, 2}) {
     first_.quotas.outgoing_calls().push_back(
         {.op = QuotaOp::expire_part, .shard = shard, .reservation = FakeQuotas::reservation(0, 1)});
   }

@@ -47,7 +47,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than the whole amount of a limit
   blocked = 24,          // a limit admits nothing
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // may wait, and the subjects do not share one {tag}
+  subjects_apart = 26,   // from older servers: may wait, and the subjects do not share one {tag}
   invalid_subject = 27,
   // Of a reservation.
   unknown_reservation = 28,
@@ -274,8 +274,8 @@ class InvalidQuota : public Error {
   explicit InvalidQuota(std::string_view detail);
 };
 
-// A call may wait and its subjects do not share one {tag} (`subjects_apart`), or the server takes
-// no such name (`invalid_subject`). Futures have it, callbacks and batches get the code.
+// The server takes no such name, or one twice (`invalid_subject`; older servers also answer
+// `subjects_apart`). Futures have it, callbacks and batches get the code.
 class InvalidSubject : public Error {
  public:
   explicit InvalidSubject(QuotaCode code);

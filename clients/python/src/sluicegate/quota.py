@@ -60,7 +60,7 @@ class QuotaCode(enum.IntEnum):
     EXCEEDS_LIMIT = 23  # more than the whole amount of a limit
     BLOCKED = 24
     UNKNOWN_SUBJECT = 25
-    SUBJECTS_APART = 26  # may wait, and the subjects do not share one {tag}
+    SUBJECTS_APART = 26  # from older servers: may wait, and the subjects do not share one {tag}
     INVALID_SUBJECT = 27
     UNKNOWN_RESERVATION = 28
     ALREADY_SETTLED = 29

@@ -1,0 +1,173 @@
+// Goal:   the home of a waiter tries it once all its parts fit, or its wait limit has passed, and a
+//         part reports once until a try finds that it does not fit.
+// Method: a waiter of three shards by hand, at home and as a part.
+#include "quota/spread_waiters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "unit/quota/table_driver.hpp"
+
+namespace sluice::quota {
+namespace {
+
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaOp;
+
+constexpr uint8_t own = 1;
+constexpr uint8_t second = 2;
+constexpr uint8_t third = 8;  // its first subject is the call's fourth
+
+class SpreadWaitersTest : public testing::Test {
+ protected:
+  SpreadWaitersTest() {
+    Request request{.amounts = {.requests = 2, .input_tokens = 30},
+                    .connection = 77,
+                    .lifetime_ms = 4'000,
+                    .subjects_count = 4};
+    request.subjects.fill(no_subject);
+    request.subjects[0] = driver_.make("a", {tpm(100)});
+    request.subjects[1] = request.subjects[2] = subject_of_shard(5);
+    request.subjects[3] = subject_of_shard(7);
+    index_ = queues_.take(request, {QuotaCall{.ticket = 3, .owner = "worker"}, 0, {.ns = 1}});
+    waiter().part_bits = own | second | third;
+    waiter().parts = {index_, 11, api::no_waiter, 12};
+    queues_.enter(index_, 0);
+  }
+
+  Waiter& waiter() { return queues_[index_]; }
+  void note_fits(uint8_t place) { waiters_.note_fits({.place = place, .waiter = index_}); }
+  void note_all() {
+    waiters_.on_fits(waiter());
+    note_fits(1);
+    note_fits(3);
+  }
+  QuotaBatch next_try() {
+    QuotaBatch batch;
+    waiters_.next_try(batch);
+    return batch;
+  }
+
+  TableDriver driver_{
+      {.shard = 2, .subjects_max = 8, .reservations_max = 4, .waiters_max = 8, .seed = 42}};
+  WaitQueues& queues_ = driver_.queues;
+  std::deque<QuotaCall> outgoing_;
+  SpreadWaiters waiters_{driver_.options, queues_, outgoing_};
+  api::WaiterId index_ = api::no_waiter;
+};
+
+TEST_F(SpreadWaitersTest, a_waiter_is_tried_once_all_its_parts_fit) {
+  waiters_.on_fits(waiter());
+  note_fits(3);
+  note_fits(3);
+  EXPECT_FALSE(waiters_.has_tries());
+  note_fits(1);
+  EXPECT_TRUE(waiters_.has_tries());
+  next_try();
+  EXPECT_FALSE(waiters_.has_tries());
+  EXPECT_EQ(waiter().stage, Waiter::Stage::tried);
+}
+
+TEST_F(SpreadWaitersTest, a_try_asks_what_the_call_has_asked_of_the_same_shards) {
+  note_all();
+  api::WaitAnswer lent;
+  waiter().answer = &lent;
+  const QuotaBatch batch = next_try();
+  const QuotaCall& call = batch.calls.front();
+  EXPECT_EQ(call.op, QuotaOp::reserve);
+  EXPECT_EQ(call.amounts, waiter().request.amounts);
+  EXPECT_EQ(call.lifetime_ms, 4'000U);
+  EXPECT_EQ(call.binding, 77U);
+  EXPECT_EQ(call.owner, "worker");
+  EXPECT_EQ(call.subjects_count, 4U);
+  EXPECT_EQ(call.flags, api::quota_flag::wants_limits);
+  const api::SpreadCall& spread = batch.spread.front();
+  EXPECT_TRUE(spread.is_try);
+  EXPECT_FALSE(spread.is_last_try);
+  EXPECT_EQ(std::vector(spread.shards.begin(), spread.shards.begin() + 4),
+            (std::vector<api::ShardId>{2, 5, 5, 7}));
+  EXPECT_EQ(spread.waiters[0], index_);
+  EXPECT_EQ(spread.waiters[1], 11U);
+  EXPECT_EQ(spread.waiters[3], 12U);
+}
+
+TEST_F(SpreadWaitersTest, a_try_that_fails_is_repeated_when_the_parts_that_did_not_fit_report) {
+  note_all();
+  next_try();
+  waiters_.go_on(waiter(), own | third);
+  EXPECT_FALSE(waiters_.has_tries());
+  note_fits(1);
+  EXPECT_TRUE(waiters_.has_tries());
+}
+
+TEST_F(SpreadWaitersTest, a_report_during_a_try_counts_after_it) {
+  note_all();
+  next_try();
+  note_fits(1);
+  EXPECT_FALSE(waiters_.has_tries());
+  waiters_.go_on(waiter(), own | third);
+  EXPECT_TRUE(waiters_.has_tries());
+}
+
+TEST_F(SpreadWaitersTest, the_wait_limit_begins_the_last_try) {
+  waiters_.on_late(waiter());
+  ASSERT_TRUE(waiters_.has_tries());
+  EXPECT_TRUE(next_try().spread.front().is_last_try);
+}
+
+TEST_F(SpreadWaitersTest, the_wait_limit_of_one_that_is_tried_begins_the_last_try_behind_it) {
+  note_all();
+  EXPECT_FALSE(next_try().spread.front().is_last_try);
+  waiters_.on_late(waiter());
+  EXPECT_FALSE(waiters_.has_tries());
+  waiters_.go_on(waiter(), 0);
+  ASSERT_TRUE(waiters_.has_tries());
+  EXPECT_TRUE(next_try().spread.front().is_last_try);
+}
+
+TEST_F(SpreadWaitersTest, one_that_leaves_is_tried_no_more_and_its_parts_leave) {
+  note_all();
+  waiters_.leave_parts(waiter());
+  queues_.leave(index_);
+  EXPECT_FALSE(waiters_.has_tries());
+  ASSERT_EQ(outgoing_.size(), 2U);
+  for (const QuotaCall& call : outgoing_) EXPECT_EQ(call.op, QuotaOp::leave_queues);
+  EXPECT_EQ(outgoing_[0].shard, 5U);
+  EXPECT_EQ(outgoing_[0].waiter, 11U);
+  EXPECT_EQ(outgoing_[1].shard, 7U);
+  EXPECT_EQ(outgoing_[1].waiter, 12U);
+}
+
+TEST_F(SpreadWaitersTest, a_report_for_one_that_has_left_does_nothing) {
+  queues_.leave(index_);
+  note_fits(1);
+  EXPECT_FALSE(waiters_.has_tries());
+}
+
+TEST_F(SpreadWaitersTest, a_part_reports_to_its_home_once) {
+  waiter().is_part = true;
+  waiter().first_place = 3;
+  waiter().home = 6;
+  waiter().parts[0] = 40;
+  waiters_.on_fits(waiter());
+  waiters_.on_fits(waiter());
+  ASSERT_EQ(outgoing_.size(), 1U);
+  EXPECT_EQ(outgoing_[0].op, QuotaOp::part_fits);
+  EXPECT_EQ(outgoing_[0].shard, 6U);
+  EXPECT_EQ(outgoing_[0].waiter, 40U);
+  EXPECT_EQ(outgoing_[0].place, 3U);
+  waiter().has_reported = false;  // a try has found that it does not fit
+  waiters_.on_fits(waiter());
+  EXPECT_EQ(outgoing_.size(), 2U);
+}
+
+TEST_F(SpreadWaitersTest, a_waiter_of_one_shard_is_never_tried) {
+  waiter().part_bits = own;
+  waiters_.on_fits(waiter());
+  EXPECT_FALSE(waiters_.has_tries());
+}
+
+}  // namespace
+}  // namespace sluice::quota
