@@ -340,6 +340,7 @@ struct Arrival {
   uint64_t number = 0;  // the shard in the upper 16 bits
   auto operator<=>(const Arrival&) const = default;
 };
+inline constexpr Arrival behind_all{.ns = INT64_MAX};
 
 // A part of a reservation that a call has ended at its home.
 struct PartEnd {

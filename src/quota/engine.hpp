@@ -93,7 +93,7 @@ class Engine {
   bool is_behind_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                api::ShardId origin) noexcept;
-  void admit(const Request& request, const LimitedSubjects& limited, std::string_view owner,
+  void admit(const Request& request, const LimitedSubjects& limited, const Newcomer& newcomer,
              api::QuotaAnswer& answer) noexcept;
   void refuse(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
               const Request& request, api::ShardId origin) noexcept;

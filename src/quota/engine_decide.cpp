@@ -195,12 +195,13 @@ inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
 
 // Opens the reservation of a request that was charged.
 inline void Engine::admit(const Request& request, const LimitedSubjects& limited,
-                          std::string_view owner, QuotaAnswer& answer) noexcept {
-  const Reservation& made = reservations_.open(request, admission_code(limited), owner);
+                          const Newcomer& newcomer, QuotaAnswer& answer) noexcept {
+  const Reservation& made =
+      reservations_.open(request, admission_code(limited), newcomer.call.owner);
   answer.reservation = made.id;
   answer.state = api::ReservationState::open;
   answer.lifetime_ms = request.lifetime_ms;
-  if (queues_.pool().used() > 0) queues_.count_overtaking(limited);
+  if (queues_.pool().used() > 0) queues_.count_overtaking(limited, newcomer.arrival);
   set_outcome(made.admission, answer);
 }
 
@@ -219,7 +220,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   } else {
     const limiter::Shares shares(request.amounts);
     const bool has_room = reservations_.has_room();
-    const bool must_wait = queues_.must_wait(limited);
+    const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
     // What others hold may use up what may overtake.
     if (!must_wait && queues_.wait_for_holds(limited)) return leave_undecided(batch, limited);
     const bool fits = !must_wait && (has_room ? charge_if_fits(limited, shares, clock_.moment())
@@ -228,7 +229,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
       if (awaits_verdict(batch, limited, shares, must_wait)) return;
       refuse(batch, index, limited, request, origin);
     } else if (has_room) {
-      admit(request, limited, call.owner, answer);
+      admit(request, limited, {call, origin, batch.arrival_of(index)}, answer);
     } else if (subjects_.holds().has_any()) {
       return leave_undecided(batch, limited);  // one of them may free its place
     } else {
@@ -293,7 +294,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
     if (answer.code == QuotaCode::id_in_use) set_retry_after(answer);
   } else {
     const limiter::Shares shares(request.amounts);
-    const bool must_wait = queues_.must_wait(limited);
+    const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
     if (must_wait || !subjects_fit(limited, shares, clock_.moment())) {
       if (awaits_verdict(batch, limited, shares, must_wait)) return;
       const LimitedSubjects own = without_holds(limited);

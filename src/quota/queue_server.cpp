@@ -314,7 +314,7 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
   serve_marked();
   const LimitedSubjects limited = subjects_.limited_subjects(request.named());
   Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
-  if (obstacle.code == QuotaCode::ok && queues_.must_wait(limited))
+  if (obstacle.code == QuotaCode::ok && queues_.must_wait(limited, api::behind_all))
     set_queue_ahead(obstacle, limited);
   const bool fits = obstacle.code == QuotaCode::ok;
   const int64_t retry_after_ms = fits ? 0 : retry_after_ms_of(obstacle.code, obstacle, clock_.ns());

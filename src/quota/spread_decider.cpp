@@ -259,7 +259,7 @@ bool SpreadDecider::overtakes_beside_holds(Part& part) noexcept {
 // A waiter that is tried does not wait for itself, nor for those that it may overtake.
 bool SpreadDecider::must_wait(Part& part) noexcept {
   return part.spread.is_try ? !queues_.may_overtake(part.waiter())
-                            : queues_.must_wait(part.limited);
+                            : queues_.must_wait(part.limited, part.batch.arrival_of(part.index));
 }
 
 // A part of a waiter that does not fit any more reports again when it does.
@@ -439,7 +439,8 @@ void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
                              .code = part.batch.answers[part.index].code,
                              .connection = part.call.binding,
                              .owner = part.call.owner});
-  if (queues_.pool().used() > 0 && !part.spread.is_try) queues_.count_overtaking(part.limited);
+  if (queues_.pool().used() == 0 || part.spread.is_try) return;
+  queues_.count_overtaking(part.limited, part.batch.arrival_of(part.index));
 }
 
 // There is no verdict yet, or the call is refused, or waits. Then the client's id is the waiter's.

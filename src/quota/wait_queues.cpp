@@ -19,6 +19,11 @@ bool heads(const Subject& subject, const Waiter& waiter, uint8_t place) noexcept
   return &*subject.queue.begin() == &waiter.places[place];
 }
 
+// Whether a waiter has arrived before.
+bool has_earlier(const Subject& subject, const api::Arrival& arrival) noexcept {
+  return subject.has_waiters() && subject.queue.begin()->waiter->arrival < arrival;
+}
+
 }  // namespace
 
 WaitQueues::WaitQueues(const Options& options, const CallClock& clock, SubjectTable& subjects,
@@ -120,12 +125,13 @@ void WaitQueues::wake_at(WaiterId index, int64_t fits_at_ns) noexcept {
 
 // Whether a queue of the limited subjects has a waiter that must not be overtaken. Where that is
 // only so because its head is still to be tried, marks the queue to have it tried.
-bool WaitQueues::must_queue_behind(const LimitedSubjects& limited) noexcept {
+bool WaitQueues::must_queue_behind(const LimitedSubjects& limited,
+                                   const api::Arrival& arrival) noexcept {
   bool must = false;
   for (const LimitedSubject& each : limited) {
     if (each.index == no_subject) continue;
     const Subject& subject = subjects_[each.index];
-    if (!subject.has_waiters() || may_be_overtaken(subject)) continue;
+    if (!has_earlier(subject, arrival) || may_be_overtaken(subject)) continue;
     if (allows_overtaking(subject)) subjects_.to_serve().add(each.index);
     must = true;
   }
@@ -157,9 +163,11 @@ bool WaitQueues::allows_overtaking(const Subject& subject) const noexcept {
   return subject.quota != nullptr && subject.overtaken < subject.quota->quota.overtakers_max;
 }
 
-void WaitQueues::count_overtaking(const LimitedSubjects& limited) noexcept {
+void WaitQueues::count_overtaking(const LimitedSubjects& limited,
+                                  const api::Arrival& arrival) noexcept {
   for (const LimitedSubject& each : limited) {
-    if (subjects_[each.index].has_waiters()) ++subjects_[each.index].overtaken;
+    Subject& subject = subjects_[each.index];
+    if (has_earlier(subject, arrival)) ++subject.overtaken;
   }
 }
 

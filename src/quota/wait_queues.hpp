@@ -47,9 +47,10 @@ class WaitQueues {
   // Sets the timer that marks its queues, for that time or earlier.
   void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
 
-  // Whether a newcomer has to wait behind others. Marks queues that have to be served to know.
-  bool must_wait(const LimitedSubjects& limited) noexcept {
-    return pool_.used() > 0 && must_queue_behind(limited);
+  // Whether a newcomer has to wait behind others, who have arrived before it. Marks queues that
+  // have to be served to know.
+  bool must_wait(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept {
+    return pool_.used() > 0 && must_queue_behind(limited, arrival);
   }
   // Whether a subject with waiters has holds: its queue may move when these are dropped.
   bool wait_for_holds(const LimitedSubjects& limited) const noexcept;
@@ -57,7 +58,7 @@ class WaitQueues {
   // served.
   bool allow_overtaking(const LimitedSubjects& limited) const noexcept;
   // The limited subjects' call was admitted ahead of those that wait.
-  void count_overtaking(const LimitedSubjects& limited) noexcept;
+  void count_overtaking(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept;
 
   bool heads_all(api::WaiterId index) const noexcept;
   // Whether every queue that it does not head allows overtaking.
@@ -85,7 +86,7 @@ class WaitQueues {
   void check_invariants() const noexcept;
 
  private:
-  bool must_queue_behind(const LimitedSubjects& limited) noexcept;
+  bool must_queue_behind(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept;
   bool may_be_overtaken(const Subject& subject) const noexcept;
   void enter(Waiter& waiter, uint8_t place) noexcept;
   void take_out(Waiter& waiter, uint8_t place) noexcept;

@@ -1,7 +1,9 @@
 // Goal: calls whose subjects several shards have get the answers that one shard would give; no call
-//       is refused because of a hold, no limit is exceeded, and nothing stays behind.
+//       is refused because of a hold, no limit is exceeded, waiters are served in the order of their
+//       arrival, all of them, and nothing stays behind.
 // Method: random batches on one store and on several, one batch at a time, answer by answer; then
-//         many batches under way at once, whose steps are drawn, while the clock stands still: so a
+//         many batches under way at once, whose steps are drawn, with those of waiters that are
+//         tried and what stores tell each other. While calls come the clock stands still: so a
 //         refused call must not fit what is charged in the end. SEED=n repeats a run.
 #include <gtest/gtest.h>
 
@@ -385,56 +387,203 @@ class Interleaved : public SpreadTest {
       ask_many();
       check_refusals();
       end_all();
-      ns_ += 10 * base::ns_per_s;
-      stores().run_due(now());
+      serve_all();
       check_nothing_left();
     }
   }
 
  private:
+  struct UnderWay {
+    StoreTask task;
+    bool is_try = false;
+    uint64_t since = 0;  // in steps
+  };
+
   ShardedStores& stores() { return sides_.front(); }
 
-  // Up to 12 batches at a time, in steps of any order.
+  // Up to 12 batches at a time, in steps of any order. Nothing is freed: nobody that waits fits.
   void ask_many() {
-    std::deque<StoreTask> under_way;
-    uint64_t left = 60;
-    uint64_t steps = 0;
-    while (left > 0 || !under_way.empty()) {
-      if (left > 0 && under_way.size() < 12 && chance(30)) {
-        under_way.emplace_back();
-        const QuotaOp op = chance(80)   ? QuotaOp::reserve
-                           : chance(50) ? QuotaOp::check
-                                        : QuotaOp::record;
-        for (uint64_t count = 1 + below(6); count > 0; --count) {
-          add_call(under_way.back().batch, op,
-                   {.given_bits = 15, .lifetime_ms = 5'000, .amounts = draw_amounts()});
-        }
-        stores().start(under_way.back());
-        --left;
+    const uint64_t granted = granted_;
+    for (uint64_t left = 60; left > 0;) {
+      if (under_way_.size() >= 12 || !chance(30)) {
+        step();
+        continue;
       }
-      if (under_way.empty()) continue;
-      ASSERT_LT(++steps, 1'000'000U) << "batches wait for one another";
-      const auto at = under_way.begin() + static_cast<ptrdiff_t>(below(under_way.size()));
-      stores().step(*at, now());
-      if (!at->is_decided) continue;
-      for (size_t call = 0; call < at->batch.calls.size(); ++call) note(at->batch, call);
-      under_way.erase(at);
+      const QuotaOp op = chance(80)   ? QuotaOp::reserve
+                         : chance(50) ? QuotaOp::check
+                                      : QuotaOp::record;
+      start_batch(op, 1 + below(6));
+      --left;
     }
+    finish();
+    ASSERT_EQ(granted_, granted) << "a call waited, and fitted";
     stores().check_invariants(now());
+  }
+
+  void start_batch(QuotaOp op, uint64_t calls) {
+    UnderWay& started = under_way_.emplace_back();
+    for (; calls > 0; --calls) {
+      QuotaCall terms{.given_bits = 15, .lifetime_ms = 5'000, .amounts = draw_amounts()};
+      if (op == QuotaOp::reserve && chance(40)) {
+        terms.flags = api::quota_flag::may_wait;
+        terms.ticket = ++tickets_;
+      }
+      add_call(started.task.batch, op, terms);
+    }
+    begin(started);
+  }
+
+  void begin(UnderWay& started) {
+    started.since = steps_;
+    stores().start(started.task);
+  }
+
+  // A drawn step of one batch, of what stores have to tell each other, or the begin of a try.
+  void step() {
+    ASSERT_LT(++steps_, 10'000'000U) << "batches wait for one another";
+    QuotaStore& store = stores()[static_cast<uint32_t>(below(stores().count()))];
+    if (chance(20)) stores().bring_calls(store, now());
+    if (store.has_tries() && chance(50)) {
+      UnderWay& started = under_way_.emplace_back();
+      started.is_try = true;
+      started.since = steps_;
+      stores().start_try(store, started.task);
+    }
+    if (!under_way_.empty()) step_one(below(under_way_.size()));
+    collect_grants();
+  }
+
+  void step_one(size_t place) {
+    const auto at = under_way_.begin() + static_cast<ptrdiff_t>(place);
+    stores().step(at->task, now());
+    if (!at->task.is_decided) return;
+    if (at->is_try) {
+      const api::SpreadCall& spread = at->task.batch.spread.front();
+      tried_ = {.home = spread.home(), .waiter = spread.waiters[0], .since = at->since};
+      stores().end_try(at->task, now());
+      collect_grants();
+      tried_ = {};
+    }
+    for (size_t call = 0; !at->is_try && call < at->task.batch.calls.size(); ++call) {
+      note(at->task.batch, call);
+    }
+    under_way_.erase(at);
+  }
+
+  bool has_steps() {
+    if (!under_way_.empty()) return true;
+    for (uint32_t shard = 0; shard < stores().count(); ++shard) {
+      QuotaStore& store = stores()[shard];
+      if (store.has_tries() || !store.outgoing_calls().empty()) return true;
+    }
+    return false;
+  }
+  void finish() {
+    while (has_steps() && !testing::Test::HasFatalFailure()) step();
+    collect_grants();
+  }
+
+  // ------------------------------------------------------------------------------ waiting
+
+  struct Waiting {
+    std::vector<std::string> subjects;
+    api::Arrival arrival;
+    api::ShardId home = 0;
+    api::WaiterId waiter = api::no_waiter;
+    uint64_t since = 0;  // in steps: when its batch was decided
+  };
+  struct Tried {
+    api::ShardId home = 0;
+    api::WaiterId waiter = api::no_waiter;
+    uint64_t since = 0;
+  };
+
+  void note_waiting(const QuotaBatch& batch, size_t at) {
+    const QuotaCall& call = batch.calls[at];
+    Waiting waiting{.subjects = subjects_of(batch, at),
+                    .arrival = batch.arrival_of(at),
+                    .home = stores().shard_of(batch.subjects[call.first_subject]),
+                    .waiter = batch.answers[at].waiter,
+                    .since = steps_};
+    waiting_.emplace(call.ticket, std::move(waiting));
+  }
+
+  // A grant may come before the rest of its batch is decided.
+  void collect_grants() {
+    for (uint32_t shard = 0; shard < stores().count(); ++shard) {
+      for (const api::Grant& grant : stores()[shard].grants()) early_.push_back(grant);
+      stores()[shard].keep_grants(0);
+    }
+    std::erase_if(early_, [this](const api::Grant& grant) {
+      const auto found = waiting_.find(grant.ticket);
+      if (found == waiting_.end()) return false;
+      const Waiting waiting = std::move(found->second);
+      waiting_.erase(found);
+      on_grant(grant, waiting);
+      return true;
+    });
+  }
+
+  // Those who came earlier and waited when this one was tried are served first.
+  void on_grant(const api::Grant& grant, const Waiting& waiting) {
+    ASSERT_TRUE(api::admits(grant.code)) << api::code_name(grant.code);
+    ++granted_;
+    reserved_.push_back(grant.refund_claim.reservation);
+    const bool was_tried = waiting.home == tried_.home && waiting.waiter == tried_.waiter;
+    const uint64_t tried_at = was_tried ? tried_.since : steps_;
+    for (const auto& [ticket, other] : waiting_) {
+      if (other.since >= tried_at || waiting.arrival < other.arrival) continue;
+      if (is_admitted(other)) continue;
+      for (const std::string& subject : waiting.subjects) {
+        ASSERT_EQ(std::ranges::count(other.subjects, subject), 0)
+            << grant.ticket << " was served before " << ticket << ", which waits for " << subject;
+      }
+    }
+  }
+
+  // Its grant is on the way: shards have it in their queues no more.
+  bool is_admitted(const Waiting& waiting) const {
+    return std::ranges::any_of(under_way_, [&](const UnderWay& one) {
+      if (!one.is_try) return false;
+      const api::SpreadCall& spread = one.task.batch.spread.front();
+      return spread.home() == waiting.home && spread.waiters[0] == waiting.waiter &&
+             api::admits(one.task.batch.answers.front().code);
+    });
+  }
+
+  // Whoever waits is served at last: reservations end, and time passes.
+  void serve_all() {
+    for (int round = 0; round < 200 && !testing::Test::HasFatalFailure(); ++round) {
+      ns_ += 10 * base::ns_per_s;
+      for (uint32_t shard = 0; shard < stores().count(); ++shard) {
+        do {
+          stores()[shard].run_due(now());
+        } while (stores()[shard].next_due_ns() <= ns_);
+      }
+      finish();
+      if (waiting_.empty() && reserved_.empty()) return;
+      end_all();
+    }
+    ASSERT_TRUE(waiting_.empty()) << waiting_.size() << " are never served";
+  }
+
+  static std::vector<std::string> subjects_of(const QuotaBatch& batch, size_t at) {
+    const QuotaCall& call = batch.calls[at];
+    const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+    return {names.begin(), names.end()};
   }
 
   void note(const QuotaBatch& batch, size_t at) {
     const QuotaCall& call = batch.calls[at];
     const QuotaAnswer& answer = batch.answers[at];
     ASSERT_NE(answer.code, QuotaCode::none);
-    if (api::admits(answer.code)) {
+    if (answer.code == QuotaCode::queued) {
+      note_waiting(batch, at);
+    } else if (api::admits(answer.code)) {
       if (call.op == QuotaOp::reserve) reserved_.push_back(answer.reservation);
     } else if (answer.code != QuotaCode::invalid_subject) {
-      Refused refused{.amounts = call.amounts, .subjects = {}, .code = answer.code};
-      for (uint32_t place = 0; place < call.subjects_count; ++place) {
-        refused.subjects.emplace_back(batch.subjects[call.first_subject + place]);
-      }
-      refused_.push_back(std::move(refused));
+      refused_.push_back(
+          {.amounts = call.amounts, .subjects = subjects_of(batch, at), .code = answer.code});
     }
   }
 
@@ -472,24 +621,25 @@ class Interleaved : public SpreadTest {
     return std::move(task.batch);
   }
 
-  // Some are settled or cancelled, twice; the others expire.
+  // Some are settled or cancelled, some twice, while waiters are served; the others expire.
   void end_all() {
-    for (const uint64_t reservation : reserved_) {
+    for (const uint64_t reservation : std::exchange(reserved_, {})) {
       for (int again = 0; again < 2 && !chance(30); ++again) {
-        StoreTask task;
+        UnderWay& started = under_way_.emplace_back();
         const QuotaOp op = reservation % 2 == 0 ? QuotaOp::settle : QuotaOp::cancel;
-        task.batch.calls = {{.op = op, .reservation = reservation}};
-        stores().decide(task, now());
-        ASSERT_EQ(task.batch.answers[0].code, QuotaCode::ok);
+        started.task.batch.calls = {{.op = op, .reservation = reservation}};
+        begin(started);
+        for (uint64_t count = below(4); count > 0; --count) step();
       }
     }
-    reserved_.clear();
+    finish();
   }
 
   void check_nothing_left() {
     for (const std::string& name : names_) {
       const QuotaBatch batch = usage(name);
       ASSERT_EQ(batch.rows[0].open_reservations, 0U) << name;
+      ASSERT_EQ(batch.rows[0].waiting, 0U) << name;
       for (const api::LimitReport& limit : batch.limits) {
         ASSERT_EQ(limit.used, 0U) << name << "." << limit.name_text();
         ASSERT_EQ(limit.reserved, 0U) << name << "." << limit.name_text();
@@ -507,6 +657,13 @@ class Interleaved : public SpreadTest {
   };
   std::vector<uint64_t> reserved_;
   std::vector<Refused> refused_;
+  std::deque<UnderWay> under_way_;
+  std::map<api::Ticket, Waiting> waiting_;
+  std::vector<api::Grant> early_;
+  Tried tried_;
+  api::Ticket tickets_ = 0;
+  uint64_t granted_ = 0;
+  uint64_t steps_ = 0;
 };
 
 TEST(Spread, no_call_is_refused_because_of_a_hold) {

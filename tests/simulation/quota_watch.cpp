@@ -302,7 +302,8 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
   }
   count(QuotaEvent::reserved);
   if (const Asked* opened = open_up(shard, answer.reservation, std::move(asked), now)) {
-    newcomers.push_back({.sequence = ++sequence_, .asked = opened});
+    newcomers.push_back(
+        {.sequence = ++sequence_, .arrival = batch.arrival_of(index), .asked = opened});
   }
 }
 
@@ -503,8 +504,9 @@ void QuotaWatch::end_granted(StoreRecord& shard) {
 }
 
 void QuotaWatch::check_newcomer(const StoreRecord& shard, const Newcomer& newcomer) {
-  check_order(shard, *newcomer.asked, "a newcomer",
-              [&](const Waiting& waiting) { return waiting.sequence < newcomer.sequence; });
+  check_order(shard, *newcomer.asked, "a newcomer", [&](const Waiting& waiting) {
+    return waiting.sequence < newcomer.sequence && waiting.arrival < newcomer.arrival;
+  });
 }
 
 // Waiters are served in the order of their arrival. Those that have joined in the same step may

@@ -153,6 +153,7 @@ class QuotaWatch {
   // A reserve that was admitted at once.
   struct Newcomer {
     uint64_t sequence;
+    api::Arrival arrival;
     const Asked* asked;
   };
 

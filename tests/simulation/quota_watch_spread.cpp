@@ -69,7 +69,7 @@ void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batc
   count(is_part ? QuotaEvent::spread : QuotaEvent::reserved);
   const Asked* const opened = open_up(shard, id, std::move(asked), now);
   if (opened == nullptr) return;
-  newcomers.push_back({.sequence = sequence, .asked = opened});
+  newcomers.push_back({.sequence = sequence, .arrival = batch.arrival_of(index), .asked = opened});
   if (is_part) make_part(shard, shard.reserved.at(id));
 }
 

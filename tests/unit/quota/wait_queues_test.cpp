@@ -48,7 +48,7 @@ class WaitQueuesTest : public testing::Test {
   bool must_wait(SubjectIndex subject) {
     LimitedSubjects limited;
     driver_.subjects.read_limited_subject(subject, limited.emplace_back());
-    return queues_.must_wait(limited);
+    return queues_.must_wait(limited, api::behind_all);
   }
   // The subjects that are to be served, in their order.
   std::vector<SubjectIndex> to_serve() {
@@ -88,7 +88,7 @@ TEST_F(WaitQueuesTest, nobody_has_overtaken_a_new_head) {
   join_at({.ns = 5}, {lenient_});
   LimitedSubjects limited;
   driver_.subjects.read_limited_subject(lenient_, limited.emplace_back());
-  for (int passed = 0; passed < 2; ++passed) queues_.count_overtaking(limited);
+  for (int passed = 0; passed < 2; ++passed) queues_.count_overtaking(limited, api::behind_all);
   EXPECT_FALSE(queues_.allow_overtaking(limited));
   join_at({.ns = 4}, {lenient_});
   EXPECT_TRUE(queues_.allow_overtaking(limited));
@@ -132,7 +132,7 @@ TEST_F(WaitQueuesTest, as_many_overtake_as_the_quota_allows) {
   for (int passed = 0; passed < 2; ++passed) {
     EXPECT_TRUE(queues_.may_overtake(second));
     EXPECT_TRUE(queues_.allow_overtaking(limited));
-    queues_.count_overtaking(limited);
+    queues_.count_overtaking(limited, api::behind_all);
   }
   EXPECT_FALSE(queues_.may_overtake(second));
   EXPECT_FALSE(queues_.allow_overtaking(limited));
