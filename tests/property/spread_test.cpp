@@ -1,10 +1,10 @@
 // Goal: calls whose subjects several shards have get the answers that one shard would give; no call
-//       is refused because of a hold, no limit is exceeded, waiters are served in the order of their
-//       arrival, all of them, and nothing stays behind.
+//       is refused because of a hold, no limit is exceeded, waiters are served in the order of
+//       their arrival, all of them, and nothing stays behind.
 // Method: random batches on one store and on several, one batch at a time, answer by answer; then
 //         many batches under way at once, whose steps are drawn, with those of waiters that are
-//         tried and what stores tell each other. While calls come the clock stands still: so a
-//         refused call must not fit what is charged in the end. SEED=n repeats a run.
+//         tried and the calls of stores for one another. While calls come the clock stands still:
+//         so a refused call must not fit what is charged in the end. SEED=n repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -438,7 +438,7 @@ class Interleaved : public SpreadTest {
     stores().start(started.task);
   }
 
-  // A drawn step of one batch, of what stores have to tell each other, or the begin of a try.
+  // A drawn step of one batch, of what a store has for others, or the begin of a try.
   void step() {
     ASSERT_LT(++steps_, 10'000'000U) << "batches wait for one another";
     QuotaStore& store = stores()[static_cast<uint32_t>(below(stores().count()))];
