@@ -27,10 +27,12 @@ class Decider {
   Decider(const Decider&) = delete;
   Decider& operator=(const Decider&) = delete;
 
-  // Removes a waiter from its queue; a grant `withdrawn` follows. False when it no longer waits.
+  // Removes a waiter from its queue; a grant `withdrawn` follows. False when it no longer waits, or
+  // other shards are being asked for it: then a grant has come, or is to come.
   virtual bool withdraw(WaiterId waiter, Ticket ticket, base::Now now, ShardId origin) noexcept = 0;
 
-  // Removes a waiter from its queue without a grant, because its client is gone. False as above.
+  // Removes a waiter from its queue without a grant, because its client is gone. False as above,
+  // with a grant.
   virtual bool abandon(WaiterId waiter, Ticket ticket, base::Now now, ShardId origin) noexcept = 0;
 
   // Refunds a grant that no client received: releases the permits, or cancels the reservation.

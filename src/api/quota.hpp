@@ -100,8 +100,9 @@ enum class QuotaOp : uint8_t {
   reset_all,    // the same for every subject of `shard`
   end_binding,  // ends the reservations bound to a connection that is gone
   expire_part,  // the shard's part of a reservation that has expired at its home
-  part_fits,    // a part of a waiter, at its home: it may be time to try it
-  leave_queues  // a part of a waiter: that has left at its home
+  part_fits,    // a shard reports to a waiter's home: its part fits
+  part_is_out,  // likewise: its part can never fit
+  leave_queues  // the home reports to a shard: the waiter has left
 };
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
@@ -112,7 +113,8 @@ constexpr bool names_reservation(QuotaOp op) noexcept {
 
 // Whether it is one shard's call to another, which it names.
 constexpr bool names_shard(QuotaOp op) noexcept {
-  return op == QuotaOp::expire_part || op == QuotaOp::part_fits || op == QuotaOp::leave_queues;
+  return op == QuotaOp::expire_part || op == QuotaOp::part_fits || op == QuotaOp::part_is_out ||
+         op == QuotaOp::leave_queues;
 }
 
 // Whether it is answered in pages, with a cursor.
@@ -296,7 +298,8 @@ enum class Pass : uint8_t {
 // One call of such a batch: what the shards have said in this round.
 struct SpreadCall {
   static constexpr uint32_t no_hold = 0xFFFF'FFFF;
-  static constexpr uint32_t without_hold = 0xFFFF'FFFE;  // it is to record, or to report
+  // It is to record, or to report, or has a place for a waiter.
+  static constexpr uint32_t without_hold = 0xFFFF'FFFE;
   // queued: it waits, or goes on waiting.
   enum class State : uint8_t { undecided, refused, queued, admitted, done };
 
@@ -314,6 +317,7 @@ struct SpreadCall {
   bool is_repeat = false;
   bool is_try = false;       // the call waits already
   bool is_last_try = false;  // it has waited as long as allowed
+  uint8_t late_tries = 0;    // tries since then
   ShardId awaits_at = 0;
   uint16_t rounds = 0;                         // with this one
   uint8_t kept_bits = 0;                       // by place: subjects that a record keeps alive

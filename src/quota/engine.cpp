@@ -23,10 +23,11 @@ Engine::Engine(const Options& options)
       repeats_(client_ids_, reservations_, queues_),
       server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, spread_waiters_,
               statistics_),
+      joining_(reservations_, queues_, spread_waiters_, server_),
       lifecycle_(clock_, budget_, subjects_, reservations_, queues_, outgoing_, statistics_),
       resolver_(options_, book_, subjects_, statistics_),
       group_(clock_, subjects_, reservations_),
-      spread_(options_, clock_, book_, subjects_, reservations_, queues_, spread_waiters_, server_,
+      spread_(options_, clock_, book_, subjects_, reservations_, queues_, joining_, server_,
               repeats_, resolver_, group_, statistics_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
@@ -45,7 +46,9 @@ bool Engine::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
 
 void Engine::end_try(const api::QuotaBatch& batch, base::Now now) noexcept {
   clock_.begin(now);
-  server_.end_try(batch);
+  // Its connection's end may have passed this shard before the reservation was opened.
+  const uint64_t ended = server_.end_try(batch);
+  if (ended != 0 && lifecycle_.end_connection(ended)) server_.serve_marked();
 }
 
 bool Engine::refund(uint64_t id, base::Now now) noexcept {

@@ -26,6 +26,7 @@
 #include "quota/call_resolver.hpp"
 #include "quota/client_ids.hpp"
 #include "quota/current_book.hpp"
+#include "quota/joining_waiters.hpp"
 #include "quota/limited_subjects.hpp"
 #include "quota/obstacle.hpp"
 #include "quota/owner_names.hpp"
@@ -133,6 +134,7 @@ class Engine {
   SpreadWaiters spread_waiters_;
   RepeatedCalls repeats_;
   QueueServer server_;
+  JoiningWaiters joining_;
   ReservationLifecycle lifecycle_;
 
   CallResolver resolver_;

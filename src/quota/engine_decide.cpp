@@ -127,6 +127,10 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       spread_waiters_.note_fits(call);
       answer.code = QuotaCode::ok;
       return;
+    case QuotaOp::part_is_out:
+      spread_waiters_.note_out(call);
+      answer.code = QuotaCode::ok;
+      return;
     case QuotaOp::leave_queues:
       server_.leave(call.waiter);
       answer.code = QuotaCode::ok;

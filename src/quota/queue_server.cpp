@@ -85,7 +85,10 @@ bool QueueServer::withdraw(WaiterId index) noexcept {
 }
 
 bool QueueServer::abandon(WaiterId index) noexcept {
-  if (queues_[index].stage == Waiter::Stage::tried) return withdraw(index);
+  if (queues_[index].stage == Waiter::Stage::tried) {
+    queues_[index].is_abandoned = true;
+    return withdraw(index);
+  }
   spread_.leave_parts(queues_[index]);
   queues_.leave(index);
   serve_marked();
@@ -122,7 +125,7 @@ void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
        .code = outcome.code,
        .detail = {.retry_after_ms = outcome.retry_after_ms},
        .refund_claim = {.reservation = outcome.reservation}});
-  ++statistics_.reserves[static_cast<size_t>(outcome.code)];
+  if (!waiter.is_abandoned) ++statistics_.reserves[static_cast<size_t>(outcome.code)];
   if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, limited);
   // Where it was admitted, its parts have left their queues.
   if (!api::admits(outcome.code)) spread_.leave_parts(waiter);
@@ -182,7 +185,7 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
   if (denied || obstacle.fits_at_ns == base::never_ns) {
     if (waiter.is_spread()) {
-      spread_.on_fits(waiter);
+      spread_.on_out(waiter);
       return false;
     }
     const QuotaCode code = denied ? QuotaCode::unknown_subject : final_code(obstacle);
@@ -278,9 +281,17 @@ void QueueServer::drain_some() noexcept {
 void QueueServer::mark_some() noexcept {
   const WaitQueues::Pool& pool = queues_.pool();
   for (uint32_t count = 0; count < marked_max && mark_at_ < pool.index_end(); ++count, ++mark_at_) {
-    if (pool.holds(mark_at_)) queues_.mark(pool[mark_at_].request.named());
+    if (pool.holds(mark_at_)) mark(queues_[mark_at_]);
   }
   if (mark_at_ >= pool.index_end()) mark_at_ = nothing_to_mark;
+}
+
+// A part without a quota is in no queue; new rules may deny what has none.
+void QueueServer::mark(Waiter& waiter) noexcept {
+  queues_.mark(waiter.request.named());
+  const bool is_in_queues = waiter.stage != Waiter::Stage::joining && waiter.has_queue();
+  if (is_in_queues || !waiter.is_spread()) return;
+  if (is_denied(waiter, no_limited_subjects)) spread_.on_out(waiter);
 }
 
 void QueueServer::begin_late_wait(WaiterId index) noexcept {
@@ -328,14 +339,16 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
 
 // The shards have been asked for a waiter of theirs. The batch has the answer, and the reports of
 // all of them.
-void QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
+uint64_t QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
   const api::SpreadCall& spread = batch.spread.front();
   const api::QuotaAnswer& answer = batch.answers.front();
   const WaiterId index = spread.waiters[0];
   Waiter& waiter = queues_[index];
   waiter.stage = Waiter::Stage::waiting;
+  const bool is_admitted = api::admits(answer.code);
+  const uint64_t ended = is_admitted && waiter.is_abandoned ? waiter.request.connection : 0;
   if (answer.code != QuotaCode::queued) {
-    if (api::admits(answer.code)) {
+    if (is_admitted) {
       ++statistics_.waited;
       count_overtaken(index);
     }
@@ -347,6 +360,7 @@ void QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
     spread_.go_on(waiter, spread.fit_bits);
   }
   serve_marked();
+  return ended;
 }
 
 void QueueServer::count_overtaken(WaiterId index) noexcept {

@@ -39,7 +39,7 @@ class QueueServer {
                       api::QuotaAnswer& answer) noexcept;
   // Sets the obstacle of a request that would fit if others did not wait.
   void set_queue_ahead(Obstacle& obstacle, const LimitedSubjects& limited) const noexcept;
-  // Whose bound keeps the request from joining its queues; `none`: it may join.
+  // The bound that leaves no place for another waiter; `none`: there is one.
   api::QuotaCode why_no_waiter(const api::QuotaCall& call, const Request& request) const noexcept;
   // Take a waiter out of its queues, with an outcome, or without. False: other shards are being
   // asked whether it fits, and its outcome follows.
@@ -51,8 +51,9 @@ class QueueServer {
   void leave(api::WaiterId part) noexcept;
   // The waiter is about to leave its queues, admitted: it has overtaken those ahead of it.
   void count_overtaken(api::WaiterId index) noexcept;
-  // A try of a waiter over several shards is over (SpreadWaiters).
-  void end_try(const api::QuotaBatch& batch) noexcept;
+  // A try of a waiter over several shards is over (SpreadWaiters). Returns the connection of one
+  // that was admitted after its client had left, if the reservation is bound to it; 0: none.
+  uint64_t end_try(const api::QuotaBatch& batch) noexcept;
 
   // Serves marked queues until none is left, or the budget is spent; serving one may mark others.
   void serve_marked() noexcept {
@@ -88,6 +89,7 @@ class QueueServer {
   static constexpr api::WaiterId not_draining = api::no_waiter;
   static constexpr api::WaiterId nothing_to_mark = api::no_waiter;
 
+  void mark(Waiter& waiter) noexcept;
   void serve_queues() noexcept;
   void serve_queue(SubjectIndex index) noexcept;
   bool try_head(api::WaiterId index) noexcept;

@@ -61,7 +61,8 @@ class ReservationBook {
   // It is refused, or has to be decided again.
   void drop(Reservation& held) noexcept;
 
-  // A record of usage is to charge the subject: it stays until then, as if a reservation named it.
+  // A record of usage is to charge the subject, or a waiter to join its queue: it stays until then,
+  // as if a reservation named it.
   void keep(SubjectIndex subject) noexcept {
     ++subjects_[subject].held;
     ++kept_count_;
@@ -134,7 +135,7 @@ class ReservationBook {
   Reservations ended_;
   ConnectionBindings bindings_;
   uint32_t open_count_ = 0;
-  uint64_t kept_count_ = 0;  // subjects that records keep
+  uint64_t kept_count_ = 0;  // by keep()
 };
 
 // --------------------------------------------------------------------------- used by every settle

@@ -17,29 +17,8 @@ using api::QuotaOp;
 using api::SpreadCall;
 using State = SpreadCall::State;
 
-// This shard's part of one call.
-struct SpreadDecider::Part {
-  QuotaBatch& batch;
-  const uint32_t index;
-  const api::ShardId shard;
-  const QuotaCall& call = batch.calls[index];
-  SpreadCall& spread = batch.spread[index];
-  LimitedSubjects limited{};
-  Request request{};
-
-  const uint8_t place = first_place(call, spread, shard);  // of its subjects
-
-  uint32_t hold() const noexcept { return spread.holds[place]; }
-  void set_hold(uint32_t number) noexcept { spread.holds[place] = number; }
-  bool is_held() const noexcept {
-    return hold() != SpreadCall::no_hold && hold() != SpreadCall::without_hold;
-  }
-  bool has_waiter() const noexcept { return spread.waiters[place] != api::no_waiter; }
-  api::WaiterId waiter() const noexcept { return spread.waiters[place]; }
-  uint8_t bit() const noexcept { return static_cast<uint8_t>(1U << place); }
-  bool is_home() const noexcept { return spread.home() == shard; }
-  bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
-};
+// How often a waiter whose limit has passed is tried again because its queues are still served.
+constexpr uint8_t late_tries_max = 32;
 
 void SpreadDecider::decide(QuotaBatch& batch, api::ShardId origin) noexcept {
   batch.awaits_verdict = false;
@@ -126,7 +105,7 @@ void SpreadDecider::ask(QuotaBatch& batch, size_t index, const SubjectHashes& ha
     hold(part);
   }
   const bool is_decided = spread.problem != QuotaCode::ok || spread.is_repeat || spread.awaits();
-  if (api::may_wait(part.call) && !is_decided) take_waiter(part);
+  if (api::may_wait(part.call) && !is_decided) joining_.take(part, origin_);
 }
 
 // Whether nothing is in the way of the part. If there is, the SpreadCall has it: a problem, a
@@ -141,7 +120,8 @@ bool SpreadDecider::fits(Part& part, const SubjectHashes& hashes) noexcept {
 
 // The same for a waiter, whose request lies in the queues.
 bool SpreadDecider::waiter_fits(Part& part) noexcept {
-  const Waiter& waiter = queues_[part.waiter()];
+  Waiter& waiter = queues_[part.waiter()];
+  waiter.is_out = false;
   part.request = waiter.request;
   part.limited = subjects_.limited_subjects(waiter.request.named());
   if (server_.is_denied(waiter, part.limited)) {
@@ -266,6 +246,10 @@ bool SpreadDecider::must_wait(Part& part) noexcept {
 void SpreadDecider::note_unfit(Part& part, int64_t fits_at_ns) noexcept {
   if (!part.spread.is_try) return;
   queues_[part.waiter()].has_reported = false;
+  // Those ahead of it are about to be served: its wait limit does not cut that short.
+  if (part.spread.late_tries < late_tries_max && queues_.is_to_be_tried(queues_[part.waiter()])) {
+    part.spread.is_last_try = false;
+  }
   if (queues_.may_overtake(part.waiter()) && fits_at_ns != base::never_ns) {
     queues_.wake_at(part.waiter(), fits_at_ns);
   }
@@ -309,61 +293,6 @@ void SpreadDecider::hold(Part& part) noexcept {
   spread.lifetime_ms = part.request.lifetime_ms;
 }
 
-// A place in the queues, in case that the call has to wait. Until then a hold of it has its id, if
-// there is one.
-void SpreadDecider::take_waiter(Part& part) noexcept {
-  SpreadCall& spread = part.spread;
-  const QuotaCode refusal = server_.why_no_waiter(part.call, part.request);
-  if (refusal != QuotaCode::none) {
-    const bool outweighs = spread.no_waiter_code == QuotaCode::none ||
-                           refusal == QuotaCode::waiters_full ||
-                           spread.no_waiter_code == QuotaCode::connection_waiters_full;
-    if (outweighs) spread.no_waiter_code = refusal;
-    return;
-  }
-  Request request = part.request;
-  if (part.is_held()) request.id = {};
-  if (part.hold() == SpreadCall::no_hold) part.set_hold(SpreadCall::without_hold);
-  const QuotaCall unnamed;  // a part has neither ticket nor owner
-  const api::Arrival arrival = part.batch.arrival_of(part.index);
-  const api::WaiterId index =
-      queues_.take(request, {part.is_home() ? part.call : unnamed, origin_, arrival});
-  spread.waiters[part.place] = index;
-  Waiter& waiter = queues_[index];
-  waiter.is_part = !part.is_home();
-  waiter.home = spread.home();
-  waiter.first_place = part.place;
-  waiter.subjects_here = static_cast<uint8_t>(
-      std::count(spread.shards.begin(), spread.shards.begin() + part.call.subjects_count, shard_));
-  for (const LimitedSubject& each : part.limited) reservations_.keep(each.index);
-}
-
-// The verdict is there: the call waits, or gives its place back.
-void SpreadDecider::end_joining(Part& part) noexcept {
-  SpreadCall& spread = part.spread;
-  const api::WaiterId index = part.waiter();
-  Waiter& waiter = queues_[index];
-  for (const SubjectIndex subject : waiter.request.named()) {
-    if (is_here(subject)) reservations_.unkeep(subject);
-  }
-  if (spread.state != State::queued) return queues_.leave(index);
-  if (waiter.is_part) {
-    waiter.parts[0] = spread.waiters[0];
-  } else {
-    waiter.parts = spread.waiters;
-    for (uint8_t place = 0; place < part.call.subjects_count; ++place) {
-      const bool has_part = spread.waiters[place] != api::no_waiter;
-      if (has_part) waiter.part_bits |= static_cast<uint8_t>(1U << place);
-    }
-    if (!part.batch.wait_answers.empty()) waiter.answer = part.batch.wait_answers[part.index];
-  }
-  queues_.enter(index, waiter.is_part ? 0 : part.call.wait_ms_max);
-  queues_.mark(waiter.request.named());
-  if (!waiter.has_queue()) waiters_.on_fits(waiter);
-  const bool drains = (part.call.flags & api::quota_flag::draining) != 0;
-  if (drains && !waiter.is_part) server_.end_wait(index, QuotaCode::draining);
-}
-
 void SpreadDecider::set_awaits_others(SpreadCall& spread) const noexcept {
   spread.awaits_others = true;
   spread.awaits_at = shard_;
@@ -401,7 +330,7 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
     find_unheld(part);
     if (part.call.op == QuotaOp::record && spread.state == State::admitted) record(part);
   }
-  if (part.has_waiter() && !spread.is_try) end_joining(part);
+  if (part.has_waiter() && !spread.is_try) joining_.end(part);
   if (reports) report(part, false);
 }
 

@@ -3,8 +3,8 @@
 //         verdict for each call -> apply(): holds become charges of that moment, or are dropped.
 // Shape:  what shards report to one another about a call is its api::SpreadCall. A call waits for a
 //         verdict while holds of other calls are in its way; then it holds nothing itself. A call
-//         that may wait takes a place in the queues when it is asked for, and joins them, or gives
-//         it back, with the verdict. A waiter that is tried (SpreadWaiters) has its places already.
+//         that may wait has a place for a waiter meanwhile (JoiningWaiters); a waiter that is tried
+//         (SpreadWaiters) has its places already.
 // Errors: none: every outcome is a QuotaCode, with the precedence that one shard would give it.
 // Lives:  one thread only; what it knows about a batch lies in the batch.
 // Source: docs/adr/0016-calls-over-several-shards.md.
@@ -14,11 +14,12 @@
 #include "quota/answer_sources.hpp"
 #include "quota/call_group.hpp"
 #include "quota/call_resolver.hpp"
+#include "quota/joining_waiters.hpp"
 #include "quota/queue_server.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/repeated_calls.hpp"
 #include "quota/reservation_book.hpp"
-#include "quota/spread_waiters.hpp"
+#include "quota/spread_part.hpp"
 #include "quota/subject_table.hpp"
 #include "quota/wait_queues.hpp"
 
@@ -27,7 +28,7 @@ namespace sluice::quota {
 class SpreadDecider {
  public:
   SpreadDecider(const Options& options, CallClock& clock, CurrentBook& book, SubjectTable& subjects,
-                ReservationBook& reservations, WaitQueues& queues, SpreadWaiters& waiters,
+                ReservationBook& reservations, WaitQueues& queues, JoiningWaiters& joining,
                 QueueServer& server, RepeatedCalls& repeats, CallResolver& resolver,
                 CallGroup& group, Statistics& statistics) noexcept
       : shard_(static_cast<api::ShardId>(options.shard)),
@@ -36,7 +37,7 @@ class SpreadDecider {
         subjects_(subjects),
         reservations_(reservations),
         queues_(queues),
-        waiters_(waiters),
+        joining_(joining),
         server_(server),
         repeats_(repeats),
         resolver_(resolver),
@@ -48,7 +49,7 @@ class SpreadDecider {
   void decide(api::QuotaBatch& batch, api::ShardId origin) noexcept;
 
  private:
-  struct Part;
+  using Part = SpreadPart;
 
   void ask_all(api::QuotaBatch& batch) noexcept;
   void apply_all(api::QuotaBatch& batch) noexcept;
@@ -68,8 +69,6 @@ class SpreadDecider {
   bool overtakes_beside_holds(Part& part) noexcept;
   bool must_wait(Part& part) noexcept;
   void note_unfit(Part& part, int64_t fits_at_ns) noexcept;
-  void take_waiter(Part& part) noexcept;
-  void end_joining(Part& part) noexcept;
   void find_unheld(Part& part) noexcept;
   void admit(Part& part, Reservation& held) noexcept;
   void drop(Part& part, Reservation& held) noexcept;
@@ -83,7 +82,7 @@ class SpreadDecider {
   SubjectTable& subjects_;
   ReservationBook& reservations_;
   WaitQueues& queues_;
-  SpreadWaiters& waiters_;
+  JoiningWaiters& joining_;
   QueueServer& server_;
   RepeatedCalls& repeats_;
   CallResolver& resolver_;

@@ -103,6 +103,9 @@ void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
   const Obstacle obstacle = obstacle_of(spread, answer.code);
   if (spread.is_try) {
     answer.code = code_of_waiter(call, spread, obstacle);
+    // As of a waiter that is not being tried, the answer shows nothing else.
+    if (answer.code == QuotaCode::draining) spread.code = QuotaCode::ok;
+    if (answer.code == QuotaCode::draining) spread.queue_fits_at_ns = 0;
   } else if (is_in_queues_way(spread)) {
     answer.code = code_of_newcomer(call, spread, obstacle, now_ns);
   }
@@ -137,6 +140,7 @@ void begin_round(QuotaBatch& batch) noexcept {
         .waiters = spread.waiters,
         .is_try = spread.is_try,
         .is_last_try = spread.is_last_try,
+        .late_tries = spread.late_tries,
         .rounds = static_cast<uint16_t>(std::min(spread.rounds + 1, UINT16_MAX))};  // 1: the first
     asked.holds.fill(SpreadCall::no_hold);
     if (!asked.is_try) asked.waiters.fill(api::no_waiter);

@@ -53,7 +53,8 @@ void await_at(api::QuotaBatch& batch, api::ShardId shard) noexcept;
 // subjects or id have a problem shows none.
 bool shows_limits(const api::QuotaBatch& batch, size_t index) noexcept;
 
-// Whether the shard applies the verdict on this call in the pass: it holds a part, or charges one.
+// Whether the shard applies the verdict on this call in the pass: it holds a part, charges one, or
+// has a place for a waiter.
 bool applies_verdict(api::Pass pass, const api::QuotaCall& call, const api::SpreadCall& spread,
                      api::ShardId shard) noexcept;
 // Whether the call leaves something to the server that all shards have to be asked for first.

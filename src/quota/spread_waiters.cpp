@@ -27,6 +27,23 @@ void SpreadWaiters::on_fits(Waiter& waiter) noexcept {
                        .waiter = waiter.parts[0]});
 }
 
+void SpreadWaiters::on_out(Waiter& waiter) noexcept {
+  if (!waiter.is_part) {
+    waiter.has_part_out = true;
+    return consider(waiter);
+  }
+  if (std::exchange(waiter.is_out, true)) return;
+  outgoing_.push_back(
+      {.op = QuotaOp::part_is_out, .shard = waiter.home, .waiter = waiter.parts[0]});
+}
+
+void SpreadWaiters::note_out(const QuotaCall& call) noexcept {
+  if (!queues_.pool().holds(call.waiter)) return;
+  Waiter& waiter = queues_[call.waiter];
+  waiter.has_part_out = true;
+  consider(waiter);
+}
+
 // The waiter may have left meanwhile: for another one in its place it is a hint too many.
 void SpreadWaiters::note_fits(const QuotaCall& call) noexcept {
   if (!queues_.pool().holds(call.waiter)) return;
@@ -49,7 +66,7 @@ void SpreadWaiters::go_on(Waiter& waiter, uint8_t fit_bits) noexcept {
 void SpreadWaiters::consider(Waiter& waiter) noexcept {
   if (waiter.stage != Waiter::Stage::waiting || !waiter.has_parts()) return;
   const bool all_fit = (waiter.part_bits & ~waiter.fit_bits) == 0;
-  if (!all_fit && !waiter.is_late) return;
+  if (!all_fit && !waiter.is_late && !waiter.has_part_out) return;
   waiter.stage = Waiter::Stage::to_try;
   to_try_.push_back(waiter);
 }
@@ -59,6 +76,7 @@ void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
   to_try_.pop_front();
   waiter.stage = Waiter::Stage::tried;
   waiter.fit_bits = 0;
+  waiter.has_part_out = false;
   const Request& request = waiter.request;
   const bool shows_limits = waiter.answer != nullptr;
   batch.clear();
@@ -82,6 +100,7 @@ void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
   }
   spread.is_try = true;
   spread.is_last_try = waiter.is_late;
+  if (waiter.is_late) spread.late_tries = waiter.late_tries++;
   spread.waiters = waiter.parts;
   spread.waiters[0] = waiter.index();
   begin_rounds(batch);

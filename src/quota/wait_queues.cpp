@@ -70,7 +70,8 @@ void WaitQueues::enter(WaiterId index, uint32_t wait_ms_max) noexcept {
 void WaitQueues::enter(Waiter& waiter, uint8_t place) noexcept {
   Subject& subject = subjects_[waiter.request.subjects[place]];
   waiter.places[place].waiter = &waiter;
-  subject.queue.insert(subject.queue.cend(), waiter.places[place]);
+  const auto at = subject.queue.insert(subject.queue.cend(), waiter.places[place]);
+  ASSERT(&*at == &waiter.places[place]);  // no other has the same arrival
   ++subject.waiting;
   if (heads(subject, waiter, place)) subject.overtaken = 0;
 }

@@ -17,7 +17,7 @@
 
 namespace sluice::quota {
 
-// A call that is to wait.
+// A call that waiters may be ahead of.
 struct Newcomer {
   const api::QuotaCall& call;
   api::ShardId origin = 0;  // of its ticket
@@ -53,12 +53,16 @@ struct Waiter
   bool is_part = false;
   // A part:
   bool has_reported = false;  // its home knows that it fits
+  bool is_out = false;        // its home knows that it can never fit
   uint8_t first_place = 0;    // of its subjects
   api::ShardId home = 0;
   // At home, by the parts' first places:
-  uint8_t part_bits = 0;  // its own, and those of other shards
-  uint8_t fit_bits = 0;   // of the parts that fit, so far as is known
-  bool is_late = false;   // its wait limit has passed: the next try is the last
+  uint8_t part_bits = 0;      // its own, and those of other shards
+  uint8_t fit_bits = 0;       // of the parts that fit, so far as is known
+  bool has_part_out = false;  // one can never fit: a try gives the reason
+  bool is_late = false;       // its wait limit has passed: the next try is the last
+  bool is_abandoned = false;  // its client has left during the try that is under way
+  uint8_t late_tries = 0;
   api::QuotaCode leaves_as = api::QuotaCode::none;  // after the try that is under way
   // The parts' waiters at their shards; of a part, the first is the waiter at home.
   std::array<api::WaiterId, limits::call_subjects_max> parts{};

@@ -268,7 +268,10 @@ void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const 
 }
 
 void QuotaTasks::finish(QuotaTask& task) noexcept {
-  if (is_try(task.batch)) quotas_.end_try(task.batch, context_.now);
+  if (is_try(task.batch)) {
+    --tries_;
+    quotas_.end_try(task.batch, context_.now);
+  }
   if (task.asker && !task.batch.spread.empty()) note_queued(task.batch);
   session::Session* const session = task.asker ? sessions_.find(task.asker->socket) : nullptr;
   const bool replies = session != nullptr && !session->ended();
@@ -326,18 +329,20 @@ void QuotaTasks::make_own_calls() noexcept {
   retry_kept();
   while (has_own_calls() && pool_.has_room()) {
     QuotaTask& task = pool_.take({});
-    if (quotas_.has_tries()) {
-      start_try(task);
-    } else {
+    // Calls first: others may be served once a waiter's parts have left their queues.
+    if (has_calls()) {
       task.batch.clear();
       fill_own_calls(task.batch);
       start(task);
+    } else {
+      start_try(task);
     }
     waiters_.deliver_grants();  // of this shard's part, while the task visits the other shards
   }
 }
 
 void QuotaTasks::start_try(QuotaTask& task) noexcept {
+  ++tries_;
   quotas_.next_try(task.batch);
   task.batch.own_texts();
   task.origin = mailboxes_.shard();

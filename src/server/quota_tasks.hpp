@@ -55,10 +55,7 @@ class QuotaTasks {
   // At the shard that asked: the calls of shard `task.shard` are decided.
   void on_decided(QuotaTask& task) noexcept;
 
-  bool has_own_calls() const noexcept {
-    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty() ||
-           quotas_.has_tries();
-  }
+  bool has_own_calls() const noexcept { return has_calls() || may_try(); }
   void make_own_calls() noexcept;
   // Decides batches that were kept, now that other calls have a verdict.
   void retry_kept() noexcept;
@@ -67,6 +64,9 @@ class QuotaTasks {
   uint64_t reserved_bytes() const noexcept { return undelivered_.capacity() * sizeof(uint64_t); }
 
  private:
+  // Waiters that are tried at a time: they leave tasks to sessions.
+  static constexpr uint32_t tries_max = shard_tasks_max / 2;
+
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   void start(QuotaTask& task) noexcept;
@@ -80,6 +80,10 @@ class QuotaTasks {
   void finish(QuotaTask& task) noexcept;
   void note_queued(const api::QuotaBatch& batch) noexcept;
   void drop_answers(const api::QuotaBatch& batch) noexcept;
+  bool has_calls() const noexcept {
+    return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty();
+  }
+  bool may_try() const noexcept { return quotas_.has_tries() && tries_ < tries_max; }
   void start_try(QuotaTask& task) noexcept;
   void fill_own_calls(api::QuotaBatch& batch) noexcept;
 
@@ -97,6 +101,7 @@ class QuotaTasks {
   std::vector<QuotaTask*> kept_;          // in the order in which they came
   bool has_verdicts_ = false;             // since the kept ones were tried last
   uint64_t arrivals_ = 0;                 // of calls
+  uint32_t tries_ = 0;                    // under way
 };
 
 }  // namespace sluice::server

@@ -39,7 +39,7 @@ void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
     return;
   }
   if (entry.owner == shard_) {
-    // Else its grant is still in the list, and will find no client.
+    // Else its grant is still in the list, or to come, and will find no client.
     api::Decider& decider = decider_of(entry.waits_for);
     const bool left = decider.abandon(entry.waiter, entry.ticket, context_.now, entry.owner);
     if (left) context_.waits.free(entry.ticket);

@@ -127,6 +127,19 @@ def test_a_quota_that_rules_the_waiter_out_ends_the_wait(server, subjects):
     check_nothing_is_left(server, subjects)
 
 
+@pytest.mark.parametrize("place", range(8))
+def test_it_ends_at_once_though_another_subject_is_full(server, subjects, place):
+    """Wherever the subject is that rules it out, and the one that stays full."""
+    held = hold(server, subjects[(place + 3) % 8])
+    with start_waiting(server, subjects, input_tokens=50) as peer:
+        waits(server, subjects)
+        put(server, subjects[place], slots(1), tokens(40))
+        answer = peer.read()
+        assert (answer.status, answer.json()["code"]) == (429, "exceeds_limit")
+    cancel(server, held)
+    check_nothing_is_left(server, subjects)
+
+
 def test_more_slots_admit_a_waiter(server, subjects):
     held = hold(server, subjects[2])
     with start_waiting(server, subjects) as peer:

@@ -569,6 +569,7 @@ bool QuotaWatch::abandon(api::ShardId shard_id, api::WaiterId waiter, api::Ticke
   StoreRecord& shard = shards_[shard_id];
   const auto waiting = shard.waiting.find({origin, ticket});
   const bool waited = waiting != shard.waiting.end() && !waiting->second.is_tried;
+  if (waiting != shard.waiting.end() && !waited) waiting->second.is_abandoned = true;
   if (waited) {
     const std::string& owner = waiting->second.asked.owner;
     if (!owner.empty()) books_.note_outcome(owner);

@@ -119,6 +119,7 @@ class QuotaWatch {
     bool is_late = false;          // it has
     bool is_spread = false;        // several shards may have its subjects
     bool is_tried = false;         // they are being asked
+    bool is_abandoned = false;     // meanwhile
   };
 
   struct Reserved {

@@ -146,6 +146,25 @@ TEST_F(SpreadWaitersTest, a_report_for_one_that_has_left_does_nothing) {
   EXPECT_FALSE(waiters_.has_tries());
 }
 
+TEST_F(SpreadWaitersTest, one_with_a_part_that_can_never_fit_is_tried_at_once) {
+  waiters_.note_out({.waiter = index_});
+  ASSERT_TRUE(waiters_.has_tries());
+  next_try();
+  waiters_.go_on(waiter(), 0);  // a quota has changed again
+  EXPECT_FALSE(waiters_.has_tries());
+  waiters_.on_out(waiter());
+  EXPECT_TRUE(waiters_.has_tries());
+}
+
+TEST_F(SpreadWaitersTest, a_part_that_has_reported_that_it_fits_reports_that_it_never_will) {
+  waiter().is_part = true;
+  waiters_.on_fits(waiter());
+  waiters_.on_out(waiter());
+  waiters_.on_out(waiter());
+  ASSERT_EQ(outgoing_.size(), 2U);
+  EXPECT_EQ(outgoing_[1].op, QuotaOp::part_is_out);
+}
+
 TEST_F(SpreadWaitersTest, a_part_reports_to_its_home_once) {
   waiter().is_part = true;
   waiter().first_place = 3;

@@ -183,8 +183,8 @@ struct SubjectPage {
 
 // ----------------------------------------------------------------------------------- calls
 
-// One subject, or several; of a call that may wait they share one {tag}. Valid for one call: it
-// refers to the caller's text.
+// One subject, or up to 8, whatever their names. Valid for one call: it refers to the caller's
+// text.
 class Subjects {
  public:
   Subjects(const char* one) : one_{one} {}

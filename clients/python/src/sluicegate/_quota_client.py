@@ -148,7 +148,7 @@ class QuotaCalls(Caller, QuotaBase):
                 timeout: Timeout = DEFAULT) -> Reservation:
         """Reserves in all limits of all subjects, or raises QuotaDenied and reserves nothing.
 
-        `subjects` is one name, or up to 8; with `wait=True` they share a {tag}.
+        `subjects` is one name, or up to 8.
         `max_output_tokens=None`: the server's default. `lifetime`: seconds after which it expires,
         keeping its charge (unless the quota has expired="refund") and freeing its slot.
         `wait=True` waits in the queue, for at most `wait_limit` seconds. A repeat with the same

@@ -1,0 +1,35 @@
+// One shard's part of a call that several shards decide: what SpreadDecider works on.
+// Lives:  while the shard has its share of one pass; the call's SpreadCall outlives it.
+#pragma once
+
+#include "api/quota.hpp"
+#include "quota/limited_subjects.hpp"
+#include "quota/request.hpp"
+#include "quota/spread_round.hpp"
+
+namespace sluice::quota {
+
+struct SpreadPart {
+  api::QuotaBatch& batch;
+  const uint32_t index;
+  const api::ShardId shard;
+  const api::QuotaCall& call = batch.calls[index];
+  api::SpreadCall& spread = batch.spread[index];
+  LimitedSubjects limited{};
+  Request request{};
+
+  const uint8_t place = first_place(call, spread, shard);  // of its subjects
+
+  uint32_t hold() const noexcept { return spread.holds[place]; }
+  void set_hold(uint32_t number) noexcept { spread.holds[place] = number; }
+  bool is_held() const noexcept {
+    return hold() != api::SpreadCall::no_hold && hold() != api::SpreadCall::without_hold;
+  }
+  bool has_waiter() const noexcept { return spread.waiters[place] != api::no_waiter; }
+  api::WaiterId waiter() const noexcept { return spread.waiters[place]; }
+  uint8_t bit() const noexcept { return static_cast<uint8_t>(1U << place); }
+  bool is_home() const noexcept { return spread.home() == shard; }
+  bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
+};
+
+}  // namespace sluice::quota
