@@ -72,7 +72,7 @@ TEST_P(CppQuota, subjects_that_the_server_does_not_take_throw) {
   const std::string longer(2'000, 's');
   for (const OnFailure policy : {OnFailure::error, OnFailure::open, OnFailure::closed}) {
     Client client{server_.address(), {.on_failure = policy}};
-    EXPECT_THROW((void)client.reserve({"a", "b"}, {.may_wait = true}), InvalidSubject);
+    EXPECT_THROW((void)client.reserve(longer, {.may_wait = true}), InvalidSubject);
     EXPECT_THROW((void)client.check(longer), InvalidSubject);
     EXPECT_THROW((void)client.record(longer), InvalidSubject);
     EXPECT_THROW((void)client.put_quota(longer, {}), InvalidSubject);
