@@ -89,6 +89,10 @@ class QuotaBooks {
   bool changes() const { return changes_; }
   bool resets() const { return resets_; }
   uint32_t default_lifetime_ms() const { return lifetime_ms_; }
+  // Whether the subject has a quota, and with it a queue.
+  bool has_quota(const std::string& subject) const {
+    return kept_.contains(subject) || unknown_ == policy::UnknownSubjects::use_quota;
+  }
   // How many reservations may hold a slot of the subject at a time.
   uint64_t slots_of(const std::string& subject) const;
 
