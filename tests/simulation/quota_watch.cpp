@@ -24,11 +24,13 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved", "denied",    "waited",        "granted",      "withdrawn",   "abandoned",
-      "refunded", "repeated",  "settled",       "settled late", "ended twice", "cancelled",
-      "extended", "expired",   "binding ended", "recorded",     "checked",     "reset",
-      "put",      "removed",   "batched",       "undelivered",  "stayed",      "left",
-      "spread",   "held back", "part ended",    "part expired", "parted"};
+      "reserved",        "denied",      "waited",       "granted", "withdrawn",
+      "abandoned",       "refunded",    "repeated",     "settled", "settled late",
+      "ended twice",     "cancelled",   "extended",     "expired", "binding ended",
+      "recorded",        "checked",     "reset",        "put",     "removed",
+      "batched",         "undelivered", "stayed",       "left",    "spread",
+      "held back",       "part ended",  "part expired", "parted",  "explained",
+      "explained beside"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -200,6 +202,7 @@ void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t
   const api::QuotaAnswer& answer = batch.answers[index];
   const bool done = answer.code == QuotaCode::ok;
   check_refusal(shard, batch, index);
+  check_reason(shard, batch, index, now);
   switch (call.op) {
     case QuotaOp::reserve:
       return follow_reserve(shard, batch, index, now, origin, newcomers);
@@ -285,6 +288,41 @@ bool QuotaWatch::is_full(const StoreRecord& shard, const api::QuotaBatch& batch,
     default:
       return true;
   }
+}
+
+// Only of a call that was decided alone: the next one may have freed what was in its way.
+void QuotaWatch::check_reason(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                              base::Now now) {
+  const QuotaCode code = batch.answers[index].code;
+  const bool is_full = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::concurrency_exceeded;
+  const bool is_behind_some = code == QuotaCode::queue_ahead || code == QuotaCode::queued;
+  if (!single_steps_ || !(is_full || is_behind_some)) return;
+  explain(shard, batch, index, is_behind_some, now);
+}
+
+void QuotaWatch::explain(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                         bool may_be_behind, base::Now now) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  std::vector<CallName> holds;
+  for (const auto& [hold, sequence] : shard.holds) holds.push_back(hold);
+  const CallName call{&batch, index};
+  count(holds.empty() ? QuotaEvent::explained : QuotaEvent::explained_beside);
+  if (may_be_behind && is_behind(shard, call)) return;
+  if (lacks_room(shard.store, call, holds, own, now)) return;
+  failure_.report("a call was refused, or waits, and nothing but holds is in its way");
+}
+
+// Whether somebody who came earlier waits for one of the call's subjects.
+bool QuotaWatch::is_behind(const StoreRecord& shard, const CallName& call) const {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const std::vector<std::string_view> subjects = subjects_at(call, own);
+  const auto is_ahead = [&](const auto& one) {
+    const Waiting& waiting = one.second;
+    return waiting.arrival < call.first->arrival_of(call.second) &&
+           std::ranges::find_first_of(waiting.asked.subjects, subjects) !=
+               waiting.asked.subjects.end();
+  };
+  return std::ranges::any_of(shard.waiting, is_ahead) || std::ranges::any_of(shard.parts, is_ahead);
 }
 
 void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,

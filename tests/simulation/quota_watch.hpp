@@ -20,6 +20,7 @@
 #include "quota/quota_decider.hpp"
 #include "quota_books.hpp"
 #include "quota_reports.hpp"
+#include "refusal_reason.hpp"
 
 namespace sluice::simulation {
 
@@ -53,9 +54,11 @@ enum class QuotaEvent : uint8_t {
   held_back,    // decided in a later round, or tried again, because of another call's hold
   part_ended,   // a part of a reservation, on the word of its home
   part_expired,
-  parted,  // a part of a waiter entered the queues of another shard than its home
+  parted,            // a part of a waiter entered the queues of another shard than its home
+  explained,         // a refusal or a wait, by what is charged or by who waits
+  explained_beside,  // the same, and others held something of its subjects
 };
-inline constexpr uint32_t quota_events_count = 29;
+inline constexpr uint32_t quota_events_count = 31;
 std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
@@ -133,7 +136,6 @@ class QuotaWatch {
   };
 
   using TicketName = std::pair<api::ShardId, api::Ticket>;
-  using CallName = std::pair<const api::QuotaBatch*, size_t>;
 
   struct StoreRecord {
     explicit StoreRecord(quota::QuotaDecider& of) : store(of) {}
@@ -186,6 +188,13 @@ class QuotaWatch {
                       api::ShardId origin, std::vector<Newcomer>& newcomers);
   void check_refusal(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index);
   bool is_full(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index) const;
+  // The step has found something in the way of the call: what is charged, or somebody ahead of it.
+  void check_reason(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now);
+  void check_part(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                  const api::SpreadCall& before, base::Now now);
+  void explain(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, bool may_be_behind,
+               base::Now now);
+  bool is_behind(const StoreRecord& shard, const CallName& call) const;
   bool follow_repeat(StoreRecord& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer,
                      base::Now now);
   void follow_end(StoreRecord& shard, const api::QuotaCall& call, const api::QuotaAnswer& answer);

@@ -14,11 +14,15 @@ using api::ReservationState;
 void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                                api::ShardId origin) {
   const std::vector<api::SpreadCall> before = batch.spread;
+  const bool asks = batch.pass == api::Pass::ask;
   shard.store.decide(batch, now, origin);
   std::vector<Newcomer> newcomers;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     follow_joining(shard, batch, index, before[index], now, origin);
     follow_spread(shard, batch, index, now, newcomers);
+  }
+  for (size_t index = 0; asks && index < batch.calls.size(); ++index) {
+    check_part(shard, batch, index, before[index], now);
   }
   if (batch.awaits_verdict) count(QuotaEvent::held_back);
   after(shard, now);
@@ -71,6 +75,16 @@ void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batc
   if (opened == nullptr) return;
   newcomers.push_back({.sequence = sequence, .arrival = batch.arrival_of(index), .asked = opened});
   if (is_part) make_part(shard, shard.reserved.at(id));
+}
+
+// A shard that was asked has found something in the way of its part.
+void QuotaWatch::check_part(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                            const api::SpreadCall& before, base::Now now) {
+  const api::SpreadCall& spread = batch.spread[index];
+  if (spread.is_try || spread.problem != QuotaCode::ok) return;
+  const bool lacks_room = before.code == QuotaCode::ok && spread.code != QuotaCode::ok;
+  const bool is_behind = before.queue_fits_at_ns == 0 && spread.queue_fits_at_ns > 0;
+  if (lacks_room || is_behind) explain(shard, batch, index, !lacks_room, now);
 }
 
 // It stays until its home says otherwise.
