@@ -25,16 +25,17 @@ bool is_of_shard(const QuotaBatch& batch, size_t index, uint32_t place, uint32_t
 
 void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count,
                         uint32_t shard) noexcept {
+  bool names_reservations = false;
   for (size_t place = 0; place < count; ++place) {
     const QuotaCall& call = batch.calls[first + place];
     if (api::names_reservation(call.op)) {
-      reservations_.prefetch_id(call.reservation);
+      names_reservations = true;
+      prefetch_ids(batch, first + place);
     } else {
       hash_subjects(batch, first + place, shard, hashes_[place]);
-      reservations_.prefetch_next_id(static_cast<uint32_t>(place));
     }
   }
-  for (size_t place = 0; place < count; ++place) {
+  for (size_t place = 0; names_reservations && place < count; ++place) {
     const QuotaCall& call = batch.calls[first + place];
     if (!api::names_reservation(call.op)) continue;
     reservations_.prefetch(call.reservation, static_cast<uint32_t>(place));
@@ -45,6 +46,15 @@ void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count,
     add_subjects(batch, first + place, shard, hashes_[place], fetches);
   }
   fetch(fetches);
+}
+
+// Where the id of the call's counterpart in the next group leads: what it is, most probably. Those
+// of the first group were not fetched yet.
+SLUICE_PREFETCH_FUNCTION inline void CallGroup::prefetch_ids(const QuotaBatch& batch,
+                                                             size_t index) const noexcept {
+  if (index < calls_max) reservations_.prefetch_id(batch.calls[index].reservation);
+  const size_t next = index + calls_max;
+  if (next < batch.calls.size()) reservations_.prefetch_id(batch.calls[next].reservation);
 }
 
 void CallGroup::hash_subjects(const QuotaBatch& batch, size_t index, uint32_t shard,

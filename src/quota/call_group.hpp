@@ -40,6 +40,7 @@ class CallGroup {
   };
   using Fetches = boost::container::static_vector<Fetch, calls_max * limits::call_subjects_max>;
 
+  void prefetch_ids(const api::QuotaBatch& batch, size_t index) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
                      SubjectHashes& hashes) noexcept;
   void add_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,

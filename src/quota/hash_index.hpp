@@ -41,11 +41,18 @@ class HashIndex {
   }
 
   void insert(uint64_t hash, uint32_t number) noexcept {
-    ASSERT(used_ < (mask_ + 1) / 2);
-    ++used_;
     uint64_t at = home(tag(hash));
     while (slots()[at].number_plus_1 != 0) at = (at + 1) & mask_;
-    slots()[at] = {.tag = tag(hash), .number_plus_1 = number + 1};
+    put(at, hash, number);
+  }
+  // The same, unless a number has this hash already: then false.
+  bool insert_first(uint64_t hash, uint32_t number) noexcept {
+    uint64_t at = home(tag(hash));
+    for (; slots()[at].number_plus_1 != 0; at = (at + 1) & mask_) {
+      if (slots()[at].tag == tag(hash)) return false;
+    }
+    put(at, hash, number);
+    return true;
   }
 
   // Another number takes the place of one that was inserted with this hash.
@@ -79,6 +86,11 @@ class HashIndex {
 
   static uint32_t tag(uint64_t hash) noexcept { return static_cast<uint32_t>(hash >> 32); }
   uint64_t home(uint32_t tag) const noexcept { return tag & mask_; }
+  void put(uint64_t at, uint64_t hash, uint32_t number) noexcept {
+    ASSERT(used_ < (mask_ + 1) / 2);
+    ++used_;
+    slots()[at] = {.tag = tag(hash), .number_plus_1 = number + 1};
+  }
   uint64_t place_of(uint64_t hash, uint32_t number) const noexcept {
     uint64_t at = home(tag(hash));
     while (slots()[at].number_plus_1 != number + 1) {

@@ -48,8 +48,7 @@ class IdBook {
     uint64_t id = 0;
     do {
       id = proto::reservation_id::make(route, several, random(ids_assigned_++));
-    } while (id == 0 || index_.first_with(hash_of(id)) != none);
-    index_.insert(hash_of(id), reservation);
+    } while (id == 0 || !index_.insert_first(hash_of(id), reservation));
     return id;
   }
 
@@ -90,13 +89,9 @@ class IdBook {
     index_.erase(hash_of(id), reservation);
   }
 
-  // Fetch ahead: what find() reads of the index; what assign() and end() will use after `ahead`
-  // more calls.
+  // Fetch ahead: what find() reads of the index; what end() will use after `ahead` more calls.
   SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id) const noexcept {
     index_.prefetch(hash_of(id));
-  }
-  SLUICE_PREFETCH_FUNCTION void prefetch_next_id(uint32_t ahead) const noexcept {
-    index_.prefetch(hash_of(random(ids_assigned_ + ahead)));
   }
   SLUICE_PREFETCH_FUNCTION void prefetch_next_end(uint32_t ahead) const noexcept {
     const uint64_t at = uint64_t{next_} + ahead;
@@ -114,18 +109,40 @@ class IdBook {
   static constexpr const char* purpose = "ids of reservations (--max-reservations)";
   static constexpr uint32_t ended_bit = 0x8000'0000;  // of a number in the index: a record's place
 
-  // The index takes the upper half: all random bits but one.
+  // The upper bits count those that follow one another; the lower ones are mixed, once for all of
+  // these.
+  static constexpr uint32_t count_bits = 8;
+  static constexpr uint32_t mixed_bits = proto::reservation_id::random_bits - count_bits;
+  static constexpr uint64_t count_mask = (uint64_t{1} << count_bits) - 1;
+  static constexpr uint64_t mixed_mask = (uint64_t{1} << mixed_bits) - 1;
+
+  // The index takes the upper half: ids that follow one another are in one page of 4 KiB, with a
+  // gap behind each.
   static uint64_t hash_of(uint64_t id) noexcept {
-    return id << (64 - proto::reservation_id::random_bits);
+    if (proto::reservation_id::has_several_shards(id)) return hash_of_several(id);
+    const auto mixed = static_cast<uint32_t>(id & mixed_mask);
+    const auto count = static_cast<uint32_t>(id >> mixed_bits & count_mask);
+    return uint64_t{mixed << (count_bits + 1) | count << 1} << 32;
   }
-  // SplitMix64 in fewer bits. Each step can be undone, so that no number comes twice before all
-  // have come: a late call about an id that is forgotten does not meet a new reservation.
+  // Those of calls over several shards come from all of these, and their pages would crowd: each
+  // 32 that follow one another have a place of their own.
+  static uint64_t hash_of_several(uint64_t id) noexcept {
+    constexpr uint64_t neighbours_mask = 31;
+    const uint64_t neighbour = id >> mixed_bits & neighbours_mask;
+    const uint64_t others =
+        id & proto::reservation_id::random_mask & ~(neighbours_mask << mixed_bits);
+    constexpr uint64_t place_mask = (neighbours_mask << 1 | 1) << 32;
+    return (others * base::splitmix64_step & ~place_mask) | neighbour << 33;
+  }
+
+  // Each step can be undone, so that no number comes twice before all have come: a late call about
+  // an id that is forgotten does not meet a new reservation. Bits depend on lower ones only, so
+  // that pages that follow one another differ in the bits that the index uses.
   uint64_t random(uint64_t number) const noexcept {
-    constexpr uint64_t mask = proto::reservation_id::random_mask;
-    uint64_t mixed = (seed_ + number * base::splitmix64_step) & mask;
-    mixed = ((mixed ^ (mixed >> 17)) * 0xBF58'476D'1CE4'E5B9) & mask;
-    mixed = ((mixed ^ (mixed >> 15)) * 0x94D0'49BB'1331'11EB) & mask;
-    return mixed ^ (mixed >> 17);
+    uint64_t mixed = (seed_ + (number >> count_bits)) * base::splitmix64_step;
+    mixed = (mixed ^ (mixed << 13)) * 0xBF58'476D'1CE4'E5B9;
+    const uint64_t count = (number + mixed) & count_mask;
+    return count << mixed_bits | (mixed & mixed_mask);
   }
   IdRecord& record(uint32_t place) const noexcept {
     return reinterpret_cast<IdRecord*>(records_.data())[place];

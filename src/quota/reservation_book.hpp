@@ -103,11 +103,8 @@ class ReservationBook {
   uint32_t open_count() const noexcept { return open_count_; }
 
   // Fetch ahead what calls will read: where an id leads, then the reservation itself and the record
-  // that its end will take; where the next new id goes.
+  // that its end will take.
   SLUICE_PREFETCH_FUNCTION void prefetch_id(uint64_t id) const noexcept { ids_.prefetch(id); }
-  SLUICE_PREFETCH_FUNCTION void prefetch_next_id(uint32_t ahead) const noexcept {
-    ids_.prefetch_next_id(ahead);
-  }
   SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id, uint32_t ahead) const noexcept {
     const Pool::Index index = ids_.first_with(id);
     if (index != Pool::none) pool_.prefetch(index);

@@ -29,6 +29,20 @@ TEST(HashIndex, finds_each_of_many_with_the_same_hash) {
   EXPECT_EQ(find(index, hash_at(4), 0), HashIndex::none);
 }
 
+TEST(HashIndex, inserts_as_the_first_only_what_no_other_has_the_hash_of) {
+  HashIndex index(8, "test");
+  EXPECT_TRUE(index.insert_first(hash_at(3), 0));
+  EXPECT_TRUE(index.insert_first(hash_at(4), 1));
+  EXPECT_FALSE(index.insert_first(hash_at(3), 2));
+  EXPECT_FALSE(index.insert_first(hash_at(4), 2));
+  EXPECT_EQ(find(index, hash_at(3), 2), HashIndex::none);
+  EXPECT_EQ(find(index, hash_at(4), 2), HashIndex::none);
+  index.erase(hash_at(3), 0);
+  EXPECT_TRUE(index.insert_first(hash_at(3), 2));
+  EXPECT_EQ(index.first_with(hash_at(3)), 2U);
+  EXPECT_EQ(index.first_with(hash_at(4)), 1U);
+}
+
 TEST(HashIndex, erasing_one_leaves_those_behind_it_to_be_found) {
   for (uint32_t erased = 0; erased < 6; ++erased) {
     HashIndex index(8, "test");
