@@ -58,12 +58,13 @@ bool CallResolver::has_valid_names(QuotaBatch& batch, size_t index) const noexce
   return false;
 }
 
-bool CallResolver::are_valid(std::span<const std::string_view> names) const noexcept {
-  if (names.empty() || names.size() > limits::call_subjects_max) return false;
-  const bool have_room = std::all_of(names.begin(), names.end(), [this](std::string_view name) {
+inline bool CallResolver::are_valid(std::span<const std::string_view> names) const noexcept {
+  const auto is_valid = [this](std::string_view name) {
     return !name.empty() && name.size() <= name_bytes_max_;
-  });
-  return have_room && (names.size() == 1 || are_different(names));
+  };
+  if (names.size() == 1) return is_valid(names[0]);
+  return !names.empty() && names.size() <= limits::call_subjects_max &&
+         std::all_of(names.begin(), names.end(), is_valid) && are_different(names);
 }
 
 QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& call,
@@ -141,8 +142,8 @@ QuotaCode CallResolver::note_unknown_subject(std::string_view name, bool counts)
 Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
                                  const LimitedSubjects& limited) const noexcept {
   Request request = request_without_subjects(batch, call);
-  request.route = route_of(batch.subjects[call.first_subject], limited);
   for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
+  if (request.subjects[0] == no_subject) set_route(request, batch.subjects[call.first_subject]);
   if ((call.given_bits & api::given::output_tokens) == 0) {
     request.amounts.output_tokens = default_output_tokens(limited, call.amounts);
   }
@@ -153,14 +154,14 @@ Request CallResolver::request_of_part(const QuotaBatch& batch, const QuotaCall& 
                                       const api::SpreadCall& spread,
                                       const LimitedSubjects& limited) const noexcept {
   Request request = request_without_subjects(batch, call);
+  for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
   if (spread.home() == shard_) {
-    request.route = route_of(batch.subjects[call.first_subject], limited);
     for (uint8_t place = 0; place < call.subjects_count; ++place) {
       if (spread.shards[place] == shard_) continue;
       request.subjects[place] = subject_of_shard(spread.shards[place]);
     }
+    if (request.subjects[0] == no_subject) set_route(request, batch.subjects[call.first_subject]);
   }
-  for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
   if ((call.given_bits & api::given::output_tokens) == 0) {
     request.amounts.output_tokens = spread.output_tokens;
   }
@@ -179,13 +180,8 @@ inline Request CallResolver::request_without_subjects(const QuotaBatch& batch,
   return request;
 }
 
-// The route of the first subject; of one without a quota nothing is kept.
-uint16_t CallResolver::route_of(std::string_view name,
-                                const LimitedSubjects& limited) const noexcept {
-  if (!limited.empty() && limited.front().place == 0 && limited.front().index != no_subject) {
-    return subjects_[limited.front().index].route;
-  }
-  return proto::route_of_hash(proto::routing_hash(name, routing_seed_));
+void CallResolver::set_route(Request& request, std::string_view name) const noexcept {
+  request.route = proto::route_of_hash(proto::routing_hash(name, routing_seed_));
 }
 
 uint64_t CallResolver::default_output_tokens(const LimitedSubjects& limited,

@@ -78,7 +78,7 @@ class CallResolver {
                                     IfAbsent if_absent, LimitedSubjects& limited) noexcept;
   [[gnu::noinline]] api::QuotaCode note_unknown_subject(std::string_view name,
                                                         bool counts) noexcept;
-  uint16_t route_of(std::string_view name, const LimitedSubjects& limited) const noexcept;
+  [[gnu::noinline]] void set_route(Request& request, std::string_view name) const noexcept;
   api::QuotaCode find_subject(std::string_view name, uint8_t place, const NameHash& hash,
                               IfAbsent if_absent, bool counts, LimitedSubjects& limited) noexcept;
   Request request_without_subjects(const api::QuotaBatch& batch,

@@ -81,6 +81,7 @@ class Engine {
   void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
   void on_ended(api::QuotaBatch& batch, size_t index) noexcept;
   void end_parts(api::QuotaBatch& batch) noexcept;
+  void decide_other(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                   api::ShardId origin) noexcept;
   api::QuotaCode find_subjects(api::QuotaBatch& batch, const api::QuotaCall& call,
@@ -94,8 +95,8 @@ class Engine {
   bool is_behind_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
   void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                api::ShardId origin) noexcept;
-  void admit(const Request& request, const LimitedSubjects& limited, const Newcomer& newcomer,
-             api::QuotaAnswer& answer) noexcept;
+  void admit(const Request& request, const LimitedSubjects& limited, const api::QuotaBatch& batch,
+             size_t index, api::QuotaAnswer& answer) noexcept;
   void refuse(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
               const Request& request, api::ShardId origin) noexcept;
   Obstacle obstacle_of(const LimitedSubjects& own, const Request& request) noexcept;

@@ -34,6 +34,28 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexc
   subjects_.sweep(1, no_limited_subjects);
 }
 
+// Serves the waiters that this may help. Other shards have parts of the reservation to end, too.
+inline void Engine::on_ended(QuotaBatch& batch, size_t index) noexcept {
+  if (proto::reservation_id::has_several_shards(batch.calls[index].reservation)) {
+    lifecycle_.take_parts(static_cast<uint32_t>(index), batch.part_ends);
+  }
+  server_.serve_marked();
+}
+
+// The most frequent ones come first, in a function that has little to save.
+inline void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
+                               api::ShardId origin) noexcept {
+  switch (batch.calls[index].op) {
+    case QuotaOp::reserve:
+      return reserve(batch, index, hashes, origin);
+    case QuotaOp::settle:
+      if (lifecycle_.settle(batch.calls[index], batch.answers[index])) on_ended(batch, index);
+      return;
+    default:
+      return decide_other(batch, index, hashes);
+  }
+}
+
 // Decides the calls of this shard. Those that await a verdict have no answer yet: a later call of
 // this function decides them.
 void Engine::decide_own(QuotaBatch& batch, api::ShardId origin) noexcept {
@@ -77,7 +99,6 @@ void Engine::leave_undecided(QuotaBatch& batch, const LimitedSubjects& limited) 
 
 // Calls of a batch that share a subject keep their order.
 bool Engine::is_behind_undecided(QuotaBatch& batch, const LimitedSubjects& limited) noexcept {
-  if (!batch.awaits_verdict) return false;
   const bool is_behind =
       std::any_of(limited.begin(), limited.end(),
                   [&](const LimitedSubject& each) { return undecided_.contains(each.index); });
@@ -85,20 +106,17 @@ bool Engine::is_behind_undecided(QuotaBatch& batch, const LimitedSubjects& limit
   return is_behind;
 }
 
-void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-                        api::ShardId origin) noexcept {
+void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   switch (call.op) {
     case QuotaOp::reserve:
-      return reserve(batch, index, hashes, origin);
+    case QuotaOp::settle:
+      return;
     case QuotaOp::check:
       return check(batch, index, hashes);
     case QuotaOp::record:
       return record(batch, index, hashes);
-    case QuotaOp::settle:
-      if (lifecycle_.settle(call, answer)) on_ended(batch, index);
-      return;
     case QuotaOp::cancel:
       if (lifecycle_.cancel(call, answer)) on_ended(batch, index);
       return;
@@ -140,14 +158,6 @@ void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& ha
       answer.code = QuotaCode::ok;
       return;
   }
-}
-
-// Serves the waiters that this may help. Other shards have parts of the reservation to end, too.
-inline void Engine::on_ended(QuotaBatch& batch, size_t index) noexcept {
-  if (proto::reservation_id::has_several_shards(batch.calls[index].reservation)) {
-    lifecycle_.take_parts(static_cast<uint32_t>(index), batch.part_ends);
-  }
-  server_.serve_marked();
 }
 
 void Engine::end_parts(QuotaBatch& batch) noexcept {
@@ -199,13 +209,13 @@ inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
 
 // Opens the reservation of a request that was charged.
 inline void Engine::admit(const Request& request, const LimitedSubjects& limited,
-                          const Newcomer& newcomer, QuotaAnswer& answer) noexcept {
+                          const QuotaBatch& batch, size_t index, QuotaAnswer& answer) noexcept {
   const Reservation& made =
-      reservations_.open(request, admission_code(limited), newcomer.call.owner);
+      reservations_.open(request, admission_code(limited), batch.calls[index].owner);
   answer.reservation = made.id;
   answer.state = api::ReservationState::open;
   answer.lifetime_ms = request.lifetime_ms;
-  if (queues_.pool().used() > 0) queues_.count_overtaking(limited, newcomer.arrival);
+  if (queues_.pool().used() > 0) queues_.count_overtaking(limited, batch.arrival_of(index));
   set_outcome(made.admission, answer);
 }
 
@@ -216,7 +226,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
   LimitedSubjects limited;
   const QuotaCode gathered = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (gathered != QuotaCode::ok) return set_outcome(gathered, answer);
-  if (is_behind_undecided(batch, limited)) return;
+  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
   if (request.id.is_set() && awaits_first(batch, limited, request)) return;
   if (request.id.is_set() && repeats_.answer(request, answer)) {
@@ -233,7 +243,7 @@ void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashe
       if (awaits_verdict(batch, limited, shares, must_wait)) return;
       refuse(batch, index, limited, request, origin);
     } else if (has_room) {
-      admit(request, limited, {call, origin, batch.arrival_of(index)}, answer);
+      admit(request, limited, batch, index, answer);
     } else if (subjects_.holds().has_any()) {
       return leave_undecided(batch, limited);  // one of them may free its place
     } else {
@@ -290,7 +300,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   answer.code = find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   answer.code = QuotaCode::none;
-  if (is_behind_undecided(batch, limited)) return;
+  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
   if (request.id.is_set() && awaits_first(batch, limited, request)) return;
   if (const auto found = repeats_.find(request)) {
@@ -319,7 +329,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   LimitedSubjects limited;
   answer.code = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
-  if (is_behind_undecided(batch, limited)) {
+  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) {
     answer.code = QuotaCode::none;
     return;
   }

@@ -113,12 +113,4 @@ void begin_meters(const CompiledQuota& quota, const limiter::Words& words,
   for (const MeterShape& shape : quota.shapes) Meter(shape, words).begin(now);
 }
 
-api::QuotaCode admission_code(const LimitedSubjects& limited) noexcept {
-  if (limited.empty()) return api::QuotaCode::unknown_subject_allowed;
-  for (const LimitedSubject& each : limited) {
-    if (each.quota->limits_anything) return api::QuotaCode::ok;
-  }
-  return api::QuotaCode::unlimited;
-}
-
 }  // namespace sluice::quota

@@ -69,6 +69,12 @@ void begin_meters(const CompiledQuota& quota, const limiter::Words& words,
                   const limiter::Moment& now) noexcept;
 
 // The code of a call that is admitted: `ok`, or that nothing limits it.
-api::QuotaCode admission_code(const LimitedSubjects& limited) noexcept;
+inline api::QuotaCode admission_code(const LimitedSubjects& limited) noexcept {
+  if (limited.empty()) return api::QuotaCode::unknown_subject_allowed;
+  for (const LimitedSubject& each : limited) {
+    if (each.quota->limits_anything) return api::QuotaCode::ok;
+  }
+  return api::QuotaCode::unlimited;
+}
 
 }  // namespace sluice::quota

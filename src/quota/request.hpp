@@ -21,7 +21,7 @@ struct Request {
   uint64_t connection = 0;  // with which the reservation ends; 0: none
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
-  uint16_t route = 0;  // of the first subject: the reservation's id leads to its shard
+  uint16_t route = 0;  // of the first subject's name, if that has no quota here
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};  // no_subject: without a quota
 
   std::span<const SubjectIndex> named() const noexcept { return {subjects.data(), subjects_count}; }

@@ -44,13 +44,19 @@ ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
 
 Reservation& ReservationBook::open(const Request& request, api::QuotaCode admission,
                                    std::string_view owner) noexcept {
-  Reservation& reservation = make(request);
-  reservation.id = ids_.assign(index_of(reservation), request.route, false);
+  Reservation& reservation = make(request, true);
+  reservation.id = ids_.assign(index_of(reservation), route_of(request), false);
   begin(reservation, {.code = admission, .connection = request.connection, .owner = owner});
   return reservation;
 }
 
-inline Reservation& ReservationBook::make(const Request& request) noexcept {
+// The reservation's id leads to its first subject's shard.
+inline uint16_t ReservationBook::route_of(const Request& request) const noexcept {
+  const SubjectIndex first = request.subjects[0];
+  return is_here(first) ? subjects_[first].route : request.route;
+}
+
+inline Reservation& ReservationBook::make(const Request& request, bool is_open) noexcept {
   const Pool::Index index = take();
   Reservation& reservation = pool_[index];
   reservation.amounts = request.amounts;
@@ -63,7 +69,10 @@ inline Reservation& ReservationBook::make(const Request& request) noexcept {
     client_ids_.add(request.id, {.index = index});
   }
   for (uint8_t at = 0; at < request.subjects_count; ++at) {
-    if (is_here(request.subjects[at])) ++subjects_[request.subjects[at]].held;
+    if (!is_here(request.subjects[at])) continue;
+    Subject& subject = subjects_[request.subjects[at]];
+    ++subject.held;
+    if (is_open) ++subject.open;  // even without a quota by now: close() frees it
   }
   return reservation;
 }
@@ -74,10 +83,6 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
   reservation.admission = admitted.code;
   reservation.charged_ns = clock_.ns();
   reservation.order = clock_.order();
-  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-    // Even without a quota by now: close() frees it.
-    if (is_here(reservation.subjects[at])) ++subjects_[reservation.subjects[at]].open;
-  }
   if (reservation.is_part) return;
   if (!admitted.owner.empty()) reservation.owner = owners_.keep(admitted.owner);
   if (admitted.connection != 0) bindings_.bind(reservation, admitted.connection);
@@ -87,13 +92,13 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
 
 ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool is_home,
                                                    const api::QuotaBatch& batch) noexcept {
-  Reservation& held = make(request);
+  Reservation& held = make(request, false);
   held.state = ReservationState::none;
   held.is_part = !is_home;
   const Pool::Index index = index_of(held);
   const std::span<const SubjectIndex> named = held.named();
   const bool several = std::any_of(named.begin(), named.end(), is_remote);
-  if (is_home) held.id = ids_.assign(index, request.route, several);
+  if (is_home) held.id = ids_.assign(index, route_of(request), several);
   for (const SubjectIndex subject : held.named()) {
     if (is_here(subject)) subjects_.holds().add(subjects_[subject], held.amounts, &batch);
   }
@@ -111,6 +116,9 @@ void ReservationBook::admit(Reservation& held, const Admitted& admitted) noexcep
   if (held.is_part) {
     held.id = admitted.id;
     ids_.adopt(held.id, index_of(held));
+  }
+  for (const SubjectIndex subject : held.named()) {
+    if (is_here(subject)) ++subjects_[subject].open;
   }
   begin(held, admitted);
 }

@@ -117,7 +117,8 @@ class ReservationBook {
  private:
   Pool::Index find_index(uint64_t id) const noexcept;
   Pool::Index take() noexcept;
-  Reservation& make(const Request& request) noexcept;
+  uint16_t route_of(const Request& request) const noexcept;
+  Reservation& make(const Request& request, bool is_open) noexcept;
   void begin(Reservation& reservation, const Admitted& admitted) noexcept;
   void close(Reservation& reservation, api::ReservationState state) noexcept;
   void free(Reservation& reservation) noexcept;

@@ -146,7 +146,7 @@ bool WaitQueues::may_be_overtaken(const Subject& subject) const noexcept {
          wheel_.next_due_ms() > clock_.ms();
 }
 
-bool WaitQueues::wait_for_holds(const LimitedSubjects& limited) const noexcept {
+bool WaitQueues::have_waiters_beside_holds(const LimitedSubjects& limited) const noexcept {
   return std::any_of(limited.begin(), limited.end(), [this](const LimitedSubject& each) {
     return each.held != nullptr && subjects_[each.index].has_waiters();
   });

@@ -53,7 +53,9 @@ class WaitQueues {
     return pool_.used() > 0 && must_queue_behind(limited, arrival);
   }
   // Whether a subject with waiters has holds: its queue may move when these are dropped.
-  bool wait_for_holds(const LimitedSubjects& limited) const noexcept;
+  bool wait_for_holds(const LimitedSubjects& limited) const noexcept {
+    return pool_.used() > 0 && have_waiters_beside_holds(limited);
+  }
   // Whether the queues ahead of a newcomer allow overtaking, once those that are marked were
   // served.
   bool allow_overtaking(const LimitedSubjects& limited) const noexcept;
@@ -86,6 +88,7 @@ class WaitQueues {
   void check_invariants() const noexcept;
 
  private:
+  bool have_waiters_beside_holds(const LimitedSubjects& limited) const noexcept;
   bool must_queue_behind(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept;
   bool may_be_overtaken(const Subject& subject) const noexcept;
   void enter(Waiter& waiter, uint8_t place) noexcept;

@@ -17,6 +17,7 @@ struct QuotaTask {
   std::optional<Asker> asker;  // empty: the worker's own calls; no session waits for the answers
   api::ShardId origin = 0;     // the shard of its calls' tickets
   uint32_t shard = 0;          // the shard that has it, or gets it next
+  bool goes_on = false;        // a call may wait, or go on at another shard
   api::QuotaBatch batch;
 };
 

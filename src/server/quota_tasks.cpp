@@ -133,9 +133,11 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
   const bool alone = mailboxes_.is_only_shard();
   bool leaves = false;
   bool spreads = false;
+  task.goes_on = false;
   for (QuotaCall& call : batch.calls) {
     call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
+    task.goes_on |= api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(call.op);
     spreads |= !alone && is_spread(batch, call);
     leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
               leads_through_shards(call);
@@ -239,7 +241,8 @@ void QuotaTasks::on_decided(QuotaTask& task) noexcept {
 // The shard has had its share of the pass.
 void QuotaTasks::after_decide(QuotaTask& task) noexcept {
   api::QuotaBatch& batch = task.batch;
-  for (size_t index = 0; batch.pass == Pass::decide && index < batch.calls.size(); ++index) {
+  const bool looks = task.goes_on && batch.pass == Pass::decide;
+  for (size_t index = 0; looks && index < batch.calls.size(); ++index) {
     QuotaCall& call = batch.calls[index];
     if (call.shard != task.shard) continue;
     if (api::is_paged(call.op)) continue_page(call, batch.answers[index]);
