@@ -184,40 +184,63 @@ void merge_reports(QuotaBatch& batch) {
   batch.part_reports.clear();
 }
 
-// The next shard, from this one on, that has a share in the pass; shards_count: there is none.
-uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
-  uint32_t next = shards_count;
-  const auto consider = [&](uint32_t shard) {
-    if (shard >= from) next = std::min<uint32_t>(next, shard);
-  };
-  if (batch.pass == Pass::decide) {
-    for (const QuotaCall& call : batch.calls) consider(call.shard);
-    return next;
+// The lowest shard, from a first one on, of those that it is shown.
+class LowestShard {
+ public:
+  LowestShard(uint32_t from, uint32_t shards_count) noexcept : from_(from), lowest_(shards_count) {}
+
+  void consider(uint32_t shard) noexcept {
+    if (shard >= from_) lowest_ = std::min(lowest_, shard);
   }
-  if (batch.pass == Pass::end) {
-    for (const api::PartEnd& end : batch.part_ends) consider(end.shard);
-    return next;
-  }
-  if (batch.pass == Pass::complete) return from;
-  if (batch.pass == Pass::conclude) {
-    for (const SpreadCall& spread : batch.spread) {
-      if (is_undecided(spread)) consider(spread.home());
-    }
-    return next;
-  }
-  if (batch.pass == Pass::await) {
-    consider(batch.spread[first_awaiting(batch)].awaits_at);
-    return next;
-  }
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  bool is_candidate(uint32_t shard) const noexcept { return shard >= from_ && shard < lowest_; }
+  bool is_final() const noexcept { return lowest_ <= from_; }  // none can be lower
+  uint32_t get() const noexcept { return lowest_; }
+
+ private:
+  const uint32_t from_;
+  uint32_t lowest_;
+};
+
+void consider_shares(const QuotaBatch& batch, LowestShard& lowest) noexcept {
+  for (size_t index = 0; index < batch.calls.size() && !lowest.is_final(); ++index) {
     const QuotaCall& call = batch.calls[index];
     const SpreadCall& spread = batch.spread[index];
     for (uint8_t place = 0; place < call.subjects_count; ++place) {
       const api::ShardId shard = spread.shards[place];
-      if (shard >= from && shard < next && has_share(batch.pass, call, spread, shard)) next = shard;
+      if (!lowest.is_candidate(shard)) continue;
+      if (has_share(batch.pass, call, spread, shard)) lowest.consider(shard);
     }
   }
-  return next;
+}
+
+// The next shard, from this one on, that has a share in the pass; shards_count: there is none.
+uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
+  LowestShard lowest(from, shards_count);
+  switch (batch.pass) {
+    case Pass::decide:
+      for (const QuotaCall& call : batch.calls) lowest.consider(call.shard);
+      break;
+    case Pass::end:
+      for (const api::PartEnd& end : batch.part_ends) lowest.consider(end.shard);
+      break;
+    case Pass::complete:
+      return from;
+    case Pass::conclude:
+      for (const SpreadCall& spread : batch.spread) {
+        if (is_undecided(spread)) lowest.consider(spread.home());
+      }
+      break;
+    case Pass::await:
+      lowest.consider(batch.spread[first_awaiting(batch)].awaits_at);
+      break;
+    case Pass::look:
+    case Pass::ask:
+    case Pass::apply:
+    case Pass::open:
+      consider_shares(batch, lowest);
+      break;
+  }
+  return lowest.get();
 }
 
 // False: every call is decided.

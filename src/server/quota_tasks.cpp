@@ -138,7 +138,7 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
     call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
     task.goes_on |= api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(call.op);
-    spreads |= !alone && is_spread(batch, call);
+    spreads = spreads || (!alone && is_spread(batch, call));
     leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
               leads_through_shards(call);
   }
