@@ -70,7 +70,8 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       waiters_(waiters),
       quotas_(quotas),
       log_(mailboxes.shard()),
-      pool_(slots) {
+      pool_(slots),
+      tries_max_(std::max(slots.count() / 2, 1U)) {
   undelivered_.reserve(bounds.cancels_max);
   ended_bindings_.reserve(bounds.bindings_max);
 }

@@ -64,9 +64,6 @@ class QuotaTasks {
   uint64_t reserved_bytes() const noexcept { return undelivered_.capacity() * sizeof(uint64_t); }
 
  private:
-  // Waiters that are tried at a time: they leave tasks to sessions.
-  static constexpr uint32_t tries_max = shard_tasks_max / 2;
-
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   void start(QuotaTask& task) noexcept;
@@ -83,7 +80,7 @@ class QuotaTasks {
   bool has_calls() const noexcept {
     return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty();
   }
-  bool may_try() const noexcept { return quotas_.has_tries() && tries_ < tries_max; }
+  bool may_try() const noexcept { return quotas_.has_tries() && tries_ < tries_max_; }
   void start_try(QuotaTask& task) noexcept;
   void fill_own_calls(api::QuotaBatch& batch) noexcept;
 
@@ -101,7 +98,8 @@ class QuotaTasks {
   std::vector<QuotaTask*> kept_;          // in the order in which they came
   bool has_verdicts_ = false;             // since the kept ones were tried last
   uint64_t arrivals_ = 0;                 // of calls
-  uint32_t tries_ = 0;                    // under way
+  const uint32_t tries_max_;              // under way: waiters leave tasks to sessions
+  uint32_t tries_ = 0;
 };
 
 }  // namespace sluice::server

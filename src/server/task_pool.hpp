@@ -17,12 +17,11 @@
 
 namespace sluice::server {
 
-// Bound of the tasks of both kinds that one shard has under way.
-inline constexpr uint32_t shard_tasks_max = 64;
-
 class TaskSlots {
  public:
-  bool has_room() const noexcept { return used_ < shard_tasks_max; }
+  explicit TaskSlots(uint32_t count) noexcept : count_(count) {}
+
+  bool has_room() const noexcept { return used_ < count_; }
   void take() noexcept {
     ASSERT(has_room());
     ++used_;
@@ -31,9 +30,11 @@ class TaskSlots {
     ASSERT(used_ > 0);
     --used_;
   }
+  uint32_t count() const noexcept { return count_; }
   uint32_t used_count() const noexcept { return used_; }
 
  private:
+  const uint32_t count_;
   uint32_t used_ = 0;
 };
 
@@ -48,7 +49,7 @@ struct Asker {
 template <typename Task>
 class TaskPool {
  public:
-  explicit TaskPool(TaskSlots& slots) : slots_(slots), tasks_(shard_tasks_max) {
+  explicit TaskPool(TaskSlots& slots) : slots_(slots), tasks_(slots.count()) {
     free_.reserve(tasks_.size());
     for (Task& task : tasks_) free_.push_back(&task);
   }

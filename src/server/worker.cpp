@@ -16,8 +16,8 @@ constexpr int64_t sweep_behind_wait_ns = base::ns_per_ms;
 OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
   return {// All reservations that can be open, and those that answers of open tasks name.
           .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
-                         size_t{shard_tasks_max} * limits::quota_calls_max,
-          .bindings_max = options.connections_max + spare_sockets + shard_tasks_max};
+                         size_t{options.tasks_max} * limits::quota_calls_max,
+          .bindings_max = options.connections_max + spare_sockets + options.tasks_max};
 }
 
 }  // namespace
@@ -48,6 +48,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                  .shards = options.sessions.shards}),
       waiters_(context_, sessions_, mailboxes_, *keys_, *quotas_,
                mailboxes_.is_only_shard() ? 0 : options.splits.entries_max),
+      tasks_(options.tasks_max),
       queries_(context_, sessions_, mailboxes_, *keys_, *this, worker_group, tasks_),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, tasks_,
                    own_call_bounds(options)),

@@ -48,6 +48,8 @@ class HttpPeer final : public Peer {
   bool take_response();
   bool read_body(const std::string& text, size_t start, RestAnswer& response, size_t& end) const;
   void on_response(const RestAnswer& response);
+  // Whether the request was refused because its shard had no free task.
+  bool is_busy(const Asked& asked, const RestAnswer& response) const;
   void check_closing(const Asked& asked, const RestAnswer& response, bool closes);
   void on_decided(const Asked& asked, const RestAnswer& response);
 

@@ -43,6 +43,7 @@ struct World {
   bool can_set_rate = true;
   bool can_mod_queue = true;
   int64_t header_timeout_ms = 0;
+  bool few_tasks = false;       // shards refuse a query while others are under way
   bool time_outs = false;       // some clients are slow enough for the server's time-outs
   bool large_messages = false;  // buffers are large enough for some of many kilobytes
   Http2Counts http2_events{};

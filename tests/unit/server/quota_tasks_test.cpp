@@ -161,7 +161,7 @@ TEST_F(AwaitedVerdictTest, later_batches_of_the_connection_stay_behind) {
 
 TEST_F(QuotaTasksTest, own_calls_wait_for_a_free_task) {
   const std::string far = subject_of(1);
-  for (uint64_t id = 0; id < shard_tasks_max; ++id) {
+  for (uint64_t id = 0; id < first_.slots.count(); ++id) {
     first_.queries.inspect(first_.ended_session, id, far);
   }
   first_.tasks.end_binding(42);

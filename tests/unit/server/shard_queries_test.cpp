@@ -211,7 +211,7 @@ TEST_F(ShardQueriesTest, a_session_gets_the_top_as_json) {
 
 TEST_F(ShardQueriesTest, bounds_queries_by_the_slots) {
   const std::string key = key_of(1);
-  for (uint64_t id = 0; id < shard_tasks_max; ++id) {
+  for (uint64_t id = 0; id < first_.slots.count(); ++id) {
     ASSERT_TRUE(first_.slots.has_room());
     first_.queries.inspect(first_.ended_session, id, key);
   }

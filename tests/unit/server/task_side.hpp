@@ -63,7 +63,7 @@ class TaskSide final : private ShardStatisticsSource {
   session::Context context{backend, options};
   SessionTable sessions{{.sockets_max = 1, .key_bytes_max = 64, .shards = 3}};
   WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
-  TaskSlots slots;
+  TaskSlots slots{64};
   ShardQueries queries;
   QuotaTasks tasks;
 
