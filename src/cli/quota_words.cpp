@@ -267,7 +267,7 @@ Json subject_json(const sluicegate::SubjectState& subject) {
   return json;
 }
 
-Json outcome_json(const sluicegate::QuotaOutcome& outcome) {
+Json outcome_json(const sluicegate::QuotaOutcome& outcome, std::span<const std::string> names) {
   Json json{{"code", name(outcome.code)}, {"title", reason(outcome.code)}};
   if (outcome.reservation != 0) json["reservation"] = text::hex_id(outcome.reservation);
   if (outcome.admitted()) return json;
@@ -280,6 +280,7 @@ Json outcome_json(const sluicegate::QuotaOutcome& outcome) {
     Json violated{{"name", state.name},
                   {"metric", name(state.metric)},
                   {"amount", policy::amount_json(ceiling, state.amount)}};
+    if (state.subject < names.size()) violated["subject"] = names[state.subject];
     put_state(violated, state);
     json["violated"].push_back(std::move(violated));
   }
@@ -298,14 +299,17 @@ std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects)
   return in_columns(rows);
 }
 
-std::string denial_text(const sluicegate::QuotaOutcome& outcome) {
+std::string denial_text(const sluicegate::QuotaOutcome& outcome,
+                        std::span<const std::string> names) {
   std::string text = fmt::format("{}: {}", name(outcome.code), reason(outcome.code));
   if (may_retry(outcome.code) && outcome.retry_after_ms > 0) {
     text += fmt::format("; again in {} ms", outcome.retry_after_ms);
   }
   text += "\n";
   for (const LimitState& state : outcome.limits) {
-    text += fmt::format("  {}: {} of {} used, {} of it reserved, {} remaining\n",
+    const bool is_ambiguous = names.size() > 1 && state.subject < names.size();
+    text += is_ambiguous ? fmt::format("  {} ", printable(names[state.subject])) : "  ";
+    text += fmt::format("{}: {} of {} used, {} of it reserved, {} remaining\n",
                         printable(state.name), state.used, amount_text(state.ceiling, state.amount),
                         state.reserved, remaining_text(state));
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,12 +40,15 @@ std::string no_limits_text(const std::vector<std::string>& subjects);
 // The definition alone, as a PUT takes it.
 text::Json quota_json(const sluicegate::Quota& quota);
 text::Json subject_json(const sluicegate::SubjectState& subject);
-text::Json outcome_json(const sluicegate::QuotaOutcome& outcome);
+// With `names`, the subjects of the call, each limit that denies has its subject's.
+text::Json outcome_json(const sluicegate::QuotaOutcome& outcome,
+                        std::span<const std::string> names = {});
 
 // A heading, and a line for each limit; in columns.
 std::string subjects_text(const std::vector<sluicegate::SubjectState>& subjects);
 // "tpm_exceeded: per-minute token limit reached; again in 12345 ms", and a line for each limit that
-// denies.
-std::string denial_text(const sluicegate::QuotaOutcome& outcome);
+// denies; where the call has several subjects, `names`, with its subject's.
+std::string denial_text(const sluicegate::QuotaOutcome& outcome,
+                        std::span<const std::string> names = {});
 
 }  // namespace sluice::cli

@@ -27,11 +27,10 @@ constexpr const char* reserve_description =
 reservation's id.
 
   sluicegate reserve gpt-4o --input-tokens 900 --max-output-tokens 500
-  sluicegate reserve '{acme}' '{acme}.gpt-4o' --wait --wait-limit-ms 2000
+  sluicegate reserve gpt-4o acme --wait --wait-limit-ms 2000
   sluicegate reserve gpu --requests 0 --lifetime-ms 600000 --owner "job 7"
 
-With --wait several subjects have to share one {tag}. `sluicegate settle ID` reports what was
-used.
+Several subjects are admitted together, or none. `sluicegate settle ID` reports what was used.
 
 Exit code: 0 when it was admitted, 1 when not, 2 when there was no answer, the
 request is wrong, or the server shuts down.
@@ -85,13 +84,13 @@ int reserve(const ReserveFlags& flags) {
   const auto unlimited =
       outcome.admitted() ? unlimited_of(client, names) : std::vector<std::string>{};
   if (flags.json) {
-    text::Json json = outcome_json(outcome);
+    text::Json json = outcome_json(outcome, flags.names);
     if (outcome.admitted()) json["without_limits"] = unlimited;
     std::puts(text::one_line(json).c_str());
   } else if (outcome.admitted()) {
     print_admitted(outcome, unlimited);
   } else {
-    std::fputs(denial_text(outcome).c_str(), stderr);
+    std::fputs(denial_text(outcome, flags.names).c_str(), stderr);
   }
   if (outcome.admitted()) return 0;
   return outcome.code == sluicegate::QuotaCode::draining ? 2 : 1;

@@ -83,6 +83,13 @@ def test_quota_removed_and_unknown(server, model):
     assert f"sluicegate quota set {model} " in result.stderr
 
 
+def test_denial_by_several_subjects_names_them(server, model):
+    result = command(server, "reserve", f"{model}.free", model, "--input-tokens", "1001")
+    assert f"  {model} tph: 0 of 1000 used" in result.stderr
+    result = command(server, "reserve", f"{model}.free", model, "--input-tokens", "1001", "--json")
+    assert json.loads(result.stdout)["violated"][0]["subject"] == model
+
+
 def test_reserve_settle_and_usage(server, model):
     reservation = reserve(server, model, "--input-tokens", "300", "--max-output-tokens", "500")
     assert shown(server, model)["open_reservations"] == 1

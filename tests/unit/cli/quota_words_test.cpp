@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace sluice::cli {
 namespace {
@@ -87,6 +89,16 @@ TEST(QuotaWords, a_denial_has_its_reason_and_retry_time) {
   EXPECT_EQ(outcome_json(outcome).at("violated").at(0).at("amount"), 100);
   outcome.code = sluicegate::QuotaCode::exceeds_limit;
   EXPECT_TRUE(outcome_json(outcome).at("retry_after_ms").is_null());
+}
+
+TEST(QuotaWords, a_denial_by_several_subjects_names_them) {
+  sluicegate::QuotaOutcome outcome{.code = sluicegate::QuotaCode::tpm_exceeded};
+  outcome.limits.push_back({.subject = 1, .name = "tpm", .amount = 100, .used = 100});
+  const std::vector<std::string> names{"gpt-4o", "acme"};
+  EXPECT_EQ(denial_text(outcome, names),
+            "tpm_exceeded: per-minute token limit reached\n"
+            "  acme tpm: 100 of 100 used, 0 of it reserved, 0 remaining\n");
+  EXPECT_EQ(outcome_json(outcome, names).at("violated").at(0).at("subject"), "acme");
 }
 
 }  // namespace
