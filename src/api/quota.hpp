@@ -89,7 +89,8 @@ enum class QuotaOp : uint8_t {
   settle,
   cancel,
   extend,
-  record,  // charges usage without asking for admission
+  record,   // charges usage without asking for admission
+  consume,  // charges usage if it fits; no reservation is made
   show,    // a reservation: its subjects, as rows, and its holder
   usage,   // subjects, as rows
   put,     // a subject's quota, until it is removed
@@ -126,6 +127,16 @@ constexpr bool is_paged(QuotaOp op) noexcept {
 constexpr bool is_administrative(QuotaOp op) noexcept {
   return op == QuotaOp::put || op == QuotaOp::remove || op == QuotaOp::reset ||
          op == QuotaOp::reset_all;
+}
+
+// Whether it is admitted or refused, and may wait; what `check` asks about is a reserve.
+constexpr bool asks_admission(QuotaOp op) noexcept {
+  return op == QuotaOp::reserve || op == QuotaOp::consume;
+}
+
+// Whether its amounts are what was used: no reservation is made.
+constexpr bool charges_used(QuotaOp op) noexcept {
+  return op == QuotaOp::record || op == QuotaOp::consume;
 }
 
 struct Amounts {
@@ -170,17 +181,23 @@ struct QuotaCall {
   uint32_t limit = 0;           // page, holders: at most so many rows
   WaiterId waiter = no_waiter;  // part_fits, leave_queues: at the shard that decides it
   Amounts amounts;
-  uint64_t cached_input_tokens = 0;  // settle, record: a part of the input
+  uint64_t cached_input_tokens = 0;  // settle, record, consume: a part of the input
   uint64_t reservation = 0;          // settle, cancel, extend, show
   uint64_t binding = 0;              // reserve, end_binding: the connection's; 0: none
   uint64_t cursor = 0;               // page, holders: of the last answer; 0: from the start
-  std::string_view client_id;        // reserve; empty: none
+  std::string_view client_id;        // reserve, record, consume; empty: none
   std::string_view owner;            // reserve: the holder's name, for people to read
 };
 
 // Whether a call may join the queues of its subjects.
 constexpr bool may_wait(const QuotaCall& call) noexcept {
-  return call.op == QuotaOp::reserve && (call.flags & quota_flag::may_wait) != 0;
+  return asks_admission(call.op) && (call.flags & quota_flag::may_wait) != 0;
+}
+
+// Whether the most output tokens that there may be are left to the server.
+constexpr bool leaves_output_tokens(const QuotaCall& call) noexcept {
+  const bool asks = call.op == QuotaOp::reserve || call.op == QuotaOp::check;
+  return asks && (call.given_bits & given::output_tokens) == 0;
 }
 
 enum class ReservationState : uint8_t {

@@ -69,7 +69,7 @@ inline constexpr uint32_t output_low_bytes = 64 * 1024;
 inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply but /metrics
 // The text of GET /metrics: every shard has its own series.
 constexpr uint32_t metrics_bytes_max(uint32_t shards) noexcept {
-  return (1 + shards) * 8 * 1024;
+  return (1 + shards) * 12 * 1024;
 }
 // One output buffer: what may be unsent when a request is taken, and what that request writes.
 constexpr uint32_t output_bytes(uint32_t shards) noexcept {

@@ -72,10 +72,9 @@ LimitReport report_of(const MeterShape& shape, const api::Limit& limit, const Li
 }
 
 void answer_limits(api::QuotaAnswer& answer, std::vector<LimitReport>& reports,
-                   const LimitedSubjects& limited, const api::Amounts& amounts,
+                   const LimitedSubjects& limited, const limiter::Shares& shares,
                    ReportedLimits which, const AnswerSources& from) noexcept {
   answer.first_limit = static_cast<uint32_t>(reports.size());
-  const limiter::Shares shares(amounts);
   for (LimitedSubject each : limited) {
     // The call itself may have opened a reservation since its limited subjects were gathered.
     if (each.index != no_subject) each.open = from.subjects[each.index].open;

@@ -20,7 +20,7 @@ enum class ReportedLimits : uint8_t { all, violated };
 // The answer has its code already: a refusal reports which limits it violates. `reports` are those
 // of all calls of the batch.
 void answer_limits(api::QuotaAnswer& answer, std::vector<api::LimitReport>& reports,
-                   const LimitedSubjects& limited, const api::Amounts& amounts,
+                   const LimitedSubjects& limited, const limiter::Shares& shares,
                    ReportedLimits which, const AnswerSources& from) noexcept;
 
 }  // namespace sluice::quota

@@ -144,7 +144,7 @@ Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
   Request request = request_without_subjects(batch, call);
   for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
   if (request.subjects[0] == no_subject) set_route(request, batch.subjects[call.first_subject]);
-  if ((call.given_bits & api::given::output_tokens) == 0) {
+  if (api::leaves_output_tokens(call)) {
     request.amounts.output_tokens = default_output_tokens(limited, call.amounts);
   }
   return request;
@@ -162,9 +162,7 @@ Request CallResolver::request_of_part(const QuotaBatch& batch, const QuotaCall& 
     }
     if (request.subjects[0] == no_subject) set_route(request, batch.subjects[call.first_subject]);
   }
-  if ((call.given_bits & api::given::output_tokens) == 0) {
-    request.amounts.output_tokens = spread.output_tokens;
-  }
+  if (api::leaves_output_tokens(call)) request.amounts.output_tokens = spread.output_tokens;
   return request;
 }
 
@@ -172,9 +170,11 @@ inline Request CallResolver::request_without_subjects(const QuotaBatch& batch,
                                                       const QuotaCall& call) const noexcept {
   Request request{
       .amounts = call.amounts,
+      .cached_input_tokens = call.cached_input_tokens,
       .connection = call.binding,
       .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : book_.rules().lifetime_ms,
-      .subjects_count = call.subjects_count};
+      .subjects_count = call.subjects_count,
+      .is_used = api::charges_used(call.op)};
   request.subjects.fill(no_subject);
   if (!call.client_id.empty()) hash_client_id(request, batch, call);
   return request;
@@ -209,6 +209,10 @@ void CallResolver::hash_client_id(Request& request, const QuotaBatch& batch,
   XXH3_state_t state;
   XXH3_64bits_reset_withSeed(&state, hash_seed_);
   XXH3_64bits_update(&state, &call.amounts, sizeof call.amounts);
+  if (api::charges_used(call.op)) {
+    XXH3_64bits_update(&state, &call.op, sizeof call.op);
+    XXH3_64bits_update(&state, &call.cached_input_tokens, sizeof call.cached_input_tokens);
+  }
   for (uint32_t place = 0; place < call.subjects_count; ++place) {
     const std::string_view name = batch.subjects[call.first_subject + place];
     const size_t bytes = name.size();

@@ -93,8 +93,10 @@ class Engine {
                     const Request& request) noexcept;
   void leave_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
   bool is_behind_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
-  void reserve(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-               api::ShardId origin) noexcept;
+  void ask_admission(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
+                     api::ShardId origin) noexcept;
+  bool fits(const Request& request, const LimitedSubjects& limited, const limiter::Shares& shares,
+            bool has_place) noexcept;
   void admit(const Request& request, const LimitedSubjects& limited, const api::QuotaBatch& batch,
              size_t index, api::QuotaAnswer& answer) noexcept;
   void refuse(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
@@ -103,7 +105,7 @@ class Engine {
   void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void answer_question(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  void set_outcome(api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
+  void set_outcome(api::QuotaOp op, api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
             const Request& request, api::QuotaCode code, const Obstacle& obstacle) noexcept;
   AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }

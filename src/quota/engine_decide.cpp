@@ -1,4 +1,4 @@
-// Decisions over all limits of all subjects of a call: reserve, check, record.
+// Decisions over all limits of all subjects of a call: reserve, consume, check, record.
 #include <algorithm>
 #include <utility>
 
@@ -47,7 +47,8 @@ inline void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHas
                                api::ShardId origin) noexcept {
   switch (batch.calls[index].op) {
     case QuotaOp::reserve:
-      return reserve(batch, index, hashes, origin);
+    case QuotaOp::consume:
+      return ask_admission(batch, index, hashes, origin);
     case QuotaOp::settle:
       if (lifecycle_.settle(batch.calls[index], batch.answers[index])) on_ended(batch, index);
       return;
@@ -111,6 +112,7 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
   QuotaAnswer& answer = batch.answers[index];
   switch (call.op) {
     case QuotaOp::reserve:
+    case QuotaOp::consume:
     case QuotaOp::settle:
       return;
     case QuotaOp::check:
@@ -200,65 +202,79 @@ void Engine::answer_question(QuotaBatch& batch, size_t index,
   answer_holders(batch, index, hashes, sources());
 }
 
-// Sets and counts the outcome of a reserve.
-inline void Engine::set_outcome(QuotaCode code, QuotaAnswer& answer) noexcept {
-  ++statistics_.reserves[static_cast<size_t>(code)];
+// Sets and counts the outcome of a call that asks for admission.
+inline void Engine::set_outcome(QuotaOp op, QuotaCode code, QuotaAnswer& answer) noexcept {
+  ++statistics_.outcomes(op)[static_cast<size_t>(code)];
   answer.code = code;
   if (!api::admits(code) && code != QuotaCode::queued) set_retry_after(answer);
 }
 
-// Opens the reservation of a request that was charged.
+// The request was charged: opens its reservation, or remembers its id.
 inline void Engine::admit(const Request& request, const LimitedSubjects& limited,
                           const QuotaBatch& batch, size_t index, QuotaAnswer& answer) noexcept {
-  const Reservation& made =
-      reservations_.open(request, admission_code(limited), batch.calls[index].owner);
-  answer.reservation = made.id;
-  answer.state = api::ReservationState::open;
-  answer.lifetime_ms = request.lifetime_ms;
+  const QuotaCall& call = batch.calls[index];
+  const QuotaCode code = admission_code(limited);
+  if (!request.is_used) {
+    const Reservation& made = reservations_.open(request, code, call.owner);
+    answer.reservation = made.id;
+    answer.state = api::ReservationState::open;
+    answer.lifetime_ms = request.lifetime_ms;
+  } else if (request.id.is_set()) {
+    reservations_.remember(request, code);
+  }
   if (queues_.pool().used() > 0) queues_.count_overtaking(limited, batch.arrival_of(index));
-  set_outcome(made.admission, answer);
+  set_outcome(call.op, code, answer);
 }
 
-void Engine::reserve(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-                     api::ShardId origin) noexcept {
+// Whether it fits; charges it, unless there is no place for it.
+inline bool Engine::fits(const Request& request, const LimitedSubjects& limited,
+                         const limiter::Shares& shares, bool has_place) noexcept {
+  const limiter::Moment& now = clock_.moment();
+  if (has_place && !request.is_used) return charge_if_fits(limited, shares, now);
+  if (!subjects_fit(limited, shares, now)) return false;
+  if (has_place) charge_used(limited, shares, now);
+  return true;
+}
+
+// Reserves or consumes.
+void Engine::ask_admission(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
+                           api::ShardId origin) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
   const QuotaCode gathered = find_subjects(batch, call, hashes, IfAbsent::make, limited);
-  if (gathered != QuotaCode::ok) return set_outcome(gathered, answer);
+  if (gathered != QuotaCode::ok) return set_outcome(call.op, gathered, answer);
   if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
   if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  const limiter::Shares shares = request.shares();
   if (request.id.is_set() && repeats_.answer(request, answer)) {
-    set_outcome(answer.code, answer);
+    set_outcome(call.op, answer.code, answer);
   } else {
-    const limiter::Shares shares(request.amounts);
-    const bool has_room = reservations_.has_room();
     const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
     // What others hold may use up what may overtake.
     if (!must_wait && queues_.wait_for_holds(limited)) return leave_undecided(batch, limited);
-    const bool fits = !must_wait && (has_room ? charge_if_fits(limited, shares, clock_.moment())
-                                              : subjects_fit(limited, shares, clock_.moment()));
-    if (!fits) {
+    const bool has_place = !request.needs_place() || reservations_.has_room();
+    if (must_wait || !fits(request, limited, shares, has_place)) {
       if (awaits_verdict(batch, limited, shares, must_wait)) return;
       refuse(batch, index, limited, request, origin);
-    } else if (has_room) {
+    } else if (has_place) {
       admit(request, limited, batch, index, answer);
     } else if (subjects_.holds().has_any()) {
       return leave_undecided(batch, limited);  // one of them may free its place
     } else {
-      set_outcome(QuotaCode::reservations_full, answer);
+      set_outcome(call.op, QuotaCode::reservations_full, answer);
     }
   }
   if (api::admits(answer.code) && (call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(answer, batch.limits, limited, request.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, limited, shares, ReportedLimits::all, sources());
   }
 }
 
 // What is in the way of a request that does not fit, or has waiters ahead; what others hold is not:
 // then it would await their verdict.
 Obstacle Engine::obstacle_of(const LimitedSubjects& own, const Request& request) noexcept {
-  Obstacle obstacle = find_obstacle(own, limiter::Shares(request.amounts), clock_.moment());
+  Obstacle obstacle = find_obstacle(own, request.shares(), clock_.moment());
   if (obstacle.code == QuotaCode::ok) server_.set_queue_ahead(obstacle, own);
   return obstacle;
 }
@@ -276,7 +292,7 @@ void Engine::refuse(QuotaBatch& batch, size_t index, const LimitedSubjects& limi
     const bool lends = code == QuotaCode::queued && !batch.wait_answers.empty();
     if (lends) queues_[answer.waiter].answer = batch.wait_answers[index];
   }
-  set_outcome(code, answer);
+  set_outcome(call.op, code, answer);
   if (code != QuotaCode::queued) deny(batch, index, own, request, code, obstacle);
 }
 
@@ -288,7 +304,7 @@ void Engine::deny(QuotaBatch& batch, size_t index, const LimitedSubjects& limite
   answer.retry_after_ms = retry_after_ms_of(code, obstacle, clock_.ns());
   if ((call.flags & (api::quota_flag::wants_violated | api::quota_flag::wants_limits)) != 0) {
     const bool wants_all = (call.flags & api::quota_flag::wants_limits) != 0;
-    answer_limits(answer, batch.limits, limited, request.amounts,
+    answer_limits(answer, batch.limits, limited, request.shares(),
                   wants_all ? ReportedLimits::all : ReportedLimits::violated, sources());
   }
 }
@@ -307,7 +323,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
     answer.code = repeats_.code(request, *found);
     if (answer.code == QuotaCode::id_in_use) set_retry_after(answer);
   } else {
-    const limiter::Shares shares(request.amounts);
+    const limiter::Shares shares = request.shares();
     const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
     if (must_wait || !subjects_fit(limited, shares, clock_.moment())) {
       if (awaits_verdict(batch, limited, shares, must_wait)) return;
@@ -319,7 +335,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   }
   if (!api::admits(answer.code)) return;
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(answer, batch.limits, limited, request.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, limited, request.shares(), ReportedLimits::all, sources());
   }
 }
 
@@ -329,15 +345,25 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   LimitedSubjects limited;
   answer.code = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
-  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) {
-    answer.code = QuotaCode::none;
-    return;
+  answer.code = QuotaCode::none;
+  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
+  const Request request = resolver_.request_of(batch, call, limited);
+  if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  const limiter::Shares shares = request.shares();
+  if (request.id.is_set() && repeats_.answer(request, answer)) {
+    if (!api::admits(answer.code)) return set_retry_after(answer);
+  } else if (request.needs_place() && !reservations_.has_room()) {
+    if (subjects_.holds().has_any()) return leave_undecided(batch, limited);
+    answer.code = QuotaCode::reservations_full;
+    return set_retry_after(answer);
+  } else {
+    charge_used(limited, shares, clock_.moment());
+    ++statistics_.recorded;
+    answer.code = admission_code(limited);
+    if (request.id.is_set()) reservations_.remember(request, answer.code);
   }
-  charge_used(limited, limiter::Shares(call.amounts, call.cached_input_tokens), clock_.moment());
-  ++statistics_.recorded;
-  answer.code = admission_code(limited);
   if ((call.flags & api::quota_flag::wants_limits) != 0) {
-    answer_limits(answer, batch.limits, limited, call.amounts, ReportedLimits::all, sources());
+    answer_limits(answer, batch.limits, limited, shares, ReportedLimits::all, sources());
   }
 }
 

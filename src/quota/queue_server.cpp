@@ -125,17 +125,17 @@ void QueueServer::finish(WaiterId index, const api::QuotaAnswer& outcome,
        .code = outcome.code,
        .detail = {.retry_after_ms = outcome.retry_after_ms},
        .refund_claim = {.reservation = outcome.reservation}});
-  if (!waiter.is_abandoned) ++statistics_.reserves[static_cast<size_t>(outcome.code)];
-  if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.amounts, limited);
+  if (!waiter.is_abandoned) ++statistics_.outcomes(waiter.op())[static_cast<size_t>(outcome.code)];
+  if (waiter.answer != nullptr) report(*waiter.answer, outcome, waiter.request.shares(), limited);
   // Where it was admitted, its parts have left their queues.
   if (!api::admits(outcome.code)) spread_.leave_parts(waiter);
   queues_.leave(index);
 }
 
 void QueueServer::report(api::WaitAnswer& to, const api::QuotaAnswer& outcome,
-                         const api::Amounts& amounts, const LimitedSubjects& limited) noexcept {
+                         const limiter::Shares& shares, const LimitedSubjects& limited) noexcept {
   to.answer = outcome;
-  answer_limits(to.answer, to.limits, limited, amounts, ReportedLimits::all,
+  answer_limits(to.answer, to.limits, limited, shares, ReportedLimits::all,
                 {clock_, book_, subjects_, reservations_});
 }
 
@@ -177,7 +177,7 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   Waiter& waiter = queues_[index];
   const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
   budget_.spend(waiter.request.subjects_count);
-  const limiter::Shares shares(waiter.request.amounts);
+  const limiter::Shares shares = waiter.request.shares();
   const bool denied = is_denied(waiter, limited);
   if (!denied && subjects_fit(limited, shares, clock_.moment())) {
     return admit(index, limited, shares);
@@ -218,7 +218,7 @@ bool QueueServer::overtake(WaiterId index) noexcept {
   if (!queues_.may_overtake(index)) return false;
   const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
   if (is_denied(waiter, limited)) return false;  // it gets its outcome when it is a head
-  const limiter::Shares shares(waiter.request.amounts);
+  const limiter::Shares shares = waiter.request.shares();
   if (!subjects_fit(limited, shares, clock_.moment())) {
     const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
     if (obstacle.fits_at_ns != base::never_ns) queues_.wake_at(index, obstacle.fits_at_ns);
@@ -235,27 +235,43 @@ bool QueueServer::overtake(WaiterId index) noexcept {
 // shards have to be asked, too.
 bool QueueServer::admit(WaiterId index, const LimitedSubjects& limited,
                         const limiter::Shares& shares) noexcept {
-  if (!reservations_.has_room()) {
+  Waiter& waiter = queues_[index];
+  const bool needs_place = waiter.is_spread() || waiter.request.needs_place();
+  if (needs_place && !reservations_.has_room()) {
     queues_.wake_at(index, clock_.ns() + retry_place_ns);
     return false;
   }
-  if (queues_[index].is_spread()) {
-    spread_.on_fits(queues_[index]);
+  if (waiter.is_spread()) {
+    spread_.on_fits(waiter);
     return false;
   }
   clock_.next_call();
+  ++statistics_.waited;
+  if (waiter.request.is_used) {
+    charge_used(limited, shares, clock_.moment());
+    finish(index, remember(queues_.take_request(index), limited), limited);
+  } else {
+    charge(limited, shares, clock_.moment());
+    finish(index, open(index, limited), limited);
+  }
+  return true;
+}
+
+api::QuotaAnswer QueueServer::open(WaiterId index, const LimitedSubjects& limited) noexcept {
   const Request request = queues_.take_request(index);
-  charge(limited, shares, clock_.moment());
   const Reservation& made =
       reservations_.open(request, admission_code(limited), queues_.owner_of(index));
-  ++statistics_.waited;
-  finish(index,
-         {.code = made.admission,
+  return {.code = made.admission,
           .state = made.state,
           .reservation = made.id,
-          .lifetime_ms = made.lifetime_ms},
-         limited);
-  return true;
+          .lifetime_ms = made.lifetime_ms};
+}
+
+api::QuotaAnswer QueueServer::remember(const Request& request,
+                                       const LimitedSubjects& limited) noexcept {
+  const QuotaCode code = admission_code(limited);
+  if (request.id.is_set()) reservations_.remember(request, code);
+  return {.code = code};
 }
 
 bool QueueServer::is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept {
@@ -324,14 +340,14 @@ void QueueServer::end_late_wait(WaiterId index) noexcept {
   const size_t place = grants_.size() - 1;
   serve_marked();
   const LimitedSubjects limited = subjects_.limited_subjects(request.named());
-  Obstacle obstacle = find_obstacle(limited, limiter::Shares(request.amounts), clock_.moment());
+  Obstacle obstacle = find_obstacle(limited, request.shares(), clock_.moment());
   if (obstacle.code == QuotaCode::ok && queues_.must_wait(limited, api::behind_all))
     set_queue_ahead(obstacle, limited);
   const bool fits = obstacle.code == QuotaCode::ok;
   const int64_t retry_after_ms = fits ? 0 : retry_after_ms_of(obstacle.code, obstacle, clock_.ns());
   grants_[place].detail.retry_after_ms = retry_after_ms;
   if (to == nullptr) return;
-  report(*to, {.code = QuotaCode::wait_limit, .retry_after_ms = retry_after_ms}, request.amounts,
+  report(*to, {.code = QuotaCode::wait_limit, .retry_after_ms = retry_after_ms}, request.shares(),
          limited);
 }
 

@@ -97,12 +97,14 @@ class QueueServer {
   bool overtake(api::WaiterId index) noexcept;
   bool admit(api::WaiterId index, const LimitedSubjects& limited,
              const limiter::Shares& shares) noexcept;
+  api::QuotaAnswer open(api::WaiterId index, const LimitedSubjects& limited) noexcept;
+  api::QuotaAnswer remember(const Request& request, const LimitedSubjects& limited) noexcept;
   void finish(api::WaiterId index, const api::QuotaAnswer& outcome,
               const LimitedSubjects& limited) noexcept;
   void end_late_wait(api::WaiterId index) noexcept;
   static void lend(api::WaitAnswer* to, const api::QuotaAnswer& answer,
                    const api::QuotaBatch& batch) noexcept;
-  void report(api::WaitAnswer& to, const api::QuotaAnswer& outcome, const api::Amounts& amounts,
+  void report(api::WaitAnswer& to, const api::QuotaAnswer& outcome, const limiter::Shares& shares,
               const LimitedSubjects& limited) noexcept;
 
   CallClock& clock_;

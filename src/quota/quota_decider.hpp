@@ -24,16 +24,24 @@
 namespace sluice::quota {
 
 struct Statistics {
-  std::array<uint64_t, api::quota_codes_count>
-      reserves{};  // by outcome; of a waiter both `queued` and its outcome
+  // By outcome; of a waiter both `queued` and its outcome.
+  using Outcomes = std::array<uint64_t, api::quota_codes_count>;
+
+  Outcomes reserves{};
+  Outcomes consumes{};
   uint64_t settled = 0;
   uint64_t cancelled = 0;
   uint64_t expired = 0;
   uint64_t recorded = 0;
-  uint64_t waited = 0;            // reservations admitted after a wait
+  uint64_t waited = 0;            // admitted after a wait
   uint64_t tokens_refunded = 0;   // input and output
   uint64_t unknown_subjects = 0;  // times that a call named one
   uint64_t subjects_forgotten = 0;
+
+  // Of a call that asks for admission.
+  Outcomes& outcomes(api::QuotaOp op) noexcept {
+    return op == api::QuotaOp::consume ? consumes : reserves;
+  }
 };
 
 class QuotaDecider : public api::Decider {

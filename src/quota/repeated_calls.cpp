@@ -27,7 +27,7 @@ bool RepeatedCalls::answer(const Request& request, api::QuotaAnswer& answer) noe
   const std::optional<ClientIds::Entry> found = find(request);
   if (!found) return false;
   answer.code = code(request, *found);
-  if (answer.code == QuotaCode::id_in_use) return true;
+  if (answer.code == QuotaCode::id_in_use || request.is_used) return true;
   Reservation& reservation = reservations_[found->index];
   reservation.repeated = true;
   answer.state = reservation.state;

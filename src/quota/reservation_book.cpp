@@ -50,6 +50,19 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
   return reservation;
 }
 
+void ReservationBook::remember(const Request& request, api::QuotaCode admission) noexcept {
+  end(open(request, admission, {}), ReservationState::settled);
+}
+
+void ReservationBook::remember(Reservation& held, const Admitted& admitted) noexcept {
+  admit(held, admitted);
+  if (held.is_part) {
+    end_part(held, ReservationState::settled, held.lifetime_ms);
+  } else {
+    end(held, ReservationState::settled);
+  }
+}
+
 // The reservation's id leads to its first subject's shard.
 inline uint16_t ReservationBook::route_of(const Request& request) const noexcept {
   const SubjectIndex first = request.subjects[0];

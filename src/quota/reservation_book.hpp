@@ -51,6 +51,12 @@ class ReservationBook {
   Reservation& open(const Request& request, api::QuotaCode admission,
                     std::string_view owner) noexcept;
 
+  // A request with a client's id was charged for good: a repeat gets the same answer until the
+  // lifetime ends, unless the place is needed.
+  void remember(const Request& request, api::QuotaCode admission) noexcept;
+  // Likewise where a hold has its place.
+  void remember(Reservation& held, const Admitted& admitted) noexcept;
+
   // Takes a place for a call that other shards decide, too. Until the verdict its amounts count at
   // its subjects, and nothing is charged. The shard of the first subject is its home.
   Pool::Index hold(const Request& request, bool is_home, const api::QuotaBatch& batch) noexcept;

@@ -87,7 +87,7 @@ void SpreadDecider::apply_all(QuotaBatch& batch) noexcept {
 
 void SpreadDecider::look(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   Part part{batch, static_cast<uint32_t>(index), shard_};
-  if (!needs_look(part.call)) return;
+  if (!api::leaves_output_tokens(part.call)) return;
   uint8_t place = 0;
   const QuotaCode problem = resolver_.find_part(batch, part.call, part.spread, hashes,
                                                 IfAbsent::only_find, part.limited, place);
@@ -113,9 +113,9 @@ void SpreadDecider::ask(QuotaBatch& batch, size_t index, const SubjectHashes& ha
 bool SpreadDecider::fits(Part& part, const SubjectHashes& hashes) noexcept {
   if (part.spread.is_try) return waiter_fits(part);
   if (!find(part, hashes)) return false;
-  if (part.call.op == QuotaOp::record) return true;
   part.request = resolver_.request_of_part(part.batch, part.call, part.spread, part.limited);
-  return !find_repeat(part) && limits_fit(part);
+  if (find_repeat(part)) return false;
+  return part.call.op == QuotaOp::record ? has_room(part) : limits_fit(part);
 }
 
 // The same for a waiter, whose request lies in the queues.
@@ -185,7 +185,7 @@ bool SpreadDecider::find_repeat(Part& part) noexcept {
 
 bool SpreadDecider::limits_fit(Part& part) noexcept {
   SpreadCall& spread = part.spread;
-  const limiter::Shares shares(part.request.amounts);
+  const limiter::Shares shares = part.request.shares();
   const limiter::Moment& now = clock_.moment();
   const bool must_wait = this->must_wait(part);
   if (!must_wait && subjects_fit(part.limited, shares, now)) {
@@ -255,9 +255,9 @@ void SpreadDecider::note_unfit(Part& part, int64_t fits_at_ns) noexcept {
   }
 }
 
-// Whether there is a place for the reservation. One that a hold has may be free after its verdict.
+// Whether there is a place for the hold. One that another has may be free after its verdict.
 bool SpreadDecider::has_room(Part& part) noexcept {
-  if (part.call.op != QuotaOp::reserve || reservations_.has_room()) return true;
+  if (!part.needs_hold() || reservations_.has_room()) return true;
   if (holds_of_batch_ > 0) {
     part.spread.awaits_own = true;
   } else if (subjects_.holds().has_any()) {
@@ -272,7 +272,7 @@ bool SpreadDecider::has_room(Part& part) noexcept {
 // The part is held, unless the call is refused already.
 void SpreadDecider::hold(Part& part) noexcept {
   SpreadCall& spread = part.spread;
-  if (part.call.op == QuotaOp::record) {
+  if (part.call.op == QuotaOp::record && !part.needs_hold()) {
     for (const LimitedSubject& each : part.limited) {
       reservations_.keep(each.index);
       spread.kept_bits |= static_cast<uint8_t>(1U << each.place);
@@ -320,6 +320,7 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
   if (hold != SpreadCall::without_hold) {
     Reservation& held = reservations_[hold];
     part.request.amounts = held.amounts;
+    part.request.cached_input_tokens = part.call.cached_input_tokens;
     part.limited = subjects_.limited_subjects(held.named());
     if (spread.state == State::admitted) {
       admit(part, held);
@@ -352,7 +353,6 @@ void SpreadDecider::find_unheld(Part& part) noexcept {
   resolver_.find_part(part.batch, part.call, part.spread, hashes, IfAbsent::only_find, part.limited,
                       place);
   part.request = resolver_.request_of_part(part.batch, part.call, part.spread, part.limited);
-  if (part.call.op == QuotaOp::record) part.request.amounts = part.call.amounts;
 }
 
 // A part of a waiter leaves its queues with the charge; the waiter itself has an outcome to wait
@@ -362,14 +362,31 @@ void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
     server_.count_overtaken(part.waiter());
     queues_.leave(part.waiter());
   }
+  if (api::charges_used(part.call.op)) {
+    record(part);
+    remember(part, held);
+  } else {
+    open(part, held);
+  }
+  if (queues_.pool().used() == 0 || part.spread.is_try) return;
+  if (part.call.op == QuotaOp::record) return;
+  queues_.count_overtaking(part.limited, part.batch.arrival_of(part.index));
+}
+
+void SpreadDecider::open(Part& part, Reservation& held) noexcept {
   roll(part.limited, clock_.moment());  // windows may have ended since the shard was asked
   charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
   reservations_.admit(held, {.id = part.spread.reservation,
                              .code = part.batch.answers[part.index].code,
                              .connection = part.call.binding,
                              .owner = part.call.owner});
-  if (queues_.pool().used() == 0 || part.spread.is_try) return;
-  queues_.count_overtaking(part.limited, part.batch.arrival_of(part.index));
+}
+
+// A call that was charged for good leaves a trace under the client's id only.
+void SpreadDecider::remember(const Part& part, Reservation& held) noexcept {
+  if (!held.client_id.is_set()) return reservations_.drop(held);
+  reservations_.remember(
+      held, {.id = part.spread.reservation, .code = part.batch.answers[part.index].code});
 }
 
 // There is no verdict yet, or the call is refused, or waits. Then the client's id is the waiter's.
@@ -383,9 +400,8 @@ void SpreadDecider::drop(Part& part, Reservation& held) noexcept {
 }
 
 void SpreadDecider::record(Part& part) noexcept {
-  const limiter::Shares shares(part.call.amounts, part.call.cached_input_tokens);
-  charge_used(part.limited, shares, clock_.moment());
-  if (part.spread.home() == shard_) ++statistics_.recorded;
+  charge_used(part.limited, part.request.shares(), clock_.moment());
+  if (part.call.op == QuotaOp::record && part.is_home()) ++statistics_.recorded;
 }
 
 // Reports the limits of this part, as the call demands them; `denies`: they are in its way.
@@ -393,7 +409,7 @@ void SpreadDecider::report(Part& part, bool denies) noexcept {
   if (!part.wants_all() && (part.call.flags & api::quota_flag::wants_violated) == 0) return;
   api::QuotaAnswer answer{.code = denies ? QuotaCode::queue_ahead : QuotaCode::ok};
   std::vector<api::LimitReport> reports;
-  answer_limits(answer, reports, part.limited, part.request.amounts,
+  answer_limits(answer, reports, part.limited, part.request.shares(),
                 part.wants_all() ? ReportedLimits::all : ReportedLimits::violated, sources());
   for (const api::LimitReport& limit : reports) {
     if (part.batch.part_reports.size() == limits::quota_reports_max) {

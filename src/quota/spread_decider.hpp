@@ -71,6 +71,8 @@ class SpreadDecider {
   void note_unfit(Part& part, int64_t fits_at_ns) noexcept;
   void find_unheld(Part& part) noexcept;
   void admit(Part& part, Reservation& held) noexcept;
+  void open(Part& part, Reservation& held) noexcept;
+  void remember(const Part& part, Reservation& held) noexcept;
   void drop(Part& part, Reservation& held) noexcept;
   void record(Part& part) noexcept;
   void report(Part& part, bool denies) noexcept;

@@ -29,6 +29,11 @@ struct SpreadPart {
   api::WaiterId waiter() const noexcept { return spread.waiters[place]; }
   uint8_t bit() const noexcept { return static_cast<uint8_t>(1U << place); }
   bool is_home() const noexcept { return spread.home() == shard; }
+  // Whether a fitting part is held; records without an id, and checks, leave nothing to be found.
+  bool needs_hold() const noexcept {
+    const bool remembers = call.op == api::QuotaOp::record && !call.client_id.empty();
+    return api::asks_admission(call.op) || remembers;
+  }
   bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
 };
 

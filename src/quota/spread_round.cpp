@@ -28,16 +28,16 @@ bool is_undecided(const SpreadCall& spread) noexcept {
 bool has_share(Pass pass, const QuotaCall& call, const SpreadCall& spread,
                api::ShardId shard) noexcept {
   if (pass == Pass::apply || pass == Pass::open) return applies_verdict(pass, call, spread, shard);
-  if (pass == Pass::look && !needs_look(call)) return false;
+  if (pass == Pass::look && !api::leaves_output_tokens(call)) return false;
   return is_undecided(spread) && !spread.awaits();
 }
 
 // The precedence that one shard gives: problems of subjects, in their order; a repeated id; limits.
-QuotaCode verdict_of(const QuotaCall& call, const SpreadCall& spread) noexcept {
+QuotaCode verdict_of(const SpreadCall& spread) noexcept {
   if (spread.problem != QuotaCode::ok) return spread.problem;
   if (spread.code != QuotaCode::ok) return spread.code;
   if (spread.queue_fits_at_ns > 0) return QuotaCode::queue_ahead;
-  if (spread.reservations_full && call.op == QuotaOp::reserve) return QuotaCode::reservations_full;
+  if (spread.reservations_full) return QuotaCode::reservations_full;
   if (!spread.has_quota) return QuotaCode::unknown_subject_allowed;
   return spread.limits_anything ? QuotaCode::ok : QuotaCode::unlimited;
 }
@@ -94,7 +94,7 @@ void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
   SpreadCall& spread = batch.spread[index];
   api::QuotaAnswer& answer = batch.answers[index];
   const bool is_repeat = spread.is_repeat && spread.problem == QuotaCode::ok;
-  if (!is_repeat) answer.code = verdict_of(call, spread);
+  if (!is_repeat) answer.code = verdict_of(spread);
   spread.state = State::refused;
   if (api::admits(answer.code)) {
     if (!is_repeat) admit(call, spread, answer);
@@ -146,7 +146,7 @@ void begin_round(QuotaBatch& batch) noexcept {
     if (!asked.is_try) asked.waiters.fill(api::no_waiter);
     spread = asked;
     batch.answers[index] = {};
-    looks |= needs_look(batch.calls[index]);
+    looks |= api::leaves_output_tokens(batch.calls[index]);
   }
   std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
     return is_undecided(batch.spread[report.call]);
@@ -350,8 +350,8 @@ void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcep
       continue;
     }
     // The outcome of a waiter counts when it leaves.
-    if (call.op != QuotaOp::reserve || spread.is_try) continue;
-    ++statistics.reserves[static_cast<size_t>(batch.answers[index].code)];
+    if (!api::asks_admission(call.op) || spread.is_try) continue;
+    ++statistics.outcomes(call.op)[static_cast<size_t>(batch.answers[index].code)];
   }
   std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
     return !reports_before_verdict(batch, report.call);
@@ -370,7 +370,7 @@ size_t first_awaiting(const QuotaBatch& batch) noexcept {
 bool applies_verdict(Pass pass, const QuotaCall& call, const SpreadCall& spread,
                      api::ShardId shard) noexcept {
   if ((pass != Pass::apply && pass != Pass::open) || spread.state == State::done) return false;
-  const bool opens = call.op == QuotaOp::reserve && spread.home() == shard;
+  const bool opens = api::asks_admission(call.op) && spread.home() == shard;
   if (opens != (pass == Pass::open)) return false;
   const uint8_t place = first_place(call, spread, shard);
   return place < call.subjects_count && spread.holds[place] != SpreadCall::no_hold;
@@ -393,11 +393,6 @@ void await_at(QuotaBatch& batch, api::ShardId shard) noexcept {
     spread.awaits_others = true;
     spread.awaits_at = shard;
   }
-}
-
-bool needs_look(const QuotaCall& call) noexcept {
-  const bool asks = call.op == QuotaOp::reserve || call.op == QuotaOp::check;
-  return asks && (call.given_bits & api::given::output_tokens) == 0;
 }
 
 uint8_t first_place(const QuotaCall& call, const SpreadCall& spread, api::ShardId shard) noexcept {

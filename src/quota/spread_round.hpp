@@ -57,8 +57,6 @@ bool shows_limits(const api::QuotaBatch& batch, size_t index) noexcept;
 // has a place for a waiter.
 bool applies_verdict(api::Pass pass, const api::QuotaCall& call, const api::SpreadCall& spread,
                      api::ShardId shard) noexcept;
-// Whether the call leaves something to the server that all shards have to be asked for first.
-bool needs_look(const api::QuotaCall& call) noexcept;
 // The first place of a subject of this shard; subjects_count: it has none.
 uint8_t first_place(const api::QuotaCall& call, const api::SpreadCall& spread,
                     api::ShardId shard) noexcept;

@@ -80,13 +80,14 @@ void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
   const Request& request = waiter.request;
   const bool shows_limits = waiter.answer != nullptr;
   batch.clear();
-  batch.calls.push_back({.op = QuotaOp::reserve,
+  batch.calls.push_back({.op = waiter.op(),
                          .flags = shows_limits ? api::quota_flag::wants_limits : uint8_t{0},
                          .given_bits = 0xFF,
                          .subjects_count = request.subjects_count,
                          .shard = shard_,
                          .lifetime_ms = request.lifetime_ms,
                          .amounts = request.amounts,
+                         .cached_input_tokens = request.cached_input_tokens,
                          .binding = request.connection,
                          .owner = queues_.owner_of(waiter.index())});
   // The parts know their subjects: names are not kept.

@@ -69,6 +69,9 @@ struct Waiter
 
   api::WaiterId index() const noexcept { return TimerTag::of(limit).index; }
   bool has_parts() const noexcept { return (part_bits & (part_bits - 1)) != 0; }
+  api::QuotaOp op() const noexcept {
+    return request.is_used ? api::QuotaOp::consume : api::QuotaOp::reserve;
+  }
   bool is_spread() const noexcept { return is_part || has_parts(); }
   // False: none of its subjects here has a quota.
   bool has_queue() const noexcept {

@@ -76,16 +76,24 @@ void write_decisions(Writer& write, std::span<const ShardStatistics> shards) noe
   }
 }
 
-void write_quotas(Writer& write, std::span<const ShardStatistics> shards) noexcept {
-  write.family("quota_reserves_total", "counter",
-               "Reservations asked for, by outcome; a queued one counts again.");
+void write_outcomes(Writer& write, std::span<const ShardStatistics> shards,
+                    quota::Statistics::Outcomes quota::Statistics::*outcomes) noexcept {
   for (const ShardStatistics& shard : shards) {
     for (uint32_t index = 1; index < api::quota_codes_count; ++index) {
       const auto code = static_cast<api::QuotaCode>(index);
-      write.sample(shard, shard.quota.reserves[index], "outcome", api::code_name(code));
+      write.sample(shard, (shard.quota.*outcomes)[index], "outcome", api::code_name(code));
     }
   }
-  write.all("quota_waited_total", "counter", "Reservations admitted after they had waited.",
+}
+
+void write_quotas(Writer& write, std::span<const ShardStatistics> shards) noexcept {
+  write.family("quota_reserves_total", "counter",
+               "Reservations asked for, by outcome; a queued one counts again.");
+  write_outcomes(write, shards, &quota::Statistics::reserves);
+  write.family("quota_consumes_total", "counter",
+               "Consumes asked for, by outcome; a queued one counts again.");
+  write_outcomes(write, shards, &quota::Statistics::consumes);
+  write.all("quota_waited_total", "counter", "Calls admitted after they had waited.",
             [](const ShardStatistics& shard) { return shard.quota.waited; });
   write.all("quota_settled_total", "counter", "Reservations settled.",
             [](const ShardStatistics& shard) { return shard.quota.settled; });

@@ -24,6 +24,7 @@ bool names_subjects(QuotaOp op) noexcept {
     case QuotaOp::reserve:
     case QuotaOp::check:
     case QuotaOp::record:
+    case QuotaOp::consume:
     case QuotaOp::usage:
     case QuotaOp::put:
     case QuotaOp::remove:
@@ -37,9 +38,9 @@ bool names_subjects(QuotaOp op) noexcept {
 
 // Whether a call may be decided by several shards.
 bool may_be_spread(const QuotaCall& call) noexcept {
-  const bool asks =
-      call.op == QuotaOp::reserve || call.op == QuotaOp::check || call.op == QuotaOp::record;
-  return asks && call.subjects_count > 1 && call.subjects_count <= limits::call_subjects_max;
+  const bool decides = api::asks_admission(call.op) || call.op == QuotaOp::check ||
+                       call.op == QuotaOp::record;
+  return decides && call.subjects_count > 1 && call.subjects_count <= limits::call_subjects_max;
 }
 
 // Whether other shards than its home may have parts of its reservation.
@@ -307,7 +308,7 @@ void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const QuotaCall& call = batch.calls[index];
     const api::QuotaAnswer& answer = batch.answers[index];
-    if (call.op == QuotaOp::reserve) {
+    if (api::asks_admission(call.op)) {
       waiters_.free_or_abandon(call.ticket, answer.code == api::QuotaCode::queued);
     }
   }

@@ -170,14 +170,14 @@ class Caller {
     for (uint64_t index = 0; index < count; ++index) {
       step.names.emplace_back(all_names[(first + index) % all_names.size()]);
     }
-    step.call = {.op = QuotaOp::reserve,
+    step.call = {.op = dice_.percent(75) ? QuotaOp::reserve : QuotaOp::consume,
                  .given_bits = 15,
                  .lifetime_ms = static_cast<uint32_t>(2 * dice_.between(50, 1'500)),
                  .ticket = static_cast<Ticket>(++tickets_),
                  .amounts = {.input_tokens = dice_.below(12)}};
     if (dice_.percent(85)) {
       step.call.flags = api::quota_flag::may_wait;
-    } else {
+    } else if (step.call.op == QuotaOp::reserve) {
       step.call.binding = 1 + dice_.below(bindings);
     }
     if (dice_.percent(40)) step.call.wait_ms_max = some_wait_ms();
@@ -219,7 +219,7 @@ QuotaAnswer take_step(Side& side, const Step& step, bool silently, base::Now now
     call.reservation = found->second;
   }
   const QuotaAnswer answer = side.ask(call, step.names, step.quota, now);
-  if (call.op == QuotaOp::reserve) {
+  if (api::asks_admission(call.op)) {
     if (answer.reservation != 0) side.reservations[call.ticket] = answer.reservation;
     if (answer.code == QuotaCode::queued) side.waiters[call.ticket] = answer.waiter;
   }

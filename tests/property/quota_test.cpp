@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "limiter/steady_wall.hpp"
+#include "policy/quota_book.hpp"
 #include "property/quota_model.hpp"
 #include "property/seeds.hpp"
 
@@ -57,6 +58,20 @@ struct Held {
   std::string client_id;
   std::string owner;
   int64_t since_ns = 0;
+};
+
+// A consume or record under a client's id.
+struct Used {
+  QuotaOp op;
+  Names subjects;
+  Amounts amounts;
+  uint64_t cached;
+  bool operator==(const Used&) const = default;
+};
+
+struct RememberedUse {
+  Used used;
+  int64_t due_ms;
 };
 
 struct SubjectModel {
@@ -113,6 +128,7 @@ class World {
 
   // Expires reservations when it notices them, as the store does.
   void expire() {
+    std::erase_if(remembered_, [this](const auto& each) { return each.second.due_ms <= now_ms(); });
     for (auto at = held_.begin(); at != held_.end();) {
       Held& held = at->second;
       if (held.due_ms > now_ms()) {
@@ -154,8 +170,10 @@ class World {
       cancel();
     } else if (kind < 80) {
       extend();
-    } else if (kind < 92) {
+    } else if (kind < 86) {
       record();
+    } else if (kind < 92) {
+      consume();
     } else if (kind < 93) {
       reset();
     } else if (kind < 95) {
@@ -200,14 +218,15 @@ class World {
     bool may_never = false;  // includes limits that leak at no rate
   };
 
-  Expectation expect(const std::vector<std::string>& names, const Amounts& amounts) {
+  Expectation expect(const std::vector<std::string>& names, const Amounts& amounts,
+                     uint64_t cached = 0) {
     Expectation expected;
     for (const std::string& name : names) {
       SubjectModel& subject = subjects_.at(name);
       for (const Limit& limit : subject.quota.limits) {
         if (limit.ceiling == api::Ceiling::unlimited) continue;
         const bool slot = limit.kind == LimitKind::concurrency;
-        const uint64_t share = slot ? 1 : model_share(limit, amounts, 0);
+        const uint64_t share = slot ? 1 : model_share(limit, amounts, cached);
         const Bounds used = slot ? Bounds{subject.open, subject.open}
                                  : subject.limits.at(limit.name).used(ns_, steady_ns_);
         if (limit.ceiling == api::Ceiling::block || share > limit.amount) expected.never = true;
@@ -225,13 +244,16 @@ class World {
     return expected;
   }
 
+  std::string some_client_id() {
+    return dice_.percent(10) ? "id-" + std::to_string(dice_.below(20)) : std::string{};
+  }
+
   void reserve(bool only_check) {
     const std::vector<std::string> names = some_subjects();
     const Amounts amounts = some_amounts();
     const Expectation expected = expect(names, amounts);
     const auto lifetime = static_cast<uint32_t>(dice_.between(10, 10 + 20 * scale_ / 1'000'000));
-    const std::string client_id =
-        dice_.percent(10) ? "id-" + std::to_string(dice_.below(20)) : std::string{};
+    const std::string client_id = some_client_id();
     const std::string owner =
         dice_.percent(70) ? "owner " + std::to_string(dice_.below(9)) : std::string{};
     const Held* repeated = nullptr;
@@ -249,6 +271,10 @@ class World {
                                     .client_id = client_id,
                                     .owner = owner},
                                    names);
+    if (remembered_.contains(client_id)) {
+      ASSERT_EQ(answer.code, QuotaCode::id_in_use);
+      return;
+    }
     if (repeated != nullptr) {
       const bool is_other =
           repeated->subjects != names || repeated_amounts_.at(client_id) != amounts;
@@ -396,18 +422,48 @@ class World {
     }
   }
 
-  void record() {
-    const std::vector<std::string> names = some_subjects();
+  void record() { use(QuotaOp::record); }
+  void consume() { use(QuotaOp::consume); }
+
+  // Charges what was used: under an id only once.
+  void use(QuotaOp op) {
     const Amounts amounts = some_amounts();
-    const uint64_t cached = dice_.below(amounts.input_tokens + 1);
-    const QuotaAnswer answer =
-        ask({.op = QuotaOp::record, .amounts = amounts, .cached_input_tokens = cached}, names);
-    ASSERT_TRUE(api::admits(answer.code));
-    for (const std::string& name : names) {
+    const Used used{op, some_subjects(), amounts, dice_.below(amounts.input_tokens + 1)};
+    const std::string client_id = some_client_id();
+    const Expectation expected =
+        op == QuotaOp::consume ? expect(used.subjects, amounts, used.cached) : Expectation{};
+    const QuotaAnswer answer = ask({.op = op,
+                                    .amounts = amounts,
+                                    .cached_input_tokens = used.cached,
+                                    .client_id = client_id},
+                                   used.subjects);
+    ASSERT_EQ(answer.reservation, 0U);
+    if (!client_id.empty() && is_known(client_id)) {
+      const auto first = remembered_.find(client_id);
+      const bool is_repeat = first != remembered_.end() && first->second.used == used;
+      ASSERT_EQ(api::admits(answer.code), is_repeat);
+      ASSERT_TRUE(is_repeat || answer.code == QuotaCode::id_in_use);
+      return;
+    }
+    const bool admitted = api::admits(answer.code);
+    ASSERT_FALSE(admitted && expected.must_deny) << api::code_name(answer.code);
+    ASSERT_FALSE(!admitted && expected.must_admit) << api::code_name(answer.code);
+    if (!admitted) return;
+    if (!client_id.empty()) {
+      remembered_[client_id] = {used, ceil_now_ms() + policy::QuotaRules{}.lifetime_ms};
+    }
+    for (const std::string& name : used.subjects) {
       for (auto& [_, limit] : subjects_.at(name).limits) {
-        limit.charge(model_share(limit.limit(), amounts, cached), 0, false, ns_, steady_ns_);
+        limit.charge(model_share(limit.limit(), amounts, used.cached), 0, false, ns_, steady_ns_);
       }
     }
+  }
+
+  bool is_known(const std::string& client_id) const {
+    return remembered_.contains(client_id) ||
+           std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+             return held.second.client_id == client_id;
+           });
   }
 
   void reset() {
@@ -573,6 +629,7 @@ class World {
   std::map<std::string, SubjectModel> subjects_;
   std::map<uint64_t, Held> held_;
   std::map<std::string, Amounts> repeated_amounts_;
+  std::map<std::string, RememberedUse> remembered_;
 };
 
 TEST(QuotaStore, decides_as_one_that_remembers_every_charge) {
