@@ -102,6 +102,7 @@ struct ClientFrame {
     usage @17 :Usage;
     quota @18 :QuotaChange;
     reset @19 :Reset;
+    consume @20 :Consume;
   }
 }
 
@@ -211,6 +212,23 @@ struct Record {
   cachedInputTokens @6 :List(UInt64);
   outputTokens @7 :List(UInt64);
   costs @8 :List(UInt64);
+  ids @9 :Data;                       # the client's own, end to end: a repeat is charged once
+  idSizes @10 :List(UInt16);          # absent, or 0: none
+}
+
+struct Consume {
+  flags @0 :UInt8;                    # quota* flags below but connection bound, of every entry
+  waitLimitMs @1 :UInt32;             # 0: none of its own; at most 3,600,000
+  subjects @2 :Data;                  # as in Reserve
+  subjectSizes @3 :List(UInt16);
+  subjectCounts @4 :List(UInt8);
+  requests @5 :List(UInt32);          # absent: 1 each
+  inputTokens @6 :List(UInt64);       # absent: 0 each, like all below
+  cachedInputTokens @7 :List(UInt64);
+  outputTokens @8 :List(UInt64);
+  costs @9 :List(UInt64);
+  ids @10 :Data;                      # the client's own, end to end: a repeat is charged once
+  idSizes @11 :List(UInt16);          # absent, or 0: none
 }
 
 struct Usage {
@@ -359,11 +377,11 @@ struct Verdicts {
 }
 
 struct Granted {
-  entries @0 :List(UInt32);  # positions in the Acquire or Reserve
+  entries @0 :List(UInt32);  # positions in the Acquire, Reserve or Consume
   verdicts @1 :Data;         # of an Acquire, as in Verdicts
   details @2 :Details;
   reservations @3 :List(UInt64);  # of a Reserve: 0 where not admitted; absent: none was admitted
-  codes @4 :Data;                 # of a Reserve, as in QuotaAnswers
+  codes @4 :Data;                 # of a Reserve or Consume, as in QuotaAnswers
   retryAfterMs @5 :List(Int64);   # likewise
 }
 
@@ -425,11 +443,11 @@ enum QuotaCode {
 }
 
 struct QuotaAnswers {
-  # Of Reserve, Check, Settle, Cancel, Extend, Record, QuotaChange and Reset.
+  # Of Reserve, Check, Settle, Cancel, Extend, Record, Consume, QuotaChange and Reset.
   count @0 :UInt32;                   # entries answered
   codes @1 :Data;                     # a QuotaCode each, or one byte when all agree
   reservations @2 :List(UInt64);      # of Reserve: 0 where not admitted; absent: none was admitted
-  retryAfterMs @3 :List(Int64);       # of Reserve and Check: -1 never; absent: 0 each
+  retryAfterMs @3 :List(Int64);       # of those that may be denied: -1 never; absent: 0 each
   limits @4 :LimitStates;             # if requested
   detail @5 :Text;                    # of invalidQuota: the fields at fault, and what they must be
 }

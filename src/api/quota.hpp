@@ -91,9 +91,9 @@ enum class QuotaOp : uint8_t {
   extend,
   record,   // charges usage without asking for admission
   consume,  // charges usage if it fits; no reservation is made
-  show,    // a reservation: its subjects, as rows, and its holder
-  usage,   // subjects, as rows
-  put,     // a subject's quota, until it is removed
+  show,     // a reservation: its subjects, as rows, and its holder
+  usage,    // subjects, as rows
+  put,      // a subject's quota, until it is removed
   remove,
   page,         // all subjects of `shard`, as rows
   holders,      // open reservations of one subject or of all of `shard`, with their holders
@@ -137,6 +137,11 @@ constexpr bool asks_admission(QuotaOp op) noexcept {
 // Whether its amounts are what was used: no reservation is made.
 constexpr bool charges_used(QuotaOp op) noexcept {
   return op == QuotaOp::record || op == QuotaOp::consume;
+}
+
+// Whether the limits of its subjects decide it, or are charged.
+constexpr bool concerns_limits(QuotaOp op) noexcept {
+  return asks_admission(op) || op == QuotaOp::check || op == QuotaOp::record;
 }
 
 struct Amounts {

@@ -24,7 +24,7 @@ struct Request {
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   bool is_used = false;  // no reservation follows: the amounts are what was used
-  uint16_t route = 0;  // of the first subject's name, if that has no quota here
+  uint16_t route = 0;    // of the first subject's name, if that has no quota here
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};  // no_subject: without a quota
 
   // Whether it takes a place among the reservations.

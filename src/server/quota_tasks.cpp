@@ -38,9 +38,8 @@ bool names_subjects(QuotaOp op) noexcept {
 
 // Whether a call may be decided by several shards.
 bool may_be_spread(const QuotaCall& call) noexcept {
-  const bool decides = api::asks_admission(call.op) || call.op == QuotaOp::check ||
-                       call.op == QuotaOp::record;
-  return decides && call.subjects_count > 1 && call.subjects_count <= limits::call_subjects_max;
+  return api::concerns_limits(call.op) && call.subjects_count > 1 &&
+         call.subjects_count <= limits::call_subjects_max;
 }
 
 // Whether other shards than its home may have parts of its reservation.

@@ -78,6 +78,7 @@ class NativeSession final : public Session {
   void on_cancel(uint64_t id, size_t frame_bytes, const wire::CancelRequest& request) noexcept;
   void on_extend(uint64_t id, size_t frame_bytes, const wire::ExtendRequest& request) noexcept;
   void on_record(uint64_t id, size_t frame_bytes, const wire::RecordRequest& request) noexcept;
+  void on_consume(uint64_t id, size_t frame_bytes, const wire::ConsumeRequest& request) noexcept;
   void on_usage(uint64_t id, const wire::UsageRequest& request) noexcept;
   void on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept;
   void on_reset(uint64_t id, const wire::ResetRequest& request) noexcept;

@@ -114,6 +114,10 @@ struct NativeSession::Frames {
                              const wire::ReserveRequest& reserve) noexcept {
     self.answer_with(id, reserve.entries_count(), api::QuotaCode::draining);
   }
+  static void refuse_consume(Self& self, uint64_t id,
+                             const wire::ConsumeRequest& consume) noexcept {
+    self.answer_with(id, consume.entries_count(), api::QuotaCode::draining);
+  }
 
   // By kind. docs/protocol.md says the same in words.
   static constexpr std::array rules{
@@ -142,6 +146,7 @@ struct NativeSession::Frames {
       rule<wire::QuotaChangeRequest, &Self::on_quota_change>(
           {.room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::ResetRequest, &Self::on_reset>({.room = Room::shard_query, .id = IdRule::unused}),
+      rule<wire::ConsumeRequest, &Self::on_consume, refuse_consume>({.room = Room::shard_query}),
   };
   static_assert(has_every_kind(rules));
 };

@@ -1,4 +1,4 @@
-// Quotas: Reserve, Check, Settle, Cancel, Extend, Record, Usage, QuotaChange, Reset.
+// Quotas: Reserve, Check, Settle, Cancel, Extend, Record, Consume, Usage, QuotaChange, Reset.
 // Flow:   a frame becomes the calls of a batch, which the backend has decided -> on_quota(), at
 //         once or later -> QuotaAnswers or UsageReply. Calls that wait are kept, withdrawn and
 //         granted like the entries of an Acquire.
@@ -114,12 +114,20 @@ void fill_amounts(QuotaBatch& batch, const wire::EntryAmounts& amounts) noexcept
   }
 }
 
-void fill_ids(QuotaBatch& batch, const wire::ReserveRequest& request) noexcept {
+void fill_ids(QuotaBatch& batch, const wire::EntryIds& request) noexcept {
   const char* client_id = request.ids.data();
   for (size_t entry = 0; entry < request.id_sizes.size(); ++entry) {
     batch.calls[entry].client_id = {client_id, request.id_sizes[entry]};
     client_id += request.id_sizes[entry];
   }
+}
+
+// Of entries that may wait: for how long.
+template <typename Request>
+void fill_wait_limit(QuotaBatch& batch, const Request& request, uint32_t wait_ms_max) noexcept {
+  if (!request.may_wait()) return;
+  const uint32_t wait_ms = base::smaller_limit(request.wait_limit_ms, wait_ms_max);
+  for (QuotaCall& call : batch.calls) call.wait_ms_max = wait_ms;
 }
 
 }  // namespace
@@ -143,11 +151,7 @@ void NativeSession::on_reserve(uint64_t id, size_t frame_bytes, QuotaOp op,
     call.owner = request.owner;
     call.binding = connection_bound ? binding_ : 0;
   }
-  if (request.may_wait()) {
-    const uint32_t wait_ms =
-        base::smaller_limit(request.wait_limit_ms, context_.options.wait_ms_max);
-    for (QuotaCall& call : batch.calls) call.wait_ms_max = wait_ms;
-  }
+  fill_wait_limit(batch, request, context_.options.wait_ms_max);
   if (waits) take_tickets(batch);
   uint8_t bits = batch_bit::retries;
   if (reserves) bits |= batch_bit::reservations;
@@ -190,9 +194,28 @@ void NativeSession::on_record(uint64_t id, size_t frame_bytes,
   QuotaBatch& batch = context_.backend.take_batch();
   add_calls(batch, QuotaOp::record, request);
   fill_amounts(batch, request);
+  fill_ids(batch, request);
   const uint8_t flags = call_flags(request.flags);
   for (QuotaCall& call : batch.calls) call.flags = flags;
-  ask(id, frame_bytes, batch, kind_with(0, request.flags));
+  ask(id, frame_bytes, batch, kind_with(batch_bit::retries, request.flags));
+}
+
+void NativeSession::on_consume(uint64_t id, size_t frame_bytes,
+                               const wire::ConsumeRequest& request) noexcept {
+  if (!admit_batch(id, frame_bytes, request.entries_count())) return;
+  QuotaBatch& batch = context_.backend.take_batch();
+  add_calls(batch, QuotaOp::consume, request);
+  fill_amounts(batch, request);
+  fill_ids(batch, request);
+  const uint8_t flags = call_flags(request.flags);
+  for (QuotaCall& call : batch.calls) call.flags = flags;
+  fill_wait_limit(batch, request, context_.options.wait_ms_max);
+  uint8_t bits = batch_bit::retries;
+  if (request.may_wait()) {
+    take_tickets(batch);
+    bits |= batch_bit::tickets;
+  }
+  ask(id, frame_bytes, batch, kind_with(bits, request.flags));
 }
 
 void NativeSession::on_usage(uint64_t id, const wire::UsageRequest& request) noexcept {

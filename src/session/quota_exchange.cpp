@@ -31,7 +31,7 @@ std::optional<QuotaExchange::Answer> QuotaExchange::read() {
     return Answer{wire::problem_reply(*problem)};
   }
   request_ = std::get<wire::QuotaRequest>(std::move(read));
-  if (context_.draining && request_.call.op == QuotaOp::reserve) {
+  if (context_.draining && api::asks_admission(request_.call.op)) {
     ++context_.drained_entries;
     return Answer{wire::denied_reply(request_, QuotaCode::draining)};
   }

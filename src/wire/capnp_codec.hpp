@@ -113,7 +113,8 @@ struct ClientRequest {
   std::variant<UnsupportedRequest, HelloRequest, AcquireRequest, AcquireByHandleRequest,
                ReleaseRequest, WithdrawRequest, InspectRequest, InternRequest, ForgetRequest,
                PingRequest, ReserveRequest, CheckRequest, SettleRequest, CancelRequest,
-               ExtendRequest, RecordRequest, UsageRequest, QuotaChangeRequest, ResetRequest>
+               ExtendRequest, RecordRequest, UsageRequest, QuotaChangeRequest, ResetRequest,
+               ConsumeRequest>
       body;
 };
 

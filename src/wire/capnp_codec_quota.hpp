@@ -48,9 +48,12 @@ struct EntryAmounts {
   Column<uint64_t> costs;
 };
 
-struct ReserveRequest : EntrySubjects, EntryAmounts {
+struct EntryIds {
   std::string_view ids;
   Column<uint16_t> id_sizes;  // 0: none; their sum is ids.size()
+};
+
+struct ReserveRequest : EntrySubjects, EntryAmounts, EntryIds {
   std::string_view owner;
   uint32_t wait_limit_ms;
   uint32_t lifetime_ms;
@@ -78,8 +81,15 @@ struct ExtendRequest {
   uint8_t flags;
 };
 
-struct RecordRequest : EntrySubjects, EntryAmounts {
+struct RecordRequest : EntrySubjects, EntryAmounts, EntryIds {
   uint8_t flags;
+};
+
+struct ConsumeRequest : EntrySubjects, EntryAmounts, EntryIds {
+  uint32_t wait_limit_ms;
+  uint8_t flags;
+
+  bool may_wait() const noexcept { return (flags & quota_bit::may_wait) != 0; }
 };
 
 struct UsageRequest {

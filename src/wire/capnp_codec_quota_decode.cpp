@@ -61,25 +61,37 @@ Checked check_cached(const EntryAmounts& amounts) noexcept {
   return {};
 }
 
-// A Record that gives no input tokens has none, and so no cached ones.
-Checked check_recorded_cached(const EntryAmounts& amounts) noexcept {
+// A Record or Consume that gives no input tokens has none, and so no cached ones.
+Checked check_used_cached(const EntryAmounts& amounts) noexcept {
   const Column<uint64_t> cached = amounts.cached_input_tokens;
   const Column<uint64_t> input = amounts.input_tokens;
   if (input.empty() ? none_given(cached) : cached_within(cached, input, 0)) return {};
   return refuse(ErrorCode::bad_amount);
 }
 
-Checked check_ids(const ReserveRequest& request) noexcept {
-  if (!absent_or_as_long(request.id_sizes, request.entries_count()) ||
-      !sizes_add_up(request.id_sizes, request.ids.size())) {
+Checked check_label(size_t bytes) noexcept {
+  if (bytes > label_bytes_bounds.max) return refuse(ErrorCode::bad_subject);
+  return {};
+}
+
+Checked check_ids(const EntryIds& entries, size_t entries_count) noexcept {
+  if (!absent_or_as_long(entries.id_sizes, entries_count) ||
+      !sizes_add_up(entries.id_sizes, entries.ids.size())) {
     return refuse(ErrorCode::bad_columns);
   }
   uint16_t longest = 0;
-  for (const uint16_t size : request.id_sizes) longest = std::max(longest, size);
-  if (longest > label_bytes_bounds.max || request.owner.size() > label_bytes_bounds.max) {
-    return refuse(ErrorCode::bad_subject);
-  }
-  return {};
+  for (const uint16_t size : entries.id_sizes) longest = std::max(longest, size);
+  return check_label(longest);
+}
+
+// Of a Record or Consume.
+template <typename Request>
+Checked check_used(const Request& request) noexcept {
+  return check_subjects(request)
+      .and_then([&] { return check_columns(request, request.entries_count()); })
+      .and_then([&] { return check_used_cached(request); })
+      .and_then([&] { return check_ids(request, request.entries_count()); })
+      .and_then([&] { return check_fields(request); });
 }
 
 // ----------------------------------------------------------------------------------- a quota
@@ -137,7 +149,8 @@ void read_quota_fields(schema::Quota::Reader quota) {
 Checked check_request(const ReserveRequest& request) noexcept {
   return check_subjects(request)
       .and_then([&] { return check_columns(request, request.entries_count()); })
-      .and_then([&] { return check_ids(request); })
+      .and_then([&] { return check_ids(request, request.entries_count()); })
+      .and_then([&] { return check_label(request.owner.size()); })
       .and_then([&] { return check_fields(request); });
 }
 
@@ -162,10 +175,11 @@ Checked check_request(const ExtendRequest& request) noexcept {
 }
 
 Checked check_request(const RecordRequest& request) noexcept {
-  return check_subjects(request)
-      .and_then([&] { return check_columns(request, request.entries_count()); })
-      .and_then([&] { return check_recorded_cached(request); })
-      .and_then([&] { return check_fields(request); });
+  return check_used(request);
+}
+
+Checked check_request(const ConsumeRequest& request) noexcept {
+  return check_used(request);
 }
 
 Checked check_request(const UsageRequest& request) noexcept {

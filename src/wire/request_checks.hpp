@@ -122,6 +122,7 @@ Checked check_request(const SettleRequest& request) noexcept;
 Checked check_request(const CancelRequest& request) noexcept;
 Checked check_request(const ExtendRequest& request) noexcept;
 Checked check_request(const RecordRequest& request) noexcept;
+Checked check_request(const ConsumeRequest& request) noexcept;
 Checked check_request(const UsageRequest& request) noexcept;
 Checked check_request(const ResetRequest& request) noexcept;
 // Reads the quota with the library, so it may throw.

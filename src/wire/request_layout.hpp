@@ -144,6 +144,9 @@ inline constexpr auto amounts_columns =
                amount_column("outputTokens", &EntryAmounts::output_tokens),
                amount_column("costs", &EntryAmounts::costs)};
 
+inline constexpr auto ids_columns =
+    std::tuple{bytes("ids", &EntryIds::ids), list("idSizes", &EntryIds::id_sizes)};
+
 inline constexpr auto estimates_columns =
     std::tuple{requests_column, amount_column("inputTokens", &EntryAmounts::input_tokens),
                amount_column("maxOutputTokens", &EntryAmounts::output_tokens),
@@ -267,10 +270,8 @@ struct Layout<ReserveRequest> : QuotaLayoutDefaults {
   static constexpr auto kind = ClientFrame::RESERVE;
   static constexpr auto get = &ClientReader::getReserve;
   static constexpr bool on_fast_path = true;
-  static constexpr auto columns = std::tuple_cat(
-      subjects_columns, estimates_columns,
-      std::tuple{bytes("ids", &ReserveRequest::ids), list("idSizes", &ReserveRequest::id_sizes),
-                 text("owner", &ReserveRequest::owner)});
+  static constexpr auto columns = std::tuple_cat(subjects_columns, estimates_columns, ids_columns,
+                                                 std::tuple{text("owner", &ReserveRequest::owner)});
   static constexpr auto fields = std::tuple{
       flags_field<ReserveRequest, quota_bit::may_wait | quota_bit::connection_bound |
                                       quota_bit::wants_limits | quota_bit::wants_violated>,
@@ -326,7 +327,7 @@ struct Layout<RecordRequest> : QuotaLayoutDefaults {
   static constexpr auto kind = ClientFrame::RECORD;
   static constexpr auto get = &ClientReader::getRecord;
   static constexpr bool on_fast_path = true;
-  static constexpr auto columns = std::tuple_cat(subjects_columns, amounts_columns);
+  static constexpr auto columns = std::tuple_cat(subjects_columns, amounts_columns, ids_columns);
   static constexpr auto fields = std::tuple{flags_field<RecordRequest, quota_bit::wants_limits>};
 };
 
@@ -359,6 +360,20 @@ struct Layout<ResetRequest> : LayoutDefaults {
   static constexpr auto get = &ClientReader::getReset;
   static constexpr auto columns = std::tuple{bytes("subject", &ResetRequest::subject)};
   static constexpr auto fields = std::tuple{field("all", 0, &ResetRequest::all)};
+};
+
+template <>
+struct Layout<ConsumeRequest> : QuotaLayoutDefaults {
+  using Struct = schema::Consume;
+  static constexpr auto kind = ClientFrame::CONSUME;
+  static constexpr auto get = &ClientReader::getConsume;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple_cat(subjects_columns, amounts_columns, ids_columns);
+  static constexpr auto fields =
+      std::tuple{flags_field<ConsumeRequest, quota_bit::may_wait | quota_bit::wants_limits |
+                                                 quota_bit::wants_violated>,
+                 field("waitLimitMs", 4, &ConsumeRequest::wait_limit_ms,
+                       AtMost<limits::wait_ms_max>{}, ErrorCode::bad_wait_limit)};
 };
 
 // ------------------------------------------------------------------------ all kinds, in order

@@ -14,7 +14,7 @@ using Tail = PathTail;
 using Quota = QuotaEndpoint;
 
 // Paths are compared from the top, so the most frequent ones come first.
-constexpr std::array<RestEndpoint, 20> endpoints{{
+constexpr std::array<RestEndpoint, 21> endpoints{{
     {"/rate/:key",
      Tail::segment,
      {{Method::get, "acquireByGet"}, {Method::post, "acquire"}},
@@ -45,6 +45,7 @@ constexpr std::array<RestEndpoint, 20> endpoints{{
     {"/v1/cancel", Tail::none, {{Method::post, "cancel"}}, read_quota, "headers", Quota::cancel},
     {"/v1/extend", Tail::none, {{Method::post, "extend"}}, read_quota, "headers", Quota::extend},
     {"/v1/record", Tail::none, {{Method::post, "record"}}, read_quota, "headers", Quota::record},
+    {"/v1/consume", Tail::none, {{Method::post, "consume"}}, read_quota, "headers", Quota::consume},
     {"/v1/reset",
      Tail::none,
      {{Method::post, "reset"}},

@@ -247,7 +247,7 @@ class BodyReader {
     api::QuotaCall& call = request_.call;
     read_small(wait_limit_number, value, call.wait_ms_max);
     // A check never waits.
-    if (call.wait_ms_max == 0 || shape_.op != QuotaOp::reserve) return;
+    if (call.wait_ms_max == 0 || !api::asks_admission(shape_.op)) return;
     call.flags |= api::quota_flag::may_wait;
     call.wait_ms_max = base::smaller_limit(call.wait_ms_max, options_.wait_ms_max);
   }
@@ -316,7 +316,7 @@ class BodyReader {
   // Input tokens that a settle does not give stay as reserved, and are not known here.
   void check_cached() {
     const api::QuotaCall& call = request_.call;
-    const bool known = (given_ & input_tokens) != 0 || call.op == QuotaOp::record;
+    const bool known = (given_ & input_tokens) != 0 || api::charges_used(call.op);
     if (known && call.cached_input_tokens > call.amounts.input_tokens) {
       complain("cached_input_tokens", "must be a part of input_tokens, not more");
     }
@@ -435,7 +435,9 @@ std::optional<QuotaProblem> read_by_endpoint(const RestQuota& asked, std::string
     case QuotaEndpoint::extend:
       return posted(QuotaOp::extend, reservation | lifetime_ms, reservation);
     case QuotaEndpoint::record:
-      return posted(QuotaOp::record, subjects | usage_fields, subjects);
+      return posted(QuotaOp::record, subjects | usage_fields | id, subjects);
+    case QuotaEndpoint::consume:
+      return posted(QuotaOp::consume, subjects | usage_fields | id | wait_limit_ms, subjects);
     case QuotaEndpoint::reset:
       return posted(QuotaOp::reset, subject, subject);
     case QuotaEndpoint::reset_all:

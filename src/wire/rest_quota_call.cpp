@@ -5,17 +5,13 @@ namespace {
 
 using api::QuotaOp;
 
-bool wants_limits(QuotaOp op) noexcept {
-  return op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record;
-}
-
 // The request's call, with its texts.
 api::QuotaCall call_of(const QuotaRequest& request) {
   api::QuotaCall call = request.call;
   call.subjects_count = static_cast<uint8_t>(request.subjects.size());
   call.client_id = request.client_id;
   call.owner = request.owner;
-  if (wants_limits(call.op)) {
+  if (api::concerns_limits(call.op)) {
     call.flags |= api::quota_flag::wants_limits | api::quota_flag::wants_violated;
   }
   return call;

@@ -228,7 +228,8 @@ void write_violated(const std::vector<ReportedLimit>& reported, JsonWriter& json
   json.close_array();
 }
 
-// --- Reserve, check, record ----------------------------------------------------------------
+// --- Reserve, check, record, consume
+// ----------------------------------------------------------------
 
 struct Admission {
   QuotaCode code = QuotaCode::ok;
@@ -491,7 +492,7 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
   const QuotaAnswer& answer = batch.answers[0];
   const QuotaOp op = request.call.op;
   if (request.dry_run) return dry_run_reply(request, batch);
-  if (op == QuotaOp::reserve || op == QuotaOp::check || op == QuotaOp::record) {
+  if (api::concerns_limits(op)) {
     return decided_reply(request, answer, batch.limits, wall_ns);
   }
   if (!api::admits(answer.code)) {

@@ -57,6 +57,7 @@ enum class QuotaEndpoint : uint8_t {
   cancel,
   extend,
   record,
+  consume,
   reset,
   reset_all,
   reservations,

@@ -69,6 +69,30 @@ void require_amounts(const wire::EntryAmounts& amounts, size_t entries_count) {
   }
 }
 
+void require_ids(const wire::EntryIds& entries, size_t entries_count) {
+  require_optional(entries.id_sizes, entries_count);
+  uint64_t bytes = 0;
+  for (const uint16_t size : entries.id_sizes) {
+    require(size <= limits::client_id_bytes_max);
+    bytes += size;
+  }
+  require(bytes == entries.ids.size());
+}
+
+// Of a Record or Consume.
+template <typename Request>
+void require_used(const Request& request) {
+  const size_t count = request.entries_count();
+  require_subjects(request);
+  require_amounts(request, count);
+  require_ids(request, count);
+  for (size_t index = 0; index < request.cached_input_tokens.size(); ++index) {
+    const uint64_t cached = request.cached_input_tokens[index];
+    const uint64_t input = request.input_tokens.empty() ? 0 : request.input_tokens[index];
+    require(cached <= input || cached == wire::unset);
+  }
+}
+
 void require_reservations(wire::Column<uint64_t> reservations) {
   require(reservations.size() <= limits::quota_calls_max);
   require_each(reservations, [](uint64_t id) { return id <= UINT64_MAX; });
@@ -136,13 +160,7 @@ struct Promises {
     require_subjects(reserve);
     const size_t count = reserve.entries_count();
     require_amounts(reserve, count);
-    require_optional(reserve.id_sizes, count);
-    uint64_t bytes = 0;
-    for (const uint16_t size : reserve.id_sizes) {
-      require(size <= limits::client_id_bytes_max);
-      bytes += size;
-    }
-    require(bytes == reserve.ids.size());
+    require_ids(reserve, count);
     require(reserve.owner.size() <= limits::client_id_bytes_max);
     require(reserve.wait_limit_ms <= limits::wait_ms_max && is_lifetime(reserve.lifetime_ms));
     require(reserve.flags < wire::quota_bit::keep_requests);
@@ -160,14 +178,11 @@ struct Promises {
     require_reservations(extend.reservations);
     require(extend.flags == 0 && is_lifetime(extend.lifetime_ms));
   }
-  void operator()(const wire::RecordRequest& record) const {
-    require_subjects(record);
-    require_amounts(record, record.entries_count());
-    for (size_t index = 0; index < record.cached_input_tokens.size(); ++index) {
-      const uint64_t cached = record.cached_input_tokens[index];
-      const uint64_t input = record.input_tokens.empty() ? 0 : record.input_tokens[index];
-      require(cached <= input || cached == wire::unset);
-    }
+  void operator()(const wire::RecordRequest& record) const { require_used(record); }
+  void operator()(const wire::ConsumeRequest& consume) const {
+    require_used(consume);
+    require(consume.wait_limit_ms <= limits::wait_ms_max);
+    require(consume.flags < wire::quota_bit::keep_requests);
   }
   void operator()(const wire::UsageRequest& usage) const {
     require(usage.subject_sizes.size() <= limits::subjects_page_max);
@@ -221,6 +236,10 @@ bool same_amounts(const wire::EntryAmounts& one, const wire::EntryAmounts& other
          same_column(one.output_tokens, other.output_tokens) && same_column(one.costs, other.costs);
 }
 
+bool same_ids(const wire::EntryIds& one, const wire::EntryIds& other) {
+  return one.ids == other.ids && same_column(one.id_sizes, other.id_sizes);
+}
+
 struct Same {
   bool operator()(const wire::AcquireRequest& one, const wire::AcquireRequest& other) const {
     return same_terms(one, other) && one.keys == other.keys &&
@@ -231,10 +250,9 @@ struct Same {
     return same_terms(one, other) && same_column(one.handles, other.handles);
   }
   bool operator()(const wire::ReserveRequest& one, const wire::ReserveRequest& other) const {
-    return same_subjects(one, other) && same_amounts(one, other) && one.ids == other.ids &&
-           same_column(one.id_sizes, other.id_sizes) && one.owner == other.owner &&
-           one.wait_limit_ms == other.wait_limit_ms && one.lifetime_ms == other.lifetime_ms &&
-           one.flags == other.flags;
+    return same_subjects(one, other) && same_amounts(one, other) && same_ids(one, other) &&
+           one.owner == other.owner && one.wait_limit_ms == other.wait_limit_ms &&
+           one.lifetime_ms == other.lifetime_ms && one.flags == other.flags;
   }
   bool operator()(const wire::SettleRequest& one, const wire::SettleRequest& other) const {
     return same_column(one.reservations, other.reservations) && same_amounts(one, other) &&
@@ -248,7 +266,12 @@ struct Same {
            one.lifetime_ms == other.lifetime_ms && one.flags == other.flags;
   }
   bool operator()(const wire::RecordRequest& one, const wire::RecordRequest& other) const {
-    return same_subjects(one, other) && same_amounts(one, other) && one.flags == other.flags;
+    return same_subjects(one, other) && same_amounts(one, other) && same_ids(one, other) &&
+           one.flags == other.flags;
+  }
+  bool operator()(const wire::ConsumeRequest& one, const wire::ConsumeRequest& other) const {
+    return same_subjects(one, other) && same_amounts(one, other) && same_ids(one, other) &&
+           one.wait_limit_ms == other.wait_limit_ms && one.flags == other.flags;
   }
   template <typename One, typename Other>
   bool operator()(const One&, const Other&) const {

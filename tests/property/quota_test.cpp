@@ -432,11 +432,9 @@ class World {
     const std::string client_id = some_client_id();
     const Expectation expected =
         op == QuotaOp::consume ? expect(used.subjects, amounts, used.cached) : Expectation{};
-    const QuotaAnswer answer = ask({.op = op,
-                                    .amounts = amounts,
-                                    .cached_input_tokens = used.cached,
-                                    .client_id = client_id},
-                                   used.subjects);
+    const QuotaAnswer answer = ask(
+        {.op = op, .amounts = amounts, .cached_input_tokens = used.cached, .client_id = client_id},
+        used.subjects);
     ASSERT_EQ(answer.reservation, 0U);
     if (!client_id.empty() && is_known(client_id)) {
       const auto first = remembered_.find(client_id);
@@ -461,9 +459,8 @@ class World {
 
   bool is_known(const std::string& client_id) const {
     return remembered_.contains(client_id) ||
-           std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
-             return held.second.client_id == client_id;
-           });
+           std::any_of(held_.begin(), held_.end(),
+                       [&](const auto& held) { return held.second.client_id == client_id; });
   }
 
   void reset() {

@@ -17,7 +17,7 @@ const std::vector<std::string>& frames_behind_hello() {
   static const std::vector<std::string> names{
       "acquire_one", "acquire_by_handle", "release", "withdraw", "inspect_key", "intern", "forget",
       "ping",        "reserve_one",       "check",   "settle",   "cancel",      "extend", "record",
-      "usage",       "quota_put",         "reset"};
+      "usage",       "quota_put",         "reset",   "consume"};
   return names;
 }
 

@@ -83,14 +83,18 @@ void add_amounts(json& body, const EntryAmounts& amounts, const char* output = "
   add_column(body, "costs", amounts.costs);
 }
 
+void add_ids(json& body, const EntryIds& entries) {
+  add_bytes(body, "ids", entries.ids);
+  add_column(body, "idSizes", entries.id_sizes);
+}
+
 json reserve_json(const ReserveRequest& reserve) {
   json body{{"flags", reserve.flags},
             {"waitLimitMs", reserve.wait_limit_ms},
             {"lifetimeMs", reserve.lifetime_ms}};
   add_subjects(body, reserve);
   add_amounts(body, reserve, "maxOutputTokens");
-  add_bytes(body, "ids", reserve.ids);
-  add_column(body, "idSizes", reserve.id_sizes);
+  add_ids(body, reserve);
   if (!reserve.owner.empty()) body["owner"] = reserve.owner;
   return body;
 }
@@ -195,7 +199,15 @@ struct ToJson {
     json body{{"flags", record.flags}};
     add_subjects(body, record);
     add_amounts(body, record);
+    add_ids(body, record);
     return {{"record", body}};
+  }
+  json operator()(const ConsumeRequest& consume) const {
+    json body{{"flags", consume.flags}, {"waitLimitMs", consume.wait_limit_ms}};
+    add_subjects(body, consume);
+    add_amounts(body, consume);
+    add_ids(body, consume);
+    return {{"consume", body}};
   }
   json operator()(const UsageRequest& usage) const {
     json body{{"cursor", std::to_string(usage.cursor)}, {"limit", usage.limit}};
@@ -361,8 +373,7 @@ struct Touch {
   }
   uint64_t operator()(const ForgetRequest& forget) const { return sum(forget.handles); }
   uint64_t operator()(const ReserveRequest& reserve) const {
-    return subjects(reserve) + amounts(reserve) + sum(reserve.ids) + sum(reserve.id_sizes) +
-           sum(reserve.owner);
+    return subjects(reserve) + amounts(reserve) + ids(reserve) + sum(reserve.owner);
   }
   uint64_t operator()(const SettleRequest& settle) const {
     return sum(settle.reservations) + amounts(settle);
@@ -370,7 +381,10 @@ struct Touch {
   uint64_t operator()(const CancelRequest& cancel) const { return sum(cancel.reservations); }
   uint64_t operator()(const ExtendRequest& extend) const { return sum(extend.reservations); }
   uint64_t operator()(const RecordRequest& record) const {
-    return subjects(record) + amounts(record);
+    return subjects(record) + amounts(record) + ids(record);
+  }
+  uint64_t operator()(const ConsumeRequest& consume) const {
+    return subjects(consume) + amounts(consume) + ids(consume);
   }
   uint64_t operator()(const UsageRequest& usage) const {
     return sum(usage.subjects) + sum(usage.subject_sizes);
@@ -383,6 +397,7 @@ struct Touch {
   static uint64_t subjects(const EntrySubjects& entries) {
     return sum(entries.subjects) + sum(entries.subject_sizes) + sum(entries.subject_counts);
   }
+  static uint64_t ids(const EntryIds& entries) { return sum(entries.ids) + sum(entries.id_sizes); }
   static uint64_t amounts(const EntryAmounts& amounts) {
     return sum(amounts.requests) + sum(amounts.input_tokens) + sum(amounts.cached_input_tokens) +
            sum(amounts.output_tokens) + sum(amounts.costs);

@@ -61,9 +61,10 @@ TEST(CapnpCodecQuotaDecode, distinguishes_check_and_reserve) {
 }
 
 // Whether a request with these cached and input tokens of two entries is valid.
-bool is_valid_record(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
+template <typename Request>
+bool is_valid_use(const std::array<uint64_t, 2>& cached, const std::array<uint64_t, 2>& input) {
   const std::array<uint16_t, 2> sizes{1, 1};
-  RecordRequest request{};
+  Request request{};
   request.subjects = "ab";
   request.subject_sizes = {sizes.data(), sizes.size()};
   request.cached_input_tokens = {cached.data(), cached.size()};
@@ -81,14 +82,17 @@ bool is_valid_settle(const std::array<uint64_t, 2>& cached, const std::array<uin
 }
 
 TEST(CapnpCodecQuotaDecode, refuses_more_cached_tokens_than_input_tokens) {
-  EXPECT_TRUE(is_valid_record({3, unset}, {3, unset}));
-  EXPECT_FALSE(is_valid_record({3, 4}, {3, 3}));
   EXPECT_TRUE(is_valid_settle({3, unset}, {3, 0}));
   EXPECT_FALSE(is_valid_settle({3, 4}, {3, 3}));
-  // Without input tokens a record has none, and a settle keeps the reserved ones.
-  EXPECT_FALSE(is_valid_record({3, 1}, {3, unset}));
-  EXPECT_TRUE(is_valid_record({3, 0}, {3, unset}));
+  // A settle without input tokens keeps the reserved ones.
   EXPECT_TRUE(is_valid_settle({3, 1}, {3, unset}));
+  // What was used has none.
+  for (const auto is_valid : {is_valid_use<RecordRequest>, is_valid_use<ConsumeRequest>}) {
+    EXPECT_TRUE(is_valid({3, unset}, {3, unset}));
+    EXPECT_FALSE(is_valid({3, 4}, {3, 3}));
+    EXPECT_FALSE(is_valid({3, 1}, {3, unset}));
+    EXPECT_TRUE(is_valid({3, 0}, {3, unset}));
+  }
 }
 
 TEST(CapnpCodecQuotaDecode, returns_a_quota_as_it_was_put) {

@@ -172,7 +172,7 @@ TEST(RequestBounds, of_the_number_of_entries) {
       ++kinds;
     }
   });
-  EXPECT_EQ(kinds, 13);
+  EXPECT_EQ(kinds, 14);
 }
 
 template <typename Request>
@@ -192,17 +192,25 @@ TEST(RequestBounds, of_the_subjects_of_an_entry) {
                          fault_of_subjects<ReserveRequest>);
   expect_bounds<uint8_t>(subject_counts_bounds, ErrorCode::bad_subject,
                          fault_of_subjects<RecordRequest>);
+  expect_bounds<uint8_t>(subject_counts_bounds, ErrorCode::bad_subject,
+                         fault_of_subjects<ConsumeRequest>);
+}
+
+template <typename Request>
+ErrorCode fault_of_id(uint16_t bytes) {
+  const std::string id(bytes, 'i');
+  const std::array<uint16_t, 1> sizes{bytes};
+  auto request = valid_request<Request>();
+  request.ids = id;
+  request.id_sizes = sizes;
+  return fault_of(request);
 }
 
 TEST(RequestBounds, of_ids_and_owners) {
-  expect_bounds<uint16_t>(label_bytes_bounds, ErrorCode::bad_subject, [](uint16_t size) {
-    const std::string id(size, 'i');
-    const std::array<uint16_t, 1> sizes{size};
-    auto request = valid_request<ReserveRequest>();
-    request.ids = id;
-    request.id_sizes = sizes;
-    return fault_of(request);
-  });
+  for (const auto fault :
+       {fault_of_id<ReserveRequest>, fault_of_id<RecordRequest>, fault_of_id<ConsumeRequest>}) {
+    expect_bounds<uint16_t>(label_bytes_bounds, ErrorCode::bad_subject, fault);
+  }
   expect_bounds<uint16_t>(label_bytes_bounds, ErrorCode::bad_subject, [](uint16_t size) {
     const std::string owner(size, 'o');
     auto request = valid_request<ReserveRequest>();
@@ -286,6 +294,7 @@ TEST(RequestBounds, are_those_of_the_document) {
   expect("Cancel", Layout<CancelRequest>::fields);
   expect("Extend", Layout<ExtendRequest>::fields);
   expect("Record", Layout<RecordRequest>::fields);
+  expect("Consume", Layout<ConsumeRequest>::fields);
   static_assert(limits::amount_max == (uint64_t{1} << 63) - 1);
   EXPECT_NE(document().find("Other amounts are at\n  most 2^63 - 1."), std::string::npos);
   expect_documented(subject_counts_bounds, documented("Reserve", "subjectCounts"));

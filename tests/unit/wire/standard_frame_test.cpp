@@ -13,11 +13,27 @@ namespace sluice::wire {
 namespace {
 
 TEST(StandardFrame, recognises_the_frames_of_the_fast_path) {
-  for (const char* name :
-       {"acquire_one", "acquire_256", "acquire_columns", "acquire_may_wait", "acquire_none",
-        "acquire_by_handle", "acquire_by_handle_columns", "acquire_by_handle_none", "reserve_one",
-        "reserve_columns", "reserve_none", "reserve_256", "settle", "settle_columns", "settle_none",
-        "cancel", "extend", "record", "record_columns"}) {
+  for (const char* name : {"acquire_one",
+                           "acquire_256",
+                           "acquire_columns",
+                           "acquire_may_wait",
+                           "acquire_none",
+                           "acquire_by_handle",
+                           "acquire_by_handle_columns",
+                           "acquire_by_handle_none",
+                           "reserve_one",
+                           "reserve_columns",
+                           "reserve_none",
+                           "reserve_256",
+                           "settle",
+                           "settle_columns",
+                           "settle_none",
+                           "cancel",
+                           "extend",
+                           "record",
+                           "record_columns",
+                           "consume",
+                           "consume_columns"}) {
     EXPECT_TRUE(read_standard_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
   }
 }
