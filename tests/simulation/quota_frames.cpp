@@ -49,6 +49,18 @@ void fill_reserve(schema::Reserve::Builder reserve, const ReserveFrame& asked) {
   });
 }
 
+// Of a Record or Consume.
+template <typename Builder>
+void fill_used(Builder to, const ReserveFrame& asked) {
+  const auto count = static_cast<uint32_t>(asked.entries.size());
+  fill_subjects(to, asked.entries);
+  fill_column(to.initRequests(count), asked.entries, requests_of);
+  fill_column(to.initInputTokens(count), asked.entries,
+              [](const ReserveEntry& entry) { return entry.amounts.input_tokens; });
+  fill_column(to.initOutputTokens(count), asked.entries,
+              [](const ReserveEntry& entry) { return entry.amounts.output_tokens; });
+}
+
 }  // namespace
 
 kj::ArrayPtr<const kj::byte> data_of(const std::string& text) {
@@ -62,14 +74,15 @@ void fill_reserve(schema::ClientFrame::Builder frame, const ReserveFrame& asked)
 
 void fill_record(schema::ClientFrame::Builder frame, const ReserveFrame& asked) {
   frame.setId(asked.id);
-  auto record = frame.initRecord();
-  const auto count = static_cast<uint32_t>(asked.entries.size());
-  fill_subjects(record, asked.entries);
-  fill_column(record.initRequests(count), asked.entries, requests_of);
-  fill_column(record.initInputTokens(count), asked.entries,
-              [](const ReserveEntry& entry) { return entry.amounts.input_tokens; });
-  fill_column(record.initOutputTokens(count), asked.entries,
-              [](const ReserveEntry& entry) { return entry.amounts.output_tokens; });
+  fill_used(frame.initRecord(), asked);
+}
+
+void fill_consume(schema::ClientFrame::Builder frame, const ReserveFrame& asked) {
+  frame.setId(asked.id);
+  auto consume = frame.initConsume();
+  consume.setFlags(asked.flags);
+  consume.setWaitLimitMs(asked.wait_limit_ms);
+  fill_used(consume, asked);
 }
 
 void fill_settle(schema::ClientFrame::Builder frame, const SettleFrame& asked) {

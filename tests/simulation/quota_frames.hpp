@@ -41,6 +41,7 @@ struct SettleFrame {
 
 void fill_reserve(schema::ClientFrame::Builder frame, const ReserveFrame& asked);
 void fill_record(schema::ClientFrame::Builder frame, const ReserveFrame& asked);
+void fill_consume(schema::ClientFrame::Builder frame, const ReserveFrame& asked);
 void fill_settle(schema::ClientFrame::Builder frame, const SettleFrame& asked);
 void fill_quota(schema::Quota::Builder quota, const api::Quota& from);
 void fill_names(schema::Usage::Builder usage, const std::vector<std::string>& subjects);

@@ -68,7 +68,8 @@ void QuotaPeer::ask() {
   if (!sent_hello_) return send_hello();
   if (!welcomed_ || asked_.size() >= calls_outstanding_max) return;
   const uint64_t dice = world_.random.below(100);
-  if (dice < 45) return ask_reserve();
+  if (dice < 38) return ask_reserve();
+  if (dice < 45) return ask_consume();
   if (dice < 62) return ask_settle();
   if (dice < 70) return ask_cancel();
   if (dice < 74) return ask_extend();
@@ -220,6 +221,25 @@ void QuotaPeer::ask_record() {
   send_frame([&](schema::ClientFrame::Builder builder) { fill_record(builder, frame); });
 }
 
+void QuotaPeer::ask_consume() {
+  io::Random& random = world_.random;
+  Asked& asked = expect(Kind::consume);
+  ReserveFrame frame{.id = last_id_};
+  asked.waits = random.chance(0.5);
+  frame.flags = static_cast<uint8_t>((asked.waits ? schema::QUOTA_MAY_WAIT : 0) |
+                                     (random.chance(0.2) ? schema::QUOTA_WANTS_LIMITS : 0) |
+                                     (random.chance(0.2) ? schema::QUOTA_WANTS_VIOLATED : 0));
+  if (random.chance(0.4)) frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(400));
+  for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
+    Entry entry = draw_entry();
+    entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    frame.entries.push_back(
+        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});
+    asked.entries.push_back(std::move(entry));
+  }
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_consume(builder, frame); });
+}
+
 void QuotaPeer::ask_usage() {
   Asked& asked = expect(Kind::usage);
   std::vector<std::string> subjects = {books_.draw_subject()};
@@ -275,7 +295,8 @@ void QuotaPeer::ask_withdraw() {
   uint64_t target = world_.random.next();
   std::vector<uint32_t> entries;
   for (const auto& [id, asked] : asked_) {
-    if (asked.kind != Kind::reserve || !world_.random.chance(0.5)) continue;
+    const bool may_wait = asked.kind == Kind::reserve || asked.kind == Kind::consume;
+    if (!may_wait || !world_.random.chance(0.5)) continue;
     target = id;
     for (const uint32_t entry : asked.waiting) {
       if (world_.random.chance(0.5)) entries.push_back(entry);
@@ -361,6 +382,8 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
     if (asked->kind == Kind::reserve) {
       const auto reservations = answers.getReservations();
       on_reserved(*asked, index, code, index < reservations.size() ? reservations[index] : 0);
+    } else if (asked->kind == Kind::consume) {
+      on_consumed(*asked, index, code);
     } else if (asked->kind == Kind::end && code == QuotaCode::ok) {
       books_.ended(entry.reservation, now_ns());
     } else if (asked->kind == Kind::record && code == QuotaCode::ok) {
@@ -375,8 +398,20 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
 // Behind GoAway its own shard refuses every reserve. Others that drain refuse those that would
 // wait.
 bool QuotaPeer::may_be_drained(const Asked& asked) const {
-  if (asked.kind != Kind::reserve) return false;
+  if (asked.kind != Kind::reserve && asked.kind != Kind::consume) return false;
   return got_go_away() || (asked.waits && drains_anywhere());
+}
+
+// At once, or after a wait.
+void QuotaPeer::on_consumed(Asked& asked, uint32_t index, QuotaCode code) {
+  Charge& charge = *asked.entries[index].charge;
+  if (code == QuotaCode::queued) {
+    asked.waiting.insert(index);
+  } else if (code == QuotaCode::ok) {
+    books_.recorded(charge);
+  } else if (!api::admits(code)) {
+    books_.denied(charge);
+  }
 }
 
 void QuotaPeer::on_reserved(Asked& asked, uint32_t index, QuotaCode code, uint64_t reservation) {
@@ -413,7 +448,9 @@ void QuotaPeer::on_granted(uint64_t id, schema::Granted::Reader granted) {
     const Entry& entry = asked->entries[entries[i]];
     if (code == QuotaCode::draining && !drains_anywhere())
       return fail("waited, and no drain ended it");
-    if (api::admits(code)) {
+    if (asked->kind == Kind::consume) {
+      on_consumed(*asked, entries[i], code);
+    } else if (api::admits(code)) {
       on_admitted(*asked, entry, reservation);
     } else if (reservation != 0) {
       fail("was not granted anything, and got a reservation");

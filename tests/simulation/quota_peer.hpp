@@ -25,6 +25,7 @@ class QuotaPeer final : public Peer {
     end,  // settle or cancel
     extend,
     record,
+    consume,
     usage,
     page,
     change,  // changes a quota, or resets
@@ -69,6 +70,7 @@ class QuotaPeer final : public Peer {
   void ask_cancel();
   void ask_extend();
   void ask_record();
+  void ask_consume();
   void ask_usage();
   void ask_page();
   void ask_change();
@@ -85,6 +87,7 @@ class QuotaPeer final : public Peer {
   void on_frame(schema::ServerFrame::Reader frame);
   void on_answers(uint64_t id, schema::QuotaAnswers::Reader answers);
   bool may_be_drained(const Asked& asked) const;
+  void on_consumed(Asked& asked, uint32_t index, api::QuotaCode code);
   void on_reserved(Asked& asked, uint32_t index, api::QuotaCode code, uint64_t reservation);
   void on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation);
   void on_denied(const Asked& asked, const Entry& entry);

@@ -73,7 +73,8 @@ QuotaRestCall make_call(const std::string& method, const std::string& target,
 
 QuotaRestCall QuotaRestCalls::draw() {
   const uint64_t dice = world_.random.below(100);
-  if (dice < 45) return reserve();
+  if (dice < 40) return reserve();
+  if (dice < 45) return consume();
   if (dice < 65) return settle();
   if (dice < 73) return cancel();
   if (dice < 77) return extend();
@@ -174,6 +175,20 @@ QuotaRestCall QuotaRestCalls::record() {
                    });
 }
 
+// Does not wait: whether one that does still waits is known by its owner.
+QuotaRestCall QuotaRestCalls::consume() {
+  const std::vector<std::string> subjects = books_.draw_call();
+  const api::Amounts amounts = books_.draw_amounts();
+  const ChargePtr charge = books_.ask_charge(subjects, amounts);
+  QuotaRestCall call =
+      make_call("POST", "/v1/consume", call_of(subjects, amounts, "output_tokens").dump(),
+                {200, 429}, [this, charge](int status, const std::string&) {
+                  status == 200 ? books_.recorded(*charge) : books_.denied(*charge);
+                });
+  call.consumes = true;
+  return call;
+}
+
 QuotaRestCall QuotaRestCalls::check() {
   const std::vector<std::string> subjects = books_.draw_call();
   const Json json = call_of(subjects, books_.draw_amounts(), "max_output_tokens");
@@ -234,10 +249,11 @@ bool QuotaRestCalls::is_refusal(const QuotaRestCall& call, const std::string& co
                                 const State& state) {
   const bool is_reserve = !call.owner.empty();
   const bool makes_subjects = call.method == "PUT" || call.target == "/v1/record";
+  const bool asks_admission = is_reserve || call.consumes;
   if (code == "draining")
-    return is_reserve && (state.drains || (call.may_wait && state.any_drains));
-  if (code == "subjects_full") return is_reserve || makes_subjects;
-  if (code == "reservations_full") return is_reserve;
+    return asks_admission && (state.drains || (call.may_wait && state.any_drains));
+  if (code == "subjects_full") return asks_admission || makes_subjects;
+  if (code == "reservations_full") return asks_admission;
   if (code == "connection_waiters_full") return call.may_wait && state.has_others;
   return (code == "waiters_full" || code == "subject_waiters_full") && call.may_wait;
 }

@@ -27,6 +27,7 @@ struct QuotaRestCall {
   OnAnswer on_answer = [](int, const std::string&) {};
   std::string owner;      // of a reserve
   bool may_wait = false;  // likewise
+  bool consumes = false;
 };
 
 class QuotaRestCalls {
@@ -63,6 +64,7 @@ class QuotaRestCalls {
   QuotaRestCall cancel();
   QuotaRestCall extend();
   QuotaRestCall record();
+  QuotaRestCall consume();
   QuotaRestCall check();
   QuotaRestCall usage();
   QuotaRestCall change();

@@ -24,13 +24,13 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved",        "denied",      "waited",       "granted", "withdrawn",
-      "abandoned",       "refunded",    "repeated",     "settled", "settled late",
-      "ended twice",     "cancelled",   "extended",     "expired", "binding ended",
-      "recorded",        "checked",     "reset",        "put",     "removed",
-      "batched",         "undelivered", "stayed",       "left",    "spread",
-      "held back",       "part ended",  "part expired", "parted",  "explained",
-      "explained beside"};
+      "reserved",    "denied",    "waited",          "granted",     "withdrawn",
+      "abandoned",   "refunded",  "repeated",        "settled",     "settled late",
+      "ended twice", "cancelled", "extended",        "expired",     "binding ended",
+      "recorded",    "consumed",  "consumed late",   "checked",     "reset",
+      "put",         "removed",   "batched",         "undelivered", "stayed",
+      "left",        "spread",    "held back",       "part ended",  "part expired",
+      "parted",      "explained", "explained beside"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -189,7 +189,8 @@ QuotaWatch::Asked QuotaWatch::asked_of(const api::QuotaBatch& batch, size_t inde
       .client_id = std::string(call.client_id),
       .owner = std::string(call.owner),
       .binding = call.binding,
-      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms()};
+      .lifetime_ms = call.lifetime_ms != 0 ? call.lifetime_ms : books_.default_lifetime_ms(),
+      .consumes = call.op == QuotaOp::consume};
   for (uint32_t place = 0; place < call.subjects_count; ++place) {
     asked.subjects.emplace_back(batch.subjects[call.first_subject + place]);
   }
@@ -205,7 +206,8 @@ void QuotaWatch::follow(StoreRecord& shard, const api::QuotaBatch& batch, size_t
   check_reason(shard, batch, index, now);
   switch (call.op) {
     case QuotaOp::reserve:
-      return follow_reserve(shard, batch, index, now, origin, newcomers);
+    case QuotaOp::consume:
+      return follow_admission(shard, batch, index, now, origin, newcomers);
     case QuotaOp::settle:
       return follow_end(shard, call, answer);
     case QuotaOp::cancel:
@@ -325,9 +327,9 @@ bool QuotaWatch::is_behind(const StoreRecord& shard, const CallName& call) const
   return std::ranges::any_of(shard.waiting, is_ahead) || std::ranges::any_of(shard.parts, is_ahead);
 }
 
-void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
-                                base::Now now, api::ShardId origin,
-                                std::vector<Newcomer>& newcomers) {
+void QuotaWatch::follow_admission(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                                  base::Now now, api::ShardId origin,
+                                  std::vector<Newcomer>& newcomers) {
   const api::QuotaCall& call = batch.calls[index];
   const api::QuotaAnswer& answer = batch.answers[index];
   if (follow_repeat(shard, call, answer, now)) return;
@@ -338,10 +340,26 @@ void QuotaWatch::follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch
     if (answer.reservation != 0) failure_.report("a denial came with a reservation");
     return;
   }
-  count(QuotaEvent::reserved);
-  if (const Asked* opened = open_up(shard, answer.reservation, std::move(asked), now)) {
-    newcomers.push_back(
-        {.sequence = ++sequence_, .arrival = batch.arrival_of(index), .asked = opened});
+  if (asked.consumes) {
+    count(QuotaEvent::consumed);
+    check_consumed(shard, asked, answer.reservation);
+  } else {
+    count(QuotaEvent::reserved);
+    if (!open_up(shard, answer.reservation, asked, now)) return;
+  }
+  newcomers.push_back(
+      {.sequence = ++sequence_, .arrival = batch.arrival_of(index), .asked = std::move(asked)});
+}
+
+// Its subjects had a free slot, and it holds none.
+void QuotaWatch::check_consumed(const StoreRecord& shard, const Asked& asked,
+                                uint64_t reservation) {
+  if (reservation != 0) failure_.report("a consume has made a reservation");
+  if (ended_binding_ != 0) return;
+  for (const std::string& subject : asked.subjects) {
+    const auto open = shard.open.find(subject);
+    if (open == shard.open.end() || open->second < books_.slots_of(subject)) continue;
+    failure_.report("a consume was admitted, and " + subject + " has no free slot");
   }
 }
 
@@ -383,12 +401,11 @@ bool QuotaWatch::follow_repeat(StoreRecord& shard, const api::QuotaCall& call,
   return false;
 }
 
-const QuotaWatch::Asked* QuotaWatch::open_up(StoreRecord& shard, uint64_t id, Asked asked,
-                                             base::Now now) {
+bool QuotaWatch::open_up(StoreRecord& shard, uint64_t id, Asked asked, base::Now now) {
   const int64_t due_ms = base::ceil_ms(now.monotonic_ns) + asked.lifetime_ms;
   if (id == 0 || shard.reserved.contains(id)) {
     failure_.report("an admission without a reservation of its own");
-    return nullptr;
+    return false;
   }
   if (!asked.client_id.empty()) shard.by_client[asked.client_id] = id;
   Reserved& reserved = shard.reserved[id];
@@ -396,7 +413,7 @@ const QuotaWatch::Asked* QuotaWatch::open_up(StoreRecord& shard, uint64_t id, As
   ++shard.open_count;
   for (const std::string& subject : reserved.asked.subjects) ++shard.open[subject];
   if (ended_binding_ == 0) check_concurrency(shard, reserved.asked);
-  return &reserved.asked;
+  return true;
 }
 
 void QuotaWatch::check_concurrency(const StoreRecord& shard, const Asked& asked) {
@@ -518,10 +535,15 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     if (grant.verdict != api::Verdict::approved) continue;
     count(QuotaEvent::granted);
     // Of one that several shards have admitted, this was followed there.
-    if (waiting.is_spread && shard.reserved.contains(grant.refund_claim.reservation)) continue;
+    const uint64_t reservation = grant.refund_claim.reservation;
+    if (waiting.is_spread && (waiting.asked.consumes || shard.reserved.contains(reservation)))
+      continue;
     check_served(shard, waiting);
-    if (open_up(shard, grant.refund_claim.reservation, std::move(waiting.asked), now) != nullptr) {
-      granted_.push_back(grant.refund_claim.reservation);
+    if (waiting.asked.consumes) {
+      count(QuotaEvent::consumed_late);
+      check_consumed(shard, waiting.asked, reservation);
+    } else if (open_up(shard, reservation, std::move(waiting.asked), now)) {
+      granted_.push_back(reservation);
     }
   }
   if (ended_binding_ != 0) end_granted(shard);
@@ -542,7 +564,7 @@ void QuotaWatch::end_granted(StoreRecord& shard) {
 }
 
 void QuotaWatch::check_newcomer(const StoreRecord& shard, const Newcomer& newcomer) {
-  check_order(shard, *newcomer.asked, "a newcomer", [&](const Waiting& waiting) {
+  check_order(shard, newcomer.asked, "a newcomer", [&](const Waiting& waiting) {
     return waiting.sequence < newcomer.sequence && waiting.arrival < newcomer.arrival;
   });
 }

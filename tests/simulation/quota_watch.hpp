@@ -42,6 +42,8 @@ enum class QuotaEvent : uint8_t {
   expired,
   binding_ended,  // ended with its connection
   recorded,
+  consumed,
+  consumed_late,  // served after a wait
   checked,
   reset,
   put,
@@ -58,7 +60,7 @@ enum class QuotaEvent : uint8_t {
   explained,         // a refusal or a wait, by what is charged or by who waits
   explained_beside,  // the same, and others held something of its subjects
 };
-inline constexpr uint32_t quota_events_count = 31;
+inline constexpr uint32_t quota_events_count = 33;
 std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
@@ -111,6 +113,7 @@ class QuotaWatch {
     std::string owner;
     uint64_t binding = 0;
     uint32_t lifetime_ms = 0;
+    bool consumes = false;  // no reservation follows
   };
 
   struct Waiting {
@@ -157,7 +160,7 @@ class QuotaWatch {
   struct Newcomer {
     uint64_t sequence;
     api::Arrival arrival;
-    const Asked* asked;
+    Asked asked;
   };
 
   void decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::Now now, api::ShardId origin);
@@ -165,7 +168,8 @@ class QuotaWatch {
                      api::ShardId origin);
   void decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base::Now now,
                      api::ShardId origin);
-  void follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
+  void follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                     const api::SpreadCall& before, base::Now now,
                      std::vector<Newcomer>& newcomers);
   void follow_joining(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
                       const api::SpreadCall& before, base::Now now, api::ShardId origin);
@@ -184,8 +188,8 @@ class QuotaWatch {
               api::ShardId origin, std::vector<Newcomer>& newcomers);
   void begin_wait(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
                   api::ShardId origin);
-  void follow_reserve(StoreRecord& shard, const api::QuotaBatch& batch, size_t index, base::Now now,
-                      api::ShardId origin, std::vector<Newcomer>& newcomers);
+  void follow_admission(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                        base::Now now, api::ShardId origin, std::vector<Newcomer>& newcomers);
   void check_refusal(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index);
   bool is_full(const StoreRecord& shard, const api::QuotaBatch& batch, size_t index) const;
   // The step has found something in the way of the call: what is charged, or somebody ahead of it.
@@ -206,7 +210,8 @@ class QuotaWatch {
   void follow_grants(StoreRecord& shard, base::Now now);
   void end_granted(StoreRecord& shard);
   void check_concurrency(const StoreRecord& shard, const Asked& asked);
-  const Asked* open_up(StoreRecord& shard, uint64_t id, Asked asked, base::Now now);
+  bool open_up(StoreRecord& shard, uint64_t id, Asked asked, base::Now now);
+  void check_consumed(const StoreRecord& shard, const Asked& asked, uint64_t reservation);
   void close(StoreRecord& shard, Reserved& reserved, api::ReservationState state);
   // `is_ahead(waiting)`: whether a waiter that shares a subject was passed by this one.
   template <typename IsAhead>

@@ -19,7 +19,7 @@ void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base:
   std::vector<Newcomer> newcomers;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     follow_joining(shard, batch, index, before[index], now, origin);
-    follow_spread(shard, batch, index, now, newcomers);
+    follow_spread(shard, batch, index, before[index], now, newcomers);
   }
   for (size_t index = 0; asks && index < batch.calls.size(); ++index) {
     check_part(shard, batch, index, before[index], now);
@@ -32,7 +32,8 @@ void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base:
 }
 
 void QuotaWatch::follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
-                               base::Now now, std::vector<Newcomer>& newcomers) {
+                               const api::SpreadCall& before, base::Now now,
+                               std::vector<Newcomer>& newcomers) {
   const auto own = static_cast<api::ShardId>(&shard - shards_.data());
   const api::SpreadCall& spread = batch.spread[index];
   const uint8_t place = quota::first_place(batch.calls[index], spread, own);
@@ -48,7 +49,9 @@ void QuotaWatch::follow_spread(StoreRecord& shard, const api::QuotaBatch& batch,
     shard.holds.emplace(CallName{&batch, index}, ++sequence_);
     return;
   }
-  if (spread.state == api::SpreadCall::State::admitted) {
+  const bool is_new =
+      before.state == api::SpreadCall::State::undecided || shard.holds.contains({&batch, index});
+  if (spread.state == api::SpreadCall::State::admitted && is_new) {
     follow_admitted(shard, batch, index, now, newcomers);
   } else if (spread.state == api::SpreadCall::State::undecided && spread.awaits()) {
     count(QuotaEvent::held_back);
@@ -62,7 +65,7 @@ void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batc
   const auto own = static_cast<api::ShardId>(&shard - shards_.data());
   const api::SpreadCall& spread = batch.spread[index];
   const uint64_t id = batch.answers[index].reservation;
-  if (batch.calls[index].op != QuotaOp::reserve || shard.reserved.contains(id)) return;
+  if (!api::asks_admission(batch.calls[index].op) || shard.reserved.contains(id)) return;
   const auto held = shard.holds.find({&batch, index});
   const uint64_t sequence = held == shard.holds.end() ? ++sequence_ : held->second;
   if (spread.is_try) return follow_try(shard, batch, sequence, now);
@@ -70,11 +73,16 @@ void QuotaWatch::follow_admitted(StoreRecord& shard, const api::QuotaBatch& batc
   const bool is_part = spread.home() != own;
   if (is_part) asked.client_id.clear();
   if (is_part) asked.binding = 0;
-  count(is_part ? QuotaEvent::spread : QuotaEvent::reserved);
-  const Asked* const opened = open_up(shard, id, std::move(asked), now);
-  if (opened == nullptr) return;
-  newcomers.push_back({.sequence = sequence, .arrival = batch.arrival_of(index), .asked = opened});
-  if (is_part) make_part(shard, shard.reserved.at(id));
+  if (asked.consumes) {
+    count(QuotaEvent::consumed);
+    check_consumed(shard, asked, id);
+  } else {
+    count(is_part ? QuotaEvent::spread : QuotaEvent::reserved);
+    if (!open_up(shard, id, asked, now)) return;
+    if (is_part) make_part(shard, shard.reserved.at(id));
+  }
+  newcomers.push_back(
+      {.sequence = sequence, .arrival = batch.arrival_of(index), .asked = std::move(asked)});
 }
 
 // A shard that was asked has found something in the way of its part.
@@ -161,7 +169,11 @@ void QuotaWatch::follow_try(StoreRecord& shard, const api::QuotaBatch& batch, ui
   if (is_part) asked.client_id.clear();
   if (is_part) asked.binding = 0;
   if (is_part) shard.parts.erase(waiter);
-  if (open_up(shard, id, std::move(asked), now) == nullptr) return;
+  if (asked.consumes) {
+    if (!is_part) count(QuotaEvent::consumed_late);
+    return check_consumed(shard, asked, id);
+  }
+  if (!open_up(shard, id, std::move(asked), now)) return;
   if (is_part) make_part(shard, shard.reserved.at(id));
 }
 
