@@ -64,9 +64,21 @@ QuotaCall extend_of(uint64_t reservation, uint32_t lifetime_ms) {
   return {.kind = Kind::extend, .lifetime_ms = lifetime_ms, .reservation = reservation};
 }
 
-QuotaCall record_of(const Subjects& subjects, const Used& used) {
-  QuotaCall call{.kind = Kind::record, .subjects = subjects.names()};
+QuotaCall consume_of(const Subjects& subjects, const Used& used, const ConsumeOptions& options) {
+  require_valid(options);
+  QuotaCall call{.kind = Kind::consume,
+                 .flags = flags_of(options),
+                 .wait_limit_ms = options.wait_limit_ms,
+                 .subjects = subjects.names(),
+                 .client_id = options.id,
+                 .timeout = options.timeout};
   put_used(call, used);
+  return call;
+}
+
+QuotaCall record_of(const Subjects& subjects, const Used& used, std::string_view id) {
+  QuotaCall call = consume_of(subjects, used, {.id = id});
+  call.kind = Kind::record;
   return call;
 }
 
@@ -295,12 +307,23 @@ QuotaOutcome Client::check(const Subjects& subjects, const ReserveOptions& optio
   return impl_->call(call, {});
 }
 
-QuotaOutcome Client::record(const Subjects& subjects, const Used& used) {
-  return impl_->call(record_of(subjects, used), {});
+QuotaOutcome Client::record(const Subjects& subjects, const Used& used, std::string_view id) {
+  return impl_->call(record_of(subjects, used, id), {});
 }
 
-void Client::record_async(const Subjects& subjects, const Used& used, QuotaCallback done) {
-  impl_->call_async(record_of(subjects, used), or_nothing(std::move(done)));
+void Client::record_async(const Subjects& subjects, const Used& used, QuotaCallback done,
+                          std::string_view id) {
+  impl_->call_async(record_of(subjects, used, id), or_nothing(std::move(done)));
+}
+
+QuotaOutcome Client::consume(const Subjects& subjects, const Used& used,
+                             const ConsumeOptions& options, const std::stop_token& stop) {
+  return impl_->call(consume_of(subjects, used, options), stop);
+}
+
+Ticket Client::consume_async(const Subjects& subjects, const Used& used, QuotaCallback done,
+                             const ConsumeOptions& options) {
+  return impl_->call_async(consume_of(subjects, used, options), or_nothing(std::move(done)));
 }
 
 QuotaOutcome Client::settle(uint64_t reservation, const Used& used) {

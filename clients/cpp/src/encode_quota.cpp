@@ -23,7 +23,10 @@ constexpr size_t requests = 1, input_tokens = 2, cached_input_tokens = 3, output
 }
 namespace record_at {
 constexpr size_t requests = 3, input_tokens = 4, cached_input_tokens = 5, output_tokens = 6,
-                 costs = 7;
+                 costs = 7, ids = 8;
+}
+namespace consume_at {
+constexpr size_t wait_limit_ms = 4;  // the rest as in a Record
 }
 namespace extend_at {
 constexpr size_t lifetime_ms = 4;
@@ -61,12 +64,15 @@ void add_subjects(FrameLayout& frame, const Request& request, size_t subject_byt
   add_column(frame, counts_at, request.subject_counts);
 }
 
+size_t ids_words(std::span<const std::string_view> ids, size_t bytes) {
+  return list_words<char>(bytes) + list_words<uint16_t>(ids.size());
+}
+
 void encode_reserve(FrameKind kind, uint64_t id, const Reserve& request,
                     std::vector<uint64_t>& out) {
   const size_t count = entries_of(request);
   const size_t subject_bytes = key_bytes_sum(request.subjects);
   const size_t id_bytes = key_bytes_sum(request.ids);
-  const size_t ids_words = list_words<char>(id_bytes) + list_words<uint16_t>(request.ids.size());
   const size_t owner_words = request.owner.empty() ? 0 : list_words<char>(request.owner.size() + 1);
   require_column(request.ids.size(), count, "ids");
   auto frame = begin_frame<schema::Reserve>(
@@ -74,7 +80,8 @@ void encode_reserve(FrameKind kind, uint64_t id, const Reserve& request,
       subjects_words(request, subject_bytes) + column_words(request.requests, count, "requests") +
           column_words(request.input_tokens, count, "input_tokens") +
           column_words(request.max_output_tokens, count, "max_output_tokens") +
-          column_words(request.costs, count, "costs") + ids_words + owner_words);
+          column_words(request.costs, count, "costs") + ids_words(request.ids, id_bytes) +
+          owner_words);
   frame.set<uint8_t>(flags_at, request.flags);
   frame.set<uint32_t>(reserve_at::wait_limit_ms, request.wait_limit_ms);
   frame.set<uint32_t>(reserve_at::lifetime_ms, request.lifetime_ms);
@@ -87,6 +94,31 @@ void encode_reserve(FrameKind kind, uint64_t id, const Reserve& request,
   if (request.owner.empty()) return;
   char* owner = frame.add_list<char>(reserve_at::owner, request.owner.size() + 1);  // and its NUL
   std::copy(request.owner.begin(), request.owner.end(), owner);
+}
+
+// A Record or Consume.
+template <typename Struct>
+auto encode_used(FrameKind kind, uint64_t id, const Record& record, std::vector<uint64_t>& out) {
+  const size_t count = entries_of(record);
+  const size_t subject_bytes = key_bytes_sum(record.subjects);
+  const size_t id_bytes = key_bytes_sum(record.ids);
+  require_column(record.ids.size(), count, "ids");
+  auto frame = begin_frame<Struct>(
+      out, id, kind,
+      subjects_words(record, subject_bytes) + column_words(record.requests, count, "requests") +
+          column_words(record.input_tokens, count, "input_tokens") +
+          column_words(record.cached_input_tokens, count, "cached_input_tokens") +
+          column_words(record.output_tokens, count, "output_tokens") +
+          column_words(record.costs, count, "costs") + ids_words(record.ids, id_bytes));
+  frame.template set<uint8_t>(flags_at, record.flags);
+  add_subjects(frame, record, subject_bytes);
+  add_column(frame, record_at::requests, record.requests);
+  add_column(frame, record_at::input_tokens, record.input_tokens);
+  add_column(frame, record_at::cached_input_tokens, record.cached_input_tokens);
+  add_column(frame, record_at::output_tokens, record.output_tokens);
+  add_column(frame, record_at::costs, record.costs);
+  if (!record.ids.empty()) add_texts(frame, record_at::ids, record.ids, id_bytes);
+  return frame;
 }
 
 // Builds a frame with the library, and appends it to the output.
@@ -166,22 +198,12 @@ void encode(uint64_t id, const Extend& extend, std::vector<uint64_t>& out) {
 }
 
 void encode(uint64_t id, const Record& record, std::vector<uint64_t>& out) {
-  const size_t count = entries_of(record);
-  const size_t subject_bytes = key_bytes_sum(record.subjects);
-  auto frame = begin_frame<schema::Record>(
-      out, id, FrameKind::RECORD,
-      subjects_words(record, subject_bytes) + column_words(record.requests, count, "requests") +
-          column_words(record.input_tokens, count, "input_tokens") +
-          column_words(record.cached_input_tokens, count, "cached_input_tokens") +
-          column_words(record.output_tokens, count, "output_tokens") +
-          column_words(record.costs, count, "costs"));
-  frame.set<uint8_t>(flags_at, record.flags);
-  add_subjects(frame, record, subject_bytes);
-  add_column(frame, record_at::requests, record.requests);
-  add_column(frame, record_at::input_tokens, record.input_tokens);
-  add_column(frame, record_at::cached_input_tokens, record.cached_input_tokens);
-  add_column(frame, record_at::output_tokens, record.output_tokens);
-  add_column(frame, record_at::costs, record.costs);
+  encode_used<schema::Record>(FrameKind::RECORD, id, record, out);
+}
+
+void encode(uint64_t id, const Consume& consume, std::vector<uint64_t>& out) {
+  auto frame = encode_used<schema::Consume>(FrameKind::CONSUME, id, consume.record, out);
+  frame.set<uint32_t>(consume_at::wait_limit_ms, consume.wait_limit_ms);
 }
 
 void encode(uint64_t id, const AskUsage& usage, std::vector<uint64_t>& out) {

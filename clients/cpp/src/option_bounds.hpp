@@ -151,6 +151,11 @@ inline constexpr auto reserve_options =
                OptionRow{&ReserveOptions::owner, label_bound("owner")},
                OptionRow{&ReserveOptions::timeout, timeout_bound}};
 
+inline constexpr auto consume_options =
+    std::tuple{OptionRow{&ConsumeOptions::wait_limit_ms, wait_limit_bound},
+               OptionRow{&ConsumeOptions::id, label_bound("id")},
+               OptionRow{&ConsumeOptions::timeout, timeout_bound}};
+
 inline constexpr auto used_amounts =
     std::tuple{OptionRow{&Used::requests, requests_bound},
                OptionRow{&Used::input_tokens, amount_bound("input_tokens")},

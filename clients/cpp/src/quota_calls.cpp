@@ -83,7 +83,7 @@ bool QuotaCalls::encode(std::vector<uint64_t>& out) {
   return true;
 }
 
-// Reserve, Check and Record.
+// Reserve, Check, Record and Consume.
 void QuotaCalls::encode_by_subject(std::vector<uint64_t>& out) {
   thread_local std::vector<std::string_view> subjects, client_ids;
   thread_local std::vector<uint8_t> counts;
@@ -102,7 +102,7 @@ void QuotaCalls::encode_by_subject(std::vector<uint64_t>& out) {
   }
   const bool one_each = std::all_of(counts.begin(), counts.end(), [](auto n) { return n == 1; });
   if (one_each) counts.clear();
-  if (kind_ == Kind::record) {
+  if (kind_ == Kind::record || kind_ == Kind::consume) {
     const Record record{.flags = flags_,
                         .subjects = subjects,
                         .subject_counts = counts,
@@ -110,8 +110,10 @@ void QuotaCalls::encode_by_subject(std::vector<uint64_t>& out) {
                         .input_tokens = requested(input_tokens_, amounts[0]),
                         .cached_input_tokens = requested(cached_input_tokens_, amounts[1]),
                         .output_tokens = requested(output_tokens_, amounts[2]),
-                        .costs = requested(costs_, amounts[3])};
-    return sluicegate::encode(id, record, out);
+                        .costs = requested(costs_, amounts[3]),
+                        .ids = client_ids};
+    if (kind_ == Kind::record) return sluicegate::encode(id, record, out);
+    return sluicegate::encode(id, Consume{record, wait_limit_ms_}, out);
   }
   const Reserve reserve{.flags = flags_,
                         .wait_limit_ms = wait_limit_ms_,
@@ -181,7 +183,7 @@ void QuotaCalls::take_answers(const QuotaAnswers& answers, Finished& finished) {
 
 void QuotaCalls::take_granted(const Granted& granted, Finished& finished) {
   if (granted.codes.size() != granted.entries.size()) {
-    throw ProtocolError("the server granted a Reserve without codes");
+    throw ProtocolError("the server granted a Reserve or Consume without codes");
   }
   for (size_t i = 0; i < granted.entries.size(); ++i) {
     const uint64_t reservation = granted.reservations.empty() ? 0 : granted.reservations[i];

@@ -10,14 +10,14 @@ class QuotaCalls;
 // One entry, as its caller requests it.
 struct QuotaCall {
   using Frame = QuotaCalls;
-  enum class Kind : uint8_t { reserve, check, settle, cancel, extend, record };
+  enum class Kind : uint8_t { reserve, check, settle, cancel, extend, record, consume };
 
   Kind kind = Kind::reserve;
   uint8_t flags = 0;  // bits of quota_flag::
   uint32_t wait_limit_ms = 0;
   uint32_t lifetime_ms = 0;
   std::string_view owner;
-  std::span<const std::string_view> subjects;  // of reserve, check and record
+  std::span<const std::string_view> subjects;  // of reserve, check, record and consume
   std::string_view client_id;
   uint32_t requests = keep;  // this and the next: as if the column were absent
   uint64_t input_tokens = unset;
@@ -30,8 +30,9 @@ struct QuotaCall {
 
   bool may_wait() const noexcept { return (flags & quota_flag::may_wait) != 0; }
   bool names_subjects() const noexcept {
-    return kind == Kind::reserve || kind == Kind::check || kind == Kind::record;
+    return kind == Kind::reserve || kind == Kind::check || charges_used();
   }
+  bool charges_used() const noexcept { return kind == Kind::record || kind == Kind::consume; }
   // Calls that refund quota may go ahead of calls that charge it: no call can lose by that.
   bool may_overtake(const Gathered& frame) const noexcept;
 };

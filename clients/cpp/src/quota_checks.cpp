@@ -28,8 +28,7 @@ void require_subjects(std::span<const std::string_view> subjects) {
 // For a settle without input tokens the bound is not known here.
 void require_cached_within_input(const QuotaCall& call) {
   if (call.cached_input_tokens == unset) return;
-  const uint64_t input =
-      call.kind == Kind::record && call.input_tokens == unset ? 0 : call.input_tokens;
+  const uint64_t input = call.charges_used() && call.input_tokens == unset ? 0 : call.input_tokens;
   if (call.cached_input_tokens <= input) return;
   complain("cached_input_tokens", "must be a part of input_tokens, not more");
 }
@@ -62,6 +61,10 @@ void require_lifetime(uint32_t lifetime_ms) {
 
 void require_valid(const ReserveOptions& options) {
   require_all_within(reserve_options, options);
+}
+
+void require_valid(const ConsumeOptions& options) {
+  require_all_within(consume_options, options);
 }
 
 void require_valid(const Used& used) {

@@ -16,6 +16,7 @@ namespace sluicegate {
 void require_subject(std::string_view field, std::string_view subject);
 void require_lifetime(uint32_t lifetime_ms);
 void require_valid(const ReserveOptions& options);
+void require_valid(const ConsumeOptions& options);
 void require_valid(const Used& used);
 void require_valid(const QuotaCall& call);
 void require_valid(const Quota& quota);

@@ -25,13 +25,19 @@ class Column {
 
 }  // namespace
 
-uint8_t flags_of(const ReserveOptions& options) noexcept {
+uint8_t flags_of(const ConsumeOptions& options) noexcept {
   uint8_t flags = 0;
   if (options.may_wait) flags |= quota_flag::may_wait;
-  if (options.connection_bound) flags |= quota_flag::connection_bound;
   if (options.wants_limits) flags |= quota_flag::wants_limits;
   if (options.wants_violated) flags |= quota_flag::wants_violated;
   return flags;
+}
+
+uint8_t flags_of(const ReserveOptions& options) noexcept {
+  const uint8_t bound = options.connection_bound ? quota_flag::connection_bound : uint8_t{0};
+  return bound | flags_of(ConsumeOptions{.may_wait = options.may_wait,
+                                         .wants_violated = options.wants_violated,
+                                         .wants_limits = options.wants_limits});
 }
 
 void QuotaSlice::take(const Answer& answer, Finished& finished) {

@@ -64,6 +64,7 @@ class SettleSlice final : public QuotaSlice {
   std::span<const SettleEntry> entries_;
 };
 
+uint8_t flags_of(const ConsumeOptions& options) noexcept;
 uint8_t flags_of(const ReserveOptions& options) noexcept;
 
 }  // namespace sluicegate

@@ -77,8 +77,10 @@ void Caller::make_a_call() {
   if (roll < 52) return acquire_batch();
   if (roll < 60) return acquire_by_handle();
   if (roll < 64) return release();
-  if (roll < 70) return reserve();
-  if (roll < 80) return reserve_async();
+  if (roll < 68) return reserve();
+  if (roll < 72) return consume();
+  if (roll < 78) return reserve_async();
+  if (roll < 81) return consume_async();
   if (roll < 84) return reserve_batch();
   if (roll < 88) return check_or_record();
   if (roll < 96) return use_reservation();
@@ -274,6 +276,34 @@ void Caller::reserve_async() {
         book_.end(call, result_of(outcome));
       },
       options);
+  book_.returned(call);
+  tickets_.push_back({ticket, &call});
+}
+
+void Caller::consume() {
+  const std::string subject = new_name("s");
+  const auto options = some_waiting<ConsumeOptions>();
+  MadeCall made = call_of("consume", {subject});
+  made.is_quota = true;
+  made.may_wait = options.may_wait;
+  made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
+  MadeCall& call = book_.begin(std::move(made));
+  block_with_stop(call, [&](const std::stop_token& stop) {
+    return client_.consume(subject, {}, options, stop);
+  });
+}
+
+void Caller::consume_async() {
+  const std::string subject = new_name("s");
+  const auto options = some_waiting<ConsumeOptions>();
+  MadeCall made = call_of("consume_async", {subject});
+  made.is_quota = made.is_async = true;
+  made.may_wait = options.may_wait;
+  made.patience = patience(options.may_wait, options.wait_limit_ms, options.timeout);
+  MadeCall& call = book_.begin(std::move(made));
+  const Ticket ticket = client_.consume_async(
+      subject, {},
+      [this, &call](const QuotaOutcome& outcome) { book_.end(call, result_of(outcome)); }, options);
   book_.returned(call);
   tickets_.push_back({ticket, &call});
 }

@@ -34,6 +34,8 @@ class Caller {
   void release();
   void reserve();
   void reserve_async();
+  void consume();
+  void consume_async();
   void reserve_batch();
   void check_or_record();
   void use_reservation();

@@ -231,6 +231,8 @@ void ScriptedServer::take_frame(uint32_t connection, Peer& peer,
       return by_subject(Kind::other, frame.getCheck());
     case schema::ClientFrame::RECORD:
       return by_subject(Kind::other, frame.getRecord());
+    case schema::ClientFrame::CONSUME:
+      return by_subject(Kind::other, frame.getConsume());
     case schema::ClientFrame::SETTLE:
       return by_reservation("settle", frame.getSettle());
     case schema::ClientFrame::CANCEL:
@@ -434,7 +436,7 @@ void ScriptedServer::grant_later(uint32_t connection, uint64_t id, Kind kind, En
 void ScriptedServer::grant(uint32_t connection, uint64_t id, const Entries& granted,
                            bool is_withdrawn) {
   const Kind kind = kinds_.at(uint64_t{connection} << 32 | id);
-  const bool is_quota = kind == Kind::reserve;
+  const bool is_quota = kind != Kind::acquire;
   std::vector<uint32_t> places;
   std::vector<uint8_t> codes;
   std::vector<uint64_t> reservations;
@@ -449,19 +451,22 @@ void ScriptedServer::grant(uint32_t connection, uint64_t id, const Entries& gran
     reservations.push_back(each->replies.back().reservation);
   }
   event(is_withdrawn ? "withdrawals done" : "grants");
-  reply(connection,
-        test::answer(id,
-                     [&](auto frame) {
-                       auto to = frame.initGranted();
-                       to.setEntries(kj::arrayPtr(places.data(), places.size()));
-                       if (is_quota) {
-                         to.setCodes(kj::arrayPtr(codes.data(), codes.size()));
+  reply(
+      connection,
+      test::answer(id,
+                   [&](auto frame) {
+                     auto to = frame.initGranted();
+                     to.setEntries(kj::arrayPtr(places.data(), places.size()));
+                     if (is_quota) {
+                       to.setCodes(kj::arrayPtr(codes.data(), codes.size()));
+                       if (kind == Kind::reserve) {
                          to.setReservations(kj::arrayPtr(reservations.data(), reservations.size()));
-                       } else {
-                         to.setVerdicts(kj::arrayPtr(codes.data(), codes.size()));
                        }
-                     }),
-        written, granted);
+                     } else {
+                       to.setVerdicts(kj::arrayPtr(codes.data(), codes.size()));
+                     }
+                   }),
+      written, granted);
   Peer& peer = peers_[connection];
   const auto open = peer.open.find(id);
   if (open == peer.open.end()) return;

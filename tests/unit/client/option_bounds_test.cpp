@@ -188,7 +188,18 @@ TEST(OptionBounds, of_a_reserve) {
   });
 }
 
-TEST(OptionBounds, of_a_settle_and_a_record) {
+TEST(OptionBounds, of_a_consume) {
+  const FakeServer server = serve(answer_ok);
+  Client client{address_of(server), quick()};
+  expect_bounds_of_all<ConsumeOptions>(consume_options, {}, [&](const ConsumeOptions& options) {
+    (void)client.consume("a", {}, options);
+  });
+  expect_bounds(label_bound("id"), type_max<std::string>, [&](uint64_t size) {
+    return complaint_about([&] { (void)client.record("a", {}, std::string(size, 'i')); });
+  });
+}
+
+TEST(OptionBounds, of_settle_record_and_consume) {
   const FakeServer server = serve(answer_ok);
   Client client{address_of(server), quick()};
   const Used valid{.input_tokens = amount_max};  // cached ones are a part of it
@@ -196,6 +207,8 @@ TEST(OptionBounds, of_a_settle_and_a_record) {
                              [&](const Used& used) { (void)client.settle(7, used); });
   expect_bounds_of_all<Used>(used_amounts, valid,
                              [&](const Used& used) { (void)client.record("a", used); });
+  expect_bounds_of_all<Used>(used_amounts, valid,
+                             [&](const Used& used) { (void)client.consume("a", used); });
 }
 
 TEST(OptionBounds, of_an_extend) {

@@ -115,6 +115,28 @@ TEST(QuotaClient, a_lease_asks_for_no_request) {
   EXPECT_EQ(received[2].kind, Which::CANCEL);
 }
 
+TEST(QuotaClient, a_consume_has_its_options_and_nothing_to_cancel) {
+  Frames frames;
+  const FakeServer server = serve(answering_ok(frames));
+  Client client{address_of(server), quick()};
+  const QuotaOutcome outcome =
+      client.consume({"gpt-4o", "acme"}, {.input_tokens = 880, .output_tokens = 312},
+                     {.may_wait = true, .wait_limit_ms = 2'000, .id = "job 7"});
+  EXPECT_EQ(outcome.code, QuotaCode::ok);
+  EXPECT_EQ(client.record("acme", {.output_tokens = 5}, "job 8").code, QuotaCode::ok);
+  const auto received = frames.wait_for(2);
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[0].kind, Which::CONSUME);
+  EXPECT_EQ(received[0].flags, quota_flag::may_wait);
+  EXPECT_EQ(received[0].wait_limit_ms, 2'000u);
+  EXPECT_EQ(received[0].subjects, (std::vector<std::string>{"gpt-4o", "acme"}));
+  EXPECT_EQ(received[0].input_tokens, std::vector<uint64_t>{880});
+  EXPECT_EQ(received[0].output_tokens, std::vector<uint64_t>{312});
+  EXPECT_EQ(received[0].ids, "job 7");
+  EXPECT_EQ(received[1].kind, Which::RECORD);
+  EXPECT_EQ(received[1].ids, "job 8");
+}
+
 TEST(QuotaClient, callbacks_get_a_guard) {
   Frames frames;
   const FakeServer server = serve(answering_ok(frames));

@@ -83,6 +83,7 @@ TEST(QuotaFrames, records_equal_the_golden_files) {
   const std::array<uint32_t, 2> requests{0, keep};
   const std::array<uint64_t, 2> inputs{880, 10}, cached{80, unset}, outputs{312, unset};
   const std::array<uint64_t, 2> costs{0, amount_max};
+  const std::array<std::string_view, 2> ids{"", "job 7"};
   expect_golden("record_columns", Record{.flags = quota_flag::wants_limits,
                                          .subjects = tagged,
                                          .subject_counts = counts,
@@ -90,7 +91,21 @@ TEST(QuotaFrames, records_equal_the_golden_files) {
                                          .input_tokens = inputs,
                                          .cached_input_tokens = cached,
                                          .output_tokens = outputs,
-                                         .costs = costs});
+                                         .costs = costs,
+                                         .ids = ids});
+  std::vector<std::string_view> named{"gpt-4o", "acme", "claude"};
+  const std::array<std::string_view, 2> first{"job 7", ""};
+  const Record used{
+      .flags = quota_flag::may_wait | quota_flag::wants_limits | quota_flag::wants_violated,
+      .subjects = named,
+      .subject_counts = counts,
+      .requests = requests,
+      .input_tokens = inputs,
+      .cached_input_tokens = cached,
+      .output_tokens = outputs,
+      .costs = costs,
+      .ids = first};
+  expect_golden("consume_columns", Consume{.record = used, .wait_limit_ms = 2'000});
 }
 
 TEST(QuotaFrames, questions_about_subjects_equal_the_golden_files) {

@@ -30,6 +30,7 @@ struct ReceivedFrame {
   std::vector<uint32_t> requests;
   std::vector<uint32_t> withdrawn;
   std::string owner;
+  std::string ids;  // end to end
 
   size_t entries() const {
     if (!reservations.empty()) return reservations.size();
@@ -66,6 +67,17 @@ inline void read_reserve(schema::Reserve::Reader from, ReceivedFrame& received) 
   received.owner = from.getOwner().cStr();
 }
 
+template <typename Used>
+void read_used(Used from, ReceivedFrame& received) {
+  read_subjects(from, received);
+  received.counts = values<uint8_t>(from.getSubjectCounts());
+  received.flags = from.getFlags();
+  received.input_tokens = values<uint64_t>(from.getInputTokens());
+  received.output_tokens = values<uint64_t>(from.getOutputTokens());
+  const auto ids = from.getIds();
+  received.ids.assign(reinterpret_cast<const char*>(ids.begin()), ids.size());
+}
+
 inline ReceivedFrame read_quota(Peer& peer) {
   const auto frame = peer.read();
   ReceivedFrame received{.id = frame.getId(), .kind = frame.which()};
@@ -86,8 +98,10 @@ inline ReceivedFrame read_quota(Peer& peer) {
     received.lifetime_ms = frame.getExtend().getLifetimeMs();
     received.reservations = values<uint64_t>(frame.getExtend().getReservations());
   } else if (frame.isRecord()) {
-    read_subjects(frame.getRecord(), received);
-    received.output_tokens = values<uint64_t>(frame.getRecord().getOutputTokens());
+    read_used(frame.getRecord(), received);
+  } else if (frame.isConsume()) {
+    read_used(frame.getConsume(), received);
+    received.wait_limit_ms = frame.getConsume().getWaitLimitMs();
   } else if (frame.isUsage()) {
     read_subjects(frame.getUsage(), received);
   } else if (frame.isWithdraw()) {

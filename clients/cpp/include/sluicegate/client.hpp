@@ -188,9 +188,16 @@ class Client {
                     const std::stop_token& stop = {});
   // The outcome that reserve() would have now, without a wait.
   QuotaOutcome check(const Subjects& subjects, const ReserveOptions& options = {});
-  // Charges usage without a decision.
-  QuotaOutcome record(const Subjects& subjects, const Used& used = {});
-  void record_async(const Subjects& subjects, const Used& used, QuotaCallback done = {});
+  // Charges usage without a decision. `id`, chosen by the caller: a repeat is charged once.
+  QuotaOutcome record(const Subjects& subjects, const Used& used = {}, std::string_view id = {});
+  void record_async(const Subjects& subjects, const Used& used, QuotaCallback done = {},
+                    std::string_view id = {});
+  // Charges usage if it fits; otherwise it is denied, or waits. Nothing is left to be settled. One
+  // that a client withdraws, or gives up, may have been charged meanwhile, and stays so.
+  QuotaOutcome consume(const Subjects& subjects, const Used& used,
+                       const ConsumeOptions& options = {}, const std::stop_token& stop = {});
+  Ticket consume_async(const Subjects& subjects, const Used& used, QuotaCallback done,
+                       const ConsumeOptions& options = {});
 
   // The same for reservations without a guard. A repeated call has the same outcome.
   QuotaOutcome settle(uint64_t reservation, const Used& used = {});

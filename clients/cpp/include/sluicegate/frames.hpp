@@ -108,6 +108,7 @@ void encode(uint64_t id, const Settle&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Cancel&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Extend&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Record&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const Consume&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const AskUsage&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const PutQuota&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const RemoveQuota&, std::vector<uint64_t>& out);

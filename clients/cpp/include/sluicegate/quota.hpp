@@ -223,14 +223,24 @@ struct ReserveOptions {
   std::chrono::milliseconds timeout{0};
 };
 
-// Used amounts. In settle(), an unset amount stays as reserved; in record(), unset amounts count as
-// one request and nothing else.
+// Used amounts. In settle(), an unset amount stays as reserved; in record() and consume(), unset
+// amounts count as one request and nothing else.
 struct Used {
   std::optional<uint32_t> requests{};
   std::optional<uint64_t> input_tokens{};
   std::optional<uint64_t> output_tokens{};
   std::optional<uint64_t> cost{};
   uint64_t cached_input_tokens = 0;  // a part of the input that most limits do not count
+};
+
+struct ConsumeOptions {
+  bool may_wait = false;
+  uint32_t wait_limit_ms = 0;   // 0: none of its own
+  std::string_view id{};        // chosen by the caller: a repeat is charged once
+  bool wants_violated = false;  // report the limits that deny, with a denial
+  bool wants_limits = false;    // report every limit of every subject
+  // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
+  std::chrono::milliseconds timeout{0};
 };
 
 struct [[nodiscard]] QuotaOutcome {

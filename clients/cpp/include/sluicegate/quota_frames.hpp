@@ -74,6 +74,12 @@ struct Record {
   std::span<const uint64_t> cached_input_tokens{};
   std::span<const uint64_t> output_tokens{};
   std::span<const uint64_t> costs{};
+  std::span<const std::string_view> ids{};
+};
+
+struct Consume {
+  const Record& record;  // its flags may have may_wait and wants_violated
+  uint32_t wait_limit_ms = 0;
 };
 
 struct AskUsage {
