@@ -13,6 +13,7 @@
 #include "cli/bench_command.hpp"
 #include "cli/check_config_command.hpp"
 #include "cli/completion_command.hpp"
+#include "cli/consume_command.hpp"
 #include "cli/debug_command.hpp"
 #include "cli/ping_command.hpp"
 #include "cli/quota_command.hpp"
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   cli::add_release_command(app, run);
   cli::add_reserve_command(app, run);
   cli::add_settle_command(app, run);
+  cli::add_consume_command(app, run);
   cli::add_quota_command(app, run);
   cli::add_usage_command(app, run);
   cli::add_debug_command(app, run);

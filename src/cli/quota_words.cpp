@@ -213,9 +213,8 @@ void check_subjects(const std::vector<std::string>& names) {
 
 void check_reserved(const std::vector<std::string>& names) {
   if (names.size() > limits::call_subjects_max) {
-    throw std::invalid_argument(
-        fmt::format("{} subjects were given; at most {} share a reservation", names.size(),
-                    limits::call_subjects_max));
+    throw std::invalid_argument(fmt::format("{} subjects were given; at most {} share a call",
+                                            names.size(), limits::call_subjects_max));
   }
   for (auto at = names.begin(); at != names.end(); ++at) {
     if (std::find(names.begin(), at, *at) == at) continue;

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
+#include "cli/used_flags.hpp"
 #include "sluicegate/client.hpp"
 #include "text/json.hpp"
 
@@ -59,22 +59,11 @@ void add_settle_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("settle", settle_description);
   const auto flags = std::make_shared<SettleFlags>();
   auto* cancel = command->add_flag("--cancel", flags->cancel, "refund all of it instead");
-  const auto add = [&](const char* name, auto& value, const char* text,
-                       const CLI::Validator& bounds) {
-    return command->add_option(name, value, text)->type_name("N")->excludes(cancel)->check(bounds);
-  };
   command->add_option("ID", flags->reservation, "of the reservation, as reserve prints it")
       ->type_name("")
       ->required();
   add_native_server(*command, flags->server);
-  add("--requests", flags->used.requests, "how many were made", requests_bounds());
-  auto* input =
-      add("--input-tokens", flags->used.input_tokens, "how many were used", amount_bounds());
-  add("--cached-input-tokens", flags->used.cached_input_tokens,
-      "the part of the input that was cached", amount_bounds())
-      ->needs(input);
-  add("--output-tokens", flags->used.output_tokens, "how many were used", amount_bounds());
-  add("--cost", flags->used.cost, "cost in millionths of the currency unit", amount_bounds());
+  for (CLI::Option* const amount : add_used_flags(*command, flags->used)) amount->excludes(cancel);
   command
       ->add_flag("--keep-requests", flags->keep_requests,
                  "with --cancel: the requests were made all the same")

@@ -90,6 +90,20 @@ def test_denial_by_several_subjects_names_them(server, model):
     assert json.loads(result.stdout)["violated"][0]["subject"] == model
 
 
+def test_consume_charges_what_fits(server, model):
+    amounts = ["--input-tokens", "500", "--output-tokens", "100", "--id", "job 7"]
+    for _ in range(2):  # a repeat is charged once
+        result = command(server, "consume", model, f"{model}.tenant", *amounts)
+        assert (result.returncode, result.stdout) == (0, "charged\n")
+    assert shown(server, model)["limits"][0]["used"] == 600
+    assert shown(server, model)["open_reservations"] == 0
+    result = command(server, "consume", model, f"{model}.tenant", "--input-tokens", "401")
+    assert result.returncode == 1
+    assert f"  {model} tph: 600 of 1000 used, 0 of it reserved, 400 remaining" in result.stderr
+    result = command(server, "consume", model, model)
+    assert result.returncode == 2 and "is given twice" in result.stderr
+
+
 def test_reserve_settle_and_usage(server, model):
     reservation = reserve(server, model, "--input-tokens", "300", "--max-output-tokens", "500")
     assert shown(server, model)["open_reservations"] == 1
