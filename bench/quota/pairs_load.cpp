@@ -137,10 +137,14 @@ class Message {
 constexpr size_t id_word = 2;
 
 // For the subjects of the calls in `tags` from `first` on, one per call.
-std::vector<uint64_t> reserve_frame(const Flags& flags, const Names& of,
-                                    const std::vector<uint32_t>& tags, size_t first) {
-  Message message;
-  auto reserve = (*message).initRoot<schema::ClientFrame>().initReserve();
+constexpr auto fill = [](auto list, const auto& value) {
+  for (uint32_t index = 0; index < list.size(); ++index) list.set(index, value(index));
+};
+
+// What a Reserve and a Consume have in common.
+template <typename Builder>
+void fill_calls(Builder to, const Flags& flags, const Names& of, const std::vector<uint32_t>& tags,
+                size_t first) {
   std::string names;
   std::vector<uint16_t> sizes;
   for (uint32_t call = 0; call < flags.batch; ++call) {
@@ -152,20 +156,31 @@ std::vector<uint64_t> reserve_frame(const Flags& flags, const Names& of,
     for (uint32_t place = 0; place < flags.of_one_call; ++place) add(of.at(tag, place));
     if (flags.shared) add(of.shared());
   }
-  reserve.setSubjects(
+  to.setSubjects(
       capnp::Data::Reader(reinterpret_cast<const capnp::byte*>(names.data()), names.size()));
-  const auto fill = [](auto list, const auto& value) {
-    for (uint32_t index = 0; index < list.size(); ++index) list.set(index, value(index));
-  };
-  fill(reserve.initSubjectSizes(static_cast<uint32_t>(sizes.size())),
+  fill(to.initSubjectSizes(static_cast<uint32_t>(sizes.size())),
        [&](uint32_t index) { return sizes[index]; });
   const uint32_t count = flags.of_one_call + (flags.shared ? 1 : 0);
   if (count > 1) {
-    fill(reserve.initSubjectCounts(flags.batch),
-         [&](uint32_t) { return static_cast<uint8_t>(count); });
+    fill(to.initSubjectCounts(flags.batch), [&](uint32_t) { return static_cast<uint8_t>(count); });
   }
-  fill(reserve.initInputTokens(flags.batch), [](uint32_t) { return 900; });
-  fill(reserve.initMaxOutputTokens(flags.batch), [](uint32_t) { return 500; });
+}
+
+std::vector<uint64_t> reserve_frame(const Flags& flags, const Names& of,
+                                    const std::vector<uint32_t>& tags, size_t first) {
+  Message message;
+  auto frame = (*message).initRoot<schema::ClientFrame>();
+  if (flags.mode == "consume") {
+    auto consume = frame.initConsume();
+    fill_calls(consume, flags, of, tags, first);
+    fill(consume.initInputTokens(flags.batch), [](uint32_t) { return 880; });
+    fill(consume.initOutputTokens(flags.batch), [](uint32_t) { return 312; });
+  } else {
+    auto reserve = frame.initReserve();
+    fill_calls(reserve, flags, of, tags, first);
+    fill(reserve.initInputTokens(flags.batch), [](uint32_t) { return 900; });
+    fill(reserve.initMaxOutputTokens(flags.batch), [](uint32_t) { return 500; });
+  }
   return words_of(*message);
 }
 
@@ -259,7 +274,7 @@ class NativeLoad {
                                std::to_string(codes.size() == 0 ? 0 : codes[0]) + " and others");
     }
     const auto lane = static_cast<uint32_t>(answer.getId() / 2);
-    if (answer.getId() % 2 == 0) {
+    if (answer.getId() % 2 == 0 && flags_.mode != "consume") {
       send_settle(lane, answers.getReservations());
       return;
     }
@@ -378,8 +393,8 @@ class RestLoad {
 Flags flags_of(int count, char** arguments) {
   Flags flags;
   CLI::App app{"Pairs of reserve and settle."};
-  app.add_option("mode", flags.mode, "native, denied, rest or rate")
-      ->check(CLI::IsMember({"native", "denied", "rest", "rate"}));
+  app.add_option("mode", flags.mode, "native, consume, denied, rest or rate")
+      ->check(CLI::IsMember({"native", "consume", "denied", "rest", "rate"}));
   app.add_option("--together", flags.together, "what the subjects of a call have in common")
       ->check(CLI::IsMember({by_tag, one_shard, several_shards}));
   app.add_flag("--shared", flags.shared, "each call names one subject more, which all share");
@@ -401,9 +416,8 @@ Flags flags_of(int count, char** arguments) {
 
 int main(int count, char** arguments) try {
   const Flags flags = flags_of(count, arguments);
-  const Measured measured = flags.mode == "native" || flags.mode == "denied"
-                                ? NativeLoad(flags).run()
-                                : RestLoad(flags).run();
+  const bool is_rest = flags.mode == "rest" || flags.mode == "rate";
+  const Measured measured = is_rest ? RestLoad(flags).run() : NativeLoad(flags).run();
   std::printf("%s\n",
               nlohmann::json{{"mode", flags.mode},
                              {"per_second", static_cast<double>(measured.count) / measured.seconds},
