@@ -3,9 +3,9 @@
 //         LimitedSubjects and Request -> charged and opened in the ReservationBook, or queued, or
 //         denied -> answers. A call that frees quota marks the queues that this may help; the
 //         QueueServer serves them.
-// Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, check, record), engine_quota.cpp
-//         (quotas that change). Each part refers only to those before it: clock and budget,
-//         subjects, reservations, queues, and the parts that work on all of them.
+// Shape:  engine.cpp (steps, timers), engine_decide.cpp (reserve, consume, check, record),
+//         engine_quota.cpp (quotas that change). Each part refers only to those before it: clock
+//         and budget, subjects, reservations, queues, and the parts that work on all of them.
 // Units:  as QuotaStore.
 // Errors: none: every outcome is a QuotaCode.
 // Lives:  as QuotaStore, which is its public face.
