@@ -106,7 +106,11 @@ def reserve_columns_of(body):
         body["flags"], body["waitLimitMs"], body["lifetimeMs"],
         _quota_frames.requests(numbers_of(body, "requests")), amounts("inputTokens"),
         amounts("maxOutputTokens"), amounts("costs"),
-        cut(body, "ids", "idSizes") if "ids" in body else None, body.get("owner", ""))
+        own_ids_of(body), body.get("owner", ""))
+
+
+def own_ids_of(body):
+    return cut(body, "ids", "idSizes") if "ids" in body else None
 
 
 def used_of(body):
@@ -147,7 +151,10 @@ QUOTA_ENCODERS = {
     "extend": lambda id, body: _quota_frames.encode_extend(
         id, reservations_of(body), body["lifetimeMs"], body["flags"]),
     "record": lambda id, body: _quota_frames.encode_record(
-        id, subjects_of(body), used_of(body), body["flags"]),
+        id, subjects_of(body), used_of(body), body["flags"], own_ids_of(body)),
+    "consume": lambda id, body: _quota_frames.encode_consume(
+        id, subjects_of(body), used_of(body), body["flags"], body["waitLimitMs"],
+        own_ids_of(body)),
     "usage": lambda id, body: _quota_frames.encode_usage(
         id, cut(body), int(body["cursor"]), body["limit"]),
     "quota": lambda id, body: (

@@ -303,7 +303,7 @@ def test_struct_sizes_equal_the_schemas(layout):
 def test_union_tags_equal_the_schemas(layout):
     for root, names in (("ClientFrame", "hello acquire acquireByHandle release withdraw inspect "
                                         "intern forget ping reserve check settle cancel extend "
-                                        "record usage quota reset"),
+                                        "record usage quota reset consume"),
                         ("ServerFrame", "welcome verdicts granted done interned inspected pong "
                                         "error goAway quotaAnswers usageReply")):
         text = struct_text(layout, root)

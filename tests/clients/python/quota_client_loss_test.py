@@ -39,7 +39,7 @@ def test_sends_settle_many_once_more_after_a_loss():
     assert sorted(n for frame in frames for n in frame.body["reservations"]) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("kind", ["reserve", "record", "check"])
+@pytest.mark.parametrize("kind", ["reserve", "record", "consume", "check"])
 def test_does_not_repeat_calls_that_would_charge_twice(kind):
     with FakeServer(lose(kind)) as server, Client(server.address) as client:
         with pytest.raises(sluicegate.ConnectionLost):
@@ -50,9 +50,26 @@ def test_requeue_repeats_reserves_but_no_records():
     with FakeServer(lose("reserve"), serve_quotas) as server, \
             Client(server.address, requeue=True) as client:
         assert client.reserve("m").id
-    with FakeServer(lose("record")) as server, Client(server.address, requeue=True) as client:
-        with pytest.raises(sluicegate.ConnectionLost):
-            client.record("m")
+    for kind in ("record", "consume"):
+        with FakeServer(lose(kind)) as server, Client(server.address, requeue=True) as client:
+            with pytest.raises(sluicegate.ConnectionLost):
+                getattr(client, kind)("m")
+
+
+@pytest.mark.parametrize("kind", ["record", "consume"])
+def test_requeue_repeats_charges_with_an_id(kind):
+    with FakeServer(lose(kind), serve_quotas) as server, \
+            Client(server.address, requeue=True) as client:
+        getattr(client, kind)("m", id="job 7")
+
+
+def test_requeue_repeats_a_batch_only_if_every_entry_has_an_id():
+    with FakeServer(lose("consume"), serve_quotas) as server, \
+            Client(server.address, requeue=True) as client:
+        assert client.consume_many(["a", "b"], ids=["1", "2"]).all_admitted
+    with FakeServer(lose("consume")) as server, Client(server.address, requeue=True) as client:
+        with pytest.raises(sluicegate.SluicegateError):
+            client.consume_many(["a", "b"], ids=["1", None])
 
 
 def test_the_failure_policy_decides_only_reserve_and_check():

@@ -65,13 +65,16 @@ def test_settle_cancel_and_extend_equal_the_frames_of_pycapnp(frame_id, reservat
         assert encode(message) == by_pycapnp(message)
 
 
-@given(entries=ENTRIES, frame_id=IDS, flags=st.integers(0, 31), data=st.data())
-def test_record_equals_the_frame_of_pycapnp(entries, frame_id, flags, data):
-    message = {"id": frame_id, "record": {
-        "flags": flags, **subject_columns(entries),
-        **drawn(data, len(entries), requests=REQUESTS, inputTokens=AMOUNTS,
-                cachedInputTokens=AMOUNTS, outputTokens=AMOUNTS, costs=AMOUNTS)}}
-    assert encode(message) == by_pycapnp(message)
+@given(entries=ENTRIES, frame_id=IDS, flags=st.integers(0, 31), wait_limit_ms=REQUESTS,
+       data=st.data())
+def test_record_and_consume_equal_the_frames_of_pycapnp(entries, frame_id, flags, wait_limit_ms,
+                                                        data):
+    used = {"flags": flags, **subject_columns(entries),
+            **drawn(data, len(entries), requests=REQUESTS, inputTokens=AMOUNTS,
+                    cachedInputTokens=AMOUNTS, outputTokens=AMOUNTS, costs=AMOUNTS)}
+    for kind, more in (("record", {}), ("consume", {"waitLimitMs": wait_limit_ms})):
+        message = {"id": frame_id, kind: {**used, **more}}
+        assert encode(message) == by_pycapnp(message)
 
 
 @given(frame_id=IDS, names=st.lists(st.binary(min_size=1, max_size=20), max_size=20), cursor=IDS,

@@ -329,6 +329,40 @@ def test_check_changes_nothing_and_record_charges_without_a_decision(client, sub
     assert client.can_send(subject, 1_000)
 
 
+def test_consume_charges_what_fits_and_leaves_nothing_open(client, subject):
+    other = subject + ".tenant"
+    client.put_quota(subject, [TOKENS])
+    client.put_quota(other, [Limit("tph", "tokens", 500, HOUR_MS)])
+    both = [subject, other]
+    charged = client.consume(both, input_tokens=300, output_tokens=100, limits=True)
+    assert charged.allowed and [limit.used for limit in charged.limits] == [400, 400]
+    assert client.usage(subject).open_reservations == 0
+    with pytest.raises(QuotaDenied) as raised:
+        client.consume(both, input_tokens=101)
+    assert [limit.subject for limit in raised.value.violated] == [1]
+    assert [used(client, each)[0] for each in both] == [400, 400]
+    for _ in range(2):  # a repeat is charged once
+        client.consume(both, input_tokens=50, id="job 7")
+        client.record(both, input_tokens=20, id="job 8")
+    with pytest.raises(sluicegate.QuotaError):
+        client.record(both, input_tokens=20, id="job 7")
+    assert [used(client, each)[0] for each in both] == [470, 470]
+    results = client.consume_many([both, [other]], input_tokens=[30, 1])
+    assert results.admitted == [True, False]
+
+
+def test_consume_waits_for_room(client, subject):
+    client.put_quota(subject, [SLOTS])
+    slots = [client.reserve(subject) for _ in range(SLOTS.amount)]
+    waiting = in_thread(client.consume, subject, wait=True)
+    eventually(lambda: client.usage(subject).waiting == 1, "it waits")
+    slots[0].cancel()
+    assert waiting().allowed
+    client.reserve(subject)  # the slot is free again
+    with pytest.raises(QuotaDenied):
+        client.consume(subject, wait=True, wait_limit=0.01)
+
+
 def test_cached_tokens_are_charged_where_the_limit_counts_them(client, subject):
     client.put_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_MS, count_cached=True)])
     client.reserve(subject, input_tokens=500).settle(400, 100, cached_input_tokens=300)

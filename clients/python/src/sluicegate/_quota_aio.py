@@ -286,11 +286,43 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                      output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
-                     timeout: Timeout = DEFAULT) -> None:
-        """Charges usage without a decision."""
+                     id: Subject | None = None, timeout: Timeout = DEFAULT) -> None:
+        """Charges usage without a decision. A repeat with the same `id` is charged once."""
         terms, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
-                                            cached_input_tokens, cost)
+                                            cached_input_tokens, cost, id)
         base.admitted(await self._run_quota_call(terms, entry, timeout, None), entry.subjects)
+
+    async def consume(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
+                      output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
+                      wait: bool = False, wait_limit: float | None = None,
+                      id: Subject | None = None, limits: bool = False,
+                      timeout: Timeout = DEFAULT) -> Decision:
+        """Charges usage to all subjects if it fits, or raises QuotaDenied and charges nothing.
+
+        No reservation is made, so there is nothing to settle. `wait=True` waits in the queue, for
+        at most `wait_limit` seconds; one that is given up may have been charged meanwhile. A repeat
+        with the same `id` is charged once. `limits=True`: the result has the state of every limit.
+        """
+        terms, entry = arguments.consume_call(
+            wait, wait_limit, limits, subjects, requests, input_tokens, output_tokens,
+            cached_input_tokens, cost, id)
+        outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
+                                entry.subjects)
+        return base.decision_of(outcome, entry.subjects)
+
+    async def consume_many(self, subjects: Iterable[Subjects], *, requests: Numbers = None,
+                           input_tokens: Numbers = None, output_tokens: Numbers = None,
+                           cached_input_tokens: Numbers = None, costs: Numbers = None,
+                           ids: Sequence[Subject | None] | None = None, wait: bool = False,
+                           wait_limit: float | None = None,
+                           timeout: Timeout = DEFAULT) -> QuotaResults:
+        """consume() for each of `subjects`: raises nothing for a denial.
+
+        A number applies to all; a sequence has one for each.
+        """
+        return await self._many(arguments.consume_calls(
+            wait, wait_limit, subjects, requests, input_tokens, output_tokens, cached_input_tokens,
+            costs, ids), timeout, wait_limit)
 
     @overload
     async def usage(  # type: ignore[overload-overlap]  # a str is an iterable of str too

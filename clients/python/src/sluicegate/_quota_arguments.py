@@ -20,9 +20,9 @@ from ._dispatcher import milliseconds
 from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, fitting, seconds, utf8,
                        whole)
 from ._message import UNSET_32, UNSET_64
-from ._quota_frames import (CANCEL, CHECK, CONNECTION_BOUND, EXTEND, KEEP_REQUESTS, MAY_WAIT,
-                            RECORD, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS, WANTS_VIOLATED,
-                            QuotaText)
+from ._quota_frames import (CANCEL, CHECK, CONNECTION_BOUND, CONSUME, EXTEND, KEEP_REQUESTS,
+                            MAY_WAIT, RECORD, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS,
+                            WANTS_VIOLATED, QuotaText)
 from ._quota_requests import QuotaTerms, RecordEntry, ReserveEntry, SettleEntry
 from .quota import Limit, Quota, limits_of
 
@@ -214,14 +214,28 @@ def extend_call(reservation: Any, lifetime: float | None) -> Call:
     return QuotaTerms(EXTEND, lifetime_ms=lifetime_ms(lifetime)), SettleEntry(number)
 
 
-def record_call(subjects: Subjects, requests: int, input_tokens: int, output_tokens: int,
-                cached_input_tokens: int, cost: int) -> Call:
+def used_entry(subjects: Subjects, requests: int, input_tokens: int, output_tokens: int,
+               cached_input_tokens: int, cost: int, id: Subject | None) -> RecordEntry:
     used = whole(INPUT_TOKENS, input_tokens)
     cached = whole(CACHED_INPUT_TOKENS, cached_input_tokens)
     check_cached(used, cached)
-    return QuotaTerms(RECORD), RecordEntry(
+    return RecordEntry(
         subjects_of(subjects), whole(REQUESTS, requests), used, cached,
-        whole(OUTPUT_TOKENS, output_tokens), whole(QUOTA_COST, cost))
+        whole(OUTPUT_TOKENS, output_tokens), whole(QUOTA_COST, cost), short_bytes(ID_BYTES, id))
+
+
+def record_call(*arguments: Any) -> Call:
+    return QuotaTerms(RECORD), used_entry(*arguments)
+
+
+def consume_terms(wait: bool, wait_limit: float | None, more: int) -> QuotaTerms:
+    flags, limit_ms = wait_flags(wait, wait_limit)
+    return QuotaTerms(CONSUME, flags | more, limit_ms)
+
+
+def consume_call(wait: bool, wait_limit: float | None, limits: bool, *arguments: Any) -> Call:
+    terms = consume_terms(wait, wait_limit, WANTS_LIMITS if limits else WANTS_VIOLATED)
+    return terms, used_entry(*arguments)
 
 
 # ---- batches -------------------------------------------------------------------------------------
@@ -231,24 +245,48 @@ def column(values: Numbers, count: int, default: int, bound: Bound) -> Sequence[
     return [default] * count if numbers is None else numbers
 
 
-def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
-                    max_output_tokens: Numbers, costs: Numbers,
-                    ids: Sequence[Subject | None] | None) -> list[ReserveEntry]:
-    """An entry for each of `subjects`, each of which is one name or a few."""
+def names_of_entries(subjects: Iterable[Subjects]) -> list[tuple[bytes, ...]]:
     if isinstance(subjects, (str, bytes)):
         raise InvalidType(f"subjects is one subject, {subjects!r:.40}: pass a list of them")
-    names = [subjects_of(each) for each in each_of(subjects, "subjects")]
-    count = len(names)
+    return [subjects_of(each) for each in each_of(subjects, "subjects")]
+
+
+def own_ids(ids: Sequence[Subject | None] | None, count: int) -> list[bytes]:
     if isinstance(ids, (str, bytes)):
         raise InvalidType(f"ids is one id, {ids!r:.40}: pass a list of them")
     own = [b""] * count if ids is None else [short_bytes(ID_BYTES, each)
                                              for each in each_of(ids, "ids")]
     if len(own) != count:
         raise InvalidArgument(f"{len(own)} ids for {count} entries: give one each")
+    return own
+
+
+def reserve_entries(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
+                    max_output_tokens: Numbers, costs: Numbers,
+                    ids: Sequence[Subject | None] | None) -> list[ReserveEntry]:
+    """An entry for each of `subjects`, each of which is one name or a few."""
+    names = names_of_entries(subjects)
+    count = len(names)
     return list(map(ReserveEntry, names, column(requests, count, 1, REQUESTS),
                     column(input_tokens, count, 0, INPUT_TOKENS),
                     column(max_output_tokens, count, UNSET_64, MAX_OUTPUT_TOKENS),
-                    column(costs, count, 0, QUOTA_COSTS), own))
+                    column(costs, count, 0, QUOTA_COSTS), own_ids(ids, count)))
+
+
+def used_entries(subjects: Iterable[Subjects], requests: Numbers, input_tokens: Numbers,
+                 output_tokens: Numbers, cached_input_tokens: Numbers, costs: Numbers,
+                 ids: Sequence[Subject | None] | None) -> list[RecordEntry]:
+    """An entry for each of `subjects`, each of which is one name or a few."""
+    names = names_of_entries(subjects)
+    count = len(names)
+    entries = list(map(RecordEntry, names, column(requests, count, 1, REQUESTS),
+                       column(input_tokens, count, 0, INPUT_TOKENS),
+                       column(cached_input_tokens, count, 0, CACHED_INPUT_TOKENS),
+                       column(output_tokens, count, 0, OUTPUT_TOKENS),
+                       column(costs, count, 0, QUOTA_COSTS), own_ids(ids, count)))
+    for entry in entries:
+        check_cached(entry.input_tokens, entry.cached_input_tokens)
+    return entries
 
 
 def settle_entries(reservations: Iterable[Any], requests: Numbers, input_tokens: Numbers,
@@ -272,6 +310,10 @@ def reserve_calls(subjects: Iterable[Subjects], requests: Numbers, input_tokens:
                   wait_limit: float | None, owner: str | None, connection_bound: bool) -> Calls:
     entries = reserve_entries(subjects, requests, input_tokens, max_output_tokens, costs, ids)
     return reserve_terms(wait, wait_limit, lifetime, owner, connection_bound, 0), entries
+
+
+def consume_calls(wait: bool, wait_limit: float | None, *arguments: Any) -> Calls:
+    return consume_terms(wait, wait_limit, 0), used_entries(*arguments)
 
 
 def settle_calls(*arguments: Any) -> Calls:

@@ -25,12 +25,13 @@ USAGE_MAX = 256  # subjects of a usage request in one frame
 MAY_WAIT, CONNECTION_BOUND, WANTS_LIMITS, WANTS_VIOLATED, KEEP_REQUESTS = 1, 2, 4, 8, 16
 
 # Members of the unions.
-RESERVE, CHECK, SETTLE, CANCEL, EXTEND, RECORD, USAGE, QUOTA, RESET = range(10, 19)
+RESERVE, CHECK, SETTLE, CANCEL, EXTEND, RECORD, USAGE, QUOTA, RESET, CONSUME = range(10, 20)
 QUOTA_ANSWERS, USAGE_REPLY = 10, 11
 
 _RESERVE_DATA = struct.Struct("<B3xIIxxxx")
 _FLAGS = struct.Struct("<B7x")
 _FLAGS_AND_LIFETIME = struct.Struct("<B3xI")
+_FLAGS_AND_WAIT = struct.Struct("<B3xI")
 _USAGE_DATA = struct.Struct("<QIxxxx")
 _QUOTA_DATA = struct.Struct("<B3xI")
 _LIMIT_DATA = struct.Struct("<HHHHQQB7x")
@@ -84,20 +85,23 @@ class ReserveColumns(NamedTuple):
 
 def encode_reserve(frame_id: int, subjects: Subjects, columns: ReserveColumns,
                    kind: int = RESERVE) -> bytes:
-    ids = sizes = None
-    if columns.ids is not None and any(columns.ids):
-        blob = b"".join(columns.ids)
-        ids = Column(BYTES, len(blob), blob)
-        sizes = Column(U16, len(columns.ids),
-                       packer(len(columns.ids), "H").pack(*map(len, columns.ids)))
     return build(frame_id, kind,
                  _RESERVE_DATA.pack(columns.flags, columns.wait_limit_ms, columns.lifetime_ms),
                  (*subjects, columns.requests, columns.input_tokens, columns.max_output_tokens,
-                  columns.costs, ids, sizes, text(columns.owner)))
+                  columns.costs, *_own_ids(columns.ids), text(columns.owner)))
+
+
+def _own_ids(ids: Sequence[bytes] | None) -> tuple[Column | None, Column | None]:
+    """The columns of the client's own ids, and of their sizes."""
+    if ids is None or not any(ids):
+        return None, None
+    blob = b"".join(ids)
+    return (Column(BYTES, len(blob), blob),
+            Column(U16, len(ids), packer(len(ids), "H").pack(*map(len, ids))))
 
 
 class Used(NamedTuple):
-    """The columns of used amounts of a Settle or Record."""
+    """The columns of used amounts of a Settle, Record or Consume."""
 
     requests: Column | None = None
     input_tokens: Column | None = None
@@ -120,8 +124,15 @@ def encode_extend(frame_id: int, reservations: Sequence[int], lifetime_ms: int,
                  (_ids(reservations),))
 
 
-def encode_record(frame_id: int, subjects: Subjects, used: Used, flags: int = 0) -> bytes:
-    return build(frame_id, RECORD, _FLAGS.pack(flags), (*subjects, *used))
+def encode_record(frame_id: int, subjects: Subjects, used: Used, flags: int = 0,
+                  ids: Sequence[bytes] | None = None) -> bytes:
+    return build(frame_id, RECORD, _FLAGS.pack(flags), (*subjects, *used, *_own_ids(ids)))
+
+
+def encode_consume(frame_id: int, subjects: Subjects, used: Used, flags: int = 0,
+                   wait_limit_ms: int = 0, ids: Sequence[bytes] | None = None) -> bytes:
+    return build(frame_id, CONSUME, _FLAGS_AND_WAIT.pack(flags, wait_limit_ms),
+                 (*subjects, *used, *_own_ids(ids)))
 
 
 def encode_usage(frame_id: int, subjects: Sequence[bytes] = (), cursor: int = 0,

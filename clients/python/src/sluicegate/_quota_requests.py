@@ -7,7 +7,7 @@ Errors: a completion gets an Outcome or an exception, once. If it is done alread
         cancelled), its reservation is cancelled, unless it has an id chosen by the client.
 Lives:  not thread-safe: the clients lock. After the loss of a connection, undecided calls of
         settle, cancel and extend are sent once more, because a repeat changes nothing; reserve and
-        check only with requeue=True; record never.
+        check only with requeue=True; record and consume then, too, if they have ids.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _frames
 from ._calls import BatchCall, BatchFrame, Positions, pick
 from ._message import UNSET_32, UNSET_64
-from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, EXTEND, MAY_WAIT, RECORD, RESERVE, SETTLE,
-                            LimitStates, QuotaAnswers, ReserveColumns, Used, amounts,
-                            encode_cancel, encode_extend, encode_record, encode_reserve,
-                            encode_settle, encode_subjects, requests)
+from ._quota_frames import (CALLS_MAX, CANCEL, CHECK, CONSUME, EXTEND, MAY_WAIT, RECORD, RESERVE,
+                            SETTLE, LimitStates, QuotaAnswers, ReserveColumns, Used, amounts,
+                            encode_cancel, encode_consume, encode_extend, encode_record,
+                            encode_reserve, encode_settle, encode_subjects, requests)
 from ._requests import Request, copy_of, expect
 from .errors import ConnectionLost, Draining, Unreachable
 from .quota import (CEILINGS, CODE_OF, KINDS, METRICS, LimitState, QuotaCode, QuotaResults,
@@ -55,12 +55,16 @@ class QuotaTerms(NamedTuple):
 
     @property
     def may_wait(self) -> bool:
-        return self.kind == RESERVE and bool(self.flags & MAY_WAIT)
+        return self.kind in (RESERVE, CONSUME) and bool(self.flags & MAY_WAIT)
 
     @property
     def needs_admission(self) -> bool:
         """Whether the server admits or denies the call: then the failure policy can too."""
-        return self.kind in (RESERVE, CHECK)
+        return self.kind in (RESERVE, CHECK, CONSUME)
+
+    def may_repeat(self, entries: Sequence[Any]) -> bool:
+        """Whether nothing is charged twice if the server gets these entries twice."""
+        return self.kind not in (RECORD, CONSUME) or all(entry.id for entry in entries)
 
 
 class ReserveEntry(NamedTuple):
@@ -86,7 +90,7 @@ class SettleEntry(NamedTuple):
 
 
 class RecordEntry(NamedTuple):
-    """An entry of record."""
+    """An entry of record or consume."""
 
     subjects: tuple[bytes, ...]
     requests: int = 1
@@ -94,6 +98,7 @@ class RecordEntry(NamedTuple):
     cached_input_tokens: int = 0
     output_tokens: int = 0
     cost: int = 0
+    id: bytes = b""
 
 
 QuotaEntry = Union[ReserveEntry, SettleEntry, RecordEntry]
@@ -125,8 +130,12 @@ def encode(terms: QuotaTerms, frame_id: int, entries: Sequence[Any]) -> bytes:
     if terms.kind == SETTLE:
         return encode_settle(frame_id, first, _used(columns, UNSET_32, UNSET_64), terms.flags)
     subjects = encode_subjects(first)
-    if terms.kind == RECORD:
-        return encode_record(frame_id, subjects, _used(columns, 1, 0), terms.flags)
+    if terms.kind in (RECORD, CONSUME):
+        *amounts_used, own_ids = columns
+        used = _used(amounts_used, 1, 0)
+        if terms.kind == RECORD:
+            return encode_record(frame_id, subjects, used, terms.flags, own_ids)
+        return encode_consume(frame_id, subjects, used, terms.flags, terms.wait_limit_ms, own_ids)
     counts, inputs, outputs, costs, ids = columns
     return encode_reserve(frame_id, subjects, ReserveColumns(
         terms.flags, terms.wait_limit_ms, terms.lifetime_ms, _requests(counts, 1),
@@ -178,7 +187,7 @@ def outcomes(answer: QuotaAnswers) -> list[Outcome]:
 
 def granted(answer: _frames.GrantedAnswer) -> list[Outcome]:
     if not answer.codes:
-        raise _frames.Malformed("Granted of a Reserve without codes")
+        raise _frames.Malformed("Granted of a Reserve or Consume without codes")
     codes = [CODE_OF[code] for code in codes_from_server(answer.codes, len(answer.entries))]
     zeros = [0] * len(codes)
     return [Outcome(*each) for each in zip(codes, answer.reservations or zeros,
@@ -323,7 +332,7 @@ class GatheredQuotaCalls(Request):
 
     def _may_resend(self, error: ConnectionLost) -> bool:
         if self._dispatcher.settings.requeue:
-            return self.terms.kind != RECORD
+            return self.terms.may_repeat(self._entries)
         return (self.terms.kind in REPEATABLE and not self._was_resent
                 and not isinstance(error, Unreachable))
 
@@ -362,7 +371,7 @@ class Cancellation(Request):
 # ---- batches of one caller -----------------------------------------------------------------------
 
 class QuotaBatchCall(BatchCall):
-    """reserve_many(), settle_many(), cancel_many()."""
+    """reserve_many(), consume_many(), settle_many(), cancel_many()."""
 
     frame_entries_max = CALLS_MAX
 
@@ -371,7 +380,7 @@ class QuotaBatchCall(BatchCall):
         super().__init__(dispatcher, completion, len(entries))
         self.terms = terms
         self.applies_policy = terms.needs_admission
-        self.may_resend = terms.kind != RECORD
+        self.may_resend = terms.may_repeat(entries)
         self.may_wait = terms.may_wait
         self._entries = entries
         self._raw = bytearray(self.count)

@@ -159,8 +159,10 @@ class Callers:
             yield self._invoke("release_many", keys, keys=names)
 
     def _decide(self):
-        kind, subject = self._random.choice(["check", "record"]), self._key()
-        yield self._invoke(kind, subject, keys=(f"{kind}:{subject}",))
+        kind, subject = self._random.choice(["check", "record", "consume"]), self._key()
+        waits = kind == "consume" and self._random.random() < 0.4
+        yield self._invoke(kind, subject, keys=(f"{kind}:{subject}",), waits=waits,
+                           **({"wait": True} if waits else {}))
 
     def _control(self):
         kind, name = self._random.choice(["ping", "inspect", "reset"]), self._key()

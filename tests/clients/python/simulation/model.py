@@ -41,8 +41,8 @@ TRAITS = {
     "reserve_many": ADMISSION, "check": ADMISSION, "acquire_many_handles": Traits(True, "never"),
     "settle": CHANGE, "cancel": CHANGE, "extend": CHANGE, "settle_many": CHANGE,
     "cancel_many": CHANGE, "ping": QUESTION, "inspect": QUESTION, "reset": ACTION,
-    "record": ACTION, "intern": ACTION, "forget": ACTION, "release": ACTION,
-    "release_many": ACTION}
+    "record": ACTION, "consume": Traits(True, "never"), "intern": ACTION, "forget": ACTION,
+    "release": ACTION, "release_many": ACTION}
 BATCHES = ("settle_many", "cancel_many")
 OUTCOMES = {"answer", "lost", "timed out", "no room", "refused", "stale"}
 
@@ -138,7 +138,7 @@ class Model:
             return list(error.verdicts)
         if call.kind == "acquire":
             return [result]
-        if call.kind in ("reserve", "lease", "check"):
+        if call.kind in ("reserve", "lease", "check", "consume"):
             return [result.code]
         if call.kind == "inspect":
             return [Verdict.DENIED if result is None else Verdict.APPROVED]

@@ -13,8 +13,9 @@ from sluicegate import _frames
 REFUSED, HANGS = "refused", "hangs"
 
 # Frames whose entries the server decides when it answers; the others take effect on arrival.
-DECIDED = ("acquire", "acquireByHandle", "reserve", "check", "record", "inspect", "reset", "intern")
-ADMITTED = ("acquire", "acquireByHandle", "reserve", "check")  # a server that drains decides none
+DECIDED = ("acquire", "acquireByHandle", "reserve", "check", "record", "consume", "inspect",
+           "reset", "intern")
+ADMITTED = ("acquire", "acquireByHandle", "reserve", "check", "consume")  # not in a drain
 REFUSABLE = (*ADMITTED, "record", "intern", "inspect", "reset")
 
 
@@ -163,9 +164,9 @@ class Server:
                 for key, cost, flag in zip(frame.keys, costs, flags)]
         if kind in ("acquireByHandle", "forget"):
             return self._entries_by_handle(wire, frame)
-        if kind in ("reserve", "check", "record"):
+        if kind in ("reserve", "check", "record", "consume"):
             prefix = "" if kind == "reserve" else f"{kind}:"
-            may_wait = kind == "reserve" and bool(body["flags"] & MAY_WAIT)
+            may_wait = kind in ("reserve", "consume") and bool(body["flags"] & MAY_WAIT)
             return [(prefix + names[0], QuotaCodes, {
                 "may_wait": may_wait, "lifetime": body.get("lifetimeMs", 0) / 1000})
                 for names in frame.subjects]
