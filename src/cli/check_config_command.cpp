@@ -88,9 +88,10 @@ std::string source_of(const std::string& subject, policy::QuotaBook& book) {
     }
   }
   const policy::QuotaRule& rule = book.rules().rules[static_cast<size_t>(index)];
-  if (!rule.quota.profile.empty()) return "profile " + rule.quota.profile;
-  return fmt::format("quotas.subjects[{}] {}{}", index, text::in_quotes(rule.subject),
-                     rule.is_regex ? " (regular expression)" : "");
+  const char* kind = rule.is_regex ? " (regular expression)" : rule.is_prefix ? " (prefix)" : "";
+  const std::string entry = text::in_quotes(rule.subject) + kind;
+  if (!rule.quota.profile.empty()) return "profile " + rule.quota.profile + ", " + entry;
+  return fmt::format("quotas.subjects[{}] {}", index, entry);
 }
 
 void explain_subject(const std::string& subject, policy::QuotaBook& book) {

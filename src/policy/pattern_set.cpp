@@ -3,6 +3,8 @@
 #include <re2/re2.h>
 #include <re2/set.h>
 
+#include <algorithm>
+
 namespace sluice::policy {
 namespace {
 
@@ -18,7 +20,17 @@ RE2::Options options() {
 
 struct PatternSet::Compiled {
   RE2::Set set{options(), RE2::UNANCHORED};
-  std::vector<std::unique_ptr<RE2>> singles;  // compiled when the set fails for the first time
+  std::vector<std::unique_ptr<RE2>> singles;  // each compiled when it is needed
+
+  const RE2& single(size_t place, const std::vector<std::string>& patterns) {
+    singles.resize(patterns.size());
+    if (!singles[place]) {
+      RE2::Options longest{RE2::Quiet};
+      longest.set_longest_match(true);
+      singles[place] = std::make_unique<RE2>(patterns[place], longest);
+    }
+    return *singles[place];
+  }
 };
 
 PatternSet::PatternSet() = default;
@@ -51,17 +63,19 @@ void PatternSet::match(std::string_view text, std::vector<int>& found) {
 }
 
 void PatternSet::match_one_by_one(std::string_view text, std::vector<int>& found) {
-  if (empty()) return;
-  auto& singles = compiled_->singles;
-  if (singles.empty()) {
-    for (const std::string& pattern : patterns_) {
-      singles.push_back(std::make_unique<RE2>(pattern, RE2::Quiet));
-    }
-  }
   const re2::StringPiece piece{text.data(), text.size()};
-  for (size_t i = 0; i < singles.size(); ++i) {
-    if (RE2::PartialMatch(piece, *singles[i])) found.push_back(numbers_[i]);
+  for (size_t place = 0; place < patterns_.size(); ++place) {
+    if (RE2::PartialMatch(piece, compiled_->single(place, patterns_)))
+      found.push_back(numbers_[place]);
   }
+}
+
+size_t PatternSet::match_bytes(std::string_view text, int number) {
+  const auto place = static_cast<size_t>(std::ranges::find(numbers_, number) - numbers_.begin());
+  const re2::StringPiece piece{text.data(), text.size()};
+  re2::StringPiece matched;
+  const RE2& single = compiled_->single(place, patterns_);
+  return single.Match(piece, 0, piece.size(), RE2::UNANCHORED, &matched, 1) ? matched.size() : 0;
 }
 
 }  // namespace sluice::policy

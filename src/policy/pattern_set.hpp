@@ -30,7 +30,9 @@ class PatternSet {
 
   // Appends the numbers of those that match anywhere in the text, in no order.
   void match(std::string_view text, std::vector<int>& found);
-  // The same, pattern by pattern: what match() falls back to.
+  // How long the longest match of the leftmost ones is, of the pattern with this number.
+  size_t match_bytes(std::string_view text, int number);
+  // The same as match(), pattern by pattern: what it falls back to.
   void match_one_by_one(std::string_view text, std::vector<int>& found);
 
  private:

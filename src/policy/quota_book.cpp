@@ -6,30 +6,65 @@
 namespace sluice::policy {
 
 QuotaBook::QuotaBook(QuotaRules rules) : rules_(std::move(rules)) {
-  for (size_t i = 0; i < rules_.rules.size(); ++i) {
-    const QuotaRule& rule = rules_.rules[i];
-    const int index = static_cast<int>(i);
-    if (rule.source == api::QuotaSource::profile) {
-      profile_names_.insert_or_assign(rule.subject, index);
-    } else if (!rule.is_regex) {
-      names_.emplace(rule.subject, index);
-    } else if (const auto error = patterns_.add(rule.subject, index); !error.empty()) {
-      throw std::runtime_error("quotas.subjects[" + std::to_string(i) + "], subject: " + error);
-    }
-  }
-  if (const std::string error = patterns_.compile(); !error.empty()) {
-    throw std::runtime_error("quotas.subjects: " + error);
-  }
+  for (size_t index = 0; index < rules_.rules.size(); ++index) add(index);
+  compile(of_file_, "quotas.subjects");
+  compile(of_profiles_, "quotas.profiles");
   matches_.reserve(rules_.rules.size());
 }
 
+void QuotaBook::add(size_t index) {
+  const QuotaRule& rule = rules_.rules[index];
+  const int number = static_cast<int>(index);
+  const bool is_of_profile = rule.source == api::QuotaSource::profile;
+  Entries& entries = is_of_profile ? of_profiles_ : of_file_;
+  if (rule.is_regex) {
+    const auto error = entries.patterns.add(rule.subject, number);
+    if (error.empty()) return;
+    throw std::runtime_error("quotas.subjects[" + std::to_string(index) + "], subject: " + error);
+  }
+  if (rule.is_prefix) entries.prefixes.add(rule.subject, number);
+  if (is_of_profile) {
+    entries.names.insert_or_assign(rule.subject, number);
+  } else {
+    entries.names.emplace(rule.subject, number);
+  }
+}
+
+void QuotaBook::compile(Entries& entries, const char* place) {
+  const std::string error = entries.patterns.compile();
+  if (!error.empty()) throw std::runtime_error(std::string{place} + ": " + error);
+}
+
 int QuotaBook::rule_of(std::string_view subject) {
-  if (const auto named = names_.find(subject); named != names_.end()) return named->second;
+  const int index = file_rule_of(subject);
+  return index >= 0 ? index : profile_rule_of(subject);
+}
+
+int QuotaBook::file_rule_of(std::string_view subject) {
+  const Entries& entries = of_file_;
+  if (const auto named = entries.names.find(subject); named != entries.names.end())
+    return named->second;
+  if (const auto prefix = entries.prefixes.find_longest(subject)) return prefix->number;
   matches_.clear();
-  patterns_.match(subject, matches_);
-  if (!matches_.empty()) return *std::ranges::min_element(matches_);
-  const auto found = profile_names_.find(subject);
-  return found != profile_names_.end() ? found->second : -1;
+  of_file_.patterns.match(subject, matches_);
+  return matches_.empty() ? -1 : *std::ranges::min_element(matches_);
+}
+
+int QuotaBook::profile_rule_of(std::string_view subject) {
+  const Entries& entries = of_profiles_;
+  if (const auto named = entries.names.find(subject); named != entries.names.end())
+    return named->second;
+  PrefixSet::Match best{.number = -1};
+  if (const auto prefix = entries.prefixes.find_longest(subject)) best = *prefix;
+  matches_.clear();
+  of_profiles_.patterns.match(subject, matches_);
+  for (const int number : matches_) {
+    const size_t bytes = of_profiles_.patterns.match_bytes(subject, number);
+    if (best.number < 0 || bytes > best.bytes || (bytes == best.bytes && number > best.number)) {
+      best = {.number = number, .bytes = bytes};
+    }
+  }
+  return best.number;
 }
 
 SubjectQuota QuotaBook::quota_of(std::string_view subject) {
@@ -44,7 +79,7 @@ SubjectQuota QuotaBook::quota_of(std::string_view subject) {
 }
 
 bool QuotaBook::names(std::string_view subject) const {
-  return names_.contains(subject) || profile_names_.contains(subject);
+  return of_file_.names.contains(subject) || of_profiles_.names.contains(subject);
 }
 
 }  // namespace sluice::policy

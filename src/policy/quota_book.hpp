@@ -1,7 +1,8 @@
-// Finds the quota of a subject: the configuration file's by name, else by its first pattern that
-// matches, else a profile's by name, else the file's quota for unknown subjects.
-// Shape:  names are found by hash; all regular expressions are matched at once. If several profiles
-//         have the same subject, the last one counts.
+// Finds the quota of a subject: the configuration file's by name, else by its longest prefix, else
+// by its first pattern that matches; else that of the profiles' entry that matches the longest part
+// of the name; else the file's quota for unknown subjects.
+// Shape:  names are found by hash; all regular expressions are matched at once. Of several entries
+//         of profiles that match the same length the last one counts.
 // Errors: the constructor throws std::runtime_error when the patterns together are too large.
 // Lives:  one thread; part of a RuleBook, of which each shard has its own.
 #pragma once
@@ -14,12 +15,14 @@
 
 #include "api/limit.hpp"
 #include "policy/pattern_set.hpp"
+#include "policy/prefix_set.hpp"
 
 namespace sluice::policy {
 
 struct QuotaRule {
-  std::string subject;    // a whole name; or RE2 that matches anywhere in a name
-  bool is_regex = false;  // never in a profile
+  std::string subject;     // a whole name or prefix; or RE2 that matches anywhere in a name
+  bool is_regex = false;   // at most one of these two
+  bool is_prefix = false;  // of other names, too (prefix_set.hpp)
   api::Quota quota;
   api::QuotaSource source = api::QuotaSource::file;  // or profile
 
@@ -60,11 +63,21 @@ class QuotaBook {
   uint32_t places_end() const noexcept { return static_cast<uint32_t>(rules_.rules.size()) + 1; }
 
  private:
-  using Names = std::unordered_map<std::string_view, int>;
+  // Rules by their index. A prefix is a name, too.
+  struct Entries {
+    std::unordered_map<std::string_view, int> names;
+    PrefixSet prefixes;
+    PatternSet patterns;
+  };
+
+  void add(size_t index);
+  static void compile(Entries& entries, const char* place);
+  int file_rule_of(std::string_view subject);
+  int profile_rule_of(std::string_view subject);
+
   const QuotaRules rules_;
-  Names names_;
-  Names profile_names_;
-  PatternSet patterns_;
+  Entries of_file_;
+  Entries of_profiles_;
   std::vector<int> matches_;
 };
 

@@ -60,27 +60,32 @@ class SubjectsReader {
 
  private:
   void read_entry(size_t index, const Json& entry) {
-    static constexpr std::array<std::string_view, 2> fields{"subject", "subject_is_regex"};
+    static constexpr std::array<std::string_view, 3> fields{"subject", "subject_is_regex",
+                                                            "subject_is_prefix"};
     const std::string place = entry_place(place_, index, entry, "subject");
-    const bool is_of_file = source_ == QuotaSource::file;
-    QuotaRule rule{.subject = "", .is_regex = false, .quota = {}, .source = source_};
-    rule.quota = read_quota(entry, place, std::span{fields}.first(is_of_file ? 2 : 1), complaints_);
+    QuotaRule rule{.subject = "", .quota = {}, .source = source_};
+    rule.quota = read_quota(entry, place, fields, complaints_);
     if (!entry.is_object()) return;
-    if (is_of_file) read_is_regex(entry, place, rule);
+    read_switch(entry, place, "subject_is_regex", rule.is_regex);
+    read_switch(entry, place, "subject_is_prefix", rule.is_prefix);
+    if (rule.is_regex && rule.is_prefix) {
+      complaints_.push_back(place +
+                            ", subject_is_prefix: is true beside subject_is_regex: keep one of "
+                            "them");
+    }
     read_subject(entry, place, rule);
     if (!rule.is_regex) check_not_duplicate(index, place, rule);
     rules_.push_back(std::move(rule));
   }
 
-  void read_is_regex(const Json& entry, const std::string& place, QuotaRule& rule) {
-    const auto found = entry.find("subject_is_regex");
+  void read_switch(const Json& entry, const std::string& place, const char* field, bool& out) {
+    const auto found = entry.find(field);
     if (found == entry.end() || found->is_null()) return;
     if (!found->is_boolean()) {
-      complaints_.push_back(place + ", subject_is_regex: must be true or false, not " +
-                            shown(*found));
+      complaints_.push_back(place + ", " + field + ": must be true or false, not " + shown(*found));
       return;
     }
-    rule.is_regex = found->get<bool>();
+    out = found->get<bool>();
   }
 
   void read_subject(const Json& entry, const std::string& place, QuotaRule& rule) {
@@ -293,6 +298,7 @@ QuotaRules read_quotas(const Json& value, const ReadProfile& read_profile,
 std::string subject_text(const QuotaRule& rule) {
   Json entry{{"subject", rule.subject}};
   if (rule.is_regex) entry["subject_is_regex"] = true;
+  if (rule.is_prefix) entry["subject_is_prefix"] = true;
   entry.update(quota_json(rule.quota));
   return text::one_line(entry);
 }

@@ -3,9 +3,10 @@
 //         that the file names, so that only read_profiles_in() touches files.
 // Shape:  {"profiles": ["openai", "./mine.json"],
 //          "unknown_subjects": "allow" | "deny" | {"limits": [...]},
-//          "subjects": [{"subject": "NAME or RE2", "subject_is_regex": false, "limits": [...]}],
+//          "subjects": [{"subject": "NAME or RE2", "subject_is_regex": false,
+//                        "subject_is_prefix": false, "limits": [...]}],
 //          "default_lifetime_ms": 60000, "default_output_tokens": 0}
-//         A profile: {"date": "2026-02", "about": "...", "subjects": [{"subject": "NAME", ...}]}
+//         A profile: {"date": "2026-02", "about": "...", "subjects": [as above]}
 //         null counts as absent. Fields of a quota: quota_text.hpp.
 // Errors: a complaint names the subject by its place and name, the field, and the cure.
 #pragma once

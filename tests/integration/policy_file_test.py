@@ -9,6 +9,7 @@ import pytest
 
 from http_peer import HttpPeer, ask
 from native_peer import APPROVED, DENIED, NativePeer
+from quota_calls import call, show
 from server_process import run_binary
 
 LAYERS = [
@@ -152,7 +153,7 @@ def test_check_config_shows_the_quota_of_a_subject(config_file):
         '  {"name":"open","metric":"concurrency","amount":4}',
         "  expired reservations are refunded", "  2 may overtake the head of the queue",
         '"team-1":', '  quotas.subjects[1] "^team-" (regular expression)', "  no limits",
-        '"o1":', "  profile openai (2026-02)",
+        '"o1":', '  profile openai (2026-02), "o1" (prefix)',
         '  {"name":"rpm","metric":"requests","amount":500,"period_ms":60000,"kind":"sliding"}',
         '  {"name":"tpm","metric":"tokens","amount":30000,"period_ms":60000,"kind":"sliding"}',
         '"x":', "  unknown, and denied"]
@@ -164,6 +165,37 @@ def test_check_config_shows_the_quota_of_a_subject(config_file):
 def test_check_config_shows_the_treatment_of_unknown_subjects(config_file, unknown, printed):
     result = check_quotas(config_file, "--subject", "x", unknown_subjects=unknown)
     assert result.stdout.splitlines()[2:] == printed
+
+
+@pytest.mark.parametrize("name, entry", [
+    ("gpt-4o-mini-2024-07-18", 'profile openai (2026-02), "gpt-4o-mini" (prefix)'),
+    ("gpt-4o-2024-08-06", 'profile openai (2026-02), "gpt-4o" (prefix)'),
+    ("claude-sonnet-4-20250514", 'profile anthropic (2026-02), "claude-sonnet-4" (prefix)'),
+    ("gemini-2.5-pro-preview-06-05", 'profile gemini (2026-02), "gemini-2.5-pro" (prefix)'),
+    ("gpt-4omni", "unknown, and allowed"),
+    ("team-7:a", 'quotas.subjects[1] "team-7" (prefix)')])
+def test_check_config_shows_the_entry_that_a_name_matches(config_file, name, entry):
+    subjects = [{"subject": "^team-", "subject_is_regex": True, "limits": []},
+                {"subject": "team-7", "subject_is_prefix": True, "limits": []}]
+    result = check_quotas(config_file, "--subject", name, unknown_subjects="allow",
+                          profiles=["openai", "anthropic", "gemini"], subjects=subjects)
+    assert result.stdout.splitlines()[2] == f"  {entry}"
+
+
+def test_each_name_of_a_family_has_usage_of_its_own(start_server, config_file):
+    path = config_file(text=json.dumps({"quotas": {"profiles": ["openai"]}}))
+    server = start_server("--config-file", path, "--profiles", PROFILES)
+    body = {"subjects": ["gpt-4o-2024-08-06"], "input_tokens": 30_000}
+    assert call(server, "consume", body).status == 200
+    assert call(server, "consume", body).status == 429
+    assert call(server, "consume", {**body, "subjects": ["gpt-4o-2024-11-20"]}).status == 200
+    shared = {**body, "subjects": ["gpt-4o-2024-05-13", "gpt-4o"], "input_tokens": 20_000}
+    assert call(server, "consume", shared).status == 200
+    shared["subjects"][0] = "gpt-4o-2025-01-01"
+    denied = call(server, "consume", shared)
+    assert [limit["subject"] for limit in denied.json()["violated"]] == ["gpt-4o"]
+    shown = show(server, "gpt-4o-2024-08-06")
+    assert (shown["source"], shown["profile"]) == ("profile", "openai (2026-02)")
 
 
 def test_a_missing_profile_is_reported_with_the_existing_ones(config_file):

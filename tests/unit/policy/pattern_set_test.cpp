@@ -92,5 +92,15 @@ TEST(PatternSet, refuses_patterns_that_are_too_large_together) {
             "the regular expressions together take more than 16 MiB: use fewer or simpler ones");
 }
 
+TEST(PatternSet, knows_how_long_the_longest_match_is) {
+  PatternSet patterns;
+  ASSERT_EQ(patterns.add("b+|b+c", 4), "");
+  ASSERT_EQ(patterns.add("^a", 9), "");
+  ASSERT_EQ(patterns.compile(), "");
+  EXPECT_EQ(patterns.match_bytes("abbbc", 4), 4U);
+  EXPECT_EQ(patterns.match_bytes("abbbc", 9), 1U);
+  EXPECT_EQ(patterns.match_bytes("x", 9), 0U);
+}
+
 }  // namespace
 }  // namespace sluice::policy

@@ -34,6 +34,16 @@ QuotaRule of_profile(std::string subject, uint64_t amount) {
           .source = QuotaSource::profile};
 }
 
+QuotaRule prefix(QuotaRule rule) {
+  rule.is_prefix = true;
+  return rule;
+}
+
+QuotaRule regex(QuotaRule rule) {
+  rule.is_regex = true;
+  return rule;
+}
+
 struct Found {
   uint64_t amount = 0;  // 0: no quota
   QuotaSource source = QuotaSource::none;
@@ -75,6 +85,48 @@ TEST(QuotaBook, uses_the_first_matching_pattern) {
 TEST(QuotaBook, uses_the_last_profile_with_the_name) {
   QuotaBook book{{.rules = {of_profile("m", 1), of_profile("m", 2)}}};
   EXPECT_EQ(find(book, "m"), (Found{2, QuotaSource::profile}));
+}
+
+TEST(QuotaBook, gives_names_of_a_family_the_quota_of_its_longest_prefix) {
+  QuotaBook book{{.rules = {prefix(of_profile("gpt-4o", 1)), prefix(of_profile("gpt-4o-mini", 2)),
+                            prefix(of_profile("claude-sonnet-4", 3)), of_profile("gpt-4", 4)}}};
+  const auto amount = [&](std::string_view subject) { return find(book, subject).amount; };
+  EXPECT_EQ(amount("gpt-4o"), 1U);
+  EXPECT_EQ(amount("gpt-4o-2024-08-06"), 1U);
+  EXPECT_EQ(amount("gpt-4o-mini"), 2U);
+  EXPECT_EQ(amount("gpt-4o-mini-2024-07-18"), 2U);
+  EXPECT_EQ(amount("claude-sonnet-4-20250514"), 3U);
+  EXPECT_EQ(amount("claude-sonnet-4@20250514"), 3U);
+  for (const char* other : {"gpt-4omni", "gpt-4o.5", "gpt-4o_x", "my-gpt-4o", "GPT-4o-x",
+                            "gpt-4-0613", "claude-sonnet-45", "claude-sonnet", ""}) {
+    EXPECT_EQ(find(book, other), Found{}) << other;
+  }
+}
+
+TEST(QuotaBook, uses_the_entry_of_profiles_that_matches_the_longest_part) {
+  QuotaBook book{{.rules = {prefix(of_profile("m", 1)), regex(of_profile("^m-[0-9]+", 2)),
+                            regex(of_profile("^m-[0-9]+-x", 3)), of_profile("m-1-x-y", 4),
+                            regex(of_profile("^m-a", 5)), prefix(of_profile("m-a", 6)),
+                            prefix(of_profile("m-b", 7)), regex(of_profile("m-b", 8))}}};
+  const auto amount = [&](std::string_view subject) { return find(book, subject).amount; };
+  EXPECT_EQ(amount("m-q"), 1U);
+  EXPECT_EQ(amount("m-12"), 2U);
+  EXPECT_EQ(amount("m-12-x"), 3U);
+  EXPECT_EQ(amount("m-1-x-y"), 4U);
+  EXPECT_EQ(amount("m-1-x-z"), 3U);
+  // Of the same length: the last one.
+  EXPECT_EQ(amount("m-a-1"), 6U);
+  EXPECT_EQ(amount("m-b-1"), 8U);
+  EXPECT_EQ(amount("m-b"), 7U);  // a prefix is a name, too
+}
+
+TEST(QuotaBook, prefers_the_file_whatever_a_profile_matches) {
+  QuotaBook book{{.rules = {pattern("^m", 1), prefix(named("m-1", 2)), named("m-1-x", 3),
+                            of_profile("m-2", 4), prefix(of_profile("m-1-x", 5))}}};
+  EXPECT_EQ(find(book, "m-1-x"), (Found{3, QuotaSource::file}));
+  EXPECT_EQ(find(book, "m-1-y"), (Found{2, QuotaSource::file}));
+  EXPECT_EQ(find(book, "m-1-x-1"), (Found{2, QuotaSource::file}));
+  EXPECT_EQ(find(book, "m-2"), (Found{1, QuotaSource::file}));
 }
 
 TEST(QuotaBook, compares_whole_names_by_their_bytes) {

@@ -147,7 +147,7 @@ TEST(QuotaFile, names_the_subject_in_complaints_about_limits) {
       complaints_about(R"("subjects": [{"subject": "m", "x": 1, "limits": [
               {"name": "tpm", "metric": "tokens", "amount": -5, "period_ms": 60000}]}])"),
       (Complaints{R"(quotas.subjects[0] ("m"), "x": no such field; there are subject, )"
-                  "subject_is_regex, limits, expired and overtakers",
+                  "subject_is_regex, subject_is_prefix, limits, expired and overtakers",
                   R"(quotas.subjects[0] ("m"), limits[0] ("tpm"), amount: must be a whole )"
                   R"(number from 0 to 9223372036854775807, "unlimited" or "block", not -5)"}));
 }
@@ -224,7 +224,9 @@ TEST(QuotaFile, reports_complaints_about_profiles) {
                     {"fields", R"({"dates": 1, "date": 2026})"},
                     {"absent", R"({"date": null})"},
                     {"regex", R"({"date": "d", "subjects": [
-                      {"subject": "a", "subject_is_regex": true, "limits": []}]})"}};
+                      {"subject": "a(", "subject_is_regex": true, "limits": []},
+                      {"subject": "b", "subject_is_regex": true, "subject_is_prefix": true,
+                       "limits": []}, {"subject": "c", "subject_is_prefix": 1, "limits": []}]})"}};
   EXPECT_EQ(complaints_about(R"("profiles": [5, "", "none", "list", "fields", "absent", "regex"])",
                              texts),
             (Complaints{
@@ -239,8 +241,12 @@ TEST(QuotaFile, reports_complaints_about_profiles) {
                 R"(quotas.profiles[5] ("absent"), date: is missing: give the date of its figures, )"
                 R"(as "2026-02")",
                 R"(quotas.profiles[5] ("absent"), subjects: is missing)",
-                R"(quotas.profiles[6] ("regex"), subjects[0] ("a"), "subject_is_regex": no such )"
-                "field; there are subject, limits, expired and overtakers"}));
+                R"(quotas.profiles[6] ("regex"), subjects[0] ("a("), subject: is not a regular )"
+                "expression: missing ): a(",
+                R"(quotas.profiles[6] ("regex"), subjects[1] ("b"), subject_is_prefix: is true )"
+                "beside subject_is_regex: keep one of them",
+                R"(quotas.profiles[6] ("regex"), subjects[2] ("c"), subject_is_prefix: must be )"
+                "true or false, not 1"}));
   const Complaints syntax = complaints_about(R"("profiles": ["text"])", texts);
   ASSERT_EQ(syntax.size(), 1U);
   EXPECT_TRUE(syntax[0].starts_with(
@@ -330,7 +336,7 @@ QuotaRule rule_of(const Figures& of) {
                             .amount = of.rpd,
                             .period_ms = 86'400'000});
   }
-  return {.subject = of.model, .is_regex = false, .quota = quota, .source = QuotaSource::profile};
+  return {.subject = of.model, .is_prefix = true, .quota = quota, .source = QuotaSource::profile};
 }
 
 ParsedRules with_files(const std::string& profiles, const std::string& config_file = "x.json") {
