@@ -19,6 +19,7 @@
 #include "cli/quota_command.hpp"
 #include "cli/release_command.hpp"
 #include "cli/reserve_command.hpp"
+#include "cli/reset_command.hpp"
 #include "cli/serve_command.hpp"
 #include "cli/settle_command.hpp"
 #include "cli/top_command.hpp"
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   config::add_server_flags(app, config);
   cli::add_acquire_command(app, run);
   cli::add_release_command(app, run);
+  cli::add_reset_command(app, run);
   cli::add_reserve_command(app, run);
   cli::add_settle_command(app, run);
   cli::add_consume_command(app, run);

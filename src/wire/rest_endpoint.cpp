@@ -17,8 +17,8 @@ using Quota = QuotaEndpoint;
 constexpr std::array<RestEndpoint, 21> endpoints{{
     {"/rate/:key",
      Tail::segment,
-     {{Method::get, "acquireByGet"}, {Method::post, "acquire"}},
-     read_acquire,
+     {{Method::get, "acquireByGet"}, {Method::post, "acquire"}, {Method::remove, "resetKey"}},
+     read_rate,
      "canWait, maxRequests, maxRequestsInQueue, cost, maxWaitMillis"},
     {"/rate/:key/:id", Tail::segment_and_id, {{Method::remove, "release"}}, read_release, "cost"},
     {"/debug", Tail::none, {{Method::get, "listKeys"}}, read_debug, "pretty, prefix, limit"},

@@ -78,12 +78,18 @@ Complaint read_own_parameters(const RestQuery& query, api::Entry& entry) noexcep
   return {};
 }
 
-Complaint read_entry(const RestTarget& target, api::Entry& entry) noexcept {
+Complaint check_key(const RestTarget& target) noexcept {
   if (target.key.empty()) return {400, "empty key provided"};
   if (target.key.size() > target.options.key_bytes_max) {
     return {431, "key too long (--max-key-bytes)"};
   }
-  Complaint complaint = read_gocc_parameters(target.query, target.options, entry);
+  return {};
+}
+
+Complaint read_entry(const RestTarget& target, api::Entry& entry) noexcept {
+  Complaint complaint = check_key(target);
+  if (!complaint.text.empty()) return complaint;
+  complaint = read_gocc_parameters(target.query, target.options, entry);
   if (complaint.text.empty()) {
     complaint = read_own_parameters(target.query, entry);
   }
@@ -100,6 +106,13 @@ Complaint read_released(const RestTarget& target, api::Entry& entry) noexcept {
   }
   entry.op = api::Op::release;
   return read_own_parameters({.cost = target.query.cost}, entry);
+}
+
+// As many permits as a window can have: all that the key's window has given.
+Complaint read_reset(const RestTarget& target, api::Entry& entry) noexcept {
+  entry.op = api::Op::release;
+  entry.cost = limits::permits_max;
+  return check_key(target);
 }
 
 RestReply refusal(const RestTarget& target, const Complaint& complaint) noexcept {
@@ -132,9 +145,11 @@ DryRun read_dry_run(const QueryParameter& parameter) noexcept {
 
 }  // namespace
 
-RestRequest read_acquire(const RestTarget& target) noexcept {
+RestRequest read_rate(const RestTarget& target) noexcept {
   RestDecision decided;
-  const Complaint complaint = read_entry(target, decided.entry);
+  const bool resets = target.request.method == method_name(RestMethod::remove);
+  const Complaint complaint =
+      resets ? read_reset(target, decided.entry) : read_entry(target, decided.entry);
   return decision(target, complaint, decided);
 }
 

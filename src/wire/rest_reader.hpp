@@ -27,7 +27,7 @@ struct RestTarget {
 
 using RestReader = RestRequest (*)(const RestTarget&) noexcept;
 
-RestRequest read_acquire(const RestTarget&) noexcept;
+RestRequest read_rate(const RestTarget&) noexcept;
 RestRequest read_release(const RestTarget&) noexcept;
 RestRequest read_debug(const RestTarget&) noexcept;
 RestRequest read_inspect(const RestTarget&) noexcept;

@@ -267,6 +267,14 @@ def test_release_frees_permits(server, key):
     assert command(server, "release", f"{key}unknown").returncode == 0
 
 
+def test_reset_frees_all_permits(server, key):
+    acquire(server, key, "--cost", "60")
+    result = command(server, "reset", key)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "reset\n", "")
+    assert inspect(server, key)["NumApprovedThisWindow"] == 0
+    assert command(server, "reset", f"{key}unknown").returncode == 0
+
+
 def test_debug_shows_a_key(server, key):
     acquire(server, key, "--max-requests", "2", "--count", "3")
     result = command(server, "debug", key)

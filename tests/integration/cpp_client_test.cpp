@@ -85,8 +85,9 @@ TEST_P(CppClient, released_permits_serve_the_queue) {
   auto waiting = client.acquire_future("key", {.may_wait = true});
   const auto is_in_queue = [&] { return client.inspect("key")->waiting == 1; };
   while (!is_in_queue()) std::this_thread::sleep_for(1ms);
-  client.release("key");
+  client.reset_key("key");
   EXPECT_TRUE(waiting.get());
+  EXPECT_EQ(client.inspect("key")->approved, 1u);
   const auto timed_out = client.acquire("key", {.may_wait = true, .timeout = 2s});
   EXPECT_EQ(timed_out.verdict, Verdict::wait_limit);
   while (client.inspect("key")->waiting > 0) std::this_thread::sleep_for(1ms);

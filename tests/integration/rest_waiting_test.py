@@ -80,6 +80,26 @@ def test_release_serves_the_head_of_the_queue_at_once(server, key):
         peer.close()
 
 
+def test_a_reset_of_the_key_serves_all_who_fit(server, key):
+    fill(server, key, limit=3)
+    peers = [wait_in_queue(server, key) for _ in range(5)]
+    response = ask(server, "DELETE", f"/rate/{key}")
+    assert (response.status, response.body) == (200, b"")
+    assert [peer.read().status for peer in peers[:3]] == [200] * 3
+    assert all(later.is_silent(0.03) for later in peers[3:])
+    state = inspect(server, key)
+    assert (state["NumApprovedThisWindow"], state["NumWaiting"]) == (3, 2)
+    assert state["Config"]["MaxRequestsPerWindow"] == 3
+    for peer in peers:
+        peer.close()
+
+
+def test_a_reset_of_an_unknown_key_makes_none(server, key):
+    assert ask(server, "DELETE", f"/rate/{key}").status == 200
+    assert inspect(server, key) is None
+    assert ask(server, "DELETE", "/rate/%20").status == 400
+
+
 def test_newcomer_never_overtakes(server, key):
     fill(server, key, limit=3)
     with wait_in_queue(server, key, "&cost=3") as peer:

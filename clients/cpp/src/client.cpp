@@ -94,6 +94,10 @@ void Client::release(std::string_view key, uint32_t cost) {
   (void)impl_->call({.key = key, .options = options, .is_release = true}, {});
 }
 
+void Client::reset_key(std::string_view key) {
+  release(key, permits_max);  // no window can have given more
+}
+
 void Client::release_async(std::string_view key, uint32_t cost, Callback done) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);

@@ -39,6 +39,8 @@ def test_single_calls(client, key):
     assert (state.approved, state.denied, state.max_requests) == (98, 1, 100)
     client.release(key, 8)
     assert client.inspect(key).approved == 90
+    client.reset_key(key)
+    assert client.inspect(key).approved == 0
     assert client.inspect(key + "none") is None
     client.ping()
     assert client.welcome.version == 1

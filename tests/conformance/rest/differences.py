@@ -6,7 +6,7 @@ DIFFERENCES = {
               "application/json: then both are JSON",
     "extra headers": "decided answers carry RateLimit and RateLimit-Policy, a denial Retry-After",
     "JSON bodies": 'they read {"request_id":1} and {"error":"...","key":"..."}',
-    "more paths": "/metrics and /top exist",
+    "more paths": "/metrics and /top exist; DELETE /rate/:key resets the key",
     "cost, maxWaitMillis": "two more parameters: how many permits, and how long to wait at most",
     "pipelining": "the server notices a waiting client's hang-up even when it has sent more "
                   "behind its request",

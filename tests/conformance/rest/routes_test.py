@@ -5,7 +5,7 @@ import pytest
 
 from expectation import by_first
 from http_peer import request
-from rest_peer import Peer, ask, exchange, state_of
+from rest_peer import Peer, ask, counts_of, exchange, state_of
 
 NOT_FOUND = (b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nDate: now\r\n"
              b"Content-Length: 24\r\n\r\n", b'{"message":"Not Found"}\n')
@@ -45,22 +45,30 @@ def test_unknown_path(server, expect, path):
             expect((answer.raw, answer.body), gocc=NOT_FOUND, of=method)
 
 
+OURS = {"/rate/k": "OPTIONS, GET, POST, DELETE"}  # where more methods are known
+
 METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "TRACE", "PROPFIND", "BREW", "get"]
+
+
+def expect_allow(expect, path, allow, observed, answer_with, **of):
+    """`answer_with(allow)` is the answer with this Allow."""
+    ours = {"ours": answer_with(OURS[path].encode()), "topic": "more paths"} if path in OURS else {}
+    expect(observed, gocc=answer_with(allow.encode()), **ours, **of)
 
 
 def expect_not_allowed(server, expect, method, path, allow):
     answer = ask(server, method, path)
-    expect((answer.raw, answer.body), of=method, gocc=(
+    expect_allow(expect, path, allow, (answer.raw, answer.body), lambda allowed: (
         b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nContent-Type: application/json"
-        b"\r\nDate: now\r\nContent-Length: 33\r\n\r\n" % allow.encode(),
-        b'{"message":"Method Not Allowed"}\n'))
+        b"\r\nDate: now\r\nContent-Length: 33\r\n\r\n" % allowed,
+        b'{"message":"Method Not Allowed"}\n'), of=method)
 
 
 @pytest.mark.section("1.7")
 @pytest.mark.parametrize("path, allow", by_first(KNOWN))
 def test_method_that_a_path_does_not_have(server, expect, path, allow):
     for method in METHODS:
-        if method not in allow:
+        if method not in OURS.get(path, allow):
             expect_not_allowed(server, expect, method, path, allow)
 
 
@@ -75,8 +83,8 @@ def test_connect(server, expect, path, allow):
 @pytest.mark.parametrize("path, allow", by_first(KNOWN))
 def test_options(server, expect, path, allow):
     answer, closed = exchange(server, request("OPTIONS", path))
-    expect((answer.raw, closed), gocc=(
-        b"HTTP/1.1 204 No Content\r\nAllow: %s\r\nDate: now\r\n\r\n" % allow.encode(), False))
+    expect_allow(expect, path, allow, (answer.raw, closed), lambda allowed: (
+        b"HTTP/1.1 204 No Content\r\nAllow: %s\r\nDate: now\r\n\r\n" % allowed, False))
 
 
 @pytest.mark.section("1.7")
@@ -85,8 +93,8 @@ def test_head_is_not_implied_by_get(server, expect, path, allow):
     with Peer(server) as peer:
         answer = peer.ask("HEAD", path)
         after = peer.ask("GET", "/healthz").status  # no body was left over
-    expect((answer.raw, after), gocc=(
-        b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nDate: now\r\n\r\n" % allow.encode(), 200))
+    expect_allow(expect, path, allow, (answer.raw, after), lambda allowed: (
+        b"HTTP/1.1 405 Method Not Allowed\r\nAllow: %s\r\nDate: now\r\n\r\n" % allowed, 200))
 
 
 @pytest.mark.section("1.7")
@@ -95,6 +103,15 @@ def test_head_of_an_unknown_path(server, expect):
         answer = peer.ask("HEAD", "/none")
         after = peer.ask("GET", "/healthz").status
     expect((answer.raw, after), gocc=(b"HTTP/1.1 404 Not Found\r\nDate: now\r\n\r\n", 200))
+
+
+@pytest.mark.section("1.7")
+def test_delete_of_a_key(server, expect, key):
+    ask(server, "POST", f"/rate/{key}")
+    answer = ask(server, "DELETE", f"/rate/{key}")
+    expect((answer.status, answer.body, counts_of(server, key)[0]),
+           gocc=(405, b'{"message":"Method Not Allowed"}\n', 1), ours=(200, b"", 0),
+           topic="more paths")
 
 
 @pytest.mark.section("1.7")

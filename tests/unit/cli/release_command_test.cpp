@@ -1,4 +1,5 @@
-// Goal: `release` releases the permits of its flags, and its exit code shows success.
+// Goal: `release` releases the permits of its flags, `reset` all there can be, and the exit code
+//       shows success.
 // Method: the subcommand against a scripted server.
 #include "cli/release_command.hpp"
 
@@ -6,6 +7,8 @@
 
 #include <string>
 
+#include "base/limits.hpp"
+#include "cli/reset_command.hpp"
 #include "sluicegate/error.hpp"
 #include "tests/unit/cli/run_command.hpp"
 #include "tests/unit/client/fake_server.hpp"
@@ -32,6 +35,20 @@ TEST(ReleaseCommand, done_is_success) {
   const auto outcome = run_command(add_release_command, words(server, " --cost 5"));
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.output, "released\n");
+}
+
+TEST(ResetCommand, releases_as_many_permits_as_a_window_can_have) {
+  uint32_t cost = 0;
+  const FakeServer server{FakeServer::welcoming([&cost](Peer& peer) {
+    const auto frame = peer.read();
+    cost = frame.getRelease().getCosts()[0];
+    peer.write(sluicegate::test::answer(frame.getId(), [](auto answer) { answer.setDone(); }));
+  })};
+  const auto outcome = run_command(
+      add_reset_command, "reset user-7 --address 127.0.0.1:" + std::to_string(server.port()));
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output, "reset\n");
+  EXPECT_EQ(cost, limits::permits_max);
 }
 
 TEST(ReleaseCommand, reports_a_refusal) {

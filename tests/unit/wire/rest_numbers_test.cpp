@@ -66,6 +66,7 @@ std::vector<Place> places() {
     }
     for (const RestOperation& operation : endpoint.operations) {
       if (operation.method == RestMethod::none) continue;
+      if (operation.id == "resetKey") continue;  // takes no parameters
       for (const QueryNumber* row : query_rows) {
         if (takes_parameter(endpoint, row->name)) {
           found.push_back({row, name_of(operation.method), path});

@@ -145,7 +145,14 @@ TEST(RestReader, refuses_empty_keys_and_ids) {
   EXPECT_EQ(answer("DELETE", "/rate/%20/%20"), "400 empty key provided");
   EXPECT_EQ(answer("DELETE", "/rate/k/%20"), "400 empty id provided");
   EXPECT_EQ(answer("DELETE", "/rate/k/"), not_found);
-  EXPECT_EQ(answer("DELETE", "/rate/k"), not_allowed);
+}
+
+TEST(RestReader, resets_a_key_by_releasing_all_permits) {
+  EXPECT_EQ(answer("DELETE", "/rate/k"), "release k");
+  EXPECT_EQ(answer("DELETE", "/rate/k?cost=x"), "release k");
+  EXPECT_EQ(answer("DELETE", "/rate/%20"), "400 empty key provided");
+  EXPECT_EQ(answer("DELETE", "/rate/abcde", {.key_bytes_max = 4}),
+            "431 key too long (--max-key-bytes)");
 }
 
 TEST(RestReader, refuses_long_keys) {

@@ -155,6 +155,9 @@ class Client {
   // The same without waiting for the server: the next frame carries it.
   void release_async(std::string_view key, uint32_t cost = 1, Callback done = {});
 
+  // Releases all permits of the key's window. Its limits stay, and so does the end of its window.
+  void reset_key(std::string_view key);
+
   // The state of a key; nothing when the server does not know it.
   std::optional<KeyState> inspect(std::string_view key);
   void ping();

@@ -183,6 +183,10 @@ class AsyncClient(AsyncQuotaCalls):
             lambda completion: ReleaseCall(self._dispatcher, completion, wanted, costs),
             self._seconds(timeout, False, None))
 
+    async def reset_key(self, key: Key, *, timeout: Timeout = DEFAULT) -> None:
+        """Releases all permits of the key's window. Its limits and the window's end stay."""
+        await self.release(key, COST.most, timeout=timeout)
+
     async def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""
         state: KeyState | None = await self._run_control(self._inspect_request(key), timeout)

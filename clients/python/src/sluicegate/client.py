@@ -135,6 +135,10 @@ class Client(QuotaCalls):
         self._run_batch(completion, ReleaseCall(self._dispatcher, completion, listed(keys), costs),
                         self._seconds(timeout, False, None))
 
+    def reset_key(self, key: Key, *, timeout: Timeout = DEFAULT) -> None:
+        """Releases all permits of the key's window. Its limits and the window's end stay."""
+        self.release(key, COST.most, timeout=timeout)
+
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""
         state: KeyState | None = self._run_control(self._inspect_request(key), timeout)
