@@ -4,6 +4,7 @@ that do not speak HTTP/2."""
 
 import collections
 import contextlib
+import re
 import socketserver
 import threading
 
@@ -51,13 +52,17 @@ class TranslatingPeer(Http2Peer):
     def has_unread(self):
         return bool(self._unread)
 
+    @staticmethod
+    def field_value(value):
+        return value.strip(b" \t")
+
     def _send_head(self):
         if b"\r\n\r\n" not in self._unsent:
             return False
         head, self._unsent = self._unsent.split(b"\r\n\r\n", 1)
         request_line, *lines = head.split(b"\r\n")
         method, target, _ = request_line.split(b" ")
-        headers = [(name.decode().lower(), value.strip(b" \t"))
+        headers = [(name.decode().lower(), self.field_value(value))
                    for name, value in (line.split(b":", 1) for line in lines)]
         values = dict(headers)
         is_chunked = values.get("transfer-encoding") == b"chunked"
@@ -127,6 +132,12 @@ class RelayedResponse(Response):
 
 class RelayPeer(TranslatingPeer):
     response_type = RelayedResponse
+
+    @staticmethod
+    def field_value(value):
+        """HTTP/2 has no control characters in it: a server resets the stream, and there would be no
+        answer to relay."""
+        return re.sub(rb"[\x00-\x1f\x7f]", b"?", value.strip(b" \t"))
 
 
 class Relay(socketserver.ThreadingTCPServer):
