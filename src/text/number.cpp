@@ -1,6 +1,6 @@
 #include "text/number.hpp"
 
-#include <limits>
+#include <utility>
 
 namespace sluice::text {
 
@@ -15,19 +15,18 @@ std::optional<uint64_t> parse_hex_id(std::string_view text) noexcept {
   return parse_whole<uint64_t>(text, 16);
 }
 
-std::optional<int32_t> parse_int32(std::string_view text) noexcept {
-  const bool negative = text.starts_with('-');
-  if (negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty()) return std::nullopt;
-  int64_t value = 0;
-  for (char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = value * 10 + (c - '0');
-    if (value > int64_t{std::numeric_limits<int32_t>::max()} + 1) return std::nullopt;
+std::optional<int64_t> parse_int64(std::string_view text) noexcept {
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
   }
-  if (negative) value = -value;
-  if (value > std::numeric_limits<int32_t>::max()) return std::nullopt;
-  return static_cast<int32_t>(value);
+  return parse_whole<int64_t>(text);
+}
+
+std::optional<int32_t> parse_int32(std::string_view text) noexcept {
+  const std::optional<int64_t> value = parse_int64(text);
+  if (!value || !std::in_range<int32_t>(*value)) return std::nullopt;
+  return static_cast<int32_t>(*value);
 }
 
 std::optional<bool> parse_bool(std::string_view text) noexcept {

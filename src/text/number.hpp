@@ -1,6 +1,6 @@
 // Numbers as text and back: whole numbers, ids of 16 hexadecimal digits, switches.
-// Shape:  parse_int32() and parse_bool() accept the same texts as Go's strconv, the others digits
-//         only.
+// Shape:  parse_int32(), parse_int64() and parse_bool() accept the same texts as Go's strconv, the
+//         others digits only.
 // Errors: std::nullopt for a text that does not parse or a number that does not fit; never throws.
 // Lives:  only hex_id() allocates, for its text; no locale.
 #pragma once
@@ -60,8 +60,9 @@ constexpr void write_hex(uint64_t value, char* out, size_t digits) noexcept {
   for (size_t i = digits; i-- > 0; value >>= 4) out[i] = "0123456789abcdef"[value & 15];
 }
 
-// Decimal digits behind an optional sign, within 32 bits.
+// Decimal digits behind an optional sign, within 32 or 64 bits.
 std::optional<int32_t> parse_int32(std::string_view text) noexcept;
+std::optional<int64_t> parse_int64(std::string_view text) noexcept;
 
 // Exactly the words that Go's strconv.ParseBool knows.
 std::optional<bool> parse_bool(std::string_view text) noexcept;

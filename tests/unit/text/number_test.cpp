@@ -54,6 +54,15 @@ TEST(Number, reads_32_bits) {
   }
 }
 
+TEST(Number, reads_64_bits) {
+  EXPECT_EQ(parse_int64("9223372036854775807"), INT64_MAX);
+  EXPECT_EQ(parse_int64("-9223372036854775808"), INT64_MIN);
+  EXPECT_EQ(parse_int64("+007"), 7);
+  for (const char* text : {"", "+", "-", "+-7", "++7", "9223372036854775808", "1 ", " 1", "0x1"}) {
+    EXPECT_EQ(parse_int64(text), std::nullopt) << text;
+  }
+}
+
 TEST(Number, reads_bool) {
   EXPECT_EQ(parse_bool("True"), true);
   EXPECT_EQ(parse_bool("F"), false);
