@@ -10,6 +10,7 @@ $Cxx.namespace("sluice::schema");
 
 const protocolVersion :UInt16 = 1;
 const keep :UInt32 = 0xffffffff;  # in an override column: the key keeps its own
+const keepWindow :UInt64 = 0xffffffffffffffff;  # the same in the column of windows
 
 # In a column of amounts: the default for this entry, as if the column were absent. In a column of
 # `requests` it is `keep`.
@@ -17,6 +18,7 @@ const unset :UInt64 = 0xffffffffffffffff;
 
 # Bits of Welcome.features.
 const featureQuotas :UInt64 = 1;   # Reserve and the other frames of quotas
+const featureWindows :UInt64 = 2;  # the column windowMs of Acquire and AcquireByHandle
 
 enum Verdict {
   none @0;              # never sent
@@ -123,6 +125,7 @@ struct Acquire {
   maxRequests @6 :List(UInt32);       # absent or `keep`: what the key has
   maxRequestsInQueue @7 :List(UInt32);
   entryFlags @8 :List(UInt8);
+  windowMs @9 :List(UInt64);          # absent or `keepWindow`: what the key has
 }
 
 struct AcquireByHandle {
@@ -134,6 +137,7 @@ struct AcquireByHandle {
   maxRequests @5 :List(UInt32);
   maxRequestsInQueue @6 :List(UInt32);
   entryFlags @7 :List(UInt8);
+  windowMs @8 :List(UInt64);
 }
 
 struct Release {

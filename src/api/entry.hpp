@@ -1,7 +1,7 @@
 // One request for permits of a key, and everything that its answer can hold: the values that both
 // dialects are decoded to.
 // Flow:  wire/ decodes requests into entries, shard/ decides them, wire/ encodes verdicts.
-// Lives: a key's bytes belong to a receive buffer and end with the turn.
+// Lives: a key's bytes belong to a receive buffer, its overrides to the turn; both end with it.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,18 @@ enum class QuotaCode : uint8_t;  // api/quota.hpp
 // The shard that a connection, and so an entry, belongs to.
 using ShardId = uint16_t;
 
-// An override column's "keep what the key has".
+// An override's "keep what the key has".
 inline constexpr uint32_t keep = 0xFFFF'FFFF;
+inline constexpr int64_t keep_window = -1;
+
+// What a request sets for its key from now on.
+struct Overrides {
+  uint32_t max_requests = keep;
+  uint32_t max_requests_in_queue = keep;
+  int64_t window_ms = keep_window;
+  bool operator==(const Overrides&) const = default;
+};
+inline constexpr Overrides no_overrides{};
 
 // The index of a waiting entry's record at its origin; an entry with `no_ticket` cannot wait.
 using Ticket = uint32_t;
@@ -53,12 +63,14 @@ struct Entry {
   uint16_t key_bytes = 0;
   Op op = Op::acquire;
   uint8_t flags = 0;
-  uint32_t max_requests = keep;
-  uint32_t max_requests_in_queue = keep;
+  const Overrides* given_overrides = nullptr;  // null: none; few entries bring some
   Ticket ticket = no_ticket;
   uint32_t wait_ms_max = 0;  // 0: no limit of its own
 
   std::string_view key() const noexcept { return {key_data, key_bytes}; }
+  const Overrides& overrides() const noexcept {
+    return given_overrides != nullptr ? *given_overrides : no_overrides;
+  }
 };
 static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
 

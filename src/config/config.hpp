@@ -26,6 +26,7 @@ struct Config {
   uint32_t max_wait_ms = 0;  // 0: a waiter waits until it is served
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
+  bool requests_can_set_window = true;
   std::string config_file;  // of keys and quotas, by pattern (policy/rule_file.hpp); empty: none
   std::string profiles = installed_profiles();  // the folder of quotas that the file may name
 

@@ -116,7 +116,7 @@ inline constexpr std::array<Choice<log::Level>, 4> log_levels{
 inline constexpr std::array<Choice<const char*>, 3> server_types{
     {{"echo", "echo"}, {"echo-http2", "echo-http2"}, {"fast", "fast"}}};
 
-inline constexpr std::array<Flag, 33> flag_table{{
+inline constexpr std::array<Flag, 34> flag_table{{
     {FlagGroup::keys, "-m,--max-requests",
      NumberFlag{&Config::max_requests, 1, limits::permits_max}, Seen::both,
      "permits per key and window"},
@@ -132,6 +132,8 @@ inline constexpr std::array<Flag, 33> flag_table{{
      Seen::both, "requests may bring their own maxRequests"},
     {FlagGroup::keys, "--requests-can-mod-queue", SwitchFlag{&Config::requests_can_mod_queue},
      Seen::both, "requests may bring their own maxRequestsInQueue"},
+    {FlagGroup::keys, "--requests-can-set-window", SwitchFlag{&Config::requests_can_set_window},
+     Seen::both, "requests may bring their own windowMillis"},
     {FlagGroup::keys, "-c,--config-file", TextFlag{&Config::config_file, "FILE"}, Seen::both,
      "JSON: keys and subjects of quotas have limits of\ntheir own, by pattern; "
      "check-config checks it.\nChanges are followed; SIGHUP has it read at once",

@@ -53,7 +53,7 @@ concept WindowAlgorithm = std::is_trivially_copyable_v<Window> &&
   noexcept;
   { window.release(cost) }
   noexcept;
-  // New rules have another window_ms, from now on; what was counted stays.
+  // The policy has another window_ms, from now on; what was counted stays.
   { window.restart(now_ns, window_ms) }
   noexcept;
 

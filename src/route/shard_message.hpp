@@ -1,8 +1,8 @@
 // What one shard sends another in one turn, and the answers that return in it.
 // Flow:   its origin fills it -> the target decides and writes the answers into it -> it returns to
 //         its origin, which takes the answers out and uses it again.
-// Shape:  parallel arrays for the entries; lists for everything else. Keys' bytes lie in the
-//         origin's SplitBook, connections' bytes in the Handover.
+// Shape:  parallel arrays for the entries; lists for everything else. Keys' bytes and
+//         overrides lie in the origin's SplitBook, connections' bytes in the Handover.
 // Units:  as in api/.
 // Lives:  belongs to its origin, which lends it to the target and does not touch it until it
 //         returns. Its lists have their memory from the start, but those of tasks and handovers,

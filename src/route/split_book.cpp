@@ -6,6 +6,7 @@ namespace sluice::route {
 
 SplitBook::SplitBook(const SplitOptions& options)
     : entries_(options.entries_max, "requests that are split over shards"),
+      overrides_(options.entries_max, "requests that are split over shards"),
       verdicts_(options.entries_max, "requests that are split over shards"),
       details_(options.entries_max, "requests that are split over shards"),
       split_of_(options.entries_max, "requests that are split over shards"),
@@ -51,6 +52,9 @@ void SplitBook::put(uint32_t slot, const api::Entry& entry) noexcept {
   std::copy_n(entry.key_data, entry.key_bytes, key);  // perhaps no bytes, from a null pointer
   entries_[slot] = entry;
   entries_[slot].key_data = key;
+  if (entry.given_overrides == nullptr) return;
+  overrides_[slot] = *entry.given_overrides;
+  entries_[slot].given_overrides = &overrides_[slot];
 }
 
 void SplitBook::put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
@@ -104,8 +108,9 @@ bool SplitBook::holds(uint32_t session, uint32_t generation, uint64_t id) const 
 }
 
 uint64_t SplitBook::reserved_bytes() const noexcept {
-  return entries_.reserved_bytes() + verdicts_.reserved_bytes() + details_.reserved_bytes() +
-         split_of_.reserved_bytes() + text_.reserved_bytes() + splits_.reserved_bytes();
+  return entries_.reserved_bytes() + overrides_.reserved_bytes() + verdicts_.reserved_bytes() +
+         details_.reserved_bytes() + split_of_.reserved_bytes() + text_.reserved_bytes() +
+         splits_.reserved_bytes();
 }
 
 }  // namespace sluice::route

@@ -2,8 +2,8 @@
 // Flow:   has_room() before a request joins the turn; open() when it turns out to be split; what
 //         must outlive the turn is copied into its slots; every answer settles a slot; when all
 //         slots of a request are settled it is complete, is delivered, and closes.
-// Shape:  two rings, of slots (entry and answer in parallel arrays) and of keys' bytes; a request's
-//         slots are contiguous. Slots are freed in the order in which they were opened.
+// Shape:  two rings, of slots (entry, overrides and answer in parallel arrays) and of keys' bytes;
+//         a request's slots are contiguous. Slots are freed in the order in which they were opened.
 // Errors: has_room() is false when there might be no room; the request must not join the turn then.
 // Lives:  one thread; targets read entries' keys while a message is lent to them.
 #pragma once
@@ -44,7 +44,7 @@ class SplitBook {
   uint32_t slot(Index split, uint32_t place) const noexcept {
     return splits_[split].first_slot + place;
   }
-  // Copies an entry, with its key, which must outlive the turn.
+  // Copies an entry, with its key and overrides, which must outlive the turn.
   void put(uint32_t slot, const api::Entry& entry) noexcept;
   // Copies an entry that this shard has decided, with its answer.
   void put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
@@ -90,6 +90,7 @@ class SplitBook {
   static uint64_t fit(uint64_t position, uint64_t length, uint64_t ring) noexcept;
 
   base::MappedArray<api::Entry> entries_;
+  base::MappedArray<api::Overrides> overrides_;
   base::MappedArray<api::Verdict> verdicts_;
   base::MappedArray<api::Detail> details_;
   base::MappedArray<Index> split_of_;

@@ -3,8 +3,9 @@
 //         all of them at once, run by run; each session gets the verdicts of its requests, in the
 //         order in which they were added.
 // Shape:  a request owns the places [first_entry, first_entry + entries_count) of every array; one
-//         by handle has no entries, its places in that array hold stale values. A run is a series
-//         of consecutive requests of one kind.
+//         by handle has no entries, its places in that array hold stale values. An entry with
+//         overrides points to its place in their array. A run is a series of consecutive requests
+//         of one kind.
 // Lives:  cleared after each execution; keys point into receive buffers.
 #pragma once
 
@@ -45,6 +46,7 @@ class Turn {
  public:
   Turn() {
     entries_.resize(limits::turn_entries);
+    overrides_.resize(limits::turn_entries);
     handles_.resize(limits::turn_entries);
     requests_.reserve(limits::turn_requests);
     runs_.reserve(limits::turn_requests);
@@ -67,6 +69,16 @@ class Turn {
     key_bytes_ += key_bytes;
     request.by_handle = false;
     return std::span(entries_).subspan(add(request, entries_count), entries_count);
+  }
+
+  // Sets the overrides of an entry of this turn.
+  void set_overrides(api::Entry& entry, const api::Overrides& overrides) noexcept {
+    entry.given_overrides = nullptr;
+    if (overrides == api::no_overrides) return;
+    const auto place = static_cast<size_t>(&entry - entries_.data());
+    ASSERT(place < entries_count_);
+    overrides_[place] = overrides;
+    entry.given_overrides = &overrides_[place];
   }
 
   // Handles that the connection holds, of keys of this shard.
@@ -117,6 +129,7 @@ class Turn {
   }
 
   std::vector<api::Entry> entries_;
+  std::vector<api::Overrides> overrides_;
   std::vector<api::Handle> handles_;
   uint32_t entries_count_ = 0;
   std::vector<Request> requests_;

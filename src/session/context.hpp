@@ -44,6 +44,7 @@ struct Options {
   uint32_t wait_ms_max = 0;          // 0: none
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
+  bool requests_can_set_window = true;
   int64_t header_timeout_ms = 10'000;  // for Hello, and for a request's head and body
   int64_t idle_timeout_ms = 120'000;   // HTTP keep-alive without a request; 0: none
   int64_t send_timeout_ms = 60'000;    // a send that does not progress

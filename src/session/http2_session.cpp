@@ -191,7 +191,7 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
                                .generation = socket.generation,
                                .id = static_cast<uint64_t>(stream.id()),
                                .kind = decision.json ? json_kind : uint8_t{0}};
-  add_decision(context_, request, asked, stream.log(), shared_.tickets,
+  add_decision(context_, request, decision, stream.log(), shared_.tickets,
                {.session = socket.index, .entry_index = static_cast<uint32_t>(stream.id())});
   stream.set_undecided(true);
   ++undecided_count_;

@@ -213,7 +213,7 @@ void HttpSession::decide(const wire::HttpRequest& request,
   }
   const auto socket = connection_.socket();
   const api::Entry& entry = add_decision(
-      context_, {.session = socket.index, .generation = socket.generation, .kind = kind}, asked,
+      context_, {.session = socket.index, .generation = socket.generation, .kind = kind}, decision,
       transport_.log(), tickets_, {.session = socket.index});
   connection_.reserve_output(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
   ++undecided_;

@@ -24,10 +24,9 @@ void fill_keys(std::span<api::Entry> entries, std::string_view keys,
   }
 }
 
-void fill_column(std::span<api::Entry> entries, wire::Column<uint32_t> column,
-                 uint32_t api::Entry::*member) noexcept {
-  if (column.empty()) return;
-  for (size_t i = 0; i < entries.size(); ++i) entries[i].*member = column[i];
+void fill_costs(std::span<api::Entry> entries, wire::Column<uint32_t> costs) noexcept {
+  if (costs.empty()) return;
+  for (size_t i = 0; i < entries.size(); ++i) entries[i].cost = costs[i];
 }
 
 }  // namespace
@@ -194,9 +193,12 @@ void NativeSession::fill_common(std::span<api::Entry> entries,
                                 const wire::AcquireCommon& terms) noexcept {
   connection_.reserve_output(
       wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.detail_bits));
-  fill_column(entries, terms.costs, &api::Entry::cost);
-  fill_column(entries, terms.max_requests, &api::Entry::max_requests);
-  fill_column(entries, terms.max_requests_in_queue, &api::Entry::max_requests_in_queue);
+  fill_costs(entries, terms.costs);
+  if (terms.has_overrides()) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      context_.turn.set_overrides(entries[i], terms.overrides(i));
+    }
+  }
   if (terms.detail_bits != 0) {
     const bool id_wanted = (terms.detail_bits & wire::detail_bit::request_id) != 0;
     const auto flags =
@@ -230,7 +232,7 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
       context_.turn.add(request_of(id, frame_bytes, releases), count, release.keys.size());
   connection_.reserve_output(wire::small_answer_bytes_max);
   fill_keys(entries, release.keys, release.key_sizes);
-  fill_column(entries, release.costs, &api::Entry::cost);
+  fill_costs(entries, release.costs);
   for (api::Entry& entry : entries) entry.op = api::Op::release;
 }
 

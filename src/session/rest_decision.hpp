@@ -19,7 +19,8 @@ namespace sluice::session {
 inline wire::RestOptions rest_options(const Options& options) noexcept {
   return {.key_bytes_max = options.key_bytes_max,
           .requests_can_set_rate = options.requests_can_set_rate,
-          .requests_can_mod_queue = options.requests_can_mod_queue};
+          .requests_can_mod_queue = options.requests_can_mod_queue,
+          .requests_can_set_window = options.requests_can_set_window};
 }
 
 // Adds to the entry what the server's options decide.
@@ -32,14 +33,16 @@ inline void complete_entry(api::Entry& entry, const Options& options,
 
 // The turn has room for `request`. A key that was decoded lies in context.text.
 inline const api::Entry& add_decision(Context& context, const route::Request& request,
-                                      const api::Entry& asked, const RequestLog& log,
+                                      const wire::RestDecision& decision, const RequestLog& log,
                                       TicketShare& tickets, const WaiterPlace& place) noexcept {
+  const api::Entry& asked = decision.entry;
   const std::span<char> text = context.text.room();
   if (asked.key_data >= text.data() && asked.key_data < text.data() + text.size()) {
     context.text.commit(static_cast<size_t>(asked.key_data - text.data()) + asked.key_bytes);
   }
   api::Entry& entry = context.turn.add(request, 1, asked.key_bytes)[0];
   entry = asked;
+  context.turn.set_overrides(entry, decision.overrides);
   complete_entry(entry, context.options, log);
   if ((entry.flags & api::flag::may_wait) != 0) {
     const uint64_t waiting = waiting_count(context, WaitsFor::permits);

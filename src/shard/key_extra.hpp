@@ -1,5 +1,5 @@
-// What only few keys have: a limit or queue length of their own, waiters, many denials, or a policy
-// that found no place in PolicyClasses.
+// What only few keys have: a limit, queue length or window of their own, waiters, many denials, or
+// a policy that found no place in PolicyClasses.
 // Flow:   made by the first override, waiter, or denial beyond 18 bits; freed as soon as nothing of
 //         that is left (KeyStore::schedule_or_free_extra).
 // Shape:  taken from a pool; the key's cell holds the index, and the window lies here meanwhile.

@@ -31,6 +31,7 @@ struct Options {
   uint32_t key_bytes_max = 1'024;
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
+  bool requests_can_set_window = true;
   limiter::Policy policy;  // of every key that no rule matches, unless it brings its own
   HashSecret hash_secret{};
   ExpiryListener* expiry_listener = nullptr;  // outlives the shard

@@ -113,9 +113,8 @@ class KeyStore {
   api::Verdict join_queue(const Question& question, ExtraIndex index) noexcept;
   api::Verdict release(const Question& question) noexcept;
   void release_permits(Place place, uint32_t cost, int64_t now_ms) noexcept;
-  bool override_forbidden(const api::Entry& entry) const noexcept;
-  static bool changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept;
-  void change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept;
+  bool override_forbidden(const api::Overrides& overrides) const noexcept;
+  void change_policy(const Question& question, ExtraIndex index) noexcept;
   api::Verdict why_no_waiter(const api::Entry& entry, uint32_t queue_size) const noexcept;
   void sample_traffic(std::span<const api::Entry> entries, std::span<const api::Verdict> verdicts,
                       int64_t now_ms) noexcept;

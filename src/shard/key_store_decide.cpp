@@ -9,6 +9,26 @@ namespace {
 
 using api::Verdict;
 
+limiter::Policy overridden(limiter::Policy policy, const api::Overrides& given) noexcept {
+  if (given.max_requests != api::keep) policy.max_requests = given.max_requests;
+  if (given.max_requests_in_queue != api::keep) {
+    policy.max_requests_in_queue = given.max_requests_in_queue;
+  }
+  if (given.window_ms != api::keep_window) policy.window_ms = given.window_ms;
+  ASSERT(policy.max_requests <= limits::permits_max);
+  ASSERT(policy.window_ms <= limits::window_ms_max);
+  return policy;
+}
+
+uint32_t limit_after(const api::Entry& entry, const limiter::Policy& policy) noexcept {
+  const bool has_own = entry.overrides().max_requests != api::keep;
+  return has_own ? entry.overrides().max_requests : policy.max_requests;
+}
+
+bool changes(const limiter::Policy& policy, const api::Entry& entry) noexcept {
+  return entry.given_overrides != nullptr && overridden(policy, *entry.given_overrides) != policy;
+}
+
 }  // namespace
 
 // Entries take three steps in groups, so that the cache lines that one step prefetches arrive while
@@ -101,8 +121,7 @@ void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
 // An acquire of a valid key that brings no override and wants no details.
 inline bool KeyStore::may_decide_fast(const api::Entry& entry, const KeyHash& hash) const noexcept {
   return hash.tag != 0 && entry.op == api::Op::acquire &&
-         (entry.flags & api::flag::wants_details) == 0 &&
-         (entry.max_requests & entry.max_requests_in_queue) == api::keep;
+         (entry.flags & api::flag::wants_details) == 0 && entry.given_overrides == nullptr;
 }
 
 Verdict KeyStore::decide_slow(const Question& question) noexcept {
@@ -116,12 +135,11 @@ Verdict KeyStore::decide_slow(const Question& question) noexcept {
 Verdict KeyStore::acquire(const Question& question) noexcept {
   const api::Entry& entry = question.entry;
   if (question.hash.tag == 0) return refuse(question, Verdict::invalid_key);
-  if (override_forbidden(entry)) return refuse(question, Verdict::not_allowed);
+  if (override_forbidden(entry.overrides())) return refuse(question, Verdict::not_allowed);
   Place place = find_live(question.hash, question.now_ms);
   const limiter::Policy policy = place ? policy_of(place) : rules_->policy_of(entry.key());
-  const uint32_t limit = entry.max_requests != api::keep ? entry.max_requests : policy.max_requests;
-  // The override of the entry is not kept either: a request that can never be served is a mistake.
-  if (entry.cost > limit) return refuse(question, Verdict::never_fits);
+  // Its overrides are not kept either: a request that can never be served is a mistake.
+  if (entry.cost > limit_after(entry, policy)) return refuse(question, Verdict::never_fits);
   if (!place) place = make_key(question, policy);
   if (!place) return refuse(question, Verdict::table_full);
   const WindowCell own = cell(place);
@@ -129,16 +147,10 @@ Verdict KeyStore::acquire(const Question& question) noexcept {
   return acquire_without_extra(question, place);
 }
 
-bool KeyStore::override_forbidden(const api::Entry& entry) const noexcept {
-  return (entry.max_requests != api::keep && !options_.requests_can_set_rate) ||
-         (entry.max_requests_in_queue != api::keep && !options_.requests_can_mod_queue);
-}
-
-// Whether the overrides differ from the policy of a key without an extra.
-bool KeyStore::changes_policy(const api::Entry& entry, const limiter::Policy& policy) noexcept {
-  return (entry.max_requests != api::keep && entry.max_requests != policy.max_requests) ||
-         (entry.max_requests_in_queue != api::keep &&
-          entry.max_requests_in_queue != policy.max_requests_in_queue);
+bool KeyStore::override_forbidden(const api::Overrides& given) const noexcept {
+  return (given.max_requests != api::keep && !options_.requests_can_set_rate) ||
+         (given.max_requests_in_queue != api::keep && !options_.requests_can_mod_queue) ||
+         (given.window_ms != api::keep_window && !options_.requests_can_set_window);
 }
 
 // A key without an extra has no waiters. It gets an extra if this entry needs one.
@@ -153,7 +165,7 @@ Verdict KeyStore::acquire_without_extra(const Question& question, Place place) n
   const bool counts_beyond = !fits && window.denied == WindowCell::denied_max;
   const Verdict no_waiter = !fits && queues ? why_no_waiter(entry, 0) : Verdict::none;
   const bool joins = !fits && queues && no_waiter == Verdict::none;
-  if (changes_policy(entry, policy) || joins || counts_beyond) {
+  if (changes(policy, entry) || joins || counts_beyond) {
     return acquire_with_extra(question, add_extra(place, window, question.hash));
   }
   Verdict verdict = Verdict::approved;
@@ -169,7 +181,7 @@ Verdict KeyStore::acquire_without_extra(const Question& question, Place place) n
 Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   roll_and_serve(extra, question.now_ms);
-  change_policy(question.entry, index, question.now_ms);
+  change_policy(question, index);
   Verdict verdict = Verdict::denied;
   // A newcomer never overtakes a waiter, whatever its cost.
   if (extra.queue.empty() && extra.window.take(question.entry.cost, extra.policy.max_requests)) {
@@ -185,21 +197,20 @@ Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index)
   return verdict;
 }
 
-void KeyStore::change_policy(const api::Entry& entry, ExtraIndex index, int64_t now_ms) noexcept {
+// As new rules do: a window of another length begins now, and its counters go on.
+void KeyStore::change_policy(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
-  const bool had_own = extra.policy != extra.rules_policy;
-  if (entry.max_requests_in_queue != api::keep) {
-    extra.policy.max_requests_in_queue = entry.max_requests_in_queue;
-  }
-  if (entry.max_requests != api::keep) {
-    ASSERT(entry.max_requests <= limits::permits_max);
-    extra.policy.max_requests = entry.max_requests;
-    extra.queue.expel_above(entry.max_requests, [&](Waiter& waiter) {
-      grant(waiter, extra, Verdict::never_fits, now_ms);
-    });
-    serve(extra, now_ms);
-  }
-  if (had_own && extra.policy == extra.rules_policy) restart_eviction_search();
+  if (!changes(extra.policy, question.entry)) return;
+  const limiter::Policy old = extra.policy;
+  extra.policy = overridden(old, question.entry.overrides());
+  anchor(extra.window, old.window_ms, extra.policy.window_ms, question.now);
+  extra.queue.expel_above(extra.policy.max_requests, [&](Waiter& waiter) {
+    grant(waiter, extra, Verdict::never_fits, question.now_ms);
+  });
+  serve(extra, question.now_ms);
+  const bool is_evictable_earlier =
+      extra.policy == extra.rules_policy || extra.policy.window_ms < old.window_ms;
+  if (is_evictable_earlier) restart_eviction_search();
 }
 
 // Whose bound keeps the entry from joining a queue of that size; `none`: it may join.

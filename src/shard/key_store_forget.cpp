@@ -132,8 +132,8 @@ bool KeyStore::make_room(int64_t now_ms) noexcept {
   return false;
 }
 
-// Some key may be evicted earlier than the search has seen: it has to search again. A use, a waiter
-// or an override only ever delays an eviction.
+// Some key may be evicted earlier than the search has seen: it has to search again. A use or a
+// waiter only ever delays an eviction, and so does an override, unless it shortens the window.
 void KeyStore::restart_eviction_search() noexcept {
   searched_buckets_ = 0;
   eviction_not_before_ms_ = 0;

@@ -170,7 +170,6 @@ void KeyStore::check_queues(int64_t now_ms) const noexcept {
     if (!extras_.holds(index)) continue;
     const KeyExtra& extra = extras_[index];
     ASSERT(extra.window_end.scheduled() == !extra.queue.empty());
-    ASSERT(extra.policy.window_ms == extra.rules_policy.window_ms);
     ASSERT(!extra.queue.empty() || extra.policy != extra.rules_policy ||
            extra.rules_version != rules_version_ || extra.window.denied > WindowCell::denied_max ||
            classes_.was_full());

@@ -92,7 +92,7 @@ void KeyStore::refresh_waiting(int64_t now_ms) noexcept {
   refresh_from_ = api::no_waiter;
 }
 
-// A window of another length begins when the rules were adopted; its counters go on.
+// A window of another length begins when the policy changed; its counters go on.
 void KeyStore::anchor(Window& window, int64_t from_ms, int64_t to_ms, base::Now since) noexcept {
   if (from_ms == to_ms) return;
   window.roll(base::floor_ms(since.monotonic_ns), from_ms);

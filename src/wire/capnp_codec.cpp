@@ -63,6 +63,7 @@ static_assert(entry_bit::may_wait == schema::ENTRY_MAY_WAIT);
 static_assert(frame_bit::may_wait == schema::FRAME_MAY_WAIT);
 static_assert(frame_bit::forwarded == schema::FRAME_FORWARDED);
 static_assert(api::keep == schema::KEEP);
+static_assert(keep_window == schema::KEEP_WINDOW);
 static_assert(unset == schema::UNSET);
 static_assert(quota_bit::may_wait == schema::QUOTA_MAY_WAIT);
 static_assert(quota_bit::connection_bound == schema::QUOTA_CONNECTION_BOUND);

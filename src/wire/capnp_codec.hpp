@@ -43,6 +43,9 @@ namespace entry_bit {
 inline constexpr uint8_t may_wait = 1;
 }
 
+// In the column of windows; of the other overrides it is api::keep.
+inline constexpr auto keep_window = static_cast<uint64_t>(api::keep_window);
+
 struct HelloRequest {
   uint16_t version;
   uint32_t wanted_shard_plus_one;  // the shard plus one; 0: none
@@ -55,16 +58,27 @@ struct AcquireCommon {
   Column<uint32_t> max_requests;
   Column<uint32_t> max_requests_in_queue;
   Column<uint8_t> entry_flags;
+  Column<uint64_t> window_ms;
   uint32_t wait_limit_ms;
   uint8_t detail_bits;
   uint8_t flags;  // frame_bit
 
   bool all_may_wait() const noexcept { return (flags & frame_bit::may_wait) != 0; }
   bool has_wait_flags() const noexcept { return all_may_wait() || !entry_flags.empty(); }
+  bool has_overrides() const noexcept {
+    return !max_requests.empty() || !max_requests_in_queue.empty() || !window_ms.empty();
+  }
+  api::Overrides overrides(size_t entry) const noexcept {
+    const auto value = []<typename T>(Column<T> column, size_t index, T absent) {
+      return column.empty() ? absent : column[index];
+    };
+    return {.max_requests = value(max_requests, entry, api::keep),
+            .max_requests_in_queue = value(max_requests_in_queue, entry, api::keep),
+            .window_ms = static_cast<int64_t>(value(window_ms, entry, keep_window))};
+  }
   // All options are the defaults: cost 1, no override, no waiting, no details.
   bool has_defaults_only() const noexcept {
-    return costs.empty() && max_requests.empty() && max_requests_in_queue.empty() &&
-           detail_bits == 0 && !has_wait_flags();
+    return costs.empty() && !has_overrides() && detail_bits == 0 && !has_wait_flags();
   }
 };
 

@@ -158,7 +158,7 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::handles_max, answer.handles_max);
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
-  writer.set(welcome, welcome_at::features, schema::FEATURE_QUOTAS);
+  writer.set(welcome, welcome_at::features, schema::FEATURE_QUOTAS | schema::FEATURE_WINDOWS);
   writer.set(welcome, welcome_at::rest_port, answer.rest_port);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));

@@ -24,7 +24,9 @@ Outcome outcome(api::Verdict verdict) noexcept {
     case api::Verdict::wait_limit:
       return {429, "waited as long as allowed (maxWaitMillis, --max-wait-millis)"};
     case api::Verdict::not_allowed:
-      return {403, "overrides are disabled (--requests-can-set-rate, --requests-can-mod-queue)"};
+      return {403,
+              "overrides are disabled (--requests-can-set-rate, --requests-can-mod-queue, "
+              "--requests-can-set-window)"};
     case api::Verdict::never_fits:
       return {400, "cost exceeds maxRequests"};
     case api::Verdict::invalid_key:

@@ -4,6 +4,8 @@
 // Errors: the code of the first fault, in the order of the checks.
 #pragma once
 
+#include <utility>
+
 #include "base/error_code.hpp"
 #include "base/limits.hpp"
 #include "base/result.hpp"
@@ -61,6 +63,15 @@ consteval ErrorCode fault_of_row() {
   return ErrorCode::none;
 }
 
+// Whether no earlier row has the row's error code.
+template <typename Request, size_t index>
+consteval bool is_first_with_fault() {
+  return [&]<size_t... earlier>(std::index_sequence<earlier...>) {
+    return ((fault_of_row<Request, earlier>() != fault_of_row<Request, index>()) && ...);
+  }
+  (std::make_index_sequence<index>{});
+}
+
 // Whether all columns with this error code have the right length.
 template <typename Request>
 bool right_lengths(const Request& request, ErrorCode fault, size_t entries_count) noexcept {
@@ -80,8 +91,7 @@ Checked check_columns(const Request& request, size_t entries_count) noexcept {
   each_row(Layout<Request>::columns,
            [&]<size_t index, typename Row>(std::integral_constant<size_t, index>, const Row& row) {
              if constexpr (EntryColumn<Row>) {
-               constexpr bool is_first =
-                   fault_of_row<Request, index>() != fault_of_row<Request, index - 1>();
+               constexpr bool is_first = is_first_with_fault<Request, index>();
                if (found != ErrorCode::none) return;
                if (is_first && !right_lengths(request, row.fault, entries_count)) {
                  found = ErrorCode::bad_columns;

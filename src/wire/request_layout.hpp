@@ -55,6 +55,18 @@ struct AllWithinOrKeep {
   }
 };
 
+struct AllWindowsOrKeep {
+  static constexpr NumberBounds bounds{limits::window_ms_min, limits::window_ms_max, keep_window};
+  bool operator()(Column<uint64_t> windows_ms) const noexcept {
+    uint64_t outside = 0;
+    for (const uint64_t window_ms : windows_ms) {
+      outside |= static_cast<uint64_t>(window_ms - bounds.min > bounds.max - bounds.min) &
+                 (window_ms != keep_window);
+    }
+    return outside == 0;
+  }
+};
+
 template <uint8_t known>
 struct AllOnly {
   static constexpr NumberBounds bounds{0, known, {}, true};
@@ -111,14 +123,15 @@ template <typename Request>
 constexpr auto cost_column = column("costs", &Request::costs, AllWithin<1, limits::permits_max>{},
                                     ErrorCode::bad_cost);
 
-inline constexpr auto common_columns =
-    std::tuple{cost_column<AcquireCommon>,
-               column("maxRequests", &AcquireCommon::max_requests,
-                      AllWithinOrKeep<1, limits::permits_max>{}, ErrorCode::bad_override),
-               column("maxRequestsInQueue", &AcquireCommon::max_requests_in_queue,
-                      AllWithinOrKeep<0, limits::queue_max>{}, ErrorCode::bad_override),
-               column("entryFlags", &AcquireCommon::entry_flags, AllOnly<entry_bit::may_wait>{},
-                      ErrorCode::bad_flag)};
+inline constexpr auto common_columns = std::tuple{
+    cost_column<AcquireCommon>,
+    column("maxRequests", &AcquireCommon::max_requests, AllWithinOrKeep<1, limits::permits_max>{},
+           ErrorCode::bad_override),
+    column("maxRequestsInQueue", &AcquireCommon::max_requests_in_queue,
+           AllWithinOrKeep<0, limits::queue_max>{}, ErrorCode::bad_override),
+    column("entryFlags", &AcquireCommon::entry_flags, AllOnly<entry_bit::may_wait>{},
+           ErrorCode::bad_flag),
+    column("windowMs", &AcquireCommon::window_ms, AllWindowsOrKeep{}, ErrorCode::bad_override)};
 
 inline constexpr auto common_fields = std::tuple{
     field("details", 0, &AcquireCommon::detail_bits, Only<detail_bit::all>{}, ErrorCode::bad_flag),

@@ -19,7 +19,7 @@ constexpr std::array<RestEndpoint, 21> endpoints{{
      Tail::segment,
      {{Method::get, "acquireByGet"}, {Method::post, "acquire"}, {Method::remove, "resetKey"}},
      read_rate,
-     "canWait, maxRequests, maxRequestsInQueue, cost, maxWaitMillis"},
+     "canWait, maxRequests, maxRequestsInQueue, cost, maxWaitMillis, windowMillis"},
     {"/rate/:key/:id", Tail::segment_and_id, {{Method::remove, "release"}}, read_release, "cost"},
     {"/debug", Tail::none, {{Method::get, "listKeys"}}, read_debug, "pretty, prefix, limit"},
     {"/debug/:key", Tail::text, {{Method::get, "getKey"}}, read_inspect, "pretty"},

@@ -17,9 +17,9 @@ namespace sluice::wire {
 struct QueryNumber {
   std::string_view name;
   QueryParameter RestQuery::*parameter;
-  uint32_t min;
-  uint32_t max;
-  uint32_t absent;              // its value when it is not given
+  uint64_t min;
+  uint64_t max;                 // one above 32 bits is read as 64 bits, others as gocc reads them
+  uint64_t absent;              // its value when it is not given
   std::string_view unreadable;  // the refusals
   std::string_view outside;
 };
@@ -52,6 +52,13 @@ inline constexpr QueryNumber max_wait_number{"maxWaitMillis",
                                              0,
                                              "failed to parse maxWaitMillis query parameter",
                                              "maxWaitMillis out of bounds"};
+inline constexpr QueryNumber window_number{"windowMillis",
+                                           &RestQuery::window_ms,
+                                           limits::window_ms_min,
+                                           limits::window_ms_max,
+                                           limits::window_ms_min,
+                                           "failed to parse windowMillis query parameter",
+                                           "windowMillis out of bounds"};
 inline constexpr QueryNumber debug_limit_number{"limit",
                                                 &RestQuery::limit,
                                                 1,

@@ -9,12 +9,13 @@ namespace sluice::wire {
 namespace {
 
 // The most frequent first.
-constexpr std::array<NamedParameter, 13> parameters{{
+constexpr std::array<NamedParameter, 14> parameters{{
     {"canWait", &RestQuery::can_wait},
     {"maxRequests", &RestQuery::max_requests},
     {"maxRequestsInQueue", &RestQuery::max_requests_in_queue},
     {"cost", &RestQuery::cost},
     {"maxWaitMillis", &RestQuery::max_wait_ms},
+    {"windowMillis", &RestQuery::window_ms},
     {"pretty", &RestQuery::pretty},
     {"prefix", &RestQuery::prefix},
     {"limit", &RestQuery::limit},

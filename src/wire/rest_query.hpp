@@ -26,6 +26,7 @@ struct RestQuery {
   QueryParameter max_requests_in_queue;
   QueryParameter cost;
   QueryParameter max_wait_ms;
+  QueryParameter window_ms;
   QueryParameter pretty;
   QueryParameter prefix;
   QueryParameter limit;

@@ -1,6 +1,7 @@
 #include "wire/rest_reader.hpp"
 
 #include <optional>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
@@ -13,17 +14,18 @@
 namespace sluice::wire {
 namespace {
 
-bool is_within(int32_t value, const QueryNumber& row) noexcept {
-  return value >= 0 && static_cast<uint32_t>(value) >= row.min &&
-         static_cast<uint32_t>(value) <= row.max;
+bool is_within(int64_t value, const QueryNumber& row) noexcept {
+  return value >= 0 && static_cast<uint64_t>(value) >= row.min &&
+         static_cast<uint64_t>(value) <= row.max;
 }
 
 // The number of a parameter that is_present(), else that of its row; nullopt for a text that is no
 // number.
-std::optional<int32_t> number(const RestQuery& query, const QueryNumber& row) noexcept {
+std::optional<int64_t> number(const RestQuery& query, const QueryNumber& row) noexcept {
   const QueryParameter& parameter = query.*row.parameter;
-  return parameter.is_present() ? text::parse_int32(parameter.value)
-                                : static_cast<int32_t>(row.absent);
+  if (!parameter.is_present()) return static_cast<int64_t>(row.absent);
+  if (!std::in_range<int32_t>(row.max)) return text::parse_int64(parameter.value);
+  return text::parse_int32(parameter.value);
 }
 
 // Why the request is refused; without text: no fault so far.
@@ -34,7 +36,7 @@ struct Complaint {
 
 // gocc's query. The order of the checks is part of what callers see.
 Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& options,
-                               api::Entry& entry) noexcept {
+                               RestDecision& decided) noexcept {
   const QueryParameter& can_wait = query.can_wait;
   const QueryParameter& max_requests = query.max_requests;
   const QueryParameter& max_queue = query.max_requests_in_queue;
@@ -42,13 +44,13 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
       can_wait.is_present() ? text::parse_bool(can_wait.value) : false;
   if (!may_wait) return {400, "failed to parse canWait query parameter"};
 
-  const std::optional<int32_t> requests = number(query, max_requests_number);
+  const std::optional<int64_t> requests = number(query, max_requests_number);
   if (!requests) return {400, max_requests_number.unreadable};
   if (max_requests.is_present() && !options.requests_can_set_rate) {
     return {403, "maxRequests query parameter is disabled"};
   }
 
-  const std::optional<int32_t> queue = number(query, max_queue_number);
+  const std::optional<int64_t> queue = number(query, max_queue_number);
   if (!queue) return {400, max_queue_number.unreadable};
   if (max_queue.is_present() && !options.requests_can_mod_queue) {
     return {403, "maxRequestsInQueue query parameter is disabled"};
@@ -57,17 +59,18 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
   if (!is_within(*requests, max_requests_number)) return {400, max_requests_number.outside};
   if (!is_within(*queue, max_queue_number)) return {400, max_queue_number.outside};
 
-  if (*may_wait) entry.flags |= api::flag::may_wait;
-  if (max_requests.is_present()) entry.max_requests = static_cast<uint32_t>(*requests);
-  if (max_queue.is_present()) entry.max_requests_in_queue = static_cast<uint32_t>(*queue);
+  if (*may_wait) decided.entry.flags |= api::flag::may_wait;
+  api::Overrides& overrides = decided.overrides;
+  if (max_requests.is_present()) overrides.max_requests = static_cast<uint32_t>(*requests);
+  if (max_queue.is_present()) overrides.max_requests_in_queue = static_cast<uint32_t>(*queue);
   return {};
 }
 
 // Parameters that gocc does not have are checked after all of gocc's, in the same manner.
 Complaint read_own_parameters(const RestQuery& query, api::Entry& entry) noexcept {
-  const std::optional<int32_t> permits = number(query, cost_number);
+  const std::optional<int64_t> permits = number(query, cost_number);
   if (!permits) return {400, cost_number.unreadable};
-  const std::optional<int32_t> wait_ms = number(query, max_wait_number);
+  const std::optional<int64_t> wait_ms = number(query, max_wait_number);
   if (!wait_ms) return {400, max_wait_number.unreadable};
 
   if (!is_within(*permits, cost_number)) return {400, cost_number.outside};
@@ -75,6 +78,19 @@ Complaint read_own_parameters(const RestQuery& query, api::Entry& entry) noexcep
 
   entry.cost = static_cast<uint32_t>(*permits);
   entry.wait_ms_max = static_cast<uint32_t>(*wait_ms);
+  return {};
+}
+
+Complaint read_window(const RestQuery& query, const RestOptions& options,
+                      api::Overrides& overrides) noexcept {
+  const std::optional<int64_t> window_ms = number(query, window_number);
+  if (!window_ms) return {400, window_number.unreadable};
+  if (!query.window_ms.is_present()) return {};
+  if (!options.requests_can_set_window) {
+    return {403, "windowMillis query parameter is disabled"};
+  }
+  if (!is_within(*window_ms, window_number)) return {400, window_number.outside};
+  overrides.window_ms = *window_ms;
   return {};
 }
 
@@ -86,12 +102,14 @@ Complaint check_key(const RestTarget& target) noexcept {
   return {};
 }
 
-Complaint read_entry(const RestTarget& target, api::Entry& entry) noexcept {
+Complaint read_decision(const RestTarget& target, RestDecision& decided) noexcept {
   Complaint complaint = check_key(target);
   if (!complaint.text.empty()) return complaint;
-  complaint = read_gocc_parameters(target.query, target.options, entry);
+  api::Entry& entry = decided.entry;
+  complaint = read_gocc_parameters(target.query, target.options, decided);
+  if (complaint.text.empty()) complaint = read_own_parameters(target.query, entry);
   if (complaint.text.empty()) {
-    complaint = read_own_parameters(target.query, entry);
+    complaint = read_window(target.query, target.options, decided.overrides);
   }
   entry.op = api::Op::acquire;
   entry.flags |= api::flag::wants_details | api::flag::shows_id;
@@ -149,7 +167,7 @@ RestRequest read_rate(const RestTarget& target) noexcept {
   RestDecision decided;
   const bool resets = target.request.method == method_name(RestMethod::remove);
   const Complaint complaint =
-      resets ? read_reset(target, decided.entry) : read_entry(target, decided.entry);
+      resets ? read_reset(target, decided.entry) : read_decision(target, decided);
   return decision(target, complaint, decided);
 }
 
@@ -162,7 +180,7 @@ RestRequest read_release(const RestTarget& target) noexcept {
 // gocc has only `pretty` here.
 RestRequest read_debug(const RestTarget& target) noexcept {
   const RestQuery& query = target.query;
-  const std::optional<int32_t> keys_max = number(query, debug_limit_number);
+  const std::optional<int64_t> keys_max = number(query, debug_limit_number);
   if (!keys_max) return refusal(target, {400, debug_limit_number.unreadable});
   if (!is_within(*keys_max, debug_limit_number)) {
     return refusal(target, {400, debug_limit_number.outside});
@@ -188,7 +206,7 @@ RestRequest read_metrics(const RestTarget&) noexcept {
 }
 
 RestRequest read_top(const RestTarget& target) noexcept {
-  const std::optional<int32_t> keys_max = number(target.query, top_keys_number);
+  const std::optional<int64_t> keys_max = number(target.query, top_keys_number);
   if (!keys_max) return refusal(target, {400, top_keys_number.unreadable});
   if (!is_within(*keys_max, top_keys_number)) {
     return refusal(target, {400, top_keys_number.outside});

@@ -18,11 +18,14 @@ struct RestOptions {
   uint32_t key_bytes_max = 1'024;
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
+  bool requests_can_set_window = true;
 };
 
 // GET|POST /rate/:key and DELETE /rate/:key/:id, as one entry. wait_ms_max is the request's own.
+// The entry does not point to the overrides yet.
 struct RestDecision {
   api::Entry entry;
+  api::Overrides overrides;
   bool json = false;  // Accept: application/json
 };
 

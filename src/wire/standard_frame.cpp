@@ -15,10 +15,12 @@ namespace at {
 constexpr size_t root = 0, id = 1, kind = 2, body_pointer = 3, body = 4;
 }
 
+constexpr size_t pointers_shift = 48;
+
 // A pointer to a struct right behind it.
 template <typename Struct>
 constexpr uint64_t pointer_to = uint64_t{Struct::_capnpPrivate::dataWordSize} << 32 |
-                                uint64_t{Struct::_capnpPrivate::pointerCount} << 48;
+                                uint64_t{Struct::_capnpPrivate::pointerCount} << pointers_shift;
 static_assert(pointer_to<schema::ClientFrame> == (uint64_t{2} << 32 | uint64_t{1} << 48));
 
 class Words {
@@ -39,18 +41,21 @@ class Words {
   size_t count_;
 };
 
-// One struct, as a source of read_request(): follows the column pointers one after the other.
-template <typename Struct>
+// One struct, as a source of read_request(): follows the column pointers one after the other. One
+// that is not whole lacks pointers at its end.
+template <typename Struct, bool is_whole>
 class StandardStruct {
  public:
   static constexpr size_t data_words = Struct::_capnpPrivate::dataWordSize;
-  static constexpr size_t pointers_count = Struct::_capnpPrivate::pointerCount;
   static constexpr size_t first_pointer = at::body + data_words;
 
-  explicit StandardStruct(const Words& words) noexcept : words_(words) {}
+  // The frame has the struct's data and so many pointers.
+  StandardStruct(const Words& words, size_t pointers_count) noexcept
+      : words_(words), pointers_count_(pointers_count), end_(first_pointer + pointers_count) {}
 
   template <typename T>
   Column<T> column(size_t index) noexcept {
+    if (!is_whole && index >= pointers_count_) return {};
     constexpr uint64_t list_kind = 1;
     constexpr uint64_t size_code = sizeof(T) == 1 ? 2 : sizeof(T) == 2 ? 3 : sizeof(T) == 4 ? 4 : 5;
     const size_t behind = first_pointer + index + 1;
@@ -83,22 +88,31 @@ class StandardStruct {
 
  private:
   const Words& words_;
-  uint64_t end_ = first_pointer + pointers_count;  // of the words read: a column may begin here
+  size_t pointers_count_;
+  uint64_t end_;  // of the words read: a column may begin here
   bool standard_layout_ = true;
 };
 
-template <typename Request>
-std::optional<ClientRequest> read_body(const Words& words) noexcept {
-  using Struct = typename Layout<Request>::Struct;
-  using Body = StandardStruct<Struct>;
-  if (words.count() < Body::first_pointer + Body::pointers_count ||
-      words[at::body_pointer] != pointer_to<Struct>) {
-    return std::nullopt;
-  }
-  Body body(words);
+template <typename Request, bool is_whole>
+std::optional<ClientRequest> read_body(const Words& words, size_t pointers_count) noexcept {
+  using Body = StandardStruct<typename Layout<Request>::Struct, is_whole>;
+  if (words.count() < Body::first_pointer + pointers_count) return std::nullopt;
+  Body body(words, pointers_count);
   const auto request = read_request<Request>(body);
   if (!body.has_standard_layout()) return std::nullopt;
   return ClientRequest{words[at::id], request};
+}
+
+template <typename Request>
+std::optional<ClientRequest> read_body(const Words& words) noexcept {
+  constexpr uint64_t whole = pointer_to<typename Layout<Request>::Struct>;
+  constexpr size_t pointers_max = whole >> pointers_shift;
+  const uint64_t pointer = words[at::body_pointer];
+  if (pointer == whole) return read_body<Request, true>(words, pointers_max);
+  const size_t pointers_count = pointer >> pointers_shift;
+  const bool lacks_pointers_only = (pointer ^ whole) << (64 - pointers_shift) == 0;
+  if (!lacks_pointers_only || pointers_count > pointers_max) return std::nullopt;
+  return read_body<Request, false>(words, pointers_count);
 }
 
 template <size_t kind>

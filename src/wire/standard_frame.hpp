@@ -2,9 +2,9 @@
 // words instead of calling the library.
 // Flow:   decode() -> read_standard_frame(); on nullopt the library reads the frame.
 // Shape:  one segment; a kind that request_layout.hpp has on the fast path, with structs as large
-//         as ours, right behind their pointers; each column a list of its kind, in the order of
-//         their pointers, none overlapping another. Any other frame, valid or not, is left to the
-//         library.
+//         as ours or of an older client, which lack the last pointers, right behind their pointers;
+//         each column a list of its kind, in the order of their pointers, none overlapping another.
+//         Any other frame, valid or not, is left to the library.
 // Errors: none: nullopt, without side effects.
 // Lives:  columns point into the frame.
 #pragma once

@@ -133,11 +133,16 @@ struct Promises {
     require_optional(acquire.max_requests, entries_count);
     require_optional(acquire.max_requests_in_queue, entries_count);
     require_optional(acquire.entry_flags, entries_count);
+    require_optional(acquire.window_ms, entries_count);
     require_each(acquire.costs, is_cost);
     require_each(acquire.max_requests,
                  [](uint32_t limit) { return is_cost(limit) || limit == api::keep; });
     require_each(acquire.max_requests_in_queue,
                  [](uint32_t queue) { return queue <= limits::queue_max || queue == api::keep; });
+    require_each(acquire.window_ms, [](uint64_t window_ms) {
+      return (window_ms >= limits::window_ms_min && window_ms <= limits::window_ms_max) ||
+             window_ms == wire::keep_window;
+    });
     require_each(acquire.entry_flags, [](uint8_t flags) { return flags <= 1; });
     require(acquire.wait_limit_ms <= limits::wait_ms_max);
     require(acquire.detail_bits <= wire::detail_bit::all);
@@ -220,8 +225,8 @@ bool same_terms(const wire::AcquireCommon& one, const wire::AcquireCommon& other
   return same_column(one.costs, other.costs) && same_column(one.max_requests, other.max_requests) &&
          same_column(one.max_requests_in_queue, other.max_requests_in_queue) &&
          same_column(one.entry_flags, other.entry_flags) &&
-         one.wait_limit_ms == other.wait_limit_ms && one.detail_bits == other.detail_bits &&
-         one.flags == other.flags;
+         same_column(one.window_ms, other.window_ms) && one.wait_limit_ms == other.wait_limit_ms &&
+         one.detail_bits == other.detail_bits && one.flags == other.flags;
 }
 
 bool same_subjects(const wire::EntrySubjects& one, const wire::EntrySubjects& other) {

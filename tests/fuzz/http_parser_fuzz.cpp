@@ -67,6 +67,9 @@ class Answerer {
     require(!entry.key().empty());
     require(entry.cost >= 1 && entry.cost <= limits::permits_max);
     require(entry.wait_ms_max <= limits::wait_ms_max);
+    const int64_t window_ms = decision.overrides.window_ms;
+    require(window_ms == api::keep_window ||
+            (window_ms >= limits::window_ms_min && window_ms <= limits::window_ms_max));
     const api::Detail detail{.limit = entry.cost, .window_ms = 1, .request_id = UINT64_MAX};
     for (api::Verdict verdict :
          {api::Verdict::approved, api::Verdict::denied, api::Verdict::wait_limit,
@@ -192,6 +195,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   setting.piece_bytes = 4U * data[0] + 7;
   setting.options.requests_can_set_rate = (data[1] & 1) == 0;
   setting.options.requests_can_mod_queue = (data[1] & 2) == 0;
+  setting.options.requests_can_set_window = (data[1] & 8) == 0;
   setting.options.key_bytes_max = (data[1] & 4) == 0 ? 1'024 : 8;
   const auto stream = std::as_bytes(std::span(data + 2, size - 2));
   const std::string in_pieces = listen(stream, setting, true);

@@ -19,9 +19,9 @@ import pytest
 
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, begin_a_request, metrics, request, waiting
-from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, NOT_ALLOWED, QUEUED,
-                         TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW, NativePeer, hello_frame,
-                         ping_frame)
+from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, KEEP_WINDOW,
+                         NOT_ALLOWED, QUEUED, TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW,
+                         NativePeer, hello_frame, ping_frame)
 from quota_calls import call, put
 from server_process import binary, clean_environment, eventually, in_some_try, run_binary
 
@@ -141,6 +141,20 @@ def test_forbidden_queue_over_rest(start_server, key):
 def test_forbidden_queue_natively(start_server, key):
     with NativePeer(start_server("--requests-can-mod-queue=false")) as peer:
         assert peer.ask([key] * 2, maxRequests=[KEEP, 5], maxRequestsInQueue=[5, KEEP]
+                        ).verdicts == [NOT_ALLOWED, APPROVED]
+
+
+@effect("requests-can-set-window", "rest")
+def test_forbidden_window_over_rest(start_server, key):
+    server = start_server("--requests-can-set-window=false")
+    assert ask(server, "POST", f"/rate/{key}?windowMillis=60000").status == 403
+    assert ask(server, "POST", f"/rate/{key}?maxRequests=5").status == 200
+
+
+@effect("requests-can-set-window", "native")
+def test_forbidden_window_natively(start_server, key):
+    with NativePeer(start_server("--requests-can-set-window=false")) as peer:
+        assert peer.ask([key] * 2, windowMs=[60_000, KEEP_WINDOW], maxRequests=[KEEP, 5]
                         ).verdicts == [NOT_ALLOWED, APPROVED]
 
 

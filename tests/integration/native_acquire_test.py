@@ -4,15 +4,17 @@ matter."""
 
 import struct
 import threading
+import time
 
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, inspect, totals
-from native_peer import (ALL_DETAILS, APPROVED, DENIED, KEEP, LIMIT, NEVER_FITS, NOT_ALLOWED,
-                         REMAINING, REQUEST_ID, TABLE_FULL, NativePeer, acquire_frame,
+from native_peer import (ALL_DETAILS, APPROVED, DENIED, KEEP, KEEP_WINDOW, LIMIT, NEVER_FITS,
+                         NOT_ALLOWED, REMAINING, REQUEST_ID, TABLE_FULL, NativePeer, acquire_frame,
                          inspect_frame, ping_frame, release_frame)
 from server_process import eventually
 
 WINDOW_MS = 3_600_000
+YEAR_MS = 365 * 24 * WINDOW_MS
 
 
 def test_verdicts_are_compact_when_all_agree(server, key):
@@ -77,14 +79,44 @@ def test_overrides_stay_with_the_key(server, key):
         "WindowMillis": WINDOW_MS, "MaxRequestsPerWindow": 7, "MaxRequestsInQueue": 3}
 
 
+def test_a_window_begins_anew_only_with_another_length(server, key):
+    with NativePeer(server) as peer:
+        assert peer.welcome.body["features"] & 2
+        peer.ask([key])
+        answer = peer.ask([key, key + "b"], windowMs=[YEAR_MS, KEEP_WINDOW], details=ALL_DETAILS)
+        assert answer.details["windowMs"] == [YEAR_MS, WINDOW_MS]
+        assert answer.details["resetMs"][0] == YEAR_MS
+        assert answer.details["remaining"] == [98, 99]
+        time.sleep(0.02)
+        again = peer.ask([key], windowMs=[YEAR_MS], details=ALL_DETAILS).details
+        assert (again["windowMs"], again["remaining"]) == ([YEAR_MS], [97])
+        assert again["resetMs"][0] < YEAR_MS
+    assert inspect(server, key)["Config"]["WindowMillis"] == YEAR_MS
+
+
+def test_overrides_reach_the_shards_of_their_keys(start_server, key):
+    """One frame for keys of both shards, and a window that is over soon."""
+    server = start_server(*LONG_WINDOW, "--shards", "2")
+    keys = [f"{key}{number}" for number in range(40)]
+    with NativePeer(server) as peer:
+        for _ in range(2):
+            answer = peer.ask(keys, maxRequests=[1] * 40, details=ALL_DETAILS,
+                              windowMs=[100 + number for number in range(40)])
+            assert answer.details["windowMs"] == [100 + number for number in range(40)]
+            assert answer.details["limit"] == [1] * 40
+        eventually(lambda: peer.ask(keys[:1]).verdicts == [APPROVED], "the next window")
+
+
 def test_disabled_overrides_take_no_permits(start_server, key):
     server = start_server(*LONG_WINDOW, "--requests-can-set-rate=false",
-                          "--requests-can-mod-queue=false")
+                          "--requests-can-mod-queue=false", "--requests-can-set-window=false")
     with NativePeer(server) as peer:
-        answer = peer.ask([key] * 4, maxRequests=[5, KEEP, KEEP, KEEP],
-                          maxRequestsInQueue=[KEEP, 5, KEEP, KEEP], details=REMAINING)
-        assert answer.verdicts == [NOT_ALLOWED, NOT_ALLOWED, APPROVED, APPROVED]
-        assert answer.details["remaining"][2:] == [99, 98]
+        answer = peer.ask([key] * 5, maxRequests=[5, KEEP, KEEP, KEEP, KEEP],
+                          maxRequestsInQueue=[KEEP, 5, KEEP, KEEP, KEEP],
+                          windowMs=[KEEP_WINDOW, KEEP_WINDOW, WINDOW_MS, KEEP_WINDOW, KEEP_WINDOW],
+                          details=REMAINING)
+        assert answer.verdicts == [NOT_ALLOWED] * 3 + [APPROVED] * 2
+        assert answer.details["remaining"][3:] == [99, 98]
 
 
 def test_both_dialects_share_keys_and_permits(server, key):

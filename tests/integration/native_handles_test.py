@@ -7,8 +7,8 @@ import signal
 from conftest import LONG_WINDOW
 from http_peer import inspect, totals
 from native_peer import (ALL_DETAILS, APPROVED, DENIED, DRAINING, HANDLES_FULL, INVALID_KEY, KEEP,
-                         NO_HANDLE, QUEUED, REMAINING, NativePeer, acquire_by_handle_frame,
-                         acquire_frame, forget_frame, intern_frame)
+                         KEEP_WINDOW, NO_HANDLE, QUEUED, REMAINING, NativePeer,
+                         acquire_by_handle_frame, acquire_frame, forget_frame, intern_frame)
 from server_process import eventually, in_some_try
 
 
@@ -56,6 +56,9 @@ def test_columns_mean_the_same_by_handle_as_by_key(server, key):
         assert answer.details == {"remaining": [3, 0, 99, 0, 0, 98]}
         details = peer.ask_by_handle(handles[:1], details=ALL_DETAILS).details
         assert details["limit"] == [5] and details["requestId"][0] > 0
+        details = peer.ask_by_handle(handles, windowMs=[60_000, KEEP_WINDOW, 10_000],
+                                     details=ALL_DETAILS).details
+        assert details["windowMs"] == [60_000, 3_600_000, 10_000]
 
 
 def test_an_entry_by_handle_waits_in_the_queue_of_its_key(server, key):

@@ -15,6 +15,7 @@ GOLDEN = ROOT / "proto" / "golden"
 SCHEMA = capnp.load(str(ROOT / "proto" / "sluicegate.capnp"),
                     imports=[str(pathlib.Path(capnp.__file__).parents[1])])
 KEEP = 0xFFFFFFFF
+KEEP_WINDOW = 2**64 - 1
 
 # Numbers of docs/protocol.md, "Verdicts".
 APPROVED, DENIED, QUEUED, TABLE_FULL, WAITERS_FULL = 1, 2, 3, 4, 5

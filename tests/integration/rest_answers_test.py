@@ -119,6 +119,20 @@ def test_overrides_stay_with_the_key(server, key):
     assert ask(server, "POST", f"/rate/{key}?maxRequestsInQueue=3").rate_limit()["q"] == 5
     assert inspect(server, key)["Config"] == {
         "WindowMillis": 3_600_000, "MaxRequestsPerWindow": 5, "MaxRequestsInQueue": 3}
+    answer = ask(server, "POST", f"/rate/{key}?windowMillis=31536000000")
+    assert answer.header("RateLimit-Policy") == '"window";q=5;w=31536000'
+    assert answer.header("RateLimit") == '"window";r=2;t=31536000'
+    assert inspect(server, key)["Config"] == {
+        "WindowMillis": 31_536_000_000, "MaxRequestsPerWindow": 5, "MaxRequestsInQueue": 3}
+
+
+def test_five_a_minute(server, key):
+    for left in (4, 3, 2, 1, 0):
+        answer = ask(server, "POST", f"/rate/{key}?maxRequests=5&windowMillis=60000")
+        assert (answer.status, answer.rate_limit()["r"]) == (200, left)
+        assert answer.header("RateLimit-Policy") == '"window";q=5;w=60'
+    denied = ask(server, "POST", f"/rate/{key}?maxRequests=5&windowMillis=60000")
+    assert denied.status == 429 and 1 <= int(denied.header("Retry-After")) <= 60
 
 
 WRONG_QUERIES = [
@@ -140,6 +154,10 @@ WRONG_QUERIES = [
     ("maxWaitMillis=x", "failed to parse maxWaitMillis query parameter"),
     ("maxWaitMillis=-1", "maxWaitMillis out of bounds"),
     ("maxWaitMillis=3600001", "maxWaitMillis out of bounds"),
+    ("windowMillis=x", "failed to parse windowMillis query parameter"),
+    ("windowMillis=9", "windowMillis out of bounds"),
+    ("windowMillis=31536000001", "windowMillis out of bounds"),
+    ("windowMillis=-1", "windowMillis out of bounds"),
     # When several are wrong, the order of the checks decides.
     ("cost=0&maxRequests=0&canWait=maybe", "failed to parse canWait query parameter"),
     ("cost=0&maxRequestsInQueue=x&maxRequests=0",
@@ -167,12 +185,15 @@ def test_parameters_that_are_absent_or_odd_but_fine(server, key, query):
 
 
 def test_overrides_can_be_disabled(start_server, key):
-    server = start_server("--requests-can-set-rate=false", "--requests-can-mod-queue=false")
+    server = start_server("--requests-can-set-rate=false", "--requests-can-mod-queue=false",
+                          "--requests-can-set-window=false")
     for query, text in [("maxRequests=5", b"maxRequests query parameter is disabled"),
                         ("maxRequests=0", b"maxRequests query parameter is disabled"),
                         ("maxRequestsInQueue=5", b"maxRequestsInQueue query parameter is disabled"),
                         ("maxRequestsInQueue=-1",
-                         b"maxRequestsInQueue query parameter is disabled")]:
+                         b"maxRequestsInQueue query parameter is disabled"),
+                        ("windowMillis=60000", b"windowMillis query parameter is disabled"),
+                        ("windowMillis=9", b"windowMillis query parameter is disabled")]:
         response = ask(server, "POST", f"/rate/{key}?{query}")
         assert (response.status, response.header("Content-Type")) == (403, TEXT)
         assert response.body == text

@@ -390,7 +390,8 @@ def test_completion_of_another_shell_is_a_usage_error():
 def test_help_names_every_flag_with_its_variable():
     text = run_binary("--help").stdout
     for flag in ["max-requests", "max-requests-in-queue", "window-millis", "max-wait-millis",
-                 "requests-can-set-rate", "requests-can-mod-queue", "bind", "port", "native-port",
+                 "requests-can-set-rate", "requests-can-mod-queue", "requests-can-set-window",
+                 "bind", "port", "native-port",
                  "shards", "pin", "spin-us", "io", "max-keys", "max-key-bytes", "max-handles",
                  "max-waiters", "max-connections", "header-timeout-millis", "idle-timeout-millis",
                  "drain-millis", "config-file", "server-type", "instance-urls", "log-format",

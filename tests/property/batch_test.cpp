@@ -39,6 +39,7 @@ class Twins {
   }
 
   void decide() {
+    constexpr api::Overrides given[] = {{.max_requests = 5}, {.window_ms = 20}};
     std::vector<std::string> names(1 + dice_.below(64));
     std::vector<api::Entry> entries;
     for (std::string& name : names) {
@@ -46,7 +47,7 @@ class Twins {
       entries.push_back({.key_data = name.data(),
                          .cost = 1 + static_cast<uint32_t>(dice_.below(2)),
                          .key_bytes = static_cast<uint16_t>(name.size()),
-                         .max_requests = dice_.percent(3) ? 5 : api::keep});
+                         .given_overrides = dice_.percent(3) ? &given[dice_.below(2)] : nullptr});
     }
     std::vector<Verdict> verdicts(names.size());
     std::vector<Verdict> expected(names.size());

@@ -90,6 +90,7 @@ class TestShard {
                         .key_bytes = static_cast<uint16_t>(keys_.back().size()),
                         .flags = api::flag::wants_details,
                         .ticket = number_ * 100 + session};
+      turn_.set_overrides(entries[place], overrides_of(entries[place].cost));
     }
   }
 
@@ -111,6 +112,12 @@ class TestShard {
     turn_.clear();
   }
 
+  // Every third entry brings some.
+  static api::Overrides overrides_of(uint32_t number) {
+    if (number % 3 != 0) return {};
+    return {.max_requests = number, .window_ms = int64_t{number} << 20};
+  }
+
   static int64_t fingerprint(std::string_view key) {
     return static_cast<int64_t>(std::hash<std::string_view>{}(key));
   }
@@ -122,6 +129,7 @@ class TestShard {
     uint32_t& last = seen_[{entry.ticket, std::string(entry.key())}];
     EXPECT_LT(last, entry.cost) << "out of order";
     last = entry.cost;
+    EXPECT_EQ(entry.overrides(), overrides_of(entry.cost));
     detail.limit = entry.cost;
     detail.window_ms = fingerprint(entry.key());
     return entry.cost % 2 == 0 ? Verdict::approved : Verdict::denied;

@@ -33,6 +33,7 @@ class ShardModel {
     limiter::Policy base;  // as the rules have it
     uint32_t limit = 0;
     uint32_t queue_max = 0;
+    int64_t window_ms = 0;
     std::deque<Waiter> waiters;
   };
   struct Grant {
@@ -55,11 +56,7 @@ class ShardModel {
       const limiter::Policy base = rules_(name);
       if (base == key.base) continue;
       if (!key.waiters.empty()) roll(name, key);
-      if (base.window_ms != key.base.window_ms) {
-        roll(name, key);
-        key.anchor_ms = now_rounded_up_ms();
-        key.windows_passed = 0;
-      }
+      set_window(name, key, base.window_ms);
       key.base = base;
       key.limit = base.max_requests;
       key.queue_max = base.max_requests_in_queue;
@@ -165,7 +162,7 @@ class ShardModel {
   // Past its window, and a fresh start would show nothing of it.
   bool evictable(const Key& key) const {
     return key.waiters.empty() && end_ms(key) <= now_ms() && key.limit == key.base.max_requests &&
-           key.queue_max == key.base.max_requests_in_queue;
+           key.queue_max == key.base.max_requests_in_queue && key.window_ms == key.base.window_ms;
   }
 
   void forget_expired() {
@@ -179,7 +176,7 @@ class ShardModel {
     if (end_ms(key) <= now_ms()) key.approved = key.denied = 0;
     while (end_ms(key) <= now_ms()) ++key.windows_passed;
     return {.key = keys_.find(name)->first,
-            .window_ms = key.base.window_ms,
+            .window_ms = key.window_ms,
             .reset_ms = reset_ms(key),
             .max_requests = key.limit,
             .max_requests_in_queue = key.queue_max,
@@ -189,7 +186,7 @@ class ShardModel {
   }
 
   int64_t end_ms(const Key& key) const {
-    return key.anchor_ms + (key.windows_passed + 1) * key.base.window_ms;
+    return key.anchor_ms + (key.windows_passed + 1) * key.window_ms;
   }
   size_t waiting() const {
     size_t count = 0;
@@ -205,35 +202,38 @@ class ShardModel {
   int64_t now_rounded_up_ms() const { return (now_ns + 999'999) / 1'000'000; }
 
   // A first window may last up to a millisecond longer than the policy says; this hides that.
-  int64_t reset_ms(const Key& key) const {
-    return std::min(end_ms(key) - now_ms(), key.base.window_ms);
-  }
+  int64_t reset_ms(const Key& key) const { return std::min(end_ms(key) - now_ms(), key.window_ms); }
 
   bool expired(const Key& key) const {
-    return key.waiters.empty() && now_ms() >= end_ms(key) + 3 * key.base.window_ms;
+    return key.waiters.empty() && now_ms() >= end_ms(key) + 3 * key.window_ms;
   }
 
   api::Verdict judge(const std::string& name, const api::Entry& entry, bool table_full) {
     if (name.empty() || name.size() > options_.key_bytes_max) return api::Verdict::invalid_key;
-    const bool sets_limit = entry.max_requests != api::keep;
-    const bool sets_queue = entry.max_requests_in_queue != api::keep;
+    const api::Overrides given = entry.overrides();
+    const bool sets_limit = given.max_requests != api::keep;
+    const bool sets_queue = given.max_requests_in_queue != api::keep;
+    const bool sets_window = given.window_ms != api::keep_window;
     if (sets_limit && !options_.requests_can_set_rate) return api::Verdict::not_allowed;
     if (sets_queue && !options_.requests_can_mod_queue) return api::Verdict::not_allowed;
+    if (sets_window && !options_.requests_can_set_window) return api::Verdict::not_allowed;
     const uint32_t own = live(name) ? keys_.at(name).limit : rules_(name).max_requests;
-    if (entry.cost > (sets_limit ? entry.max_requests : own)) return api::Verdict::never_fits;
+    if (entry.cost > (sets_limit ? given.max_requests : own)) return api::Verdict::never_fits;
     if (!live(name)) {
       if (table_full) return api::Verdict::table_full;
       const limiter::Policy base = rules_(name);
       keys_[name] = {.anchor_ms = now_rounded_up_ms(),
                      .base = base,
                      .limit = base.max_requests,
-                     .queue_max = base.max_requests_in_queue};
+                     .queue_max = base.max_requests_in_queue,
+                     .window_ms = base.window_ms};
     }
     Key& key = keys_.at(name);
     roll(name, key);
-    if (sets_queue) key.queue_max = entry.max_requests_in_queue;
+    if (sets_window) set_window(name, key, given.window_ms);
+    if (sets_queue) key.queue_max = given.max_requests_in_queue;
     if (sets_limit) {
-      key.limit = entry.max_requests;
+      key.limit = given.max_requests;
       expel(name, key);
       serve(name, key);
     }
@@ -256,6 +256,15 @@ class ShardModel {
     if (entry.wait_ms_max > 0) waiter.deadline_ms = now_rounded_up_ms() + entry.wait_ms_max;
     key.waiters.push_back(waiter);
     return api::Verdict::queued;
+  }
+
+  // A window of another length begins now, and what was counted stays.
+  void set_window(const std::string& name, Key& key, int64_t window_ms) {
+    if (window_ms == key.window_ms) return;
+    roll(name, key);
+    key.window_ms = window_ms;
+    key.anchor_ms = now_rounded_up_ms();
+    key.windows_passed = 0;
   }
 
   // Ends the waiters that can never fit.
@@ -295,7 +304,7 @@ class ShardModel {
     return {
         .limit = key.limit,
         .remaining = key.approved < key.limit ? static_cast<uint32_t>(key.limit - key.approved) : 0,
-        .window_ms = key.base.window_ms,
+        .window_ms = key.window_ms,
         .reset_ms = reset_ms(key),
         .retry_after_ms = later ? reset_ms(key) : 0};
   }

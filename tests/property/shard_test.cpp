@@ -69,6 +69,7 @@ class ShardComparison {
                     .key_bytes_max = 255,
                     .requests_can_set_rate = seed % 5 != 0,
                     .requests_can_mod_queue = seed % 7 != 0,
+                    .requests_can_set_window = seed % 11 != 0,
                     .policy = {.window_ms = dice_.between(10, 1'500),
                                .max_requests = static_cast<uint32_t>(dice_.between(1, 30)),
                                .max_requests_in_queue = static_cast<uint32_t>(dice_.below(12))}};
@@ -138,13 +139,6 @@ class ShardComparison {
                                        (dice_.percent(2) ? api::flag::waiters_full : 0) |
                                        (dice_.percent(2) ? api::flag::connection_waiters_full : 0) |
                                        (dice_.percent(70) ? api::flag::wants_details : 0));
-    if (dice_.percent(6)) {
-      entry.max_requests = dice_.percent(40) ? limit : 1 + static_cast<uint32_t>(dice_.below(40));
-    }
-    if (dice_.percent(6)) {
-      entry.max_requests_in_queue = dice_.percent(40) ? options_.policy.max_requests_in_queue
-                                                      : static_cast<uint32_t>(dice_.below(12));
-    }
     entry.ticket = next_ticket_++;
     if (dice_.percent(30)) {
       entry.wait_ms_max =
@@ -152,6 +146,23 @@ class ShardComparison {
           static_cast<uint32_t>(dice_.below(3 * static_cast<uint64_t>(options_.policy.window_ms)));
     }
     return entry;
+  }
+
+  api::Overrides overrides() {
+    const limiter::Policy& rules = options_.policy;
+    api::Overrides drawn;
+    if (dice_.percent(6)) {
+      drawn.max_requests =
+          dice_.percent(40) ? rules.max_requests : 1 + static_cast<uint32_t>(dice_.below(40));
+    }
+    if (dice_.percent(6)) {
+      drawn.max_requests_in_queue =
+          dice_.percent(40) ? rules.max_requests_in_queue : static_cast<uint32_t>(dice_.below(12));
+    }
+    if (dice_.percent(6)) {
+      drawn.window_ms = dice_.percent(40) ? rules.window_ms : dice_.between(10, 3'000);
+    }
+    return drawn;
   }
 
   // Near the maximum entries go one by one, to see which key was evicted for which.
@@ -163,10 +174,16 @@ class ShardComparison {
     const bool was_roomy = roomy();
     const uint64_t count = was_roomy ? 1 + dice_.below(48) : 1;
     std::vector<std::string> names(count);
+    std::vector<api::Overrides> given(count);
     std::vector<api::Entry> entries;
-    for (std::string& key : names) {
-      key = name();
-      entries.push_back(entry(key));
+    for (uint64_t index = 0; index < count; ++index) {
+      names[index] = name();
+      entries.push_back(entry(names[index]));
+      if (entries[index].op == api::Op::release) continue;
+      given[index] = overrides();
+      // One that keeps everything is as good as none.
+      const bool has_some = given[index] != api::no_overrides || dice_.percent(3);
+      if (has_some) entries[index].given_overrides = &given[index];
     }
     std::vector<Verdict> verdicts(count);
     std::vector<api::Detail> details(count);

@@ -23,6 +23,7 @@ shard::Options draw_shard(Random& random, bool tiny_table) {
   options.handles_max = pick<uint32_t, 5>(random, {1, 7, 64, 100, 3'000});
   options.requests_can_set_rate = !random.chance(0.1);
   options.requests_can_mod_queue = !random.chance(0.1);
+  options.requests_can_set_window = !random.chance(0.1);
   options.policy = {.window_ms = pick<int64_t, 5>(random, {10, 13, 50, 100, 1'000}),
                     .max_requests = 1 + static_cast<uint32_t>(random.below(12)),
                     .max_requests_in_queue = static_cast<uint32_t>(random.below(20))};
@@ -38,6 +39,7 @@ session::Options draw_sessions(Random& random, const shard::Options& shard, bool
   options.wait_ms_max = random.chance(0.3) ? 1 + static_cast<uint32_t>(random.below(1'000)) : 0;
   options.requests_can_set_rate = shard.requests_can_set_rate;
   options.requests_can_mod_queue = shard.requests_can_mod_queue;
+  options.requests_can_set_window = shard.requests_can_set_window;
   // Nearly everything waits for its turn then, and is read when that comes.
   if (random.chance(0.5)) {
     options.turn_work = 1 + static_cast<int64_t>(random.below(20'000));

@@ -14,6 +14,11 @@ void fill_list(List list, const std::vector<AskedEntry>& entries, Value value) {
   for (uint32_t i = 0; i < entries.size(); ++i) list.set(i, value(entries[i]));
 }
 
+template <typename Value, typename T>
+bool any_differs(const std::vector<AskedEntry>& entries, Value value, T from) {
+  return std::ranges::any_of(entries, [&](const AskedEntry& each) { return value(each) != from; });
+}
+
 template <typename Columns>
 void fill_keys(Columns columns, const std::vector<std::string>& keys) {
   std::string joined;
@@ -48,17 +53,21 @@ void fill_terms(Acquire acquire, const AskedFrame& asked) {
   acquire.setWaitLimitMs(asked.wait_limit_ms);
   acquire.setFlags(asked.all_may_wait ? schema::FRAME_MAY_WAIT : 0);
   fill_costs(acquire, entries);
-  const auto sets_limit = [](const AskedEntry& entry) { return entry.max_requests != api::keep; };
-  if (std::ranges::any_of(entries, sets_limit)) {
-    fill_list(acquire.initMaxRequests(count), entries,
-              [](const AskedEntry& entry) { return entry.max_requests; });
+  const auto limit_of = [](const AskedEntry& entry) { return entry.overrides.max_requests; };
+  if (any_differs(entries, limit_of, api::keep)) {
+    fill_list(acquire.initMaxRequests(count), entries, limit_of);
   }
-  const auto sets_queue = [](const AskedEntry& entry) {
-    return entry.max_requests_in_queue != api::keep;
+  const auto queue_of = [](const AskedEntry& entry) {
+    return entry.overrides.max_requests_in_queue;
   };
-  if (std::ranges::any_of(entries, sets_queue)) {
-    fill_list(acquire.initMaxRequestsInQueue(count), entries,
-              [](const AskedEntry& entry) { return entry.max_requests_in_queue; });
+  if (any_differs(entries, queue_of, api::keep)) {
+    fill_list(acquire.initMaxRequestsInQueue(count), entries, queue_of);
+  }
+  const auto window_of = [](const AskedEntry& entry) {
+    return static_cast<uint64_t>(entry.overrides.window_ms);
+  };
+  if (any_differs(entries, window_of, schema::KEEP_WINDOW)) {
+    fill_list(acquire.initWindowMs(count), entries, window_of);
   }
   const auto waits = [](const AskedEntry& entry) { return entry.may_wait; };
   if (!asked.all_may_wait && std::ranges::any_of(entries, waits)) {

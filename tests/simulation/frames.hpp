@@ -22,8 +22,7 @@ struct AskedEntry {
   std::string key;
   api::Handle handle = api::no_handle;  // in place of the key, in a frame by handle
   uint32_t cost = 1;
-  uint32_t max_requests = api::keep;
-  uint32_t max_requests_in_queue = api::keep;
+  api::Overrides overrides;
   bool may_wait = false;
 };
 

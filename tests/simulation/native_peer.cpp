@@ -86,6 +86,9 @@ void NativePeer::ask_acquire() {
   const bool may_wait = random.chance(0.5);
   frame.all_may_wait = may_wait && random.chance(0.3);
   for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(may_wait));
+  if (count > 4'000) {  // with all columns it would be longer than a frame may be
+    for (AskedEntry& entry : frame.entries) entry.overrides.window_ms = api::keep_window;
+  }
   if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
   draw_terms(frame);
   send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
@@ -278,7 +281,11 @@ void NativePeer::ask_wrong() {
         builder.getAcquire().initCosts(2);
       });
     case 3:
-      frame.entries[1].max_requests = 0;
+      if (world_.random.chance(0.5)) {
+        frame.entries[1].overrides.max_requests = 0;
+      } else {
+        frame.entries[1].overrides.window_ms = limits::window_ms_min - 1;
+      }
       return send_acquire(ErrorCode::bad_override, [](schema::ClientFrame::Builder) {});
     case 4:
       frame.wait_limit_ms = limits::wait_ms_max + 1;

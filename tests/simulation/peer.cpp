@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pick.hpp"
 #include "server/worker.hpp"
 
 namespace sluice::simulation {
@@ -211,10 +212,13 @@ AskedEntry random_entry(World& world, bool may_wait) {
   AskedEntry entry{.key = random_key(world)};
   if (random.chance(0.3)) entry.cost = 1 + static_cast<uint32_t>(random.below(world.cost_max));
   if (random.chance(0.05)) {
-    entry.max_requests = 1 + static_cast<uint32_t>(random.below(world.limit_max));
+    entry.overrides.max_requests = 1 + static_cast<uint32_t>(random.below(world.limit_max));
   }
   if (random.chance(0.05)) {
-    entry.max_requests_in_queue = static_cast<uint32_t>(random.below(world.limit_max));
+    entry.overrides.max_requests_in_queue = static_cast<uint32_t>(random.below(world.limit_max));
+  }
+  if (random.chance(0.05)) {
+    entry.overrides.window_ms = pick<int64_t, 5>(random, {10, 13, 50, 100, 1'000});
   }
   entry.may_wait = may_wait && random.chance(0.5);
   return entry;

@@ -42,6 +42,7 @@ struct World {
   uint32_t spare_keys = 1'500;  // interned, and hardly ever used
   bool can_set_rate = true;
   bool can_mod_queue = true;
+  bool can_set_window = true;
   int64_t header_timeout_ms = 0;
   bool few_tasks = false;       // shards refuse a query while others are under way
   bool time_outs = false;       // some clients are slow enough for the server's time-outs

@@ -67,10 +67,12 @@ std::string acquire_target(World& world, const AskedEntry& entry) {
     add("maxWaitMillis", std::to_string(1 + world.random.below(world.wait_ms_max)));
   }
   if (entry.cost != 1) add("cost", std::to_string(entry.cost));
-  if (entry.max_requests != api::keep) add("maxRequests", std::to_string(entry.max_requests));
-  if (entry.max_requests_in_queue != api::keep) {
-    add("maxRequestsInQueue", std::to_string(entry.max_requests_in_queue));
+  const api::Overrides& given = entry.overrides;
+  if (given.max_requests != api::keep) add("maxRequests", std::to_string(given.max_requests));
+  if (given.max_requests_in_queue != api::keep) {
+    add("maxRequestsInQueue", std::to_string(given.max_requests_in_queue));
   }
+  if (given.window_ms != api::keep_window) add("windowMillis", std::to_string(given.window_ms));
   return target;
 }
 
@@ -80,8 +82,10 @@ std::string release_target(const AskedEntry& entry) {
 }
 
 bool is_forbidden(const World& world, const AskedEntry& entry) {
-  return (entry.max_requests != api::keep && !world.can_set_rate) ||
-         (entry.max_requests_in_queue != api::keep && !world.can_mod_queue);
+  const api::Overrides& given = entry.overrides;
+  return (given.max_requests != api::keep && !world.can_set_rate) ||
+         (given.max_requests_in_queue != api::keep && !world.can_mod_queue) ||
+         (given.window_ms != api::keep_window && !world.can_set_window);
 }
 
 api::Verdict verdict_of(const DecidedEntry& entry) {

@@ -130,6 +130,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
   world_.can_mod_queue = shard_.requests_can_mod_queue;
+  world_.can_set_window = shard_.requests_can_set_window;
   server::WorkerOptions options{.sessions = draw_sessions(random_, shard_, time_outs_),
                                 .shard = shard_,
                                 .quota = draw_quotas(random_),

@@ -21,8 +21,7 @@ int64_t begun_ms(base::Now now) {
 }  // namespace
 
 bool ShardModel::has_expired(const Key& key, base::Now now) const {
-  return key.queue.empty() &&
-         whole_ms(now) >= key.window_end_ms + idle_windows * key.base.window_ms;
+  return key.queue.empty() && whole_ms(now) >= key.window_end_ms + idle_windows * key.window_ms;
 }
 
 // Moves on window by window, as gocc's ticks did, to the one that runs now.
@@ -30,7 +29,7 @@ void ShardModel::roll(Key& key, int64_t now_ms) const {
   if (now_ms < key.window_end_ms) return;
   key.approved = 0;
   key.denied = 0;
-  while (now_ms >= key.window_end_ms) key.window_end_ms += key.base.window_ms;
+  while (now_ms >= key.window_end_ms) key.window_end_ms += key.window_ms;
 }
 
 void ShardModel::serve(const std::string& name, Key& key, int64_t now_ms) {
@@ -56,11 +55,11 @@ api::Detail ShardModel::detail(const Key& key, Verdict verdict, int64_t now_ms) 
       verdict == Verdict::waiters_full || verdict == Verdict::connection_waiters_full ||
       verdict == Verdict::key_waiters_full || verdict == Verdict::wait_limit;
   // A first window may last up to a millisecond longer: not shown.
-  const int64_t reset_ms = std::min(seen.window_end_ms - now_ms, key.base.window_ms);
+  const int64_t reset_ms = std::min(seen.window_end_ms - now_ms, key.window_ms);
   return {.limit = seen.limit,
           .remaining =
               seen.approved < seen.limit ? static_cast<uint32_t>(seen.limit - seen.approved) : 0,
-          .window_ms = key.base.window_ms,
+          .window_ms = key.window_ms,
           .reset_ms = reset_ms,
           .retry_after_ms = next_window_helps ? reset_ms : 0};
 }
@@ -109,16 +108,17 @@ const ShardModel::Key* ShardModel::find(const std::string& name, base::Now now) 
 
 bool ShardModel::may_be_evicted(const Key& key, base::Now now) const {
   if (has_expired(key, now)) return true;
-  const bool own_policy =
-      key.limit != key.base.max_requests || key.queue_max != key.base.max_requests_in_queue;
+  const bool own_policy = key.limit != key.base.max_requests ||
+                          key.queue_max != key.base.max_requests_in_queue ||
+                          key.window_ms != key.base.window_ms;
   return key.queue.empty() && !own_policy && whole_ms(now) >= key.window_end_ms;
 }
 
 api::KeyState ShardModel::state(const Key& key, base::Now now) const {
   Key seen = key;
   roll(seen, whole_ms(now));
-  return {.window_ms = key.base.window_ms,
-          .reset_ms = std::min(seen.window_end_ms - whole_ms(now), key.base.window_ms),
+  return {.window_ms = key.window_ms,
+          .reset_ms = std::min(seen.window_end_ms - whole_ms(now), key.window_ms),
           .max_requests = seen.limit,
           .max_requests_in_queue = seen.queue_max,
           .approved = static_cast<uint32_t>(seen.approved),
@@ -155,31 +155,33 @@ ShardModel::Answer ShardModel::refuse(Verdict verdict, const std::string& name, 
 ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, bool table_full) {
   const std::string name(entry.key());
   const int64_t now_ms = whole_ms(now);
-  const bool sets_limit = entry.max_requests != api::keep;
-  const bool sets_queue = entry.max_requests_in_queue != api::keep;
+  const api::Overrides given = entry.overrides();
+  const bool sets_limit = given.max_requests != api::keep;
   if (name.empty() || name.size() > options_.key_bytes_max) {
     return refuse(Verdict::invalid_key, name, now);
   }
   if ((sets_limit && !options_.requests_can_set_rate) ||
-      (sets_queue && !options_.requests_can_mod_queue)) {
+      (given.max_requests_in_queue != api::keep && !options_.requests_can_mod_queue) ||
+      (given.window_ms != api::keep_window && !options_.requests_can_set_window)) {
     return refuse(Verdict::not_allowed, name, now);
   }
   const Key* live = find(name, now);
   const limiter::Policy fresh = rules_(name);
   const uint32_t has = live != nullptr ? live->limit : fresh.max_requests;
-  const uint32_t limit = sets_limit ? entry.max_requests : has;
+  const uint32_t limit = sets_limit ? given.max_requests : has;
   if (entry.cost > limit) return refuse(Verdict::never_fits, name, now);
   if (live == nullptr) {
     if (table_full) return refuse(Verdict::table_full, name, now);
     keys_[name] = {.base = fresh,
                    .limit = fresh.max_requests,
                    .queue_max = fresh.max_requests_in_queue,
+                   .window_ms = fresh.window_ms,
                    .window_end_ms = begun_ms(now) + fresh.window_ms,
                    .queue = {}};
   }
   Key& key = keys_.at(name);
   roll(key, now_ms);
-  change_policy(entry, name, key, now_ms);
+  change_policy(entry, name, key, now);
 
   Verdict verdict = Verdict::denied;
   if (key.queue.empty() && key.approved + entry.cost <= key.limit) {
@@ -209,9 +211,19 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
 }
 
 void ShardModel::change_policy(const api::Entry& entry, const std::string& name, Key& key,
-                               int64_t now_ms) {
-  if (entry.max_requests_in_queue != api::keep) key.queue_max = entry.max_requests_in_queue;
-  if (entry.max_requests != api::keep) limit(entry.max_requests, name, key, now_ms);
+                               base::Now now) {
+  const api::Overrides given = entry.overrides();
+  if (given.window_ms != api::keep_window) set_window(key, given.window_ms, now);
+  if (given.max_requests_in_queue != api::keep) key.queue_max = given.max_requests_in_queue;
+  if (given.max_requests != api::keep) limit(given.max_requests, name, key, whole_ms(now));
+}
+
+// A window of another length begins now; its counters go on.
+void ShardModel::set_window(Key& key, int64_t window_ms, base::Now now) const {
+  if (window_ms == key.window_ms) return;
+  roll(key, whole_ms(now));
+  key.window_ms = window_ms;
+  key.window_end_ms = begun_ms(now) + window_ms;
 }
 
 // Denies waiters that can never be served any more, and serves those that fit now.
@@ -292,10 +304,7 @@ void ShardModel::adopt(Rules rules, base::Now now) {
   for (auto& [name, key] : keys_) {
     const limiter::Policy fresh = rules_(name);
     if (fresh == key.base) continue;  // overrides by requests stay
-    if (fresh.window_ms != key.base.window_ms) {
-      roll(key, whole_ms(now));
-      key.window_end_ms = begun_ms(now) + fresh.window_ms;
-    }
+    set_window(key, fresh.window_ms, now);
     key.base = fresh;
     key.queue_max = fresh.max_requests_in_queue;
     limit(fresh.max_requests, name, key, whole_ms(now));

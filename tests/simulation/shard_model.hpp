@@ -35,6 +35,7 @@ class ShardModel {
     limiter::Policy base;  // by the rules
     uint32_t limit;
     uint32_t queue_max;
+    int64_t window_ms;
     int64_t window_end_ms;
     uint64_t approved = 0;
     uint64_t denied = 0;
@@ -98,7 +99,8 @@ class ShardModel {
   Answer acquire(const api::Entry& entry, base::Now now, bool table_full);
   void release(const api::Entry& entry, base::Now now);
   Answer refuse(api::Verdict verdict, const std::string& key, base::Now now);
-  void change_policy(const api::Entry& entry, const std::string& name, Key& key, int64_t now_ms);
+  void change_policy(const api::Entry& entry, const std::string& name, Key& key, base::Now now);
+  void set_window(Key& key, int64_t window_ms, base::Now now) const;
   void limit(uint32_t permits, const std::string& name, Key& key, int64_t now_ms);
   std::optional<Waiter> take_out(api::Ticket ticket, std::string& name);
   void run_due_key(const std::string& name, Key& key, int64_t now_ms);

@@ -10,11 +10,12 @@ void Calls::begin_anew(const Call& first) {
   costs_.clear();
   max_requests_.clear();
   max_requests_in_queue_.clear();
+  window_ms_.clear();
 }
 
 bool Calls::has_room(const Call& call, const Bounds& bounds) const noexcept {
   return call.terms() == terms_ && entries_count() < bounds.entries_max &&
-         frame_bytes() + call.key.size() + 32 <= bounds.bytes_max;
+         frame_bytes() + call.key.size() + 40 <= bounds.bytes_max;
 }
 
 uint32_t Calls::add(const Call& call, Target target, Clock::time_point deadline) {
@@ -24,6 +25,7 @@ uint32_t Calls::add(const Call& call, Target target, Clock::time_point deadline)
   put(costs_, entry, call.options.cost, 1U);
   put(max_requests_, entry, call.options.max_requests, keep);
   put(max_requests_in_queue_, entry, call.options.max_requests_in_queue, keep);
+  put(window_ms_, entry, call.options.window_ms, keep_window);
   return entry;
 }
 
@@ -37,12 +39,13 @@ size_t Calls::frame_bytes() const {
   for (const auto* column : {&costs_, &max_requests_, &max_requests_in_queue_}) {
     bytes += list_bytes(4 * column->size());
   }
-  return bytes;
+  return bytes + list_bytes(8 * window_ms_.size());
 }
 
 bool Calls::encode(std::vector<uint64_t>& out) {
   thread_local std::vector<std::string_view> keys;
   thread_local std::vector<uint32_t> costs, max_requests, max_requests_in_queue;
+  thread_local std::vector<uint64_t> window_ms;
   keys.clear();
   for (size_t place = 0; place < requested_count(); ++place) keys.push_back(key(entry_at(place)));
   if (terms_.is_release) {
@@ -55,6 +58,7 @@ bool Calls::encode(std::vector<uint64_t>& out) {
               .costs = requested(costs_, costs),
               .max_requests = requested(max_requests_, max_requests),
               .max_requests_in_queue = requested(max_requests_in_queue_, max_requests_in_queue),
+              .window_ms = requested(window_ms_, window_ms),
               .all_may_wait = terms_.may_wait,
               .wait_limit_ms = terms_.wait_limit_ms},
       out);

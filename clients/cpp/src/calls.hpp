@@ -55,6 +55,7 @@ class Calls final : public Gathered {
   std::vector<uint32_t> costs_;  // this and the next: empty while all are the default
   std::vector<uint32_t> max_requests_;
   std::vector<uint32_t> max_requests_in_queue_;
+  std::vector<uint64_t> window_ms_;
 };
 
 }  // namespace sluicegate

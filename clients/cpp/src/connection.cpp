@@ -183,15 +183,17 @@ std::vector<Verdict> Connection::acquire(std::span<const uint32_t> handles,
 template <typename Question>
 std::vector<Verdict> Connection::acquire_all(Question question, size_t count,
                                              const AcquireOptions& options) {
-  const auto column = [&](uint32_t value, uint32_t absent) {
-    return std::vector<uint32_t>(value == absent ? 0 : count, value);
+  const auto column = [&]<typename T>(T value, T absent) {
+    return std::vector<T>(value == absent ? 0 : count, value);
   };
-  const auto costs = column(options.cost, 1);
+  const auto costs = column(options.cost, 1U);
   const auto max_requests = column(options.max_requests, keep);
   const auto max_requests_in_queue = column(options.max_requests_in_queue, keep);
+  const auto window_ms = column(options.window_ms, keep_window);
   question.costs = costs;
   question.max_requests = max_requests;
   question.max_requests_in_queue = max_requests_in_queue;
+  question.window_ms = window_ms;
   question.all_may_wait = options.may_wait;
   question.wait_limit_ms = options.wait_limit_ms;
   const uint64_t id = send(question);

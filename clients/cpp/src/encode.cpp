@@ -35,10 +35,12 @@ size_t optional_columns_words(const Question& question, size_t count) {
   require_column(question.max_requests.size(), count, "max_requests");
   require_column(question.max_requests_in_queue.size(), count, "max_requests_in_queue");
   require_column(question.may_wait.size(), count, "may_wait");
+  require_column(question.window_ms.size(), count, "window_ms");
   return list_words<uint32_t>(question.costs.size()) +
          list_words<uint32_t>(question.max_requests.size()) +
          list_words<uint32_t>(question.max_requests_in_queue.size()) +
-         list_words<uint8_t>(question.may_wait.size());
+         list_words<uint8_t>(question.may_wait.size()) +
+         list_words<uint64_t>(question.window_ms.size());
 }
 
 template <typename Question>
@@ -48,16 +50,19 @@ void set_head(FrameLayout& frame, const Question& question) {
   frame.set<uint32_t>(question_at::wait_limit_ms, question.wait_limit_ms);
 }
 
+void add_wait_flags(FrameLayout& frame, size_t pointer, std::span<const uint8_t> may_wait) {
+  if (may_wait.empty()) return;
+  auto* flags = frame.add_list<uint8_t>(pointer, may_wait.size());
+  for (const uint8_t each : may_wait) *flags++ = each != 0 ? schema::ENTRY_MAY_WAIT : uint8_t{0};
+}
+
 template <typename Question>
 void add_optional_columns(FrameLayout& frame, size_t first_pointer, const Question& question) {
   add_column(frame, first_pointer, question.costs);
   add_column(frame, first_pointer + 1, question.max_requests);
   add_column(frame, first_pointer + 2, question.max_requests_in_queue);
-  if (question.may_wait.empty()) return;
-  auto* flags = frame.add_list<uint8_t>(first_pointer + 3, question.may_wait.size());
-  for (const uint8_t may_wait : question.may_wait) {
-    *flags++ = may_wait != 0 ? schema::ENTRY_MAY_WAIT : uint8_t{0};
-  }
+  add_wait_flags(frame, first_pointer + 3, question.may_wait);
+  add_column(frame, first_pointer + 4, question.window_ms);
 }
 
 }  // namespace

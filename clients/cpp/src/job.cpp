@@ -107,13 +107,15 @@ BatchColumns::BatchColumns(const AcquireOptions& options, size_t count)
     : costs(options.cost == 1 ? 0 : count, options.cost),
       max_requests(options.max_requests == keep ? 0 : count, options.max_requests),
       max_requests_in_queue(options.max_requests_in_queue == keep ? 0 : count,
-                            options.max_requests_in_queue) {}
+                            options.max_requests_in_queue),
+      window_ms(options.window_ms == keep_window ? 0 : count, options.window_ms) {}
 
 size_t BatchColumns::bytes(size_t count) const noexcept {
   size_t sum = 0;
   for (const auto* column : {&costs, &max_requests, &max_requests_in_queue}) {
     if (!column->empty()) sum += list_bytes(4 * count);
   }
+  if (!window_ms.empty()) sum += list_bytes(8 * count);
   return sum;
 }
 

@@ -182,15 +182,18 @@ struct BatchColumns {
     request.costs = first(costs, count);
     request.max_requests = first(max_requests, count);
     request.max_requests_in_queue = first(max_requests_in_queue, count);
+    request.window_ms = first(window_ms, count);
   }
   size_t bytes(size_t count) const noexcept;
 
   std::vector<uint32_t> costs;
   std::vector<uint32_t> max_requests;
   std::vector<uint32_t> max_requests_in_queue;
+  std::vector<uint64_t> window_ms;
 
  private:
-  static std::span<const uint32_t> first(const std::vector<uint32_t>& column, size_t count) {
+  template <typename T>
+  static std::span<const T> first(const std::vector<T>& column, size_t count) {
     return std::span{column}.first(column.empty() ? 0 : count);
   }
 };

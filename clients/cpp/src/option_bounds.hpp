@@ -101,6 +101,8 @@ inline constexpr Bound timeout_bound{"timeout", 0, std::numeric_limits<int64_t>:
 inline constexpr Bound client_name_bound{"client_name", 0, UINT16_MAX, Counted::bytes};
 inline constexpr Bound key_bound{"key", 0, UINT16_MAX, Counted::bytes};
 inline constexpr Bound wait_limit_bound{"wait_limit_ms", 0, 3'600'000};
+inline constexpr Bound window_bound{"window_ms",     10,          31'536'000'000,
+                                    Counted::number, keep_window, "keep_window"};
 inline constexpr Bound requests_bound{"requests", 0, number_max - 1};
 inline constexpr Bound lifetime_bound{"lifetime_ms",   10, 2'592'000'000,
                                       Counted::number, 0,  "0 for the server's default"};
@@ -137,6 +139,7 @@ inline constexpr auto acquire_options = std::tuple{
               Bound{"max_requests", 1, permits_max, Counted::number, keep, "keep"}},
     OptionRow{&AcquireOptions::max_requests_in_queue,
               Bound{"max_requests_in_queue", 0, permits_max, Counted::number, keep, "keep"}},
+    OptionRow{&AcquireOptions::window_ms, window_bound},
     OptionRow{&AcquireOptions::wait_limit_ms, wait_limit_bound},
     OptionRow{&AcquireOptions::timeout, timeout_bound}};
 

@@ -312,7 +312,7 @@ def test_a_peer_that_breaks_the_protocol(run):
 
 
 @pytest.mark.parametrize("bad", [{"cost": 2.5}, {"max_requests": 7.5}, {"cost": "1"},
-                                 {"max_requests_in_queue": 0.5}])
+                                 {"max_requests_in_queue": 0.5}, {"window_ms": 1e4}])
 def test_a_bad_argument_fails_only_its_own_call(run, bad):
     async def main(address):
         async with AsyncClient(address) as client:

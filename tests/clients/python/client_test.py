@@ -29,12 +29,13 @@ def test_a_lone_acquire_and_its_hello():
         return hello.body, received.keys, second.body
     with FakeServer(script) as server, Client(server.address, client_name="me", shard=2) as client:
         assert client.acquire("a") is Verdict.APPROVED
-        assert client.acquire(b"b", 3, max_requests=7, max_requests_in_queue=0) is Verdict.DENIED
+        assert client.acquire(b"b", 3, max_requests=7, max_requests_in_queue=0,
+                              window_ms=60_000) is Verdict.DENIED
     hello, keys, second = server.returned[0]
     assert hello["clientName"] == "me" and hello["wantedShard"] == 3
     assert keys == [b"a"]
-    assert (second["costs"], second["maxRequests"], second["maxRequestsInQueue"]) == (
-        [3], [7], [0])
+    assert (second["costs"], second["maxRequests"], second["maxRequestsInQueue"],
+            second["windowMs"]) == ([3], [7], [0], [60_000])
 
 
 @pytest.mark.parametrize("spin", [0, 10 * TIMEOUT_S, 1e-6])

@@ -45,7 +45,8 @@ def columns_of(body):
         body["details"], body["flags"], body["waitLimitMs"],
         *(_frames.numbers(body.get(name), name)
           for name in ("costs", "maxRequests", "maxRequestsInQueue")),
-        _frames.numbers(body.get("entryFlags"), "entryFlags", "B"))
+        _frames.numbers(body.get("entryFlags"), "entryFlags", "B"),
+        _frames.numbers(list(map(int, body.get("windowMs", []))), "windowMs", "Q"))
 
 
 def encode(message):

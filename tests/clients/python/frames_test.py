@@ -26,7 +26,8 @@ from sluicegate.verdict import DETAIL_COLUMNS, Verdict
 # An empty column means the same as an absent one; the client and the tool choose differently.
 EMPTY_OR_ABSENT = {"acquire_empty_costs", "acquire_by_handle_none", "reserve_none"}
 # Built from another schema.
-NOT_OURS = {"newer_acquire", "newer_hello", "older_acquire", "hostile_body_null"}
+NOT_OURS = {"newer_acquire", "newer_hello", "older_acquire", "older_acquire_without_window",
+            "hostile_body_null"}
 SERVER_FRAMES = golden_names("ServerFrame")
 
 
@@ -201,13 +202,16 @@ def test_acquire_equals_the_frame_of_pycapnp(keys, frame_id, data):
             columns[name] = data.draw(st.lists(NUMBERS, min_size=len(keys), max_size=len(keys)))
     if keys and data.draw(st.booleans()):
         columns["entryFlags"] = [data.draw(st.integers(0, 1)) for _ in keys]
+    if keys and data.draw(st.booleans()):
+        columns["windowMs"] = [data.draw(st.integers(0, 2**64 - 1)) for _ in keys]
     body = {"details": data.draw(st.integers(0, 63)), "flags": data.draw(st.integers(0, 1)),
             "waitLimitMs": data.draw(st.integers(0, 3_600_000))}
     ours = _frames.encode_acquire(frame_id, _frames.encode_keys(keys), _frames.AcquireColumns(
         body["details"], body["flags"], body["waitLimitMs"],
         *(_frames.numbers(columns.get(name), name)
           for name in ("costs", "maxRequests", "maxRequestsInQueue")),
-        _frames.numbers(columns.get("entryFlags"), "entryFlags", "B")))
+        _frames.numbers(columns.get("entryFlags"), "entryFlags", "B"),
+        _frames.numbers(columns.get("windowMs"), "windowMs", "Q")))
     assert ours == by_pycapnp({"id": frame_id, "acquire": body | key_columns(keys) | columns})
 
 
@@ -337,7 +341,7 @@ READ = {
                 ("retryAfterMs", 4), ("requestId", 5)],
     "Acquire": [("details", 0, 1), ("flags", 1, 1), ("waitLimitMs", 4, 4), ("keys", 0),
                 ("keySizes", 1), ("costs", 2), ("maxRequests", 3), ("maxRequestsInQueue", 4),
-                ("entryFlags", 5)],
+                ("entryFlags", 5), ("windowMs", 6)],
     "QuotaAnswers": [("count", 0, 4), ("codes", 0), ("reservations", 1), ("retryAfterMs", 2),
                      ("limits", 3), ("detail", 4)],
     "LimitStates": [("leftOut", 0, 4), ("entries", 0), ("subjects", 1), ("names", 2),

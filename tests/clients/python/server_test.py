@@ -46,6 +46,19 @@ def test_single_calls(client, key):
     assert client.welcome.version == 1
 
 
+def test_a_window_of_ones_own(client, key):
+    """Five a minute, and many keys at once with a window each."""
+    assert [bool(client.acquire(key, max_requests=5, window_ms=60_000)) for _ in range(6)] == [
+        *[True] * 5, False]
+    assert client.inspect(key).window_ms == 60_000
+    keys, windows = [f"{key}{n}" for n in range(3_000)], [60_000 + n for n in range(3_000)]
+    verdicts = client.acquire_many(keys, window_ms=windows, details=Details.WINDOW_MS)
+    assert list(verdicts.window_ms) == windows
+    handles = client.intern(keys)
+    verdicts = client.acquire_many_handles(handles, window_ms=10_000, details=Details.WINDOW_MS)
+    assert set(verdicts.window_ms) == {10_000}
+
+
 def test_many_calls(client, key):
     keys = [f"{key}{n}" for n in range(5_000)] + [f"{key}é{n}".encode() for n in range(10)]
     assert client.acquire_many(keys, max_requests=2).all_approved

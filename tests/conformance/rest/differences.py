@@ -8,6 +8,8 @@ DIFFERENCES = {
     "JSON bodies": 'they read {"request_id":1} and {"error":"...","key":"..."}',
     "more paths": "/metrics and /top exist; DELETE /rate/:key resets the key",
     "cost, maxWaitMillis": "two more parameters: how many permits, and how long to wait at most",
+    "windowMillis": "one more parameter: the key's window from now on, unless "
+                    "--requests-can-set-window=false forbids it",
     "pipelining": "the server notices a waiting client's hang-up even when it has sent more "
                   "behind its request",
     "key length": "keys above --max-key-bytes are answered with 431",

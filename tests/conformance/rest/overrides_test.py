@@ -31,12 +31,32 @@ def test_another_key_has_its_own_limits(server, expect, key):
     expect(limits_of(server, f"{key}b") == (5, 3), gocc=False)
 
 
-@pytest.mark.parametrize("query", ["windowMillis=5", "window_millis=5", "WindowMillis=5"])
+@pytest.mark.parametrize("query", ["window_millis=60000", "WindowMillis=60000"])
 def test_window_cannot_be_set(server, expect, key, query):
     permit(server, key, query)
     permit(server, f"{key}x")
     windows = [state_of(server, name)["Config"]["WindowMillis"] for name in (key, f"{key}x")]
     expect(windows[0] == windows[1], gocc=True)
+
+
+@pytest.mark.parametrize("query, status, window", by_first([
+    ("windowMillis=60000", 200, 60_000), ("windowMillis=%20", 200, 3_600_000),
+    ("windowMillis=31536000000", 200, 31_536_000_000), ("windowMillis=5", 400, 3_600_000),
+    ("windowMillis=x", 400, 3_600_000), ("windowMillis=31536000001", 400, 3_600_000)]))
+def test_window(shared, expect, key, query, status, window):
+    server = shared(*HOUR)
+    permit(server, key)
+    expect(permit(server, key, query), gocc=200, ours=status, topic="windowMillis")
+    permit(server, key)
+    expect(state_of(server, key)["Config"]["WindowMillis"], gocc=3_600_000, ours=window,
+           topic="windowMillis", of="window")
+
+
+def test_window_begins_anew_and_keeps_its_counters(shared, expect, key):
+    server = shared(*HOUR)
+    permit(server, key, "maxRequests=1")
+    expect(permit(server, key, "windowMillis=60000"), gocc=429)
+    expect(counts_of(server, key), gocc=(1, 1, 0), of="counters")
 
 
 def test_refused_request_changes_nothing(server, expect, key):

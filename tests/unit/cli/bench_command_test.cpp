@@ -347,9 +347,9 @@ TEST(BenchCommand, a_load_beyond_welcome_is_refused_with_the_limit) {
   EXPECT_EQ(refusal_of("", [](WelcomeBuilder to) { to.setFrameEntriesMax(7); }),
             "--batch 8: this server allows 7");
   EXPECT_EQ(refusal_of("", [](WelcomeBuilder to) { to.setFrameBytesMax(64); }),
-            "frames of 232 bytes: this server allows 64");
+            "frames of 240 bytes: this server allows 64");
   EXPECT_EQ(refusal_of("", [](WelcomeBuilder to) { to.setOutstandingBytesMax(900); }),
-            "--window 4 with frames of 232 bytes: this server allows 3");
+            "--window 4 with frames of 240 bytes: this server allows 3");
   EXPECT_EQ(refusal_of(" --handles", [](WelcomeBuilder to) { to.setHandlesMax(0); }),
             "this server has no handles: run without --handles");
   EXPECT_EQ(refusal_of(" --route", [](WelcomeBuilder to) { to.setShards(0); }),

@@ -81,6 +81,24 @@ TEST(Client, late_answer_to_a_timed_out_batch_leaves_the_callers_memory_alone) {
   client.ping();
 }
 
+TEST(Client, batch_of_keys_or_handles_has_its_window_for_each) {
+  FakeServer server = serve([&](Peer& peer) {
+    const Question by_key = read(peer);
+    EXPECT_EQ(by_key.windows_ms, (std::vector<uint64_t>{60'000, 60'000}));
+    peer.write(verdict_for_all(by_key, approved));
+    peer.write(interned_from(read(peer), 70));
+    const Question by_handle = read(peer);
+    EXPECT_EQ(by_handle.windows_ms, (std::vector<uint64_t>{10'000, 10'000}));
+    peer.write(test::verdicts(by_handle.id, 2, {approved}));
+    peer.at_end();
+  });
+  Client client{address_of(server)};
+  const std::vector<std::string_view> keys{"a", "b"};
+  EXPECT_TRUE(client.acquire_batch(keys, {.window_ms = 60'000}).all_approved());
+  const auto handles = client.intern(keys);
+  EXPECT_TRUE(client.acquire_batch(handles, {.window_ms = 10'000}).all_approved());
+}
+
 // ----------------------------------------------------------------------------------------- handles
 
 TEST(Client, handles_outlive_their_connection) {

@@ -83,6 +83,7 @@ TEST(Client, does_not_send_calls_that_the_server_would_refuse) {
   Client client{address_of(server)};
   EXPECT_THROW((void)client.acquire("key", {.cost = 0}), std::invalid_argument);
   EXPECT_THROW((void)client.acquire("key", {.max_requests = 0}), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire("key", {.window_ms = 9}), std::invalid_argument);
   EXPECT_THROW((void)client.acquire("key", {.wait_limit_ms = 3'600'001}), std::invalid_argument);
   EXPECT_THROW((void)client.acquire(std::string(65'536, 'k')), std::invalid_argument);
   EXPECT_THROW((void)client.acquire_batch(std::vector<uint32_t>{7}), std::invalid_argument);

@@ -55,6 +55,7 @@ struct Question {
   std::vector<std::string> keys;
   std::vector<uint32_t> numbers;  // handles, or the entries of a Withdraw
   std::vector<uint32_t> costs;
+  std::vector<uint64_t> windows_ms;
   uint64_t target = 0;
   uint32_t wait_limit_ms = 0;
 };
@@ -75,6 +76,7 @@ inline Question read(Peer& peer) {
   if (frame.isAcquire()) {
     read_keys(frame.getAcquire(), question);
     for (const uint32_t cost : frame.getAcquire().getCosts()) question.costs.push_back(cost);
+    for (const uint64_t ms : frame.getAcquire().getWindowMs()) question.windows_ms.push_back(ms);
     question.wait_limit_ms = frame.getAcquire().getWaitLimitMs();
   } else if (frame.isRelease()) {
     read_keys(frame.getRelease(), question);
@@ -84,6 +86,9 @@ inline Question read(Peer& peer) {
   } else if (frame.isAcquireByHandle()) {
     for (const uint32_t handle : frame.getAcquireByHandle().getHandles()) {
       question.numbers.push_back(handle);
+    }
+    for (const uint64_t ms : frame.getAcquireByHandle().getWindowMs()) {
+      question.windows_ms.push_back(ms);
     }
   } else if (frame.isWithdraw()) {
     question.target = frame.getWithdraw().getTarget();

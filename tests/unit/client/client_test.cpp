@@ -64,6 +64,28 @@ TEST(Client, calls_made_while_frames_are_out_share_a_frame) {
   }
 }
 
+TEST(Client, calls_with_a_window_and_without_share_a_frame) {
+  Event all_called;
+  FakeServer server = serve([&](Peer& peer) {
+    peer.write(pong(read(peer).id));
+    const Question first = read(peer);
+    EXPECT_TRUE(first.windows_ms.empty());
+    EXPECT_TRUE(all_called.wait());
+    peer.write(verdict_for_all(first, approved));
+    const Question second = read(peer);
+    EXPECT_EQ(second.windows_ms, (std::vector<uint64_t>{keep_window, 60'000}));
+    peer.write(verdict_for_all(second, approved));
+    peer.at_end();
+  });
+  Client client = connected(server, {.frames_in_flight = 1});
+  std::vector<std::future<Outcome>> futures;
+  futures.push_back(client.acquire_future("first"));
+  futures.push_back(client.acquire_future("plain"));
+  futures.push_back(client.acquire_future("key", {.window_ms = 60'000}));
+  all_called.happen();
+  for (auto& future : futures) EXPECT_TRUE(future.get());
+}
+
 TEST(Client, matches_answers_in_another_order_to_their_calls) {
   FakeServer server = serve([](Peer& peer) {
     peer.write(pong(read(peer).id));

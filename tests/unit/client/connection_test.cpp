@@ -276,6 +276,7 @@ TEST(Connection, interns_keys_and_acquires_by_their_handles) {
     const auto acquire = peer.read();
     const auto by_handle = acquire.getAcquireByHandle();
     if (by_handle.getHandles()[2] != 9 || by_handle.getCosts()[2] != 5) return;
+    if (by_handle.getWindowMs()[2] != 60'000) return;
     peer.write(test::verdicts(acquire.getId(), 3, {1, 2, 1}));
     const auto forget = peer.read();
     if (forget.getForget().getHandles()[0] != 7) return;
@@ -284,7 +285,7 @@ TEST(Connection, interns_keys_and_acquires_by_their_handles) {
   }};
   const auto handles = session.connection.intern(three_keys);
   EXPECT_EQ(handles, (std::vector<uint32_t>{7, 0, 9}));
-  EXPECT_EQ(session.connection.acquire(handles, {.cost = 5}),
+  EXPECT_EQ(session.connection.acquire(handles, {.cost = 5, .window_ms = 60'000}),
             (std::vector{Verdict::approved, Verdict::denied, Verdict::approved}));
   session.connection.forget(handles);
 }

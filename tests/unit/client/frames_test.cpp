@@ -32,6 +32,8 @@ template <typename Reader>
 void expect_common_terms(Reader acquire) {
   EXPECT_EQ(acquire.getCosts()[1], 7u);
   EXPECT_EQ(acquire.getEntryFlags()[1], test::schema::ENTRY_MAY_WAIT);
+  EXPECT_EQ(acquire.getWindowMs()[0], test::schema::KEEP_WINDOW);
+  EXPECT_EQ(acquire.getWindowMs()[1], 60'000u);
   EXPECT_EQ(acquire.getWaitLimitMs(), 50u);
   EXPECT_EQ(acquire.getDetails(), detail::remaining);
 }
@@ -40,12 +42,14 @@ TEST(Encode, acquire_holds_all_columns) {
   const std::array<std::string_view, 2> keys{"a", "bcd"};
   const std::array<uint32_t, 2> costs{1, 7}, limits{keep, 9};
   const std::array<uint8_t, 2> may_wait{0, 1};
+  const std::array<uint64_t, 2> windows{keep_window, 60'000};
   std::vector<uint64_t> frame;
   encode(42,
          Acquire{.keys = keys,
                  .costs = costs,
                  .max_requests = limits,
                  .may_wait = may_wait,
+                 .window_ms = windows,
                  .wait_limit_ms = 50,
                  .details = detail::remaining},
          frame);
@@ -75,6 +79,8 @@ TEST(Encode, refuses_a_column_of_another_length) {
   const std::array<uint32_t, 1> costs{1};
   std::vector<uint64_t> frame;
   EXPECT_THROW(encode(1, Acquire{.keys = keys, .costs = costs}, frame), LimitExceeded);
+  const std::array<uint64_t, 3> windows{1'000, 1'000, 1'000};
+  EXPECT_THROW(encode(1, Acquire{.keys = keys, .window_ms = windows}, frame), LimitExceeded);
   EXPECT_TRUE(frame.empty());
 }
 
@@ -82,12 +88,14 @@ TEST(Encode, acquire_by_handle_holds_all_columns) {
   const std::array<uint32_t, 2> handles{4, 0};
   const std::array<uint32_t, 2> costs{1, 7}, limits{keep, 9};
   const std::array<uint8_t, 2> may_wait{0, 1};
+  const std::array<uint64_t, 2> windows{keep_window, 60'000};
   std::vector<uint64_t> frame;
   encode(42,
          AcquireByHandle{.handles = handles,
                          .costs = costs,
                          .max_requests_in_queue = limits,
                          .may_wait = may_wait,
+                         .window_ms = windows,
                          .all_may_wait = true,
                          .wait_limit_ms = 50,
                          .details = detail::remaining},
@@ -136,6 +144,7 @@ TEST(Encode, frames_equal_the_golden_files) {
       released{3, 4};
   const std::array<uint32_t, 2> costs{1, 1'000'000'000}, limits{10, keep}, queues{0, keep};
   const std::array<uint8_t, 2> may_wait{0, 1};
+  const std::array<uint64_t, 2> windows{60'000, keep_window};
   expect_golden("hello", 1, Hello{.client_name = "golden/1.0", .wanted_shard = 2});
   expect_golden("acquire_one", 7, Acquire{.keys = std::span{users}.first(1)});
   const std::array<std::string_view, 3> mixed{"a\u00e9\u20ac\U0001f600", "\U0001f600", "z"};
@@ -152,9 +161,19 @@ TEST(Encode, frames_equal_the_golden_files) {
                         .max_requests = limits,
                         .max_requests_in_queue = queues,
                         .may_wait = may_wait,
+                        .window_ms = windows,
                         .wait_limit_ms = 500,
                         .details = detail::all});
   expect_golden("acquire_by_handle", 7, AcquireByHandle{.handles = requested});
+  expect_golden("acquire_by_handle_columns", 7,
+                AcquireByHandle{.handles = forgotten,
+                                .costs = costs,
+                                .max_requests = limits,
+                                .max_requests_in_queue = queues,
+                                .may_wait = may_wait,
+                                .window_ms = windows,
+                                .wait_limit_ms = 500,
+                                .details = detail::all});
   expect_golden("release_costs", 7, Release{.keys = users, .costs = released});
   expect_golden("withdraw", 8, Withdraw{.target = 7, .entries = entries});
   expect_golden("inspect_page", 7, Inspect{.cursor = 1'099'511'627'777, .limit = 100});

@@ -274,6 +274,7 @@ TEST(OptionBounds, are_those_of_the_server) {
   expect_same(bound_of(acquire_options, "cost"), 1, limits::permits_max);
   expect_same(bound_of(acquire_options, "max_requests"), 1, limits::permits_max);
   expect_same(bound_of(acquire_options, "max_requests_in_queue"), 0, limits::queue_max);
+  expect_same(bound_of(acquire_options, "window_ms"), limits::window_ms_min, limits::window_ms_max);
   expect_same(bound_of(client_options, "frame_entries_max"), 1, limits::frame_entries_max);
   expect_same(key_bound, 0, limits::key_bytes_max);
   expect_same(wait_limit_bound, 0, limits::wait_ms_max);

@@ -48,6 +48,21 @@ TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
   EXPECT_EQ(parts.details[1].limit, 5U);
 }
 
+TEST(SplitBook, keeps_overrides) {
+  SplitBook book(tiny);
+  const SplitBook::Index split = open(book, 2);
+  const std::string key = "k";
+  api::Overrides given{.max_requests = 5, .window_ms = 60'000};
+  api::Entry asked = entry(key);
+  book.put(book.slot(split, 0), asked);
+  asked.given_overrides = &given;
+  book.put(book.slot(split, 1), asked);
+  given = {};  // like those of the next turn
+  EXPECT_EQ(book.entry(book.slot(split, 0)).given_overrides, nullptr);
+  EXPECT_EQ(book.entry(book.slot(split, 1)).overrides(),
+            (api::Overrides{.max_requests = 5, .window_ms = 60'000}));
+}
+
 // An entry for a handle that is not held has no text.
 TEST(SplitBook, an_entry_may_have_no_text) {
   SplitBook book(tiny);

@@ -105,6 +105,25 @@ TEST_F(TurnTest, clear_leaves_no_stale_requests) {
   EXPECT_FALSE(turn_.requests()[0].by_handle);
 }
 
+TEST_F(TurnTest, overrides_belong_to_their_entries) {
+  by_key(1);
+  const auto entries = turn_.add({.id = 9}, 3, 0);
+  for (api::Entry& entry : entries) entry = {};
+  turn_.set_overrides(entries[0], {.max_requests = 5});
+  turn_.set_overrides(entries[2], {.window_ms = 60'000});
+  EXPECT_EQ(entries[0].overrides(), (api::Overrides{.max_requests = 5}));
+  EXPECT_EQ(entries[1].overrides(), api::no_overrides);
+  EXPECT_EQ(entries[2].overrides(), (api::Overrides{.window_ms = 60'000}));
+}
+
+// The fast path is for entries without any.
+TEST_F(TurnTest, overrides_that_keep_everything_are_none) {
+  const auto entries = turn_.add({.id = 9}, 1, 0);
+  turn_.set_overrides(entries[0], {.max_requests = 5});
+  turn_.set_overrides(entries[0], {});
+  EXPECT_EQ(entries[0].given_overrides, nullptr);
+}
+
 TEST_F(TurnTest, is_full_with_entries_of_both_kinds_together) {
   std::vector<api::Handle> handles(limits::turn_entries / 2);
   std::iota(handles.begin(), handles.end(), 0);

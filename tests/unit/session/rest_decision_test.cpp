@@ -20,9 +20,9 @@ api::Entry acquire(const std::string& key, uint8_t flags = 0) {
 
 class RestDecisionTest : public ::testing::Test {
  protected:
-  const api::Entry& add(const api::Entry& asked) {
-    return add_decision(context_, {.session = 7}, asked, log_, tickets_,
-                        {.session = 7, .entry_index = 3});
+  const api::Entry& add(const api::Entry& asked, const api::Overrides& overrides = {}) {
+    return add_decision(context_, {.session = 7}, {.entry = asked, .overrides = overrides}, log_,
+                        tickets_, {.session = 7, .entry_index = 3});
   }
 
   KeepingBackend backend_;
@@ -40,6 +40,12 @@ TEST_F(RestDecisionTest, joins_the_turn) {
   EXPECT_EQ(entry.ticket, api::no_ticket);
   ASSERT_EQ(context_.turn.requests().size(), 1u);
   EXPECT_EQ(context_.turn.requests()[0].session, 7u);
+}
+
+TEST_F(RestDecisionTest, takes_its_overrides_along) {
+  EXPECT_EQ(add(acquire(key_)).given_overrides, nullptr);
+  const api::Overrides given{.max_requests = 5, .window_ms = 60'000};
+  EXPECT_EQ(add(acquire(key_), given).overrides(), given);
 }
 
 TEST_F(RestDecisionTest, waits_no_longer_than_the_server_allows) {

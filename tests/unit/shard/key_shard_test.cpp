@@ -135,13 +135,91 @@ TEST_F(ShardTest, override_holds_although_the_request_is_denied) {
   EXPECT_EQ(driver.shard.inspect("a", driver.now())->approved, 10U);
 }
 
+TEST_F(ShardTest, window_of_a_request_begins_at_once_and_keeps_the_counters) {
+  exhaust("a");
+  EXPECT_EQ(driver.acquire("a"), Verdict::denied);
+  driver.now_ns += 400 * base::ns_per_ms;
+  EXPECT_EQ(driver.acquire("a", {.window_ms = 5'000}), Verdict::denied);
+  EXPECT_EQ(driver.detail.window_ms, 5'000);
+  EXPECT_EQ(driver.detail.reset_ms, 5'000);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->approved, 10U);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->denied, 2U);
+  driver.now_ns += 4'999 * base::ns_per_ms;
+  EXPECT_EQ(driver.acquire("a"), Verdict::denied);
+  driver.now_ns += base::ns_per_ms;
+  EXPECT_EQ(driver.acquire("a"), Verdict::approved);
+  EXPECT_EQ(driver.detail.reset_ms, 5'000);
+}
+
+TEST_F(ShardTest, window_of_a_request_is_that_of_a_new_key) {
+  driver.now_ns += 1;
+  driver.acquire("a", {.max_requests = 5, .window_ms = 60'000});
+  EXPECT_EQ(driver.detail.limit, 5U);
+  EXPECT_EQ(driver.detail.window_ms, 60'000);
+  EXPECT_EQ(driver.detail.reset_ms, 60'000);
+  driver.acquire("b");
+  EXPECT_EQ(driver.detail.window_ms, 1'000);
+}
+
+TEST_F(ShardTest, same_window_again_does_not_begin_anew) {
+  driver.acquire("a", {.window_ms = 5'000});
+  driver.now_ns += 1'000 * base::ns_per_ms;
+  driver.acquire("a", {.window_ms = 5'000});
+  EXPECT_EQ(driver.detail.reset_ms, 4'000);
+  driver.acquire("b", {.window_ms = 1'000});  // what the key has by the rules
+  driver.now_ns += 500 * base::ns_per_ms;
+  driver.acquire("b", {.window_ms = 1'000});
+  EXPECT_EQ(driver.detail.reset_ms, 500);
+}
+
+TEST_F(ShardTest, window_of_a_request_stays_until_the_key_is_forgotten) {
+  driver.acquire("a", {.window_ms = 5'000});
+  driver.now_ns += 19'999 * base::ns_per_ms;  // its window, and three idle ones
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->window_ms, 5'000);
+  driver.now_ns += base::ns_per_ms;
+  EXPECT_FALSE(driver.shard.inspect("a", driver.now()));
+  driver.acquire("a");
+  EXPECT_EQ(driver.detail.window_ms, 1'000);
+}
+
+TEST_F(ShardTest, window_of_a_request_holds_by_handle) {
+  const api::Handle handle = driver.shard.intern("a");
+  driver.acquire("a", {.cost = 10, .window_ms = 5'000});
+  driver.now_ns += 4'999 * base::ns_per_ms;
+  Verdict verdict = Verdict::none;
+  driver.shard.decide(std::span(&handle, 1), {&verdict, 1}, driver.now());
+  EXPECT_EQ(verdict, Verdict::denied);
+  driver.now_ns += base::ns_per_ms;
+  driver.shard.decide(std::span(&handle, 1), {&verdict, 1}, driver.now());
+  EXPECT_EQ(verdict, Verdict::approved);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->reset_ms, 5'000);
+}
+
+TEST_F(ShardTest, waiters_follow_a_window_of_another_length) {
+  exhaust("a");
+  queue("a", 1);
+  EXPECT_EQ(driver.acquire("a", {.window_ms = 100}), Verdict::denied);
+  driver.advance_ms(99);
+  EXPECT_TRUE(driver.take_grants().empty());
+  driver.advance_ms(1);
+  EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
+}
+
+TEST_F(ShardTest, window_of_a_cost_that_never_fits_is_dropped) {
+  driver.acquire("a");
+  EXPECT_EQ(driver.acquire("a", {.cost = 11, .window_ms = 5'000}), Verdict::never_fits);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->window_ms, 1'000);
+}
+
 TEST_F(ShardTest, forbidden_overrides_change_nothing) {
   Options options = test_options();
   options.requests_can_set_rate = false;
   options.requests_can_mod_queue = false;
+  options.requests_can_set_window = false;
   ShardDriver strict(options);
   EXPECT_EQ(strict.acquire("a", {.max_requests = 20}), Verdict::not_allowed);
   EXPECT_EQ(strict.acquire("a", {.max_requests_in_queue = 20}), Verdict::not_allowed);
+  EXPECT_EQ(strict.acquire("a", {.window_ms = 1'000}), Verdict::not_allowed);
   EXPECT_EQ(strict.shard.keys_count(), 0U);
   EXPECT_EQ(strict.acquire("a"), Verdict::approved);
 }
@@ -459,6 +537,23 @@ TEST_F(ShardTest, approvals_outlast_two_changes_of_rules) {
   }
 }
 
+TEST_F(ShardTest, new_rules_for_a_key_end_the_window_of_a_request) {
+  const auto adopt = [&](int64_t window_ms) {
+    driver.shard.adopt(
+        std::make_unique<policy::RuleBook>(test_options().policy, std::vector{all_keys(window_ms)}),
+        driver.now());
+  };
+  driver.acquire("a", {.cost = 10, .window_ms = 5'000});
+  driver.now_ns += 2'000 * base::ns_per_ms;
+  adopt(1'000);  // the rules of the key are as before
+  EXPECT_EQ(driver.acquire("a"), Verdict::denied);
+  EXPECT_EQ(driver.detail.reset_ms, 3'000);
+  adopt(2'000);
+  EXPECT_EQ(driver.acquire("a"), Verdict::denied);
+  EXPECT_EQ(driver.detail.window_ms, 2'000);
+  EXPECT_EQ(driver.detail.reset_ms, 2'000);
+}
+
 TEST_F(ShardTest, very_frequent_rules_grant_no_approvals_again) {
   exhaust("plain");
   driver.acquire("extra", {.cost = 10, .max_requests_in_queue = 4});
@@ -504,6 +599,18 @@ TEST_F(ShardTest, full_table_keeps_overrides_and_waiters) {
   EXPECT_EQ(driver.acquire("new"), Verdict::approved);
   EXPECT_FALSE(driver.shard.inspect("7", driver.now()) &&
                driver.shard.inspect("waits", driver.now()));
+}
+
+// The last search has seen that no key can be evicted for a second.
+TEST_F(ShardTest, full_table_sees_that_a_window_became_shorter) {
+  for (int key = 0; key < 100; ++key) driver.acquire(std::to_string(key));
+  EXPECT_EQ(driver.acquire("new"), Verdict::table_full);
+  driver.acquire("5", {.window_ms = 10});
+  driver.now_ns += 39 * base::ns_per_ms;
+  EXPECT_EQ(driver.acquire("new"), Verdict::table_full);
+  driver.now_ns += base::ns_per_ms;
+  EXPECT_EQ(driver.acquire("new"), Verdict::approved);
+  EXPECT_FALSE(driver.shard.inspect("5", driver.now()));
 }
 
 TEST_F(ShardTest, full_table_evicts_expired_keys_first) {

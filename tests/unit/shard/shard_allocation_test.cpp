@@ -25,6 +25,7 @@ TEST(ShardAllocation, there_is_none_after_construction) {
     driver.acquire(name, {.cost = 1 + step % 10,
                           .may_wait = true,
                           .max_requests = step % 11 == 0 ? 10 + step % 3 : api::keep,
+                          .window_ms = step % 23 == 0 ? 10 + step % 3 : api::keep_window,
                           .ticket = step,
                           .wait_ms_max = step % 3 * 700});
     if (step % 13 == 0) driver.release(name);

@@ -18,6 +18,7 @@ struct Ask {
   uint8_t full_flag = 0;  // api::flag: the origin's bound that leaves no ticket
   uint32_t max_requests = api::keep;
   uint32_t max_requests_in_queue = api::keep;
+  int64_t window_ms = api::keep_window;
   api::Ticket ticket = api::no_ticket;
   uint32_t wait_ms_max = 0;
 };
@@ -45,20 +46,24 @@ class ShardDriver {
  public:
   explicit ShardDriver(const Options& options = test_options()) : shard(options) {}
 
+  // Without the overrides.
   static api::Entry entry(std::string_view key, const Ask& ask) {
     return {.key_data = key.data(),
             .cost = ask.cost,
             .key_bytes = static_cast<uint16_t>(key.size()),
             .flags = static_cast<uint8_t>(api::flag::wants_details |
                                           (ask.may_wait ? api::flag::may_wait : 0) | ask.full_flag),
-            .max_requests = ask.max_requests,
-            .max_requests_in_queue = ask.max_requests_in_queue,
             .ticket = ask.ticket,
             .wait_ms_max = ask.wait_ms_max};
   }
 
   api::Verdict acquire(std::string_view key, const Ask& ask = {}) {
-    return decide(entry(key, ask));
+    const api::Overrides overrides{.max_requests = ask.max_requests,
+                                   .max_requests_in_queue = ask.max_requests_in_queue,
+                                   .window_ms = ask.window_ms};
+    api::Entry given = entry(key, ask);
+    if (overrides != api::no_overrides) given.given_overrides = &overrides;
+    return decide(given);
   }
   api::Verdict release(std::string_view key, uint32_t cost = 1) {
     api::Entry given = entry(key, {.cost = cost});

@@ -66,6 +66,7 @@ json terms_json(const AcquireCommon& terms) {
   add_column(body, "maxRequests", terms.max_requests);
   add_column(body, "maxRequestsInQueue", terms.max_requests_in_queue);
   add_column(body, "entryFlags", terms.entry_flags);
+  add_column(body, "windowMs", terms.window_ms);
   return body;
 }
 
@@ -320,6 +321,7 @@ TEST(CapnpCodecDecode, returns_columns_in_place) {
   EXPECT_TRUE(lies_inside(acquire.max_requests.data()));
   EXPECT_TRUE(lies_inside(acquire.max_requests_in_queue.data()));
   EXPECT_TRUE(lies_inside(acquire.entry_flags.data()));
+  EXPECT_TRUE(lies_inside(acquire.window_ms.data()));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(acquire.costs.data()) % 8, 0u);
 }
 
@@ -404,7 +406,7 @@ struct Touch {
   }
   static uint64_t terms(const AcquireCommon& terms) {
     return sum(terms.costs) + sum(terms.max_requests) + sum(terms.max_requests_in_queue) +
-           sum(terms.entry_flags);
+           sum(terms.entry_flags) + sum(terms.window_ms);
   }
 };
 

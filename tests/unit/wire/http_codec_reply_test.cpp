@@ -141,7 +141,8 @@ TEST(HttpCodecReply, shows_the_cause_of_other_verdicts) {
       {api::Verdict::never_fits, "HTTP/1.1 400 Bad Request\r\n", "cost exceeds maxRequests"},
       {api::Verdict::invalid_key, "HTTP/1.1 400 Bad Request\r\n", "invalid key"},
       {api::Verdict::not_allowed, "HTTP/1.1 403 Forbidden\r\n",
-       "overrides are disabled (--requests-can-set-rate, --requests-can-mod-queue)"},
+       "overrides are disabled (--requests-can-set-rate, --requests-can-mod-queue, "
+       "--requests-can-set-window)"},
       {api::Verdict::table_full, "HTTP/1.1 503 Service Unavailable\r\n",
        "the key table is full (--max-keys)"},
       {api::Verdict::waiters_full, "HTTP/1.1 503 Service Unavailable\r\n",

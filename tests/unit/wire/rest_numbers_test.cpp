@@ -30,9 +30,9 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-constexpr const QueryNumber* query_rows[] = {&max_requests_number, &max_queue_number,
-                                             &cost_number,         &max_wait_number,
-                                             &debug_limit_number,  &top_keys_number};
+constexpr const QueryNumber* query_rows[] = {
+    &max_requests_number, &max_queue_number,   &cost_number,    &max_wait_number,
+    &window_number,       &debug_limit_number, &top_keys_number};
 
 struct Place {
   const QueryNumber* row;
@@ -111,13 +111,13 @@ TEST(QueryNumbers, are_bounded) {
     const auto asked = [&](const std::string& number) {
       return answer(place.method, place.path + "?" + std::string(row.name) + "=" + number);
     };
-    for (const uint32_t number : {row.min, row.max}) {
+    for (const uint64_t number : {row.min, row.max}) {
       EXPECT_FALSE(asked(std::to_string(number)).starts_with("400")) << row.name << " " << number;
     }
     const std::string outside = "400 " + std::string(row.outside);
     const std::string unreadable = "400 " + std::string(row.unreadable);
-    EXPECT_EQ(asked(std::to_string(int64_t{row.min} - 1)), outside);
-    EXPECT_EQ(asked(std::to_string(int64_t{row.max} + 1)), outside);
+    EXPECT_EQ(asked(std::to_string(static_cast<int64_t>(row.min) - 1)), outside);
+    EXPECT_EQ(asked(std::to_string(row.max + 1)), outside);
     EXPECT_EQ(asked("1.5"), unreadable);
     for (const std::string& text : {outside, unreadable}) {
       EXPECT_NE(text.find(" " + std::string(row.name) + " "), std::string::npos) << text;

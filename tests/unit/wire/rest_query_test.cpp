@@ -69,18 +69,19 @@ TEST(RestQuery, has_no_parameter_without_an_endpoint) {
 
 TEST(RestQuery, has_each_parameter_by_its_name) {
   const Read all = read(
-      "canWait=a&maxRequests=b&maxRequestsInQueue=c&cost=d&maxWaitMillis=e&pretty=f&prefix=g&limit="
-      "h&keys=i&cursor=j&headers=k&subject=l&dry_run=m",
+      "canWait=a&maxRequests=b&maxRequestsInQueue=c&cost=d&maxWaitMillis=e&windowMillis=f&pretty=g"
+      "&prefix=h&limit=i&keys=j&cursor=k&headers=l&subject=m&dry_run=n",
       "/rate/k");
   std::string values;
   for (const QueryParameter& parameter :
        {all.query.can_wait, all.query.max_requests, all.query.max_requests_in_queue, all.query.cost,
-        all.query.max_wait_ms, all.query.pretty, all.query.prefix, all.query.limit, all.query.keys,
-        all.query.cursor, all.query.headers, all.query.subject, all.query.dry_run}) {
+        all.query.max_wait_ms, all.query.window_ms, all.query.pretty, all.query.prefix,
+        all.query.limit, all.query.keys, all.query.cursor, all.query.headers, all.query.subject,
+        all.query.dry_run}) {
     EXPECT_TRUE(parameter.was_given);
     values += parameter.value;
   }
-  EXPECT_EQ(values, "abcdefghijklm");
+  EXPECT_EQ(values, "abcdefghijklmn");
 }
 
 TEST(RestQuery, decodes_all_values_and_trims_all_but_a_subject) {

@@ -14,10 +14,14 @@
 namespace sluice::wire {
 namespace {
 
-api::Entry entry(std::string_view query) {
+RestDecision decision(std::string_view query) {
   const auto routed = route("POST", "/rate/k?" + std::string(query));
   EXPECT_NE(routed->decision(), nullptr) << query;
-  return routed->decision() == nullptr ? api::Entry{} : routed->decision()->entry;
+  return routed->decision() == nullptr ? RestDecision{} : *routed->decision();
+}
+
+api::Entry entry(std::string_view query) {
+  return decision(query).entry;
 }
 
 bool is_refused(std::string_view query) {
@@ -172,21 +176,19 @@ TEST(RestReader, asks_for_one_permit_by_default) {
     EXPECT_EQ(plain.op, api::Op::acquire) << query;
     EXPECT_EQ(plain.cost, 1u) << query;
     EXPECT_EQ(plain.flags, api::flag::wants_details | api::flag::shows_id) << query;
-    EXPECT_EQ(plain.max_requests, api::keep) << query;
-    EXPECT_EQ(plain.max_requests_in_queue, api::keep) << query;
+    EXPECT_EQ(decision(query).overrides, api::no_overrides) << query;
     EXPECT_EQ(plain.wait_ms_max, 0u) << query;
     EXPECT_EQ(plain.ticket, api::no_ticket) << query;
   }
 }
 
 TEST(RestReader, reads_all_parameters) {
-  const api::Entry all =
-      entry("cost=7&maxRequestsInQueue=8&maxRequests=9&maxWaitMillis=10&canWait=true");
-  EXPECT_EQ(all.cost, 7u);
-  EXPECT_EQ(all.max_requests_in_queue, 8u);
-  EXPECT_EQ(all.max_requests, 9u);
-  EXPECT_EQ(all.wait_ms_max, 10u);
-  EXPECT_TRUE(all.flags & api::flag::may_wait);
+  const RestDecision all = decision(
+      "cost=7&maxRequestsInQueue=8&maxRequests=9&maxWaitMillis=10&windowMillis=11&canWait=true");
+  EXPECT_EQ(all.entry.cost, 7u);
+  EXPECT_EQ(all.overrides, (api::Overrides{9, 8, 11}));
+  EXPECT_EQ(all.entry.wait_ms_max, 10u);
+  EXPECT_TRUE(all.entry.flags & api::flag::may_wait);
 }
 
 TEST(RestReader, releases_as_many_permits_as_the_cost) {
@@ -230,6 +232,22 @@ TEST(RestReader, reads_numbers_as_go_does) {
   EXPECT_EQ(answer("GET", "/rate/k?cost=-2147483648"), "400 cost out of bounds");
 }
 
+// A window may be longer than 32 bits of milliseconds.
+TEST(RestReader, reads_a_window_with_64_bits) {
+  EXPECT_EQ(decision("windowMillis=31536000000").overrides.window_ms, 31'536'000'000);
+  EXPECT_EQ(decision("windowMillis=%2B60000").overrides.window_ms, 60'000);
+  for (const char* text : {"x", "1.5", "1m", "%2B-60000", "9223372036854775808"}) {
+    EXPECT_EQ(answer("GET", "/rate/k?windowMillis=" + std::string(text)),
+              "400 failed to parse windowMillis query parameter")
+        << text;
+  }
+  for (const char* text : {"9", "0", "-1", "-1000000000", "31536000001", "9223372036854775807"}) {
+    EXPECT_EQ(answer("GET", "/rate/k?windowMillis=" + std::string(text)),
+              "400 windowMillis out of bounds")
+        << text;
+  }
+}
+
 TEST(RestReader, uses_the_first_of_repeated_parameters) {
   EXPECT_EQ(entry("cost=5&cost=6").cost, 5u);
   EXPECT_EQ(entry("cost=&cost=6").cost, 1u);
@@ -251,6 +269,7 @@ struct Check {
   const char* answer;
   bool can_set_rate = true;
   bool can_mod_queue = true;
+  bool can_set_window = true;
 };
 
 // The order of the checks, shown by requests with several faults.
@@ -282,6 +301,11 @@ TEST(RestReader, checks_in_order) {
       {"cost=1000000001", "400 cost out of bounds"},
       {"cost=1&maxWaitMillis=-1", "400 maxWaitMillis out of bounds"},
       {"maxWaitMillis=3600001", "400 maxWaitMillis out of bounds"},
+      {"maxWaitMillis=-1&windowMillis=x", "400 maxWaitMillis out of bounds", true, true, false},
+      {"windowMillis=x", "400 failed to parse windowMillis query parameter", true, true, false},
+      {"windowMillis=9", "403 windowMillis query parameter is disabled", true, true, false},
+      {"windowMillis=9", "400 windowMillis out of bounds"},
+      {"windowMillis=%20", "acquire k", true, true, false},
       {"maxRequests=1&maxRequestsInQueue=0&cost=1&maxWaitMillis=0", "acquire k"},
       {"maxRequests=1000000000&maxRequestsInQueue=1000000000&cost=1000000000"
        "&maxWaitMillis=3600000",
@@ -290,7 +314,8 @@ TEST(RestReader, checks_in_order) {
   };
   for (const Check& check : checks) {
     const RestOptions options{.requests_can_set_rate = check.can_set_rate,
-                              .requests_can_mod_queue = check.can_mod_queue};
+                              .requests_can_mod_queue = check.can_mod_queue,
+                              .requests_can_set_window = check.can_set_window};
     for (const char* method : {"GET", "POST"}) {
       EXPECT_EQ(answer(method, "/rate/k?" + std::string(check.query), options), check.answer)
           << check.query;

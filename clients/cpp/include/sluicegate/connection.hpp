@@ -25,8 +25,10 @@ namespace sluicegate {
 
 struct AcquireOptions {
   uint32_t cost = 1;
+  // The key's limit, queue length and window from now on, for all callers.
   uint32_t max_requests = keep;
   uint32_t max_requests_in_queue = keep;
+  uint64_t window_ms = keep_window;
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the options.

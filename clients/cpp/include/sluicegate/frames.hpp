@@ -23,7 +23,8 @@
 namespace sluicegate {
 
 inline constexpr uint16_t protocol_version = 1;
-inline constexpr uint32_t keep = 0xFFFF'FFFF;       // in an override column: no override
+inline constexpr uint32_t keep = 0xFFFF'FFFF;  // in an override column: no override
+inline constexpr uint64_t keep_window = 0xFFFF'FFFF'FFFF'FFFF;  // likewise, of windows
 inline constexpr uint32_t no_handle = 0xFFFF'FFFF;  // for a key that got none; never to be sent
 
 // Bits of Acquire::details: which columns the answer shall have.
@@ -46,6 +47,8 @@ struct Acquire {
   std::span<const uint32_t> max_requests{};           // empty, or `keep`: no override
   std::span<const uint32_t> max_requests_in_queue{};  // likewise
   std::span<const uint8_t> may_wait{};  // not 0: wait in the key's queue instead of being denied
+  // Empty, or `keep_window`: no override. Servers without feature_windows ignore it.
+  std::span<const uint64_t> window_ms{};
   bool all_may_wait = false;
   uint32_t wait_limit_ms = 0;  // 0: no limit of its own
   uint8_t details = 0;         // bits of detail::
@@ -58,6 +61,7 @@ struct AcquireByHandle {
   std::span<const uint32_t> max_requests{};
   std::span<const uint32_t> max_requests_in_queue{};
   std::span<const uint8_t> may_wait{};
+  std::span<const uint64_t> window_ms{};
   bool all_may_wait = false;
   uint32_t wait_limit_ms = 0;
   uint8_t details = 0;

@@ -19,7 +19,9 @@ inline constexpr uint64_t unset = 0xFFFF'FFFF'FFFF'FFFF;
 inline constexpr uint64_t amount_max = 0x7FFF'FFFF'FFFF'FFFF;
 inline constexpr uint32_t quota_entries_max = 2'048;  // of a frame
 
-inline constexpr uint64_t feature_quotas = 1;  // a bit of Welcome::features
+// Bits of Welcome::features.
+inline constexpr uint64_t feature_quotas = 1;
+inline constexpr uint64_t feature_windows = 2;  // Acquire::window_ms
 
 namespace quota_flag {
 inline constexpr uint8_t may_wait = 1, connection_bound = 2, wants_limits = 4, wants_violated = 8,

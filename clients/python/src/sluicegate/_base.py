@@ -102,21 +102,24 @@ class Base:
 
     @staticmethod
     def _acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
-                         max_requests_in_queue: int | None) -> AcquireOptions | None:
+                         max_requests_in_queue: int | None,
+                         window_ms: int | None) -> AcquireOptions | None:
         """None: the defaults."""
         if (cost == 1 and not wait and wait_limit is None and max_requests is None
-                and max_requests_in_queue is None):
+                and max_requests_in_queue is None and window_ms is None):
             return None
-        return acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue)
+        return acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue,
+                               window_ms)
 
     @staticmethod
     def _batch_options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
                        max_requests: int | Sequence[int] | None,
                        max_requests_in_queue: int | Sequence[int] | None,
+                       window_ms: int | Sequence[int] | None,
                        details: int) -> BatchOptions:
         options = BatchOptions(costs, max_requests, max_requests_in_queue, bool(wait),
                                milliseconds(wait_limit),
-                               whole(DETAILS, details))
+                               whole(DETAILS, details), window_ms)
         return NO_OPTIONS if options == NO_OPTIONS else options
 
     def _inspect_request(self, key: Key) -> Callable[[Any], ControlRequest]:

@@ -55,6 +55,7 @@ COST = Bound("cost", 1, NUMBER_MAX)
 COSTS = replace(COST, name="costs")
 MAX_REQUESTS = Bound("max_requests", 1, NUMBER_MAX)
 MAX_REQUESTS_IN_QUEUE = Bound("max_requests_in_queue", 0, NUMBER_MAX)
+WINDOW_MS = Bound("window_ms", 10, 365 * DAY_MS)
 TIMEOUT = Span("timeout", 0, SECONDS_MAX)
 WAIT_LIMIT = Span("wait_limit", 0, WAIT_LIMIT_MS_MAX / 1000)  # without 0, which stands for none
 CAPACITY_TIMEOUT = replace(WAIT_LIMIT, name="timeout")  # of wait_for_capacity()

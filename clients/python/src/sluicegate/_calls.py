@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
-from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, Bound
+from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, WINDOW_MS, Bound
 from ._invalid import InvalidArgument, InvalidType, whole
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
@@ -219,6 +219,7 @@ class BatchOptions(NamedTuple):
     may_wait: bool = False
     wait_limit_ms: int = 0
     details: int = 0
+    window_ms: int | Sequence[int] | None = None
 
 
 NO_OPTIONS = BatchOptions()
@@ -269,6 +270,7 @@ class AcquireCall(BatchCall):
         self._costs = spread(options.costs, self.count, COSTS)
         self._limits = spread(options.max_requests, self.count, MAX_REQUESTS)
         self._queues = spread(options.max_requests_in_queue, self.count, MAX_REQUESTS_IN_QUEUE)
+        self._windows = spread(options.window_ms, self.count, WINDOW_MS)
         self._raw: bytes | bytearray = b""
         self._details: dict[str, array[int]] = {
             name: array(letter, bytes(self.count * (4 if letter == "I" else 8)))
@@ -282,14 +284,18 @@ class AcquireCall(BatchCall):
         if self.options is NO_OPTIONS:
             return _frames.NO_COLUMNS
 
-        def column(values: Sequence[int] | None, name: str) -> _frames.Column | None:
-            return None if values is None else _frames.numbers(pick(values, positions), name)
+        def column(values: Sequence[int] | None, name: str,
+                   letter: str = "I") -> _frames.Column | None:
+            if values is None:
+                return None
+            return _frames.numbers(pick(values, positions), name, letter)
 
         return _frames.AcquireColumns(
             int(self.options.details), _frames.FLAG_MAY_WAIT if self.may_wait else 0,
             self.options.wait_limit_ms, column(self._costs, "costs"),
             column(self._limits, "max_requests"),
-            column(self._queues, "max_requests_in_queue"))
+            column(self._queues, "max_requests_in_queue"),
+            window_ms=column(self._windows, "window_ms", "Q"))
 
     def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
         if type(answer) is not _frames.VerdictsAnswer or answer.length != len(frame.positions):

@@ -23,12 +23,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from . import _frames
 from ._bounds import (BACKOFF, CLIENT_NAME_BYTES, COST, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE,
-                      OPTION_SPANS, OPTIONAL, OPTIONS, WAIT_LIMIT, Span)
+                      OPTION_SPANS, OPTIONAL, OPTIONS, WAIT_LIMIT, WINDOW_MS, Span)
 from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
 from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateError, fitting,
                        seconds, utf8, whole)
-from ._message import UNSET_32
+from ._message import UNSET_32, UNSET_64
 from ._quota_frames import CALLS_MAX
 from ._quota_requests import (Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms,
                               SettleEntry)
@@ -111,12 +111,14 @@ def milliseconds(value: float | None, span: Span = WAIT_LIMIT) -> int:
 
 
 def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
-                    max_requests_in_queue: int | None) -> AcquireOptions:
+                    max_requests_in_queue: int | None,
+                    window_ms: int | None = None) -> AcquireOptions:
     return AcquireOptions(
         whole(COST, cost), bool(wait), milliseconds(wait_limit),
         UNSET_32 if max_requests is None else whole(MAX_REQUESTS, max_requests),
         UNSET_32 if max_requests_in_queue is None
-        else whole(MAX_REQUESTS_IN_QUEUE, max_requests_in_queue))
+        else whole(MAX_REQUESTS_IN_QUEUE, max_requests_in_queue),
+        UNSET_64 if window_ms is None else whole(WINDOW_MS, window_ms))
 
 
 class Backoff:

@@ -129,16 +129,17 @@ class AcquireColumns(NamedTuple):
     max_requests: Column | None = None
     max_requests_in_queue: Column | None = None
     entry_flags: Column | None = None
+    window_ms: Column | None = None
 
 
 NO_COLUMNS = AcquireColumns()
 # The most frequent frames have no optional columns, and are packed at once: segment table, root
-# pointer, frame, pointer to the body, data, pointers to the columns, four null pointers.
-_FAST_ACQUIRE = struct.Struct("<IIQQQQQIIIIQQQQ")
+# pointer, frame, pointer to the body, data, pointers to the columns, five null pointers.
+_FAST_ACQUIRE = struct.Struct("<IIQQQQQIIIIQQQQQ")
 _ROOT = 1 << 48 | 2 << 32
-_BODY_OF_ACQUIRE = 6 << 48 | 1 << 32
-_FAST_BY_HANDLE = struct.Struct("<IIQQQQQIIQQQQ")
-_BODY_OF_BY_HANDLE = 5 << 48 | 1 << 32
+_BODY_OF_ACQUIRE = 7 << 48 | 1 << 32
+_FAST_BY_HANDLE = struct.Struct("<IIQQQQQIIQQQQQ")
+_BODY_OF_BY_HANDLE = 6 << 48 | 1 << 32
 
 
 def encode_acquire(frame_id: int, keys: Keys, columns: AcquireColumns = NO_COLUMNS) -> bytes:
@@ -149,9 +150,9 @@ def encode_acquire(frame_id: int, keys: Keys, columns: AcquireColumns = NO_COLUM
     blob_bytes, size_bytes = len(blob), len(sizes)
     blob_words, size_words = (blob_bytes + 7) >> 3, (size_bytes + 7) >> 3
     head = _FAST_ACQUIRE.pack(
-        0, 11 + blob_words + size_words, _ROOT, frame_id, ACQUIRE, _BODY_OF_ACQUIRE, 0,
-        5 << 2 | 1, blob_bytes << 3 | BYTES, (4 + blob_words) << 2 | 1, count << 3 | U16,
-        0, 0, 0, 0)
+        0, 12 + blob_words + size_words, _ROOT, frame_id, ACQUIRE, _BODY_OF_ACQUIRE, 0,
+        6 << 2 | 1, blob_bytes << 3 | BYTES, (5 + blob_words) << 2 | 1, count << 3 | U16,
+        0, 0, 0, 0, 0)
     return b"".join((head, blob, PAD[-blob_bytes & 7], sizes, PAD[-size_bytes & 7]))
 
 
@@ -166,8 +167,8 @@ def encode_acquire_by_handle(frame_id: int, handles: bytes,
         return build(frame_id, ACQUIRE_BY_HANDLE, _acquire_data(columns),
                      (Column(U32, count, handles), *columns[3:]))
     head = _FAST_BY_HANDLE.pack(
-        0, 10 + ((count + 1) >> 1), _ROOT, frame_id, ACQUIRE_BY_HANDLE, _BODY_OF_BY_HANDLE, 0,
-        4 << 2 | 1, count << 3 | U32, 0, 0, 0, 0)
+        0, 11 + ((count + 1) >> 1), _ROOT, frame_id, ACQUIRE_BY_HANDLE, _BODY_OF_BY_HANDLE, 0,
+        5 << 2 | 1, count << 3 | U32, 0, 0, 0, 0, 0)
     return b"".join((head, handles, PAD[-len(handles) & 7]))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _frames
-from ._message import BYTES, UNSET_32
+from ._message import BYTES, UNSET_32, UNSET_64
 from .errors import ConnectionLost, Draining, LimitExceeded
 from .verdict import BY_BYTE, Verdict, from_server
 
@@ -41,6 +41,7 @@ class AcquireOptions(NamedTuple):
     wait_limit_ms: int = 0
     max_requests: int = UNSET_32
     max_requests_in_queue: int = UNSET_32
+    window_ms: int = UNSET_64
 
 
 class Request(abc.ABC):
@@ -199,15 +200,18 @@ class GatheredAcquires(Request):
         defaults, others = AcquireOptions(), self.options_by_position
         options = [others.get(position, defaults) for position in range(len(self.keys))]
 
-        def column(values: list[int], default: int, name: str) -> _frames.Column | None:
-            return _frames.numbers(values, name) if any(v != default for v in values) else None
+        def column(values: list[int], default: int, name: str,
+                   letter: str = "I") -> _frames.Column | None:
+            is_needed = any(value != default for value in values)
+            return _frames.numbers(values, name, letter) if is_needed else None
 
         return _frames.AcquireColumns(
             0, 0, self.wait_limit_ms, column([each.cost for each in options], 1, "cost"),
             column([each.max_requests for each in options], UNSET_32, "max_requests"),
             column([each.max_requests_in_queue for each in options], UNSET_32,
                    "max_requests_in_queue"),
-            _frames.Column(BYTES, len(options), bytes(each.may_wait for each in options)))
+            _frames.Column(BYTES, len(options), bytes(each.may_wait for each in options)),
+            column([each.window_ms for each in options], UNSET_64, "window_ms", "Q"))
 
     def drop_unencodable(self, error: Exception) -> list[Request]:
         encodable = []

@@ -61,19 +61,21 @@ class AsyncClient(AsyncQuotaCalls):
 
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
-                max_requests_in_queue: int | None = None,
+                max_requests_in_queue: int | None = None, window_ms: int | None = None,
                 timeout: Timeout = DEFAULT) -> Awaitable[Verdict]:
         """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
 
+        `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
+        and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
         The calls of one loop iteration are sent together at its end.
         """
         dispatcher = self._dispatcher
         if (dispatcher.is_closed or dispatcher.pending >= self._settings.pending_max
                 or self._loop is None or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
-                                               max_requests_in_queue, timeout)
+                                               max_requests_in_queue, window_ms, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
-                and max_requests is None and max_requests_in_queue is None):
+                and max_requests is None and max_requests_in_queue is None and window_ms is None):
             future: asyncio.Future[Verdict] = self._loop.create_future()
             dispatcher.submit_acquire(key, future)
             if not self._flush_is_due:
@@ -81,7 +83,8 @@ class AsyncClient(AsyncQuotaCalls):
                 self._loop.call_soon(self._flush)
             return future
         return self._acquire_with_options(
-            key, self._acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue),
+            key, self._acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue,
+                                       window_ms),
             self._seconds(timeout, wait, wait_limit))
 
     def _acquire_with_options(self, key: Key, options: AcquireOptions | None,
@@ -109,11 +112,11 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def _acquire_when_possible(self, key: Key, cost: int, wait: bool,
                                      wait_limit: float | None, max_requests: int | None,
-                                     max_requests_in_queue: int | None,
+                                     max_requests_in_queue: int | None, window_ms: int | None,
                                      timeout: Timeout) -> Verdict:
         seconds = self._seconds(timeout, wait, wait_limit)
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
-                                        max_requests_in_queue)
+                                        max_requests_in_queue, window_ms)
         try:
             end = await self._wait_for_room(seconds)
         except TimedOut:
@@ -127,11 +130,16 @@ class AsyncClient(AsyncQuotaCalls):
                            wait: bool = False, wait_limit: float | None = None,
                            max_requests: int | Sequence[int] | None = None,
                            max_requests_in_queue: int | Sequence[int] | None = None,
+                           window_ms: int | Sequence[int] | None = None,
                            details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """Acquires each key independently: some may be approved and others denied."""
+        """Acquires each key independently: some may be approved and others denied.
+
+        A list has a value for each key, a number holds for all. As with acquire(), a key keeps
+        its `max_requests`, `max_requests_in_queue` and `window_ms`.
+        """
         wanted = listed(keys)
         options = self._batch_options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
-                                      details)
+                                      window_ms, details)
         verdicts: Verdicts = await self._run_batch(
             lambda completion: AcquireCall(self._dispatcher, completion, wanted, options),
             self._seconds(timeout, wait, wait_limit))
@@ -149,6 +157,7 @@ class AsyncClient(AsyncQuotaCalls):
                                    costs: int | Sequence[int] | None = None, *,
                                    max_requests: int | Sequence[int] | None = None,
                                    max_requests_in_queue: int | Sequence[int] | None = None,
+                                   window_ms: int | Sequence[int] | None = None,
                                    details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """acquire_many() for interned keys: `handles` is any buffer of their 32-bit handles.
 
@@ -156,7 +165,7 @@ class AsyncClient(AsyncQuotaCalls):
         """
         data = _frames.handle_bytes(handles)
         options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
-                                      details)
+                                      window_ms, details)
         seconds = self._seconds(timeout, False, None)
         generation = self._dispatcher.generation_of(handles)
         verdicts: Verdicts = await self._run_batch(

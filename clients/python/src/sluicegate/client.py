@@ -59,10 +59,15 @@ class Client(QuotaCalls):
 
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
-                max_requests_in_queue: int | None = None, timeout: Timeout = DEFAULT) -> Verdict:
-        """Acquires `cost` permits of one key. The Verdict is true when the server approved them."""
+                max_requests_in_queue: int | None = None, window_ms: int | None = None,
+                timeout: Timeout = DEFAULT) -> Verdict:
+        """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
+
+        `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
+        and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
+        """
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
-                                        max_requests_in_queue)
+                                        max_requests_in_queue, window_ms)
         completion = ThreadResult()
         seconds = self._seconds(timeout, wait, wait_limit)
         if options is not None or not self._acquire_directly(key, completion, seconds):
@@ -78,11 +83,16 @@ class Client(QuotaCalls):
                      wait: bool = False, wait_limit: float | None = None,
                      max_requests: int | Sequence[int] | None = None,
                      max_requests_in_queue: int | Sequence[int] | None = None,
+                     window_ms: int | Sequence[int] | None = None,
                      details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
-        """Acquires each key independently: some may be approved and others denied."""
+        """Acquires each key independently: some may be approved and others denied.
+
+        A list has a value for each key, a number holds for all. As with acquire(), a key keeps
+        its `max_requests`, `max_requests_in_queue` and `window_ms`.
+        """
         completion = ThreadResult()
         call = AcquireCall(self._dispatcher, completion, listed(keys), self._batch_options(
-            costs, wait, wait_limit, max_requests, max_requests_in_queue, details))
+            costs, wait, wait_limit, max_requests, max_requests_in_queue, window_ms, details))
         verdicts: Verdicts = self._run_batch(completion, call,
                                              self._seconds(timeout, wait, wait_limit))
         return verdicts
@@ -98,6 +108,7 @@ class Client(QuotaCalls):
     def acquire_many_handles(self, handles: Any, costs: int | Sequence[int] | None = None, *,
                              max_requests: int | Sequence[int] | None = None,
                              max_requests_in_queue: int | Sequence[int] | None = None,
+                             window_ms: int | Sequence[int] | None = None,
                              details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """acquire_many() for interned keys: `handles` is any buffer of their 32-bit handles.
 
@@ -106,7 +117,7 @@ class Client(QuotaCalls):
         completion = ThreadResult()
         data = _frames.handle_bytes(handles)
         options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
-                                      details)
+                                      window_ms, details)
         seconds = self._seconds(timeout, False, None)
         with self._lock:
             self._check_idle()
