@@ -44,6 +44,7 @@ struct AcquireFlags {
   uint32_t wait_limit_ms = 0;
   std::optional<uint32_t> max_requests;
   std::optional<uint32_t> max_requests_in_queue;
+  std::optional<uint64_t> window_ms;
 };
 
 // The details behind the verdict; all columns were requested.
@@ -117,17 +118,19 @@ int acquire(const AcquireFlags& flags) {
                   : connect(flags.server, "acquire");
   check_key_size(*connection, flags.key);
   // A column is left out where the flag is: an override stays with the key.
-  const auto column = [&](std::optional<uint32_t> value) {
-    return value ? std::vector<uint32_t>(flags.count, *value) : std::vector<uint32_t>{};
+  const auto column = [&]<typename T>(std::optional<T> value) {
+    return value ? std::vector<T>(flags.count, *value) : std::vector<T>{};
   };
   const std::vector<std::string_view> keys(flags.count, flags.key);
-  const auto costs = column(flags.cost);
+  const auto costs = column(std::optional{flags.cost});
   const auto max_requests = column(flags.max_requests);
   const auto max_requests_in_queue = column(flags.max_requests_in_queue);
+  const auto window_ms = column(flags.window_ms);
   connection->send(sluicegate::Acquire{.keys = keys,
                                        .costs = costs,
                                        .max_requests = max_requests,
                                        .max_requests_in_queue = max_requests_in_queue,
+                                       .window_ms = window_ms,
                                        .all_may_wait = flags.wait,
                                        .wait_limit_ms = flags.wait_limit_ms,
                                        .details = sluicegate::detail::all});
@@ -161,6 +164,9 @@ void add_acquire_command(CLI::App& app, Run& run) {
   add("--max-requests-in-queue", flags->max_requests_in_queue,
       "the key's own queue length from now on, if the server allows that", "N")
       ->check(between(0U, limits::queue_max));
+  add("--window-millis", flags->window_ms,
+      "the key's own window from now on, if the server allows that", "N")
+      ->check(between(uint64_t{limits::window_ms_min}, uint64_t{limits::window_ms_max}));
   command->add_flag(
       "--route", flags->route,
       "over a connection to the shard that owns the key:\nno messages between shards");

@@ -23,7 +23,7 @@ std::string verdict_sentence(sluicegate::Verdict verdict, bool may_wait) {
       return "the server is overloaded: try again later";
     case Verdict::not_allowed:
       return "the server does not let requests set limits (--requests-can-set-rate, "
-             "--requests-can-mod-queue)";
+             "--requests-can-mod-queue, --requests-can-set-window)";
     case Verdict::never_fits:
       return "the cost is above the key's limit: ask for less";
     case Verdict::invalid_key:

@@ -36,6 +36,12 @@ def test_acquire_denied(server, key):
     assert words == ["approved", "approved", "denied"]
 
 
+def test_acquire_with_a_window(server, key):
+    result = acquire(server, key, "--max-requests", "2", "--window-millis", "1m", "--count", "3")
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["approved"] * 2 + ["denied"]
+    assert "(window 60000 ms)" in result.stdout
+
+
 def test_acquire_cost(server, key):
     assert acquire(server, key, "--cost", "60").returncode == 0
     assert acquire(server, key, "--cost", "60").returncode == 1
@@ -165,6 +171,7 @@ def test_output_that_cannot_be_written_is_an_error(server, words):
 
 @pytest.mark.parametrize("words, bounds", [
     ("acquire k --cost", "1 to 1000000000"), ("acquire k --max-requests", "1 to 1000000000"),
+    ("acquire k --window-millis", "10 to 31536000000"),
     ("acquire k --wait --wait-limit-ms", "0 to 3600000"), ("release k --cost", "1 to 1000000000"),
     ("reserve n --input-tokens", "0 to 9223372036854775807"),
     ("reserve n --requests", "0 to 4294967294"), ("settle 1 --requests", "0 to 4294967294"),
