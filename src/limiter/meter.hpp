@@ -29,6 +29,22 @@ namespace sluice::limiter {
 
 class Meter {
  public:
+  enum Word : uint8_t {
+    used_at = RingMeter::used_at,  // the same, whatever the kind
+    open_at = RingMeter::open_at,
+    since_at = RingMeter::since_at,
+    end_at = RingMeter::newest_at  // of a window
+  };
+  enum GcraWord : uint8_t {
+    level_at = RingMeter::words_count,  // two words, as the next level
+    leaked_at = level_at + 2,
+    ring_level_at,                   // at the beginning of the ring
+    changed_at = ring_level_at + 2,  // the sub-window in which the amount changed last ...
+    changing_amount_at,              // ... the least that it was in that one ...
+    slow_amount_at,                  // ... and before
+    gcra_words
+  };
+
   // Over the words of a subject.
   Meter(const MeterShape& shape, const Words& words) noexcept
       : shape_(shape),
@@ -76,21 +92,6 @@ class Meter {
 
  private:
   __extension__ using Wide = unsigned __int128;
-  enum Word : uint8_t {
-    used_at = RingMeter::used_at,  // the same, whatever the kind
-    open_at = RingMeter::open_at,
-    since_at = RingMeter::since_at,
-    end_at = RingMeter::newest_at  // of a window
-  };
-  enum GcraWord : uint8_t {
-    level_at = RingMeter::words_count,  // two words, as the next level
-    leaked_at = level_at + 2,
-    ring_level_at,                   // at the beginning of the ring
-    changed_at = ring_level_at + 2,  // the sub-window in which the amount changed last ...
-    changing_amount_at,              // ... the least that it was in that one ...
-    slow_amount_at,                  // ... and before
-    gcra_words
-  };
 
   static Wide saturating_subtract(Wide level, Wide leaked) noexcept {
     return level > leaked ? level - leaked : 0;
