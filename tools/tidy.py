@@ -34,6 +34,7 @@ LAYERS = {
     "api": ["base"],
     "limiter": ["base", "api"],
     "policy": ["base", "text", "api", "limiter"],
+    "state": ["base", "api", "limiter"],
     "shard": ["base", "api", "limiter", "policy"],
     "quota": ["base", "api", "limiter", "policy", "proto"],
     "io": ["base"],
@@ -43,8 +44,8 @@ LAYERS = {
     "route": ["base", "api", "proto"],
     "session": ["base", "text", "api", "log", "net", "wire", "route"],
     "config": ["base", "text", "api", "log"],
-    "server": ["proto", "base", "text", "api", "limiter", "policy", "shard", "quota", "io", "log",
-               "net", "wire", "route", "session", "config"],
+    "server": ["proto", "base", "text", "api", "limiter", "policy", "state", "shard", "quota", "io",
+               "log", "net", "wire", "route", "session", "config"],
     "load": ["text", "proto", "clients"],
     "cli": ["base", "text", "api", "policy", "config", "log", "server", "load",
             "clients"],
@@ -52,8 +53,8 @@ LAYERS = {
 }
 
 # Folders with code that runs for every request.
-REQUEST_PATH = ["base", "text", "api", "limiter", "shard", "quota", "io", "net", "wire", "route",
-                "session"]
+REQUEST_PATH = ["base", "text", "api", "limiter", "state", "shard", "quota", "io", "net", "wire",
+                "route", "session"]
 
 # (name, pattern, places in src/ that may have it, cure). load/ is a client with sockets.
 QUARANTINE = [
@@ -79,7 +80,7 @@ QUARANTINE = [
 # (name, pattern, folders that must not have it, cure)
 FORBIDDEN = [
     ("randomness", r"<random>|\bstd::(random_device|mt19937)|\bgetrandom\s*\(|\brand\s*\(",
-     ["limiter", "shard", "quota"], "seeds are arguments"),
+     ["limiter", "state", "shard", "quota"], "seeds are arguments"),
     ("a type that allocates or is slow", r"<(iostream|regex|filesystem|map)>"
      r"|\bstd::(function|shared_ptr|make_shared|regex|map)\b", REQUEST_PATH,
      "nothing allocates on the request path"),
