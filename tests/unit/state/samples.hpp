@@ -1,9 +1,10 @@
-// Records as a shard writes them, for the tests of this folder.
+// Records and headers as a shard writes them, for the tests of this folder.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "base/time.hpp"
+#include "state/part.hpp"
 #include "state/record.hpp"
 
 namespace sluice::state {
@@ -11,6 +12,19 @@ namespace sluice::state {
 inline constexpr int64_t sample_ns = 30 * base::ns_per_day;
 inline constexpr limiter::Moment sample_moment{
     .ns = sample_ns, .wall_ns = 20'000 * base::ns_per_day, .order = 2'000'000'000};
+
+inline PartHeader sample_header() {
+  return {.epoch = 77,
+          .shard = 1,
+          .shards = 4,
+          .time = {.state_ns = sample_moment.ns,
+                   .machine = {.boot = {.high = 0x0102'0304'0506'0708, .low = 9},
+                               .boot_ns = 5 * base::ns_per_day,
+                               .wall_ns = sample_moment.wall_ns - 1}},
+          .calendar_wall_ns = sample_moment.wall_ns,
+          .order = sample_moment.order,
+          .reset_all_order = 1'000};
+}
 
 inline ReservedSubject subject_here(uint64_t number) {
   return {.where = ReservedSubject::Where::here,

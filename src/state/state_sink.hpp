@@ -1,0 +1,23 @@
+// Where a shard writes what has to survive a restart: all that it sees of state/.
+// Flow:   a cut of the shard -> an append() for each subject and reservation that has changed ->
+//         PartBuilder, or a list in a test.
+// Errors: none: there is room for everything that a shard has.
+// Lives:  one thread; what a record points to is read before append() returns.
+#pragma once
+
+#include "state/record.hpp"
+
+namespace sluice::state {
+
+class StateSink {
+ public:
+  virtual ~StateSink() = default;
+
+  virtual void append(const SubjectRecord& subject) noexcept = 0;
+  virtual void append(const GoneSubject& gone) noexcept = 0;
+  virtual void append(const ReservationRecord& reservation) noexcept = 0;
+  virtual void append(const EndedReservation& ended) noexcept = 0;
+  virtual void append(const GoneReservation& gone) noexcept = 0;
+};
+
+}  // namespace sluice::state
