@@ -94,6 +94,7 @@ void conclude_one(QuotaBatch& batch, size_t index, int64_t now_ns) noexcept {
   SpreadCall& spread = batch.spread[index];
   api::QuotaAnswer& answer = batch.answers[index];
   const bool is_repeat = spread.is_repeat && spread.problem == QuotaCode::ok;
+  if (spread.is_repeat && !is_repeat) answer = {};  // a shard has answered the repeat
   if (!is_repeat) answer.code = verdict_of(spread);
   spread.state = State::refused;
   if (api::admits(answer.code)) {

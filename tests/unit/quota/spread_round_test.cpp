@@ -170,6 +170,23 @@ TEST_F(SpreadRoundTest, problems_of_subjects_come_before_limits_and_these_before
   EXPECT_EQ(statistics_.reserves[static_cast<size_t>(QuotaCode::tpm_exceeded)], 1U);
 }
 
+// The home knows the client's id; another shard denies a subject.
+TEST_F(SpreadRoundTest, a_refused_repeat_shows_nothing_of_the_first_call) {
+  start(QuotaOp::reserve, {{"a0", "b1"}});
+  batch_.spread[0].is_repeat = true;
+  batch_.spread[0].problem = QuotaCode::unknown_subject;
+  batch_.answers[0] = {.code = QuotaCode::ok,
+                       .state = api::ReservationState::cancelled,
+                       .reservation = 12,
+                       .lifetime_ms = 93};
+  conclude(batch_, 0, statistics_);
+  EXPECT_EQ(batch_.answers[0].code, QuotaCode::unknown_subject);
+  EXPECT_EQ(batch_.answers[0].retry_after_ms, api::retry_never);
+  EXPECT_EQ(batch_.answers[0].state, api::ReservationState::none);
+  EXPECT_EQ(batch_.answers[0].reservation, 0U);
+  EXPECT_EQ(batch_.answers[0].lifetime_ms, 0U);
+}
+
 TEST_F(SpreadRoundTest, reports_are_merged_by_call_and_subject) {
   start(QuotaOp::check, {{"a0", "b1"}, {"c1", "d0"}});
   const auto report = [&](uint32_t call, uint8_t subject) {
