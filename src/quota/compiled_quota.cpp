@@ -37,6 +37,20 @@ std::unique_ptr<CompiledQuota> compile(const api::Quota& quota) {
   return made;
 }
 
+// Whether the limit ever denies a share for good: a reservation takes one slot.
+bool rules_out_any(const limiter::MeterShape& shape) noexcept {
+  if (shape.ceiling == api::Ceiling::unlimited) return false;
+  const bool has_slots = shape.kind == api::LimitKind::concurrency && shape.amount > 0;
+  return shape.ceiling == api::Ceiling::block || !has_slots;
+}
+
+// Whether `one` rules out whatever `other` does.
+bool rules_out_as_much(const limiter::MeterShape& one, const limiter::MeterShape& other) noexcept {
+  if (one.metric != other.metric || one.count_cached != other.count_cached) return false;
+  if (one.ceiling != api::Ceiling::number) return one.ceiling == api::Ceiling::block;
+  return other.ceiling == api::Ceiling::number && one.amount <= other.amount;
+}
+
 }  // namespace
 
 // By the hash's upper bits: the tables themselves use the others.
@@ -111,6 +125,16 @@ bool continues(const limiter::MeterShape& before, const limiter::MeterShape& now
   return before.id == now.id && before.metric == now.metric && before.kind == now.kind &&
          before.unit == now.unit && before.period_ns == now.period_ns && before.zone == now.zone &&
          before.count_cached == now.count_cached;
+}
+
+bool rules_out_more(const CompiledQuota* before, const CompiledQuota& now) noexcept {
+  return std::any_of(now.shapes.begin(), now.shapes.end(), [&](const limiter::MeterShape& shape) {
+    if (!rules_out_any(shape)) return false;
+    if (before == nullptr) return true;
+    return std::none_of(
+        before->shapes.begin(), before->shapes.end(),
+        [&](const limiter::MeterShape& other) { return rules_out_as_much(other, shape); });
+  });
 }
 
 }  // namespace sluice::quota

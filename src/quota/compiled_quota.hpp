@@ -77,4 +77,7 @@ uint32_t limit_id(std::string_view name) noexcept;
 // Whether the usage of the limit `before` is kept for the limit `now`.
 bool continues(const limiter::MeterShape& before, const limiter::MeterShape& now) noexcept;
 
+// Whether `now` may rule out for good what `before` did not. Null: it ruled out nothing.
+bool rules_out_more(const CompiledQuota* before, const CompiledQuota& now) noexcept;
+
 }  // namespace sluice::quota

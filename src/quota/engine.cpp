@@ -136,6 +136,7 @@ void Engine::check_invariants(base::Now) const noexcept {
   subjects_.check_invariants();
   reservations_.check_invariants();
   queues_.check_invariants();
+  server_.check_invariants();
 }
 
 }  // namespace sluice::quota

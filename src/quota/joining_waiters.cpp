@@ -43,7 +43,9 @@ void JoiningWaiters::end(SpreadPart& part) noexcept {
   set_parts(part, waiter);
   queues_.enter(index, waiter.is_part ? 0 : part.call.wait_ms_max);
   queues_.mark(waiter.request.named());
+  if (!waiter.is_part) waiters_.on_joined(waiter);
   if (!waiter.has_queue()) waiters_.on_fits(waiter);
+  if (server_.is_ruled_out(waiter)) waiters_.on_out(waiter);  // quotas may have changed since then
   const bool drains = (part.call.flags & api::quota_flag::draining) != 0;
   if (drains && !waiter.is_part) server_.end_wait(index, QuotaCode::draining);
 }

@@ -6,6 +6,8 @@
 
 #include <boost/intrusive/set.hpp>
 
+#include "api/quota.hpp"
+
 namespace sluice::quota {
 
 struct Waiter;
@@ -19,6 +21,7 @@ struct QueuePlace
 
 struct ByArrival {
   bool operator()(const QueuePlace& one, const QueuePlace& other) const noexcept;  // waiter.hpp
+  bool operator()(const api::Arrival& one, const QueuePlace& other) const noexcept;
 };
 
 using Queue = boost::intrusive::set<QueuePlace, boost::intrusive::compare<ByArrival>,

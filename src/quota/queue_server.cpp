@@ -1,5 +1,6 @@
 #include "quota/queue_server.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -21,6 +22,14 @@ constexpr int overtakers_scanned = 16;
 constexpr int late_waiters_max = 64;
 constexpr uint32_t marked_max = 64;
 
+// Whether a limit denies the shares for good.
+bool is_too_much(const CompiledQuota& quota, const limiter::Shares& shares) noexcept {
+  return std::any_of(quota.shapes.begin(), quota.shapes.end(), [&](const auto& shape) {
+    if (shape.ceiling != api::Ceiling::number) return shape.ceiling == api::Ceiling::block;
+    return shares.of(shape) > shape.amount;
+  });
+}
+
 }  // namespace
 
 QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& budget,
@@ -33,6 +42,7 @@ QueueServer::QueueServer(const Options& options, CallClock& clock, WorkBudget& b
       reservations_(reservations),
       queues_(queues),
       spread_(spread),
+      scan_(clock, budget, book, subjects),
       statistics_(statistics) {
   grants_.reserve(options.waiters_max);
 }
@@ -155,9 +165,12 @@ void QueueServer::serve_queues() noexcept {
 }
 
 void QueueServer::serve_queue(SubjectIndex index) noexcept {
-  const Subject& subject = subjects_[index];
+  const Subject& subject = subjects_.current(index);
+  if (!scan_.look_through(index, [this](WaiterId waiter) { end_ruled_out(waiter); })) {
+    return subjects_.to_serve().add(index);
+  }
   while (subject.has_waiters()) {
-    if (!budget_.may_go_on()) return;  // the waiter that left has marked it again
+    if (!budget_.may_go_on()) return subjects_.to_serve().add(index);
     const WaiterId head = subject.queue.begin()->waiter->index();
     // A head that is behind others in other queues is served when those have moved, unless it may
     // overtake.
@@ -184,17 +197,32 @@ bool QueueServer::try_head(WaiterId index) noexcept {
   }
   const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
   if (denied || obstacle.fits_at_ns == base::never_ns) {
-    if (waiter.is_spread()) {
-      spread_.on_out(waiter);
-      return false;
-    }
-    const QuotaCode code = denied ? QuotaCode::unknown_subject : final_code(obstacle);
-    finish(index, {.code = code, .retry_after_ms = api::retry_never},
-           denied ? no_limited_subjects : limited);
-    return true;
+    return end_in_vain(index, limited, obstacle);
   }
   queues_.wake_at(index, obstacle.fits_at_ns);
   return false;
+}
+
+// The waiter can never be admitted. False: it stays until its home has asked all shards why.
+bool QueueServer::end_in_vain(WaiterId index, const LimitedSubjects& limited,
+                              const Obstacle& obstacle) noexcept {
+  Waiter& waiter = queues_[index];
+  if (waiter.is_spread()) {
+    spread_.on_out(waiter);
+    return false;
+  }
+  const bool denied = is_denied(waiter, limited);
+  const QuotaCode code = denied ? QuotaCode::unknown_subject : final_code(obstacle);
+  finish(index, {.code = code, .retry_after_ms = api::retry_never},
+         denied ? no_limited_subjects : limited);
+  return true;
+}
+
+// The same, wherever it stands in its queues.
+void QueueServer::end_ruled_out(WaiterId index) noexcept {
+  const Request& request = queues_[index].request;
+  const LimitedSubjects limited = subjects_.limited_subjects(request.named());
+  end_in_vain(index, limited, find_obstacle(limited, request.shares(), clock_.moment()));
 }
 
 // The head does not fit: waiters behind it may overtake it, as many as the quota allows.
@@ -217,7 +245,7 @@ bool QueueServer::overtake(WaiterId index) noexcept {
   budget_.spend(waiter.request.subjects_count);
   if (!queues_.may_overtake(index)) return false;
   const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
-  if (is_denied(waiter, limited)) return false;  // it gets its outcome when it is a head
+  if (is_denied(waiter, limited)) return false;  // it ends when that subject's queue is served
   const limiter::Shares shares = waiter.request.shares();
   if (!subjects_fit(limited, shares, clock_.moment())) {
     const Obstacle obstacle = find_obstacle(limited, shares, clock_.moment());
@@ -278,6 +306,13 @@ bool QueueServer::is_denied(const Waiter& waiter, const LimitedSubjects& limited
   return limited.size() < waiter.subjects_here && book_.denies_unknown();
 }
 
+bool QueueServer::is_ruled_out(const Waiter& waiter) noexcept {
+  const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
+  if (is_denied(waiter, limited)) return true;
+  const limiter::Shares shares = waiter.request.shares();
+  return find_obstacle(limited, shares, clock_.moment()).fits_at_ns == base::never_ns;
+}
+
 // ------------------------------------------------------------------------------- slices of a step
 
 void QueueServer::drain_some() noexcept {
@@ -295,19 +330,25 @@ void QueueServer::drain_some() noexcept {
 }
 
 void QueueServer::mark_some() noexcept {
+  if (drain_at_ != not_draining) return;  // their outcome is `draining`
   const WaitQueues::Pool& pool = queues_.pool();
   for (uint32_t count = 0; count < marked_max && mark_at_ < pool.index_end(); ++count, ++mark_at_) {
-    if (pool.holds(mark_at_)) mark(queues_[mark_at_]);
+    if (!budget_.may_go_on()) return;
+    if (pool.holds(mark_at_)) mark(mark_at_);
   }
   if (mark_at_ >= pool.index_end()) mark_at_ = nothing_to_mark;
 }
 
-// A part without a quota is in no queue; new rules may deny what has none.
-void QueueServer::mark(Waiter& waiter) noexcept {
+// New rules may deny what has no quota: a subject that has none now, or had none from the start,
+// and so has no queue.
+void QueueServer::mark(WaiterId index) noexcept {
+  const Waiter& waiter = queues_[index];
+  budget_.spend(0);
   queues_.mark(waiter.request.named());
-  const bool is_in_queues = waiter.stage != Waiter::Stage::joining && waiter.has_queue();
-  if (is_in_queues || !waiter.is_spread()) return;
-  if (is_denied(waiter, no_limited_subjects)) spread_.on_out(waiter);
+  if (waiter.stage == Waiter::Stage::joining || !book_.denies_unknown()) return;
+  budget_.spend(waiter.request.subjects_count);
+  const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
+  if (is_denied(waiter, limited)) end_in_vain(index, limited, {});
 }
 
 void QueueServer::begin_late_wait(WaiterId index) noexcept {
@@ -391,6 +432,21 @@ void QueueServer::lend(api::WaitAnswer* to, const api::QuotaAnswer& answer,
   to->answer.first_limit = 0;
   const auto first = batch.limits.begin() + answer.first_limit;
   to->limits.assign(first, first + answer.limits_count);
+}
+
+// No queue has a waiter that the subject's quota can never admit, unless the queue is still to be
+// looked through. Of one that other shards have, too, the home knows.
+void QueueServer::check_invariants() const noexcept {
+  for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
+    if (!subjects_.pool().holds(index)) continue;
+    const Subject& subject = subjects_[index];
+    ASSERT(!subject.to_scan || subject.to_serve);
+    if (subject.to_scan || scan_.is_under_way(index) || subject.quota == nullptr) continue;
+    for (const QueuePlace& place : subject.queue) {
+      const Waiter& waiter = *place.waiter;
+      ASSERT(waiter.is_spread() || !is_too_much(*subject.quota, waiter.request.shares()));
+    }
+  }
 }
 
 bool QueueServer::has_work() const noexcept {

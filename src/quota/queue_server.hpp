@@ -1,7 +1,8 @@
 // Serves the waiters: admits them in order as soon as they fit, and ends their waits when they
 // withdraw, when their wait limit passes, when they can never fit, or when the server drains.
-// Flow:   join() -> a call or timer marks a queue (SubjectTable::to_serve) -> serve_marked() tries
-//         its head, then waiters that may overtake it -> a reservation and a grant.
+// Flow:   join() -> a call or timer marks a queue (SubjectTable::to_serve) -> serve_marked() ends
+//         the waits that a new quota has ruled out (QueueScan), tries the head, then waiters that
+//         may overtake it -> a reservation and a grant.
 // Shape:  where many waiters may move at once a step does what its budget allows, and the next
 //         steps go on.
 // Errors: none: why a request cannot wait, and how a wait ended, is a QuotaCode.
@@ -16,6 +17,7 @@
 #include "quota/call_clock.hpp"
 #include "quota/current_book.hpp"
 #include "quota/obstacle.hpp"
+#include "quota/queue_scan.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/reservation_book.hpp"
 #include "quota/spread_waiters.hpp"
@@ -81,18 +83,25 @@ class QueueServer {
 
   // A subject of the waiter has no quota any more, and unknown subjects are denied.
   bool is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept;
+  // The quotas as they are now can never admit it, as far as this shard can say.
+  bool is_ruled_out(const Waiter& waiter) noexcept;
 
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
+
+  void check_invariants() const noexcept;
 
  private:
   static constexpr api::WaiterId not_draining = api::no_waiter;
   static constexpr api::WaiterId nothing_to_mark = api::no_waiter;
 
-  void mark(Waiter& waiter) noexcept;
+  void mark(api::WaiterId index) noexcept;
   void serve_queues() noexcept;
   void serve_queue(SubjectIndex index) noexcept;
   bool try_head(api::WaiterId index) noexcept;
+  bool end_in_vain(api::WaiterId index, const LimitedSubjects& limited,
+                   const Obstacle& obstacle) noexcept;
+  void end_ruled_out(api::WaiterId index) noexcept;
   void serve_overtakers(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
   bool admit(api::WaiterId index, const LimitedSubjects& limited,
@@ -114,6 +123,7 @@ class QueueServer {
   ReservationBook& reservations_;
   WaitQueues& queues_;
   SpreadWaiters& spread_;
+  QueueScan scan_;
   Statistics& statistics_;
   Waiters late_waiters_;  // in the order in which their wait limits passed
   std::vector<api::Grant> grants_;

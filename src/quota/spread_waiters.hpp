@@ -27,6 +27,8 @@ class SpreadWaiters {
   // The waiter, or a part of one, fits as far as this shard can say; or it never will.
   void on_fits(Waiter& waiter) noexcept;
   void on_out(Waiter& waiter) noexcept;
+  // At home: it has entered its queues. Other shards may have reported before.
+  void on_joined(Waiter& waiter) noexcept { consider(waiter); }
   // At home: another shard has reported so.
   void note_fits(const api::QuotaCall& call) noexcept;
   void note_out(const api::QuotaCall& call) noexcept;

@@ -47,6 +47,7 @@ struct NameHash {
 //   QueueServer               served_order; it adds to overtaken, too
 //   BookAdoption, Engine      configured
 //   HeldAmounts               has_holds, holds
+//   SubjectTable, QueueScan   to_scan
 //   SubjectTable              all others
 // The meters in `words` are charged in limited_subject_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
@@ -67,6 +68,7 @@ struct alignas(64) Subject {
 
   char* name = nullptr;
   uint16_t name_bytes = 0;
+  bool to_scan = false;    // its queue may have waiters that its quota can never admit
   uint32_t overtaken = 0;  // how many have overtaken its queue's present head
   Queue queue;
   uint64_t reset_order = 0;                 // of the call that reset it last

@@ -86,6 +86,9 @@ void SubjectTable::add_absent(const CompiledQuota& quota, LimitedSubject& each) 
 void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept {
   subject.source = own.source;
   if (own.quota == subject.quota) return;
+  const bool rules_out =
+      own.quota == nullptr ? book_.denies_unknown() : rules_out_more(subject.quota, *own.quota);
+  if (subject.has_waiters() && rules_out) subject.to_scan = true;
   limiter::Words words;
   if (own.quota != nullptr) {
     CompiledQuotas::hold(own.quota);

@@ -51,7 +51,8 @@ class SubjectTable {
   // As if a subject were made with this quota; valid until the next call.
   void add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept;
 
-  // Keeps the usage of limits that stay the same but for their amount. Null: no quota.
+  // Keeps the usage of limits that stay the same but for their amount. Null: no quota. A subject
+  // with waiters is to be served then.
   void change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept;
 
   // Forgets the usage that is not open. All: each subject when it is next used, with the same

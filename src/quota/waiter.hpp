@@ -83,6 +83,10 @@ inline bool ByArrival::operator()(const QueuePlace& one, const QueuePlace& other
   return one.waiter->arrival < other.waiter->arrival;
 }
 
+inline bool ByArrival::operator()(const api::Arrival& one, const QueuePlace& other) const noexcept {
+  return one < other.waiter->arrival;
+}
+
 using Waiters = boost::intrusive::list<Waiter, boost::intrusive::constant_time_size<false>>;
 
 }  // namespace sluice::quota

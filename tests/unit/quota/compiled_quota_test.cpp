@@ -178,5 +178,73 @@ TEST(CompiledQuotas, usage_begins_anew_when_anything_else_changes) {
   EXPECT_FALSE(continues(shape_of(calendar), shape_of(other_shard)));
 }
 
+class RulesOutMore : public testing::Test {
+ protected:
+  ~RulesOutMore() override {
+    for (const CompiledQuota* const held : held_) classes_.drop_reference(held);
+  }
+  const CompiledQuota* quota(std::vector<Limit> limits) {
+    held_.push_back(classes_.hold({.limits = std::move(limits), .profile = {}}));
+    return held_.back();
+  }
+  bool rules_out_more(Limit before, Limit now) {
+    return quota::rules_out_more(quota({std::move(before)}), *quota({std::move(now)}));
+  }
+  static Limit tokens(uint64_t amount, api::Ceiling ceiling = api::Ceiling::number) {
+    return {.name = "tpm",
+            .metric = Metric::tokens,
+            .kind = LimitKind::fixed,
+            .ceiling = ceiling,
+            .amount = amount,
+            .period_ms = 60'000,
+            .time_zone = {}};
+  }
+  static Limit slots(uint64_t amount) {
+    return {.name = "slots",
+            .metric = Metric::concurrency,
+            .kind = LimitKind::concurrency,
+            .amount = amount,
+            .time_zone = {}};
+  }
+
+  CompiledQuotas classes_;
+  std::vector<const CompiledQuota*> held_;
+};
+
+TEST_F(RulesOutMore, a_smaller_amount_does_and_a_larger_one_does_not) {
+  EXPECT_TRUE(rules_out_more(tokens(5), tokens(4)));
+  EXPECT_FALSE(rules_out_more(tokens(5), tokens(5)));
+  EXPECT_FALSE(rules_out_more(tokens(5), tokens(6)));
+}
+
+TEST_F(RulesOutMore, a_word_counts_as_the_amount_that_it_stands_for) {
+  const Limit all = tokens(0, api::Ceiling::unlimited);
+  const Limit none = tokens(0, api::Ceiling::block);
+  EXPECT_FALSE(rules_out_more(tokens(5), all));
+  EXPECT_TRUE(rules_out_more(all, tokens(5)));
+  EXPECT_TRUE(rules_out_more(tokens(5), none));
+  EXPECT_FALSE(rules_out_more(none, tokens(5)));
+  EXPECT_FALSE(rules_out_more(none, none));
+}
+
+TEST_F(RulesOutMore, a_new_limit_does_unless_another_is_as_strict) {
+  EXPECT_TRUE(quota::rules_out_more(nullptr, *quota({tokens(5)})));
+  Limit input = tokens(5);
+  input.metric = Metric::input_tokens;
+  EXPECT_TRUE(rules_out_more(tokens(5), input));
+  Limit cached = tokens(5);
+  cached.count_cached = true;
+  EXPECT_TRUE(rules_out_more(tokens(5), cached));
+  Limit hourly = tokens(6);
+  hourly.period_ms = 3'600'000;
+  EXPECT_FALSE(quota::rules_out_more(quota({tokens(5)}), *quota({tokens(5), hourly})));
+}
+
+TEST_F(RulesOutMore, slots_do_only_when_there_are_none) {
+  EXPECT_FALSE(rules_out_more(slots(5), slots(1)));
+  EXPECT_TRUE(rules_out_more(slots(5), slots(0)));
+  EXPECT_FALSE(quota::rules_out_more(nullptr, *quota({slots(1)})));
+}
+
 }  // namespace
 }  // namespace sluice::quota

@@ -203,6 +203,76 @@ TEST_F(QuotaQueue, ends_a_wait_that_never_fits_any_more) {
   EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::blocked}}));
 }
 
+// Ticket 1 waits for "m", and ticket 2, behind it, for "m" and "n", which has waiters, too.
+class QuotaQueueOfTwo : public QuotaQueue {
+ protected:
+  QuotaQueueOfTwo() {
+    driver_.put("n", {tpm(100)});
+    wait(1, 60);
+    wait(2, 50, 0, {"m", "n"});
+    wait(3, 10, 0, {"n"});
+  }
+};
+
+TEST_F(QuotaQueueOfTwo, ends_a_wait_that_never_fits_any_more_wherever_it_stands) {
+  EXPECT_EQ(driver_.check({"n"}, asking_tokens(1)).code, QuotaCode::queue_ahead);
+  driver_.put("n", {tpm(40)});
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::exceeds_limit}, {3, QuotaCode::ok}}));
+  EXPECT_EQ(driver_.check({"n"}, asking_tokens(1)).code, QuotaCode::ok);
+  EXPECT_EQ(waiting_for("m"), 1U);
+}
+
+TEST_F(QuotaQueueOfTwo, ends_a_wait_in_the_middle_of_a_queue) {
+  driver_.record({"n"}, {.input_tokens = 100});
+  wait(4, 50, 0, {"n"});
+  wait(5, 1, 0, {"n"});
+  driver_.put("n", {tpm(40)});
+  EXPECT_EQ(driver_.outcomes(),
+            (Outcomes{{2, QuotaCode::exceeds_limit}, {4, QuotaCode::exceeds_limit}}));
+  EXPECT_EQ(waiting_for("n"), 2U);
+}
+
+TEST_F(QuotaQueueOfTwo, the_outcome_is_the_denial_that_one_would_get_now) {
+  driver_.put("m", {tpm(55), with(rpm(0), api::Ceiling::block)});
+  EXPECT_EQ(driver_.outcomes(),
+            (Outcomes{{1, QuotaCode::blocked}, {2, QuotaCode::blocked}, {3, QuotaCode::ok}}));
+}
+
+TEST_F(QuotaQueueOfTwo, ends_a_wait_whose_subject_is_removed_and_denied) {
+  policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});
+  driver_.store.adopt(denying, driver_.now());
+  driver_.op(QuotaOp::remove, {}, {"n"});
+  EXPECT_EQ(driver_.outcomes(),
+            (Outcomes{{2, QuotaCode::unknown_subject}, {3, QuotaCode::unknown_subject}}));
+}
+
+TEST_F(QuotaQueueOfTwo, a_subject_that_is_removed_and_allowed_ends_no_wait) {
+  driver_.op(QuotaOp::remove, {}, {"n"});
+  EXPECT_EQ(driver_.outcomes(), Outcomes{});
+  EXPECT_EQ(driver_.store.waiters_count(), 3U);
+}
+
+TEST_F(QuotaQueue, ends_a_wait_that_a_quota_of_the_file_rules_out_behind_others) {
+  policy::QuotaBook large({.rules = {{.subject = "f", .quota = quota_of({tpm(100)})}}});
+  policy::QuotaBook small({.rules = {{.subject = "f", .quota = quota_of({tpm(20)})}}});
+  driver_.store.adopt(large, driver_.now());
+  wait(1, 60);
+  wait(2, 50, 0, {"m", "f"});
+  driver_.store.adopt(small, driver_.now());
+  driver_.advance_ns(0);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::exceeds_limit}}));
+}
+
+// Such a subject has no queue.
+TEST_F(QuotaQueue, ends_a_wait_behind_others_when_a_file_denies_what_has_no_quota) {
+  policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});
+  wait(1, 60);
+  wait(2, 50, 0, {"m", "stranger"});
+  driver_.store.adopt(denying, driver_.now());
+  driver_.advance_ns(0);
+  EXPECT_EQ(driver_.outcomes(), (Outcomes{{2, QuotaCode::unknown_subject}}));
+}
+
 TEST_F(QuotaQueue, ends_a_wait_when_its_subject_is_denied_from_now_on) {
   wait(1, 60);
   policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});

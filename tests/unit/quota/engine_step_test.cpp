@@ -95,6 +95,34 @@ TEST_F(Steps, a_reset_of_all_serves_them_in_order) {
   expect_all_in_steps(QuotaCode::ok);
 }
 
+TEST_F(Steps, a_quota_that_rules_out_all_ends_their_waits_in_order) {
+  make_queue(quota_of({tpm(many)}));
+  driver_.put("m", {tpm(0)});
+  expect_all_in_steps(QuotaCode::exceeds_limit);
+}
+
+// The last of many, and the only one that the new quota can never admit. Other queues go on.
+TEST_F(Steps, one_that_a_quota_rules_out_is_found_in_steps) {
+  driver_.put("other", {tpm(1)});
+  driver_.record({"other"}, {.input_tokens = 1});
+  driver_.put("m", {tpm(many)});
+  driver_.record({"m"}, {.input_tokens = many});
+  ask("m", waiting(asking_tokens(1), 0), many - 1);
+  ask("m", waiting(asking_tokens(2), 0), 1, many);
+  ask("other", waiting(asking_tokens(1), 0), 1, many + 1);
+  driver_.put("m", {tpm(1)});
+  driver_.reset("other");
+  std::vector<StoreDriver::Outcome> outcomes = driver_.outcomes();
+  int steps = 0;
+  for (; steps < 100 && driver_.store.next_due_ns() <= driver_.ns; ++steps) {
+    driver_.advance_ns(0);
+    for (const StoreDriver::Outcome& outcome : driver_.outcomes()) outcomes.push_back(outcome);
+  }
+  EXPECT_EQ(outcomes, (std::vector<StoreDriver::Outcome>{{many + 1, QuotaCode::ok},
+                                                         {many, QuotaCode::exceeds_limit}}));
+  EXPECT_GE(steps, static_cast<int>(many / step_work));
+}
+
 TEST_F(Steps, a_refund_serves_them_in_order) {
   driver_.put("m", {tpm(many)});
   const uint64_t all = driver_.reserve({"m"}, asking_tokens(many)).reservation;

@@ -42,7 +42,7 @@ class JoiningWaitersTest : public testing::Test {
   // At the shard, which has the subject at this place.
   SpreadPart part(api::ShardId shard) {
     SpreadPart part{batch_, 0, shard};
-    part.request = {.subjects_count = 2};
+    part.request = {.amounts = batch_.calls[0].amounts, .subjects_count = 2};
     part.request.subjects.fill(no_subject);
     part.request.subjects[part.place] = subject_;
     driver_.subjects.read_limited_subject(subject_, part.limited.emplace_back());
@@ -56,6 +56,11 @@ class JoiningWaitersTest : public testing::Test {
     spread().state = state;
     SpreadPart ended = part(shard);
     joining_.end(ended);
+  }
+  void put(uint64_t amount) {
+    const CompiledQuota* const held = driver_.book.classes().hold(quota_of({tpm(amount)}));
+    driver_.subjects.change_quota(driver_.subjects[subject_], {held, api::QuotaSource::run_time});
+    driver_.book.classes().drop_reference(held);
   }
   const Waiter& waiter(uint8_t place) { return driver_.queues[spread().waiters[place]]; }
 
@@ -118,6 +123,36 @@ TEST_F(JoiningWaitersTest, a_part_waits_for_its_home) {
   EXPECT_FALSE(waiter(1).limit.scheduled());
   EXPECT_EQ(driver_.queues.waiting_count(), 0U);
   EXPECT_TRUE(driver_.subjects[subject_].has_waiters());
+}
+
+// While its verdict was on the way the subject's quota has changed.
+TEST_F(JoiningWaitersTest, one_that_can_never_be_admitted_by_now_is_out_at_once) {
+  batch_.calls[0].amounts.input_tokens = 60;
+  take(0);
+  spread().waiters[1] = 17;
+  put(50);
+  end(SpreadCall::State::queued, 0);
+  EXPECT_TRUE(waiters_.has_tries()) << "a try gives the reason";
+}
+
+TEST_F(JoiningWaitersTest, a_part_that_can_never_be_admitted_by_now_reports_it) {
+  batch_.calls[0].amounts.input_tokens = 60;
+  spread().waiters[0] = 12;
+  take(4);
+  put(50);
+  end(SpreadCall::State::queued, 4);
+  ASSERT_EQ(outgoing_.size(), 1U);
+  EXPECT_EQ(outgoing_.front().op, api::QuotaOp::part_is_out);
+  EXPECT_EQ(outgoing_.front().waiter, 12U);
+}
+
+TEST_F(JoiningWaitersTest, at_home_it_knows_what_other_shards_have_reported_before) {
+  take(0);
+  spread().waiters[1] = 17;
+  waiters_.note_out({.waiter = spread().waiters[0]});
+  EXPECT_FALSE(waiters_.has_tries());
+  end(SpreadCall::State::queued, 0);
+  EXPECT_TRUE(waiters_.has_tries());
 }
 
 TEST_F(JoiningWaitersTest, without_a_place_the_call_knows_why) {

@@ -40,11 +40,12 @@ class SpreadWaitingTest : public testing::Test {
     stores_.decide(task, now_);
     return std::move(task.batch);
   }
-  void put(const std::string& name, uint64_t amount) {
+  void put(const std::string& name, uint64_t amount) { put(name, quota_of({slots(amount)})); }
+  void put(const std::string& name, const api::Quota& quota) {
     StoreTask task;
     task.batch.calls = {{.op = QuotaOp::put, .subjects_count = 1}};
     task.batch.subjects = {name};
-    task.batch.new_quotas = {quota_of({slots(amount)})};
+    task.batch.new_quotas = {quota};
     stores_.decide(task, now_);
   }
   // Waits for both subjects; the second is held.
@@ -184,6 +185,28 @@ TEST_F(SpreadWaitingTest, a_drain_during_a_try_ends_the_wait_after_it) {
   EXPECT_EQ(outcome(), QuotaCode::draining);
   EXPECT_EQ(lent_.answer.limits_count, 0U);
   EXPECT_EQ(home().grants()[0].detail.retry_after_ms, limits::unknown_retry_after_ms);
+}
+
+// It is behind another one in the other shard's queue.
+TEST_F(SpreadWaitingTest, one_that_another_shard_can_never_admit_ends_wherever_it_stands) {
+  api::QuotaCall other{.flags = api::quota_flag::may_wait, .lifetime_ms = 60'000, .ticket = 8};
+  ASSERT_EQ(ask(other, {names_[1]}).answers[0].code, QuotaCode::queued);
+  wait({.amounts = {.requests = 1, .input_tokens = 50}});
+  put(names_[1], quota_of({slots(1), tpm(40)}));
+  stores_.finish_own(now_);
+  EXPECT_EQ(outcome(), QuotaCode::exceeds_limit);
+  EXPECT_EQ(home().grants()[0].detail.retry_after_ms, api::retry_never);
+  ASSERT_EQ(lent_.limits.size(), 3U) << "of both shards";
+  EXPECT_TRUE(lent_.limits[2].violated);
+  EXPECT_EQ(home().waiters_count(), 0U);
+  EXPECT_EQ(ask({.op = QuotaOp::usage}, {names_[1]}).rows[0].waiting, 1U) << "the other one";
+}
+
+TEST_F(SpreadWaitingTest, one_that_its_home_can_never_admit_ends_wherever_it_stands) {
+  wait({.amounts = {.requests = 1, .input_tokens = 50}});
+  put(names_[0], quota_of({tpm(40)}));
+  stores_.finish_own(now_);
+  EXPECT_EQ(outcome(), QuotaCode::exceeds_limit);
 }
 
 TEST_F(SpreadWaitingTest, the_wait_limit_has_a_last_try_that_reports_what_is_in_the_way) {
