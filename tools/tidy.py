@@ -39,15 +39,16 @@ LAYERS = {
     "quota": ["base", "api", "limiter", "policy", "proto"],
     "io": ["base"],
     "log": ["base", "text", "io"],
+    "store": ["base", "io", "log"],
     "net": ["base", "io"],
     "wire": ["base", "text", "api", "policy", "proto"],
     "route": ["base", "api", "proto"],
     "session": ["base", "text", "api", "log", "net", "wire", "route"],
     "config": ["base", "text", "api", "log"],
     "server": ["proto", "base", "text", "api", "limiter", "policy", "state", "shard", "quota", "io",
-               "log", "net", "wire", "route", "session", "config"],
+               "log", "store", "net", "wire", "route", "session", "config"],
     "load": ["text", "proto", "clients"],
-    "cli": ["base", "text", "api", "policy", "config", "log", "server", "load",
+    "cli": ["base", "text", "api", "policy", "config", "log", "store", "server", "load",
             "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
@@ -62,6 +63,8 @@ QUARANTINE = [
      ["io/", "load/"], "everything above calls io::Io"),
     ("Cap'n Proto", r"<(capnp|kj)/|\.capnp\.h\b|\b(capnp|kj)::", ["wire/"],
      "pass the values of api/ instead"),
+    ("SQLite", r"<sqlite3\.h>|\bsqlite3_\w+\s*\(", ["store/"],
+     "use store::StateFile or store::StateReader"),
     ("nghttp2", r"<nghttp2/|\bnghttp2_\w+\s*\(", ["wire/"], "use wire::Http2Framing"),
     ("a socket call", r"<(sys/socket|netinet/\w+|netdb)\.h>"
      r"|(?<![\w>])::(socket|bind|listen|accept4?|connect|recv|recvmsg|send|sendto|sendmsg)\s*\("
@@ -73,7 +76,8 @@ QUARANTINE = [
      r"|\b__rdtsc\b", ["io/", "cli/", "load/", "server/server.cpp"],
      "time is an argument: base::Now"),
     ("std::atomic", r"<atomic>|\bstd::atomic\w*",
-     ["server/", "io/", "route/ring.hpp", "route/doorbell.hpp", "log/log.cpp"],
+     ["server/", "io/", "store/writer_statistics.hpp", "route/ring.hpp", "route/doorbell.hpp",
+      "log/log.cpp"],
      "an object belongs to one shard"),
 ]
 
@@ -409,6 +413,7 @@ SELF_TESTS = [
     (quarantine, "src/server/a.cpp", "epoll_wait(fd);", 'log("epoll_wait(");'),
     (quarantine, "src/session/a.cpp", "#include <capnp/message.h>", '#include "wire/x.hpp"'),
     (quarantine, "src/session/a.cpp", "#include <nghttp2/nghttp2.h>", "Http2Framing nghttp2;"),
+    (quarantine, "src/server/a.cpp", "sqlite3_step(s);", '#include "store/state_file.hpp"'),
     (quarantine, "src/server/a.cpp", "x = ::socket(1, 2, 3);", "io.send(1); Io::send(2);"),
     (quarantine, "src/shard/a.cpp", "std::chrono::steady_clock::now()", "now.monotonic_ns"),
     (quarantine, "src/shard/a.hpp", "std::atomic<int> count;", "int count;"),

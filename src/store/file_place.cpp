@@ -1,0 +1,70 @@
+#include "store/file_place.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "base/time.hpp"
+#include "io/file_descriptor.hpp"
+
+namespace sluice::store {
+namespace {
+
+// Of statfs(2) and linux/magic.h, which lacks some.
+constexpr std::array<uint32_t, 9> network_types{
+    0x6969,      // NFS
+    0x517B,      // SMB
+    0xFE534D42,  // SMB2
+    0xFF534D42,  // CIFS
+    0x01021997,  // 9p
+    0x00C36400,  // Ceph
+    0x5346414F,  // AFS
+    0x0BD00BD0,  // Lustre
+    0x7461636F,  // OCFS2
+};
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace
+
+std::string real_path(std::string_view path) {
+  std::error_code error;
+  const std::filesystem::path given = std::filesystem::absolute(path, error);
+  const std::filesystem::path real = std::filesystem::weakly_canonical(given, error);
+  return error ? given.string() : real.string();
+}
+
+std::optional<FileStatus> status_of(const std::string& path) noexcept {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileStatus{
+      .identity = {.device = status.st_dev, .inode = status.st_ino},
+      .bytes = static_cast<uint64_t>(status.st_size),
+      .modified_wall_ns = status.st_mtim.tv_sec * base::ns_per_s + status.st_mtim.tv_nsec};
+}
+
+bool is_on_network(const std::string& path) noexcept {
+  struct statfs file_system {};
+  if (::statfs(path.c_str(), &file_system) != 0) return false;
+  return std::ranges::count(network_types, static_cast<uint32_t>(file_system.f_type)) > 0;
+}
+
+Result<void> sync_folder_of(const std::string& path) {
+  const std::string folder = folder_of(path);
+  const io::FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.is_open() && ::fsync(opened.get()) == 0) return {};
+  const FailureKind kind = opened.is_open() ? FailureKind::fsync : FailureKind::no_access;
+  return fail(kind, folder, std::generic_category().message(errno));
+}
+
+}  // namespace sluice::store

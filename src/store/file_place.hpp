@@ -1,0 +1,41 @@
+// Where a file lies: its real path, whether that still leads to it, its folder, its file system.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "store/failure.hpp"
+
+namespace sluice::store {
+
+// Absolute and without symbolic links, so that all paths of a file share one lock; the file itself
+// need not exist.
+std::string real_path(std::string_view path);
+
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+struct FileStatus {
+  FileIdentity identity;
+  uint64_t bytes = 0;
+  int64_t modified_wall_ns = 0;
+};
+
+// By path and without opening it: to close a descriptor of a database would drop SQLite's locks.
+// Empty: there is no such file, or no way to it.
+std::optional<FileStatus> status_of(const std::string& path) noexcept;
+
+// NFS, SMB, 9p and the like, whose locks and fsync cannot be relied upon.
+bool is_on_network(const std::string& path) noexcept;
+
+// Makes names that were added to or removed from the file's folder durable.
+Result<void> sync_folder_of(const std::string& path);
+
+}  // namespace sluice::store

@@ -1,0 +1,133 @@
+#include "store/schema.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+
+#include "io/file_descriptor.hpp"
+#include "store/file_place.hpp"
+
+namespace sluice::store {
+namespace {
+
+constexpr std::string_view tables = R"(
+  CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE quota_class(id INTEGER PRIMARY KEY, quota TEXT NOT NULL, epoch INTEGER NOT NULL)
+    STRICT;
+  CREATE TABLE run_time_quota(name TEXT PRIMARY KEY NOT NULL, quota TEXT NOT NULL,
+    put_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE part(number INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, shard INTEGER NOT NULL,
+    kind INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
+)";
+constexpr int64_t tables_count = 4;
+
+// SQLite's header: a text at first, both numbers big-endian at these places.
+constexpr std::string_view magic{"SQLite format 3\0", 16};
+constexpr size_t header_bytes = 100;
+constexpr size_t version_at = 60;
+constexpr size_t application_at = 68;
+using Header = std::array<char, header_bytes>;
+
+std::string words_of(int error) {
+  return std::generic_category().message(error);
+}
+
+uint32_t number_at(const Header& header, size_t at) noexcept {
+  uint32_t number = 0;
+  std::memcpy(&number, header.data() + at, sizeof number);
+  return __builtin_bswap32(number);
+}
+
+Result<void> check_identity(uint32_t application, uint32_t version, const std::string& path) {
+  if (application != application_id) return fail(FailureKind::not_ours, path);
+  if (version > schema_version) {
+    return fail(FailureKind::newer_version, path,
+                "it has version " + std::to_string(version) + ", this program knows " +
+                    std::to_string(schema_version));
+  }
+  if (version < schema_version) {
+    return fail(FailureKind::damaged, path, "there never was a version " + std::to_string(version));
+  }
+  return {};
+}
+
+// WAL mode comes last: what is before it goes into the file itself.
+Result<void> write_schema(const std::string& path, const char* vfs) {
+  Result<Database> database = Database::open(path, Access::write, vfs);
+  if (!database) return tl::unexpected(std::move(database.error()));
+  std::string sql = "PRAGMA page_size=16384; PRAGMA synchronous=FULL; BEGIN;";
+  sql.append("PRAGMA application_id=").append(std::to_string(application_id)).append(";");
+  sql.append("PRAGMA user_version=").append(std::to_string(schema_version)).append(";");
+  sql.append(tables).append("COMMIT; PRAGMA journal_mode=WAL;");
+  Result<void> done = database->execute(sql);
+  if (done) database->checkpoint_on_close();
+  return done;
+}
+
+Result<void> make_empty(const std::string& path) {
+  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) {
+    ::unlink((path + suffix).c_str());  // of a process that died in the middle
+  }
+  const io::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.is_open()) return {};
+  switch (errno) {
+    case EROFS:
+      return fail(FailureKind::readonly, path);
+    case ENOSPC:
+    case EDQUOT:
+      return fail(FailureKind::full, path);
+    default:
+      return fail(FailureKind::no_access, path, words_of(errno));
+  }
+}
+
+}  // namespace
+
+Result<void> create_file(const std::string& path, const char* vfs) {
+  const std::string unfinished = path + ".new";
+  Result<void> done = make_empty(unfinished);
+  if (done) done = write_schema(unfinished, vfs);
+  if (!done) return done;
+  if (::rename(unfinished.c_str(), path.c_str()) != 0) {
+    return fail(FailureKind::io, path, words_of(errno));
+  }
+  return sync_folder_of(path);
+}
+
+Result<void> check_header(const std::string& path) {
+  const io::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return fail(FailureKind::no_access, path, words_of(errno));
+  Header header{};
+  const ssize_t bytes = ::pread(file.get(), header.data(), header.size(), 0);
+  if (bytes < 0) return fail(FailureKind::io, path, words_of(errno));
+  if (bytes == 0) return fail(FailureKind::empty, path);
+  if (bytes < static_cast<ssize_t>(header.size()) ||
+      std::string_view(header.data(), magic.size()) != magic) {
+    return fail(FailureKind::not_ours, path, "no SQLite database");
+  }
+  return check_identity(number_at(header, application_at), number_at(header, version_at), path);
+}
+
+Result<void> check_schema(Database& database, const std::string& path) {
+  const auto application = database.integer("PRAGMA application_id");
+  if (!application) return tl::unexpected(application.error());
+  const auto version = database.integer("PRAGMA user_version");
+  if (!version) return tl::unexpected(version.error());
+  const auto identity =
+      check_identity(static_cast<uint32_t>(*application), static_cast<uint32_t>(*version), path);
+  if (!identity) return identity;
+  const auto found = database.integer(
+      "SELECT count(*) FROM sqlite_schema WHERE type='table' AND"
+      " name IN ('meta','quota_class','run_time_quota','part')");
+  if (!found) return tl::unexpected(found.error());
+  if (*found != tables_count) return fail(FailureKind::damaged, path, "a table is missing");
+  return {};
+}
+
+}  // namespace sluice::store

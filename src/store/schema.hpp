@@ -1,0 +1,36 @@
+// The tables of the state file, and the checks that a file has them.
+// Flow:   check_header(), before SQLite touches the file -> Database::open() -> check_schema().
+// Shape:  a SQLite database in WAL mode; application_id 'SLGS', user_version: the version. Tables:
+//           meta(key, value)                    names and values of the server, as text
+//           quota_class(id, quota, epoch)       quotas as JSON, by the number that records have,
+//                                               and the last epoch that named it
+//           run_time_quota(name, quota, put_at) what callers have put for subjects
+//           part(number, epoch, shard, kind, bytes)  the log; numbers grow, the last record counts
+// Errors: empty, not_ours, newer_version, damaged; the file is left as it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "store/database.hpp"
+#include "store/failure.hpp"
+
+namespace sluice::store {
+
+inline constexpr uint32_t application_id = 0x534C4753;  // "SLGS"
+
+// 1: the first. With the next one check_schema() must accept the older ones, and StateFile::open()
+// bring them to the present one, as docs/adr and the design have it: a copy, then one transaction.
+inline constexpr uint32_t schema_version = 1;
+
+// Makes the file whole under another name and then renames it, so that a crash never leaves one
+// that is empty or lacks tables. There must be no such file. Only its user may read it.
+Result<void> create_file(const std::string& path, const char* vfs);
+
+// Reads the first bytes itself. No connection to the file may be open in this process.
+Result<void> check_header(const std::string& path);
+
+// Also what FILE-wal says about it.
+Result<void> check_schema(Database& database, const std::string& path);
+
+}  // namespace sluice::store

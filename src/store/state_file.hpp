@@ -1,0 +1,85 @@
+// The state file: a SQLite database that one server at a time writes.
+// Flow:   open() -> set_meta() -> StateReader, by any number of threads, loads -> commit() by the
+//         writer's thread alone -> close().
+// Shape:  schema.hpp; FILE, FILE-wal and FILE-shm are SQLite's, FILE.lock and FILE.new ours.
+// Errors: open() leaves a file that it refuses as it is. See StateStore for what a failed commit
+//         means. moved is found after each commit: SQLite itself goes on writing a removed file.
+// Bounds: FILE-wal has at most what a reader keeps from being copied, and 16 MiB and a commit more.
+// Lives:  the destructor without close() is as a crash: the next open() finds all commits.
+// Threads: one at a time.
+// Source: https://www.sqlite.org/wal.html; the design's table of PRAGMAs and its measurements.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "store/database.hpp"
+#include "store/file_lock.hpp"
+#include "store/file_place.hpp"
+#include "store/state_store.hpp"
+#include "store/state_tables.hpp"
+
+namespace sluice::store {
+
+struct StateFileOptions {
+  std::string path;
+  bool checks_pages = true;  // PRAGMA quick_check, which reads the whole file
+  std::chrono::milliseconds lock_patience = store::lock_patience;
+  uint32_t checkpoint_bytes = 16 << 20;  // FILE-wal is copied to FILE from this size on
+  const char* vfs = nullptr;             // SQLite's layer above the system; for tests
+};
+
+class StateFile final : public StateStore {
+ public:
+  static Result<std::unique_ptr<StateFile>> open(const StateFileOptions& options);
+
+  // Whether open() has made the file.
+  bool is_new() const noexcept { return is_new_; }
+  const std::string& path() const noexcept { return options_.path; }
+  // Of the newest part; 0: there is none.
+  uint64_t last_epoch() const noexcept { return end_.last_epoch; }
+
+  // In a transaction of their own, before the first commit.
+  Result<void> set_meta(std::span<const MetaValue> values);
+
+  Result<void> commit(const Batch& batch) override;
+  Result<void> tidy() override;
+  Result<void> reopen() override;
+  Result<void> close() override;
+  StoreSize size() const noexcept override;
+
+ private:
+  // FILE and FILE-wal, as they were when they were opened.
+  struct Identity {
+    FileIdentity file;
+    FileIdentity wal;
+  };
+  StateFile(const StateFileOptions& options, FileLock lock);
+
+  Result<void> find_or_create();
+  Result<void> connect();
+  Result<void> check_pages();
+  Result<void> set_pragmas();
+  Result<void> begin_writing();
+  Result<void> remember_identity();
+  template <typename Write>
+  Result<void> in_transaction(Write write);
+  Result<void> check_place();
+  void note(const Result<void>& done) noexcept;
+  void disconnect() noexcept;
+
+  StateFileOptions options_;
+  FileLock lock_;
+  Database database_;
+  StateTables tables_;  // after the connection: its statements end first
+  Identity identity_;
+  bool is_new_ = false;
+  bool must_reopen_ = false;
+  LogEnd end_;
+  uint64_t file_bytes_ = 0;
+  int wal_pages_ = 0;  // as of the last commit; 0: they were copied since
+};
+
+}  // namespace sluice::store

@@ -1,0 +1,106 @@
+#include "store/state_reader.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "store/file_place.hpp"
+#include "store/schema.hpp"
+
+namespace sluice::store {
+namespace {
+
+uint64_t as_read(int64_t stored) noexcept {
+  return std::bit_cast<uint64_t>(stored);
+}
+
+template <typename Row, typename Read>
+Result<std::vector<Row>> read_all(Database& database, std::string_view sql, Read read) {
+  Result<Statement> statement = database.prepare(sql);
+  if (!statement) return tl::unexpected(std::move(statement.error()));
+  std::vector<Row> rows;
+  while (true) {
+    const Result<bool> row = statement->step();
+    if (!row) return tl::unexpected(row.error());
+    if (!*row) return rows;
+    rows.push_back(read(*statement));
+  }
+}
+
+Failure as_damaged(Failure failure, const std::string& path) {
+  if (failure.kind != FailureKind::corrupt) return failure;
+  return make_failure(FailureKind::damaged, path, failure.detail);
+}
+
+}  // namespace
+
+// The file's first bytes are left to SQLite: to open and close the file would drop the locks of a
+// StateFile in this process.
+Result<StateReader> StateReader::open(const std::string& path, const char* vfs) {
+  const std::string real = real_path(path);
+  const auto status = status_of(real);
+  if (status && status->bytes == 0) return fail(FailureKind::empty, real);
+  Result<Database> database = Database::open(real, Access::read, vfs);
+  if (!database) return tl::unexpected(std::move(database.error()));
+  StateReader reader;
+  reader.database_ = std::move(*database);
+  Result<void> done = reader.database_.execute(
+      "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY; BEGIN;");
+  if (done) done = check_schema(reader.database_, real);
+  if (!done) return tl::unexpected(as_damaged(std::move(done.error()), real));
+  return reader;
+}
+
+Result<std::vector<StoredMeta>> StateReader::meta() {
+  return read_all<StoredMeta>(
+      database_, "SELECT key, value FROM meta ORDER BY key", [](const Statement& row) {
+        return StoredMeta{.key = std::string(row.text(0)), .value = std::string(row.text(1))};
+      });
+}
+
+Result<std::vector<StoredClass>> StateReader::quota_classes() {
+  return read_all<StoredClass>(
+      database_, "SELECT id, quota FROM quota_class", [](const Statement& row) {
+        return StoredClass{.id = as_read(row.integer(0)), .quota = std::string(row.text(1))};
+      });
+}
+
+Result<std::vector<StoredQuota>> StateReader::run_time_quotas() {
+  return read_all<StoredQuota>(database_,
+                               "SELECT name, quota, put_at FROM run_time_quota ORDER BY name",
+                               [](const Statement& row) {
+                                 return StoredQuota{.name = std::string(row.text(0)),
+                                                    .quota = std::string(row.text(1)),
+                                                    .put_at = row.integer(2)};
+                               });
+}
+
+Result<void> StateReader::start_parts() {
+  Result<Statement> prepared = database_.prepare(
+      shard_ ? "SELECT number, epoch, shard, kind, bytes FROM part WHERE shard = ?1"
+               " ORDER BY number DESC"
+             : "SELECT number, epoch, shard, kind, bytes FROM part ORDER BY number DESC");
+  if (!prepared) return tl::unexpected(std::move(prepared.error()));
+  parts_ = std::move(*prepared);
+  if (shard_) parts_.bind(1, int64_t{*shard_});
+  place_ = Place::within_parts;
+  return {};
+}
+
+Result<std::optional<StoredPart>> StateReader::next_part() {
+  if (place_ == Place::after_parts) return std::optional<StoredPart>();
+  if (place_ == Place::before_parts) {
+    const Result<void> done = start_parts();
+    if (!done) return tl::unexpected(done.error());
+  }
+  const Result<bool> row = parts_.step();
+  if (!row || !*row) place_ = Place::after_parts;
+  if (!row) return tl::unexpected(row.error());
+  if (!*row) return std::optional<StoredPart>();
+  return std::optional<StoredPart>(StoredPart{.number = parts_.integer(0),
+                                              .epoch = as_read(parts_.integer(1)),
+                                              .shard = static_cast<uint32_t>(parts_.integer(2)),
+                                              .kind = static_cast<uint8_t>(parts_.integer(3)),
+                                              .bytes = parts_.blob(4)});
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,80 @@
+// Reads the state file: at the start, where each shard reads all parts on its own thread, and for
+// the commands, also beside a running server.
+// Flow:   open() -> meta(), quota_classes(), run_time_quotas(); next_part() until there is none.
+// Shape:  parts come newest first: what a part says hides what later ones say.
+// Errors: damaged, not_ours, newer_version as StateFile; nothing is ever written to the file, but
+//         SQLite may make FILE-wal and FILE-shm.
+// Lives:  everything is as of open(); FILE-wal cannot be reused before the reader ends. Views of a
+//         part live until the next next_part().
+// Threads: one; each thread opens its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/database.hpp"
+
+namespace sluice::store {
+
+struct StoredPart {
+  int64_t number = 0;
+  uint64_t epoch = 0;
+  uint32_t shard = 0;
+  uint8_t kind = 0;
+  std::span<const std::byte> bytes;
+};
+
+struct StoredClass {
+  uint64_t id = 0;
+  std::string quota;
+  bool operator==(const StoredClass&) const = default;
+};
+
+struct StoredQuota {
+  std::string name;
+  std::string quota;
+  int64_t put_at = 0;
+  bool operator==(const StoredQuota&) const = default;
+};
+
+struct StoredMeta {
+  std::string key;
+  std::string value;
+  bool operator==(const StoredMeta&) const = default;
+};
+
+class StateReader {
+ public:
+  static Result<StateReader> open(const std::string& path, const char* vfs = nullptr);
+  StateReader(StateReader&&) = default;
+  StateReader& operator=(StateReader&&) = delete;  // would end a connection before its statements
+
+  Result<std::vector<StoredMeta>> meta();
+  Result<std::vector<StoredClass>> quota_classes();
+  Result<std::vector<StoredQuota>> run_time_quotas();
+
+  // Only the parts of this shard, from now on; to be called before the first next_part(). Of use
+  // where the number of shards is the one that the file was written with.
+  void only_shard(uint32_t shard) noexcept { shard_ = shard; }
+  // After a failure there is none.
+  Result<std::optional<StoredPart>> next_part();
+
+  Database& database() noexcept { return database_; }
+
+ private:
+  enum class Place : uint8_t { before_parts, within_parts, after_parts };
+
+  StateReader() = default;
+  Result<void> start_parts();
+
+  Database database_;
+  Statement parts_;
+  Place place_ = Place::before_parts;
+  std::optional<uint32_t> shard_;
+};
+
+}  // namespace sluice::store

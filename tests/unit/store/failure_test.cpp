@@ -1,0 +1,44 @@
+// Goal: every failure has a name, a cause and a cure. Method: all kinds.
+#include "store/failure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace sluice::store {
+namespace {
+
+TEST(Failure, has_a_name_of_its_own_a_cause_and_a_cure) {
+  std::set<std::string> names;
+  std::set<std::string> texts;
+  for (size_t i = 0; i < failure_kinds_count; ++i) {
+    const auto kind = static_cast<FailureKind>(i);
+    const Failure failure = make_failure(kind, "/f", "why");
+    EXPECT_EQ(failure.kind, kind);
+    EXPECT_EQ(failure.detail, "why");
+    EXPECT_TRUE(failure.text.starts_with("/f: ")) << failure.text;
+    EXPECT_NE(failure.text.find(" (why); "), std::string::npos) << failure.text;
+    names.emplace(failure_name(kind));
+    texts.insert(failure.text);
+  }
+  EXPECT_EQ(names.size(), failure_kinds_count);
+  EXPECT_EQ(texts.size(), failure_kinds_count);
+}
+
+TEST(Failure, leaves_out_brackets_without_a_detail) {
+  EXPECT_EQ(make_failure(FailureKind::empty, "/f").text,
+            "/f: it is empty; restore a backup, or delete it to begin anew");
+}
+
+TEST(Failure, is_final_when_trying_again_cannot_help) {
+  for (const auto kind : {FailureKind::full, FailureKind::io, FailureKind::readonly,
+                          FailureKind::busy, FailureKind::fsync, FailureKind::no_access}) {
+    EXPECT_FALSE(is_final(kind)) << failure_name(kind);
+  }
+  for (const auto kind : {FailureKind::corrupt, FailureKind::moved, FailureKind::newer_version}) {
+    EXPECT_TRUE(is_final(kind)) << failure_name(kind);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::store
