@@ -148,6 +148,8 @@ void QuotaBatch::make_answers() {
   pass = Pass::decide;
   is_last_asked = concluded = awaits_verdict = false;
   spread.clear();
+  undecided.clear();
+  round_size = calls_repeated = reports_kept = 0;
   part_reports.clear();
   part_ends.clear();
 }

@@ -13,6 +13,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -401,11 +402,15 @@ struct QuotaBatch {
 
   // Between the shards.
   Pass pass = Pass::decide;
-  bool is_last_asked = false;      // the shard that is asked now concludes the round
-  bool concluded = false;          // it did, and has applied the verdicts
-  bool awaits_verdict = false;     // the shard has decided what it could
-  std::vector<SpreadCall> spread;  // as many as calls, or none: no call has several shards
+  bool is_last_asked = false;       // the shard that is asked now concludes the round
+  bool concluded = false;           // it did, and has applied the verdicts
+  bool awaits_verdict = false;      // the shard has decided what it could
+  std::vector<SpreadCall> spread;   // as many as calls, or none: no call has several shards
+  std::vector<uint32_t> undecided;  // in rounds: the calls without a verdict, in their order
+  uint32_t round_size = 0;          // so many of them, the first, take part in the round
+  uint32_t calls_repeated = 0;      // that took part in rounds behind the first: their work
   std::vector<PartReport> part_reports;
+  uint32_t reports_kept = 0;  // so many of them, the first, are of calls that are done
   std::vector<PartEnd> part_ends;
 
   // For the session alone, as in route::Request.
@@ -421,6 +426,8 @@ struct QuotaBatch {
   Arrival arrival_of(size_t call) const noexcept {
     return {.ns = arrival.ns, .number = arrival.number + call};
   }
+  // The calls that take part in the present round.
+  std::span<const uint32_t> round() const noexcept { return {undecided.data(), round_size}; }
   void clear() noexcept;
   // Copies every text of the calls, so that the batch outlives the bytes they were read from.
   void own_texts();

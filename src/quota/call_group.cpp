@@ -25,25 +25,38 @@ bool is_of_shard(const QuotaBatch& batch, size_t index, uint32_t place, uint32_t
 
 void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count,
                         uint32_t shard) noexcept {
+  prepare_each(
+      batch, count, [first](size_t place) { return first + place; }, shard);
+}
+
+void CallGroup::prepare(const QuotaBatch& batch, std::span<const uint32_t> calls,
+                        uint32_t shard) noexcept {
+  prepare_each(
+      batch, calls.size(), [calls](size_t place) { return calls[place]; }, shard);
+}
+
+template <typename IndexOf>
+inline void CallGroup::prepare_each(const QuotaBatch& batch, size_t count, IndexOf index_of,
+                                    uint32_t shard) noexcept {
   bool names_reservations = false;
   for (size_t place = 0; place < count; ++place) {
-    const QuotaCall& call = batch.calls[first + place];
+    const QuotaCall& call = batch.calls[index_of(place)];
     if (api::names_reservation(call.op)) {
       names_reservations = true;
-      prefetch_ids(batch, first + place);
+      prefetch_ids(batch, index_of(place));
     } else {
-      hash_subjects(batch, first + place, shard, hashes_[place]);
+      hash_subjects(batch, index_of(place), shard, hashes_[place]);
     }
   }
   for (size_t place = 0; names_reservations && place < count; ++place) {
-    const QuotaCall& call = batch.calls[first + place];
+    const QuotaCall& call = batch.calls[index_of(place)];
     if (!api::names_reservation(call.op)) continue;
     reservations_.prefetch(call.reservation, static_cast<uint32_t>(place));
   }
   if (subjects_.pool().used() < fetched_from) return;
   Fetches fetches;
   for (size_t place = 0; place < count; ++place) {
-    add_subjects(batch, first + place, shard, hashes_[place], fetches);
+    add_subjects(batch, index_of(place), shard, hashes_[place], fetches);
   }
   fetch(fetches);
 }

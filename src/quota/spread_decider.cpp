@@ -47,11 +47,12 @@ void SpreadDecider::decide(QuotaBatch& batch, api::ShardId origin) noexcept {
 void SpreadDecider::ask_all(QuotaBatch& batch) noexcept {
   NamesPutOff put_off;
   holds_of_batch_ = 0;
-  for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
-    const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
-    group_.prepare(batch, first, count, shard_);
-    for (size_t place = 0; place < count; ++place) {
-      const size_t index = first + place;
+  const std::span<const uint32_t> round = batch.round();
+  for (size_t first = 0; first < round.size(); first += CallGroup::calls_max) {
+    const auto group = round.subspan(first, std::min(CallGroup::calls_max, round.size() - first));
+    group_.prepare(batch, group, shard_);
+    for (size_t place = 0; place < group.size(); ++place) {
+      const uint32_t index = group[place];
       const QuotaCall& call = batch.calls[index];
       if (batch.pass == Pass::ask && put_off.puts_off(batch, index)) continue;
       if (first_place(call, batch.spread[index], shard_) == call.subjects_count) continue;
@@ -69,7 +70,7 @@ void SpreadDecider::ask_all(QuotaBatch& batch) noexcept {
 // The batch's holds give way to charges all at once: an answer does not show those of calls behind
 // its own.
 void SpreadDecider::apply_all(QuotaBatch& batch) noexcept {
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  for (const uint32_t index : batch.round()) {
     const SpreadCall& spread = batch.spread[index];
     if (!applies_verdict(batch.pass, batch.calls[index], spread, shard_)) continue;
     const uint32_t hold = spread.holds[first_place(batch.calls[index], spread, shard_)];
@@ -77,7 +78,7 @@ void SpreadDecider::apply_all(QuotaBatch& batch) noexcept {
     reservations_.release(reservations_[hold]);
     reservations_.prefetch_id(spread.reservation);
   }
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  for (const uint32_t index : batch.round()) {
     if (!applies_verdict(batch.pass, batch.calls[index], batch.spread[index], shard_)) continue;
     clock_.next_call();
     apply(batch, index);
@@ -154,7 +155,6 @@ void SpreadDecider::count_limits(Part& part) noexcept {
   spread.has_quota |= !part.limited.empty();
   for (const LimitedSubject& each : part.limited) {
     spread.limits_anything |= each.quota->limits_anything;
-    if (spread.rounds > 1) continue;  // it is paid for
     part.batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
   }
 }
@@ -191,18 +191,11 @@ bool SpreadDecider::limits_fit(Part& part) noexcept {
   if (!must_wait && subjects_fit(part.limited, shares, now)) {
     return !overtakes_beside_holds(part) && has_room(part);
   }
-  const AwaitedVerdict awaited = awaited_verdict(part.limited, shares, part.batch, now);
-  if (awaited == AwaitedVerdict::own_batch) {
-    spread.awaits_own = true;
-    return false;
-  }
-  const bool may_help = !must_wait || queues_.wait_for_holds(part.limited);
-  if (awaited == AwaitedVerdict::others && may_help) {
-    set_awaits_others(spread);
-    return false;
-  }
+  if (awaits_verdict(part, shares, must_wait)) return false;
   part.limited = without_holds(part.limited);  // they are not what is in its way
   Obstacle obstacle = find_obstacle(part.limited, shares, now);
+  // Only holds are in its way here: another shard refuses it for good.
+  if (obstacle.code == QuotaCode::ok && !must_wait) return false;
   note_unfit(part, obstacle.fits_at_ns);
   if (obstacle.code == QuotaCode::ok) {
     server_.set_queue_ahead(obstacle, part.limited);
@@ -217,6 +210,32 @@ bool SpreadDecider::limits_fit(Part& part) noexcept {
   }
   report(part, true);
   return false;
+}
+
+// A part that does not fit: whether the verdicts on other calls may change that, or its answer.
+bool SpreadDecider::awaits_verdict(Part& part, const limiter::Shares& shares,
+                                   bool must_wait) noexcept {
+  const AwaitedVerdict awaited = awaited_verdict(part.limited, shares, part.batch, clock_.moment());
+  if (awaited == AwaitedVerdict::none || is_refused_for_good(part, shares)) return false;
+  if (awaited == AwaitedVerdict::own_batch) {
+    part.spread.awaits_own = true;
+    return true;
+  }
+  if (must_wait && !queues_.wait_for_holds(part.limited)) return false;
+  set_awaits_others(part.spread);
+  return true;
+}
+
+// Whatever the verdicts on other calls are. Where its answer shows limits, it still has to await
+// them.
+bool SpreadDecider::is_refused_for_good(const Part& part,
+                                        const limiter::Shares& shares) const noexcept {
+  if (part.wants_all() || part.wants_violated()) return false;
+  const auto is_final = [](QuotaCode code) {
+    return code != QuotaCode::ok && !api::may_retry(code);
+  };
+  if (is_final(part.spread.code)) return true;
+  return is_final(find_obstacle(without_holds(part.limited), shares, clock_.moment()).code);
 }
 
 // One that is about to overtake waiters where others hold something: these may use up what may
@@ -298,13 +317,13 @@ void SpreadDecider::set_awaits_others(SpreadCall& spread) const noexcept {
   spread.awaits_at = shard_;
 }
 
-// Whether the call that awaits a verdict here would have to do so again.
+// Whether the batch's first call, which awaits a verdict here, would have to do so again.
 void SpreadDecider::await(QuotaBatch& batch) noexcept {
-  const size_t index = first_awaiting(batch);
+  const std::span<const uint32_t> first = batch.round().first(1);
   holds_of_batch_ = 0;
-  group_.prepare(batch, index, 1, shard_);
+  group_.prepare(batch, first, shard_);
   clock_.next_call();
-  Part part{batch, static_cast<uint32_t>(index), shard_};
+  Part part{batch, first.front(), shard_};
   part.spread.awaits_others = false;
   fits(part, group_.hashes(0));
   batch.awaits_verdict = std::exchange(part.spread.awaits_others, true);
@@ -406,7 +425,7 @@ void SpreadDecider::record(Part& part) noexcept {
 
 // Reports the limits of this part, as the call demands them; `denies`: they are in its way.
 void SpreadDecider::report(Part& part, bool denies) noexcept {
-  if (!part.wants_all() && (part.call.flags & api::quota_flag::wants_violated) == 0) return;
+  if (!part.wants_all() && !part.wants_violated()) return;
   api::QuotaAnswer answer{.code = denies ? QuotaCode::queue_ahead : QuotaCode::ok};
   std::vector<api::LimitReport> reports;
   answer_limits(answer, reports, part.limited, part.request.shares(),

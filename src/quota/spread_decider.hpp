@@ -58,6 +58,8 @@ class SpreadDecider {
   bool fits(Part& part, const SubjectHashes& hashes) noexcept;
   bool waiter_fits(Part& part) noexcept;
   bool limits_fit(Part& part) noexcept;
+  bool awaits_verdict(Part& part, const limiter::Shares& shares, bool must_wait) noexcept;
+  bool is_refused_for_good(const Part& part, const limiter::Shares& shares) const noexcept;
   bool has_room(Part& part) noexcept;
   void await(api::QuotaBatch& batch) noexcept;
   void apply(api::QuotaBatch& batch, size_t index) noexcept;

@@ -35,6 +35,9 @@ struct SpreadPart {
     return api::asks_admission(call.op) || remembers;
   }
   bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
+  bool wants_violated() const noexcept {
+    return (call.flags & api::quota_flag::wants_violated) != 0;
+  }
 };
 
 }  // namespace sluice::quota

@@ -20,6 +20,9 @@ using State = SpreadCall::State;
 
 namespace {
 
+// Of the calls that are left of earlier rounds.
+constexpr size_t round_size_min = 32;
+
 bool is_undecided(const SpreadCall& spread) noexcept {
   return spread.state == State::undecided;
 }
@@ -130,12 +133,21 @@ void put_off(QuotaBatch& batch, size_t index) noexcept {
   batch.answers[index] = {};
 }
 
-// Makes undecided calls ready to be asked for anew.
+// Forgets what shards have reported of calls for which the condition holds.
+template <typename Condition>
+void erase_reports(QuotaBatch& batch, Condition condition) noexcept {
+  const auto first = batch.part_reports.begin() + batch.reports_kept;
+  const auto left =
+      std::remove_if(first, batch.part_reports.end(),
+                     [&](const api::PartReport& report) { return condition(report.call); });
+  batch.part_reports.erase(left, batch.part_reports.end());
+}
+
+// Makes the round's calls ready to be asked for.
 void begin_round(QuotaBatch& batch) noexcept {
   bool looks = false;
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  for (const uint32_t index : batch.round()) {
     SpreadCall& spread = batch.spread[index];
-    if (!is_undecided(spread)) continue;
     SpreadCall asked{
         .shards = spread.shards,
         .waiters = spread.waiters,
@@ -145,28 +157,30 @@ void begin_round(QuotaBatch& batch) noexcept {
         .rounds = static_cast<uint16_t>(std::min(spread.rounds + 1, UINT16_MAX))};  // 1: the first
     asked.holds.fill(SpreadCall::no_hold);
     if (!asked.is_try) asked.waiters.fill(api::no_waiter);
+    if (asked.rounds > 1) ++batch.calls_repeated;
     spread = asked;
     batch.answers[index] = {};
     looks |= api::leaves_output_tokens(batch.calls[index]);
   }
-  std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
-    return is_undecided(batch.spread[report.call]);
-  });
+  erase_reports(batch, [&](uint32_t call) { return is_undecided(batch.spread[call]); });
+  batch.reports_kept = static_cast<uint32_t>(batch.part_reports.size());
   batch.pass = looks ? Pass::look : Pass::ask;
 }
 
-// Every shard has applied the verdicts: calls that have one are done. Returns whether others are
-// left.
-bool end_round(QuotaBatch& batch) noexcept {
-  bool left = false;
-  for (SpreadCall& spread : batch.spread) {
-    if (is_undecided(spread)) {
-      left = true;
-    } else {
-      spread.state = State::done;
-    }
+// Every shard has applied the verdicts: calls that have one are done. Of the others twice as many
+// take part in the next round, so that a batch whose calls are in the way of one another does not
+// cost the square of their number.
+void end_round(QuotaBatch& batch) noexcept {
+  const auto is_decided = [&](uint32_t call) { return !is_undecided(batch.spread[call]); };
+  for (const uint32_t call : batch.round()) {
+    if (is_decided(call)) batch.spread[call].state = State::done;
   }
-  return left;
+  const auto end = batch.undecided.begin() + batch.round_size;
+  const auto left = std::remove_if(batch.undecided.begin(), end, is_decided);
+  const auto decided_count = static_cast<size_t>(end - left);
+  batch.undecided.erase(left, end);
+  const size_t size = std::max(round_size_min, 2 * decided_count);
+  batch.round_size = static_cast<uint32_t>(std::min(size, batch.undecided.size()));
 }
 
 // Brings the reports of all parts to the batch's limits, in the order of each call's subjects.
@@ -203,7 +217,8 @@ class LowestShard {
 };
 
 void consider_shares(const QuotaBatch& batch, LowestShard& lowest) noexcept {
-  for (size_t index = 0; index < batch.calls.size() && !lowest.is_final(); ++index) {
+  for (const uint32_t index : batch.round()) {
+    if (lowest.is_final()) return;
     const QuotaCall& call = batch.calls[index];
     const SpreadCall& spread = batch.spread[index];
     for (uint8_t place = 0; place < call.subjects_count; ++place) {
@@ -227,12 +242,10 @@ uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_coun
     case Pass::complete:
       return from;
     case Pass::conclude:
-      for (const SpreadCall& spread : batch.spread) {
-        if (is_undecided(spread)) lowest.consider(spread.home());
-      }
+      for (const uint32_t call : batch.round()) lowest.consider(batch.spread[call].home());
       break;
     case Pass::await:
-      lowest.consider(batch.spread[first_awaiting(batch)].awaits_at);
+      lowest.consider(batch.spread[batch.undecided.front()].awaits_at);
       break;
     case Pass::look:
     case Pass::ask:
@@ -244,13 +257,15 @@ uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_coun
   return lowest.get();
 }
 
-// False: every call is decided.
+// False: every call is decided. The first that is left goes to the shard where it awaits a verdict;
+// if it awaits none, it was behind calls of its own batch, which have theirs.
 bool begin_next_round(QuotaBatch& batch) {
-  if (!end_round(batch)) {
+  end_round(batch);
+  if (batch.undecided.empty()) {
     merge_reports(batch);
     return false;
   }
-  if (first_awaiting(batch) < batch.calls.size()) {
+  if (batch.spread[batch.undecided.front()].awaits_others) {
     batch.pass = Pass::await;
   } else {
     begin_round(batch);
@@ -309,12 +324,16 @@ uint32_t after_stop(QuotaBatch& batch, uint32_t shard) noexcept {
 }
 
 void begin_rounds(QuotaBatch& batch) noexcept {
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  for (uint32_t index = 0; index < batch.calls.size(); ++index) {
     const QuotaCall& call = batch.calls[index];
-    if (call.subjects_count > 0 && call.subjects_count <= limits::call_subjects_max) continue;
+    if (call.subjects_count > 0 && call.subjects_count <= limits::call_subjects_max) {
+      batch.undecided.push_back(index);
+      continue;
+    }
     batch.spread[index].state = State::done;
     batch.answers[index] = {.code = QuotaCode::invalid_subject, .retry_after_ms = api::retry_never};
   }
+  batch.round_size = static_cast<uint32_t>(batch.undecided.size());
   begin_round(batch);
 }
 
@@ -335,7 +354,7 @@ bool NamesPutOff::puts_off(QuotaBatch& batch, size_t index) {
 void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept {
   NamesPutOff behind;
   std::unordered_set<std::string_view> queued;
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  for (const uint32_t index : batch.round()) {
     SpreadCall& spread = batch.spread[index];
     if (behind.puts_off(batch, index) || !is_undecided(spread)) continue;
     conclude_one(batch, index, now_ns);
@@ -354,18 +373,9 @@ void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcep
     if (!api::asks_admission(call.op) || spread.is_try) continue;
     ++statistics.outcomes(call.op)[static_cast<size_t>(batch.answers[index].code)];
   }
-  std::erase_if(batch.part_reports, [&](const api::PartReport& report) {
-    return !reports_before_verdict(batch, report.call);
-  });
+  erase_reports(batch, [&](uint32_t call) { return !reports_before_verdict(batch, call); });
   batch.pass = Pass::apply;
   batch.concluded = true;
-}
-
-size_t first_awaiting(const QuotaBatch& batch) noexcept {
-  const auto found = std::find_if(
-      batch.spread.begin(), batch.spread.end(),
-      [](const SpreadCall& spread) { return is_undecided(spread) && spread.awaits_others; });
-  return static_cast<size_t>(found - batch.spread.begin());
 }
 
 bool applies_verdict(Pass pass, const QuotaCall& call, const SpreadCall& spread,
@@ -386,7 +396,7 @@ bool shows_limits(const QuotaBatch& batch, size_t index) noexcept {
 }
 
 void await_at(QuotaBatch& batch, api::ShardId shard) noexcept {
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
+  for (const uint32_t index : batch.round()) {
     SpreadCall& spread = batch.spread[index];
     const QuotaCall& call = batch.calls[index];
     if (!is_undecided(spread) || spread.awaits()) continue;

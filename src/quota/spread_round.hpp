@@ -44,8 +44,6 @@ class NamesPutOff {
 // Every shard has been asked: refuses or admits each call that need not wait for another verdict.
 // Counts the outcomes of reserves in the statistics.
 void conclude(api::QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept;
-// The call that waits for a verdict on a call of another batch; calls.size(): there is none.
-size_t first_awaiting(const api::QuotaBatch& batch) noexcept;
 // A shard has to be asked later: its parts of calls wait for a verdict that is awaited there.
 void await_at(api::QuotaBatch& batch, api::ShardId shard) noexcept;
 

@@ -28,7 +28,8 @@ inline constexpr uint64_t rest_request = 512;
 inline constexpr uint64_t log_line = 2'048;
 inline uint64_t of(const api::QuotaBatch& batch) noexcept {
   const uint64_t rows_count = batch.rows.size() + batch.limits.size();
-  return batch.calls.size() * quota_call + batch.limits_checked * limit + rows_count * row;
+  const uint64_t calls_count = batch.calls.size() + batch.calls_repeated;
+  return calls_count * quota_call + batch.limits_checked * limit + rows_count * row;
 }
 // Received, or sent: the kernel's work in the main.
 constexpr uint64_t bytes(size_t count) noexcept {

@@ -23,7 +23,11 @@ using api::QuotaOp;
 
 class SpreadDeciderTest : public testing::Test {
  protected:
-  SpreadDeciderTest() {
+  explicit SpreadDeciderTest(uint32_t reservations_max = 5)
+      : stores_(3, Options{.subjects_max = 20,
+                           .reservations_max = reservations_max,
+                           .waiters_max = 5,
+                           .seed = 42}) {
     for (uint32_t shard = 0; shard < stores_.count(); ++shard) names_.push_back(name_on(shard));
   }
   ~SpreadDeciderTest() override { stores_.check_invariants(now()); }
@@ -104,8 +108,7 @@ class SpreadDeciderTest : public testing::Test {
     return {limit.used, limit.reserved, limit.reset_ms, task.batch.rows[0].open_reservations};
   }
 
-  ShardedStores stores_{
-      3, Options{.subjects_max = 20, .reservations_max = 5, .waiters_max = 5, .seed = 42}};
+  ShardedStores stores_;
   Names names_;                           // one on each shard
   std::vector<api::LimitReport> limits_;  // of the last answer
 
@@ -309,6 +312,55 @@ TEST_F(SpreadDeciderTest, calls_of_a_batch_are_decided_in_their_order) {
   for (size_t at = 0; at < expected.size(); ++at) {
     EXPECT_EQ(task->batch.answers[at].code, expected[at]) << at;
   }
+}
+
+// Each other call does not fit beside the one before it.
+class ConflictingCallsTest : public SpreadDeciderTest {
+ protected:
+  static constexpr size_t calls_count = 1'000;
+
+  ConflictingCallsTest() : SpreadDeciderTest(calls_count) {}
+
+  Task ask_alternately(uint64_t fitting_tokens, uint64_t conflicting_tokens, uint8_t flags) {
+    QuotaCall call = asking_tokens(fitting_tokens);
+    call.flags = flags;
+    Task task = start(QuotaOp::consume, std::vector<Names>(calls_count, names_), call);
+    for (size_t at = 1; at < calls_count; at += 2) {
+      task->batch.calls[at].amounts.input_tokens = conflicting_tokens;
+    }
+    finish(*task);
+    return task;
+  }
+};
+
+TEST_F(ConflictingCallsTest, those_refused_for_good_await_no_verdict) {
+  put(names_[0], {tpm(1'000)});
+  put(names_[1], {slots(calls_count)});
+  const Task task = ask_alternately(0, 1'001, 0);
+  for (size_t at = 0; at < calls_count; ++at) {
+    const bool fits = at % 2 == 0;
+    EXPECT_EQ(task->batch.answers[at].code, fits ? QuotaCode::ok : QuotaCode::exceeds_limit) << at;
+  }
+  EXPECT_EQ(task->batch.calls_repeated, 0U);
+}
+
+TEST_F(ConflictingCallsTest, reports_of_limits_await_the_calls_before) {
+  put(names_[0], {tpm(1'000)});
+  const Task task = ask_alternately(2, 1'001, api::quota_flag::wants_violated);
+  const QuotaAnswer& last = task->batch.answers[calls_count - 1];
+  EXPECT_EQ(last.code, QuotaCode::exceeds_limit);
+  ASSERT_EQ(last.limits_count, 1U);
+  EXPECT_EQ(task->batch.limits[last.first_limit].used, 1'000U);
+}
+
+TEST_F(ConflictingCallsTest, a_round_handles_calls_in_proportion_to_those_it_decides) {
+  put(names_[0], {tpm(1'000)});
+  reserve({names_[0]}, 400);
+  const Task task = ask_alternately(1, 601, 0);
+  EXPECT_EQ(task->batch.answers[calls_count - 1].code, QuotaCode::tpm_exceeded);
+  EXPECT_EQ(usage(names_[0]).used, 900U);
+  EXPECT_GE(task->batch.calls_repeated, calls_count);
+  EXPECT_LE(task->batch.calls_repeated, calls_count * 20);
 }
 
 // -------------------------------------------------------------------------------- what others see

@@ -56,7 +56,7 @@ class SpreadRoundTest : public testing::Test {
     return stops;
   }
   void visit(api::ShardId shard) {
-    for (size_t index = 0; index < batch_.calls.size(); ++index) {
+    for (const uint32_t index : batch_.round()) {
       SpreadCall& call = batch_.spread[index];
       const uint8_t place = first_place(batch_.calls[index], call, shard);
       if (place == batch_.calls[index].subjects_count || call.awaits()) continue;
@@ -141,17 +141,46 @@ TEST_F(SpreadRoundTest, a_call_that_awaits_another_goes_there_with_nothing_held)
   EXPECT_EQ(batch_.spread[3].state, State::admitted);
   EXPECT_EQ(batch_.spread[0].state, State::undecided);
   EXPECT_EQ(batch_.spread[2].state, State::undecided);  // shares a subject with the first
-  EXPECT_EQ(first_awaiting(batch_), 0U);
   uint32_t at = next_stop(batch_, 0, shards_count);
   while (batch_.pass != Pass::await) {
     visit(static_cast<api::ShardId>(at));
     at = next_stop(batch_, at + 1, shards_count);
   }
   EXPECT_EQ(at, 2U);
+  EXPECT_EQ(batch_.undecided, (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(next_stop(batch_, 3, shards_count), 0U);
   EXPECT_EQ(batch_.pass, Pass::ask);
   EXPECT_FALSE(batch_.spread[0].awaits());
   EXPECT_EQ(batch_.spread[1].state, State::done);
+}
+
+// Else two batches could wait for each other: the second call for what the first one is ahead of.
+TEST_F(SpreadRoundTest, a_batch_goes_on_with_its_first_call_while_another_awaits_a_verdict) {
+  start(QuotaOp::reserve, {{"a0", "b1"}, {"c0"}});
+  batch_.spread[0].awaits_own = true;
+  batch_.spread[1].awaits_others = true;
+  batch_.pass = Pass::conclude;
+  visit(0);
+  EXPECT_EQ(next_stop(batch_, 0, shards_count), 0U);
+  EXPECT_EQ(batch_.pass, Pass::ask);
+}
+
+TEST_F(SpreadRoundTest, a_round_has_twice_as_many_calls_as_the_last_one_decided) {
+  start(QuotaOp::reserve, std::vector<std::vector<const char*>>(500, {"a0", "b1"}));
+  std::vector<uint32_t> sizes;
+  for (const size_t decided : {1, 100, 0, 250}) {
+    for (size_t at = decided; at < batch_.round_size; ++at) {
+      batch_.spread[batch_.undecided[at]].awaits_own = true;
+    }
+    batch_.pass = Pass::conclude;
+    visit(0);
+    batch_.pass = Pass::open;
+    next_stop(batch_, shards_count, shards_count);
+    sizes.push_back(batch_.round_size);
+  }
+  EXPECT_EQ(sizes, (std::vector<uint32_t>{32, 64, 32, 64}));
+  EXPECT_EQ(batch_.calls_repeated, 32U + 64 + 32 + 64);
+  EXPECT_EQ(batch_.undecided.front(), 65U);
 }
 
 TEST_F(SpreadRoundTest, problems_of_subjects_come_before_limits_and_these_before_full_tables) {

@@ -64,6 +64,8 @@ TEST(TurnWork, counts_the_calls_limits_and_rows_of_a_batch) {
   batch.rows.resize(3);
   batch.limits.resize(4);
   EXPECT_EQ(work::of(batch), 2 * work::quota_call + 5 * work::limit + 7 * work::row);
+  batch.calls_repeated = 30;
+  EXPECT_EQ(work::of(batch), 32 * work::quota_call + 5 * work::limit + 7 * work::row);
 }
 
 }  // namespace
