@@ -68,7 +68,7 @@ const CodeText& text_of(QuotaCode code) noexcept {
 }  // namespace
 
 bool may_retry(QuotaCode code) noexcept {
-  const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use;
+  const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::subjects_full;
   return (is_denied && code != QuotaCode::withdrawn) ||
          code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full;
 }

@@ -51,8 +51,8 @@ enum class QuotaCode : uint8_t {
   waiters_full = 19,
   reservations_full = 20,
   subjects_full = 21,
-  id_in_use = 22,  // the client's id names another request, or one that still waits
   // Denied for good.
+  id_in_use = 22,        // the client's id names another request, or one that still waits
   exceeds_limit = 23,    // more than a limit allows at all
   blocked = 24,          // a limit that refuses every call
   unknown_subject = 25,  // subjects without a quota are denied

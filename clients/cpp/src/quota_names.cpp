@@ -76,7 +76,7 @@ std::string_view reason(QuotaCode code) noexcept {
 }
 
 bool may_retry(QuotaCode code) noexcept {
-  const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::id_in_use;
+  const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::subjects_full;
   return (is_denied && code != QuotaCode::withdrawn) ||
          code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full;
 }

@@ -92,16 +92,17 @@ TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
         QuotaCode::output_tokens_exceeded, QuotaCode::tokens_exceeded, QuotaCode::cost_exceeded,
         QuotaCode::concurrency_exceeded, QuotaCode::queue_ahead, QuotaCode::deadline_unmeetable,
         QuotaCode::wait_limit, QuotaCode::draining, QuotaCode::waiters_full,
-        QuotaCode::reservations_full, QuotaCode::subjects_full, QuotaCode::id_in_use,
-        QuotaCode::connection_waiters_full, QuotaCode::subject_waiters_full}) {
+        QuotaCode::reservations_full, QuotaCode::subjects_full, QuotaCode::connection_waiters_full,
+        QuotaCode::subject_waiters_full}) {
     EXPECT_TRUE(may_retry(code)) << code_name(code);
   }
   for (const QuotaCode code :
        {QuotaCode::none, QuotaCode::ok, QuotaCode::unlimited, QuotaCode::unknown_subject_allowed,
-        QuotaCode::queued, QuotaCode::withdrawn, QuotaCode::exceeds_limit, QuotaCode::blocked,
-        QuotaCode::unknown_subject, QuotaCode::subjects_apart, QuotaCode::invalid_subject,
-        QuotaCode::unknown_reservation, QuotaCode::already_settled, QuotaCode::already_cancelled,
-        QuotaCode::already_expired, QuotaCode::invalid_quota, QuotaCode::no_such_quota}) {
+        QuotaCode::queued, QuotaCode::withdrawn, QuotaCode::id_in_use, QuotaCode::exceeds_limit,
+        QuotaCode::blocked, QuotaCode::unknown_subject, QuotaCode::subjects_apart,
+        QuotaCode::invalid_subject, QuotaCode::unknown_reservation, QuotaCode::already_settled,
+        QuotaCode::already_cancelled, QuotaCode::already_expired, QuotaCode::invalid_quota,
+        QuotaCode::no_such_quota}) {
     EXPECT_FALSE(may_retry(code)) << code_name(code);
   }
 }

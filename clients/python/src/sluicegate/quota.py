@@ -104,7 +104,7 @@ class QuotaCode(enum.IntEnum):
 _ADMITTING = frozenset({QuotaCode.OK, QuotaCode.UNLIMITED, QuotaCode.UNKNOWN_SUBJECT_ALLOWED,
                         QuotaCode.ADMITTED_BY_POLICY})
 _RETRYABLE = frozenset({code for code in QuotaCode
-                        if QuotaCode.RPD_EXCEEDED <= code <= QuotaCode.ID_IN_USE
+                        if QuotaCode.RPD_EXCEEDED <= code <= QuotaCode.SUBJECTS_FULL
                         and code is not QuotaCode.WITHDRAWN}
                        | {QuotaCode.CONNECTION_WAITERS_FULL, QuotaCode.SUBJECT_WAITERS_FULL,
                           QuotaCode.DENIED_BY_POLICY})
