@@ -95,7 +95,7 @@ def guarded(client: sluicegate.Client) -> int:
     except sluicegate.QuotaDenied as denied:
         wait: float | None = denied.retry_after
         print(wait, denied.violated[0].name, denied.code.reason)
-    with client.lease("p", lifetime=5, renew=True) as lease:
+    with client.lease(["p", b"floor 3"], lifetime=5, renew=True) as lease:
         print(lease.held)
     one: sluicegate.Usage = client.usage("m")
     two: list[sluicegate.Usage] = client.usage(["m", b"n"])
@@ -109,7 +109,7 @@ async def reserved(client: sluicegate.AsyncClient) -> list[str]:
         await reservation.settle(1, 2)
     awaited: sluicegate.AsyncReservation = await client.wait_for_capacity("m", 5)
     await awaited.cancel(keep_requests=True)
-    async with client.lease("p") as lease:
+    async with client.lease(["p", "floor 3"]) as lease:
         print(lease.held)
     return [usage.subject async for usage in client.subjects()]
 

@@ -30,7 +30,7 @@ def test_a_reservation_may_be_entered_or_awaited(run):
             await awaited.cancel(keep_requests=True)
             async with client.reserve("m"):
                 pass
-            async with client.lease("printer", owner="me") as lease:
+            async with client.lease(["printer", "floor 3"], owner="me") as lease:
                 assert lease.held
             await client.wait_for_capacity("m", 7, timeout=1.5)
     with FakeServer(serve_quotas) as server:

@@ -27,6 +27,14 @@ def test_a_lease_reserves_a_slot_only():
     assert reserve.body["flags"] == 2 | 8 and cancel.body["flags"] == 0
 
 
+def test_a_lease_may_have_several_subjects():
+    with FakeServer(serve_quotas) as server, Client(server.address) as client:
+        with client.lease(["printer", "floor 3"]) as lease:
+            assert lease.held
+    reserve, cancel = server.returned[0]
+    assert reserve.subjects == [["printer", "floor 3"]] and cancel.kind == "cancel"
+
+
 def test_a_lease_is_renewed_until_it_is_released_or_forgotten():
     renewed = threading.Semaphore(0)
     script = grant_leases(renewed)

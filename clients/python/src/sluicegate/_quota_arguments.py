@@ -174,13 +174,13 @@ def reserve_call(subjects: Subjects, requests: int, input_tokens: int,
     return terms, reserve_entry(subjects, requests, input_tokens, max_output_tokens, cost, id)
 
 
-def lease_call(subject: Subject, lifetime: float | None, owner: str | None, wait: bool,
+def lease_call(subjects: Subjects, lifetime: float | None, owner: str | None, wait: bool,
                wait_limit: float | None, renew: bool, connection_bound: bool) -> Call:
-    """Reserves a slot of concurrency, and no request."""
+    """Reserves slots of concurrency, and no request."""
     if renew and lifetime is None:
         raise InvalidArgument("renew=True needs a lifetime: how long the slot outlives its holder")
     terms = reserve_terms(wait, wait_limit, lifetime, owner, connection_bound)
-    return terms, reserve_entry(subject, 0, 0, 0, 0)
+    return terms, reserve_entry(subjects, 0, 0, 0, 0)
 
 
 def check_call(subjects: Subjects, requests: int, input_tokens: int,

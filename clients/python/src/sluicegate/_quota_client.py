@@ -83,8 +83,8 @@ Own = TypeVar("Own", bound=Reservation)
 
 
 class Lease(Reservation, LeaseState):
-    """A slot of a subject's concurrency limit. The end of the `with` block, release() and the end
-    of its lifetime free it: a holder that dies keeps it no longer than that.
+    """A slot of its subjects' concurrency limits, of each one. The end of the `with` block,
+    release() and the end of its lifetime free it: a holder that dies keeps it no longer than that.
 
     With renew=True a thread extends it while this object is referenced. `held` is false once the
     slot is lost, or may be lost: after its `lifetime`, unless it was extended in time. If only the
@@ -185,15 +185,15 @@ class QuotaCalls(Caller, QuotaBase):
         terms, entry = call
         base.unless_ended(self._run_quota_call(terms, entry, timeout, None), entry.reservation)
 
-    def lease(self, subject: Subject, *, lifetime: float | None = None,
+    def lease(self, subjects: Subjects, *, lifetime: float | None = None,
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
               renew: bool = False, connection_bound: bool = False,
               timeout: Timeout = DEFAULT) -> Lease:
-        """Reserves a slot of the subject only; raises QuotaDenied when none is free.
+        """Reserves a slot of each subject only; raises QuotaDenied when one of them has none free.
 
         With `renew=True` a thread extends it every third of its `lifetime`.
         """
-        terms, entry = arguments.lease_call(subject, lifetime, owner, wait, wait_limit, renew,
+        terms, entry = arguments.lease_call(subjects, lifetime, owner, wait, wait_limit, renew,
                                             connection_bound)
         since = self._monotonic()
         outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
