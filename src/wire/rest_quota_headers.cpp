@@ -29,8 +29,10 @@ uint64_t remaining_of(const LimitReport& limit) {
   return limit.ceiling == api::Ceiling::block ? 0 : limit.remaining;
 }
 
-// Whether `one` has less remaining, or as much and a later reset.
+// Whether only `one` denies the call; else, whether it has less remaining, or as much and a later
+// reset. A limit that denies a large call may have more remaining than others.
 bool is_tighter(const ReportedLimit& one, const ReportedLimit& other) {
+  if (one.report->violated != other.report->violated) return one.report->violated;
   const uint64_t left = remaining_of(*one.report);
   const uint64_t other_left = remaining_of(*other.report);
   return left != other_left ? left < other_left : one.report->reset_ms > other.report->reset_ms;

@@ -67,6 +67,22 @@ TEST(RestQuotaHeaders, writes_the_sixteen_tightest_limits) {
   EXPECT_NE(text.find("\"l4\""), std::string::npos);
 }
 
+TEST(RestQuotaHeaders, writes_the_limits_that_deny_before_tighter_ones) {
+  std::vector<api::LimitReport> limits(16, report("tight", api::Metric::requests, 100, 1));
+  limits.push_back(report("denies", api::Metric::tokens, 30'000, 500));
+  limits.back().violated = true;
+  const std::string text = headers(limits, RateStyle::plain);
+  EXPECT_NE(text.find("RateLimit: \"denies\";r=500;t=1, \"tight\";r=1;t=1"), std::string::npos);
+}
+
+TEST(RestQuotaHeaders, a_metric_shows_the_limit_that_denies) {
+  api::LimitReport denies = report("cached", api::Metric::tokens, 30'000, 500);
+  denies.violated = true;
+  const std::string text =
+      headers({report("tpm", api::Metric::tokens, 9'000, 400), denies}, RateStyle::openai);
+  EXPECT_NE(text.find("x-ratelimit-remaining-tokens: 500\r\n"), std::string::npos);
+}
+
 TEST(RestQuotaHeaders, cuts_numbers_to_fifteen_digits) {
   const std::string text =
       headers({report("a", api::Metric::tokens, INT64_MAX, INT64_MAX)}, RateStyle::plain);
