@@ -78,7 +78,8 @@ class ReservationBook {
     --kept_count_;
   }
 
-  // Null: the id is unknown, or only its record is left. The id of another shard is unknown.
+  // Null: the id is unknown, or only its record is left. The id of another shard is unknown, and 0
+  // is none.
   Reservation* find(uint64_t id) noexcept;
   const Reservation* find(uint64_t id) const noexcept;
   std::optional<IdRecord> find_record(uint64_t id) const noexcept;
@@ -147,6 +148,7 @@ class ReservationBook {
 // `none`: only its record is left, or it is unknown.
 inline ReservationBook::Pool::Index ReservationBook::find_index(uint64_t id) const noexcept {
   static_assert(IdBook::none == Pool::none);
+  if (id == 0) return Pool::none;
   return ids_.find(id, [this](uint32_t index) {
     const Reservation& found = pool_[index];
     return found.is_held() ? 0 : found.id;

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/splitmix.hpp"
+#include "proto/reservation_id.hpp"
 #include "unit/quota/table_driver.hpp"
 
 namespace sluice::quota {
@@ -49,6 +51,20 @@ TEST_F(ReservationBookTest, finds_an_open_one_by_its_id) {
   EXPECT_EQ(made.amounts, request.amounts);
   EXPECT_EQ(reservations_.lifetime_left_ms(made), 1'000U);
   EXPECT_EQ(reservations_.open_count(), 1U);
+}
+
+// Its id has all the bits by which the index finds it at 0, as those of id 0 are.
+TEST(ReservationBook, id_0_finds_nothing_not_even_what_is_held) {
+  TableDriver driver{
+      {.subjects_max = 8, .reservations_max = 4, .waiters_max = 8, .seed = base::splitmix64(0)}};
+  Request request = TableDriver::request_of_all({driver.make("m", {slots(9)})});
+  request.subjects[request.subjects_count++] = subject_of_shard(1);
+  const api::QuotaBatch batch;
+  Reservation& held = driver.reservations[driver.reservations.hold(request, true, batch)];
+  ASSERT_EQ(held.id & proto::reservation_id::random_mask, 0U);
+  EXPECT_EQ(driver.reservations.find(0), nullptr);
+  driver.reservations.release(held);
+  driver.reservations.drop(held);
 }
 
 TEST_F(ReservationBookTest, holds_a_slot_until_it_is_settled) {
