@@ -66,7 +66,7 @@ void add_consume_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("consume", consume_description);
   const auto flags = std::make_shared<ConsumeFlags>();
   command->add_option("NAME", flags->names, "the subjects; 1 to 8")->type_name("")->required();
-  add_native_server(*command, flags->server);
+  add_server_to_wait_for(*command, flags->server);
   add_used_flags(*command, flags->used);
   auto* wait =
       command->add_flag("--wait", flags->options.may_wait, "wait in the queue when denied");

@@ -37,6 +37,12 @@ void add_native_server(CLI::App& command, NativeServer& server) {
   add_timeout(command, server.timeout_ms);
 }
 
+void add_server_to_wait_for(CLI::App& command, NativeServer& server) {
+  add_native_server(command, server);
+  command.get_option("--timeout-millis")
+      ->description("wait no longer for the server, after any wait in the queue; 1 to 3600000");
+}
+
 sluicegate::Address address_of(const NativeServer& server) {
   try {
     return sluicegate::parse_address(server.address);

@@ -30,6 +30,8 @@ void add_timeout(CLI::App& command, uint32_t& timeout_ms);
 
 // --address, which has the environment variable for its default, and --timeout-millis.
 void add_native_server(CLI::App& command, NativeServer& server);
+// The same where the call may wait in a queue: the client's time-out begins after that.
+void add_server_to_wait_for(CLI::App& command, NativeServer& server);
 
 // Errors: std::invalid_argument, which names the variable if the address is from there.
 sluicegate::Address address_of(const NativeServer& server);

@@ -92,8 +92,7 @@ int reserve(const ReserveFlags& flags) {
   } else {
     std::fputs(denial_text(outcome, flags.names).c_str(), stderr);
   }
-  if (outcome.admitted()) return 0;
-  return outcome.code == sluicegate::QuotaCode::draining ? 2 : 1;
+  return outcome.admitted() ? 0 : 1;
 }
 
 }  // namespace
@@ -105,7 +104,7 @@ void add_reserve_command(CLI::App& app, Run& run) {
     return command->add_option(name, value, text)->type_name(type);
   };
   add("NAME", flags->names, "the subjects; 1 to 8", "")->required();
-  add_native_server(*command, flags->server);
+  add_server_to_wait_for(*command, flags->server);
   add("--requests", flags->options.requests, "requests to reserve", "N")
       ->check(requests_bounds())
       ->capture_default_str();
@@ -125,7 +124,7 @@ void add_reserve_command(CLI::App& app, Run& run) {
       ->check(between(0U, limits::wait_ms_max))
       ->capture_default_str();
   add("--lifetime-ms", flags->options.lifetime_ms,
-      "until it ends by itself; 0: the server's default", "N")
+      "from its admission, after any wait, until it ends by itself; 0: the server's default", "N")
       ->check(between(0U, limits::lifetime_ms_max))
       ->capture_default_str();
   add("--id", flags->id, "of your choosing: the same again gets the same reservation", "TEXT");
