@@ -36,7 +36,9 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"withdrawn", "withdrawn from the queue by the client"},
     {"draining", "the server is shutting down: use another server, or try again later"},
     {"waiters_full", "too many requests wait (--max-waiters)"},
-    {"reservations_full", "too many reservations are open (--max-reservations)"},
+    {"reservations_full",
+     "too many reservations are open on a shard: the shards share --max-reservations, and each "
+     "reservation takes a place on every shard of its subjects"},
     {"subjects_full", "too many subjects are in use (--max-subjects)"},
     {"id_in_use", "this id names another request, or one that still waits: choose another one"},
     {"exceeds_limit", "more than the limit allows at all: ask for less"},
@@ -45,7 +47,8 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"subjects_apart",
      "subjects of a request that may wait must share the same {tag} in their names"},
     {"invalid_subject",
-     "subjects must be 1 to 8 different names, none empty or longer than the server allows"},
+     "subjects must be 1 to 8 different names, none empty or longer than the server allows "
+     "(--max-key-bytes)"},
     {"unknown_reservation", "no reservation has this id, or it ended and is forgotten"},
     {"already_settled", "the reservation was settled before"},
     {"already_cancelled", "the reservation was cancelled before"},

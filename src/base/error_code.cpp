@@ -20,14 +20,18 @@ constexpr std::array<Row, 22> rows{{
     {"unexpectedHello", "Hello comes once", true},
     {"unsupportedVersion", "this server speaks protocol version 1", true},
     {"unsupported", "this server does not know this kind of request", false},
-    {"badColumns", "columns differ in length, have the wrong type, or key sizes do not add up",
+    {"badColumns",
+     "columns differ in length, have the wrong type, or the sizes in keySizes, subjectSizes or "
+     "idSizes (65535 at most) do not add up to their names",
      false},
-    {"tooManyEntries", "more entries, or longer keys by number, than a frame may have: split it",
+    {"tooManyEntries",
+     "more entries than frameEntriesMax of Welcome (about quotas 2048, in Usage 256), or more than "
+     "1 MiB of keys by number: split the frame",
      false},
     {"badCost", "a cost is outside 1 to 1000000000", false},
     {"badOverride",
-     "maxRequests is outside 1 to 1000000000, or maxRequestsInQueue outside 0 to "
-     "1000000000",
+     "maxRequests is outside 1 to 1000000000, maxRequestsInQueue outside 0 to 1000000000, or "
+     "windowMs outside 10 to 31536000000",
      false},
     {"badWaitLimit", "a wait limit is above 3600000 ms", false},
     {"idInUse", "the id belongs to a frame that is outstanding or waiting: use another", false},

@@ -79,6 +79,12 @@ TEST_P(CppQuota, subjects_that_the_server_does_not_take_throw) {
     EXPECT_THROW((void)client.usage(longer), InvalidSubject);
     EXPECT_THROW((void)client.reserve_future(longer).get(), InvalidSubject);
   }
+  try {
+    (void)client_.reserve({"gpt-4o", longer}, {});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InvalidSubject& error) {
+    EXPECT_EQ(std::string(error.what()).find("subjects[1] (2000 bytes): invalid_subject: "), 0u);
+  }
   std::promise<QuotaCode> code;
   client_.reserve_async(longer,
                         [&](const Reservation& call) { code.set_value(call.outcome().code); });

@@ -211,8 +211,9 @@ def test_holders_have_the_exit_codes_of_the_other_commands(server, key):
 def test_a_name_that_is_too_long_is_an_error(server, words):
     result = command(server, *words, "x" * 2_000)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == ("Error: invalid_subject: subjects must be 1 to 8 different names, "
-                             "none empty or longer than the server allows\n")
+    assert result.stderr == ("Error: subjects[0] (2000 bytes): invalid_subject: subjects must be "
+                             "1 to 8 different names, none empty or longer than the server allows "
+                             "(--max-key-bytes)\n")
 
 
 def test_holders_of_a_long_name_names_the_cause(server):

@@ -120,7 +120,7 @@ QuotaOutcome ClientImpl::call(const QuotaCall& call, const std::stop_token& stop
   Waiter waiter{platform_, {&verdict, 1}};
   call_on(lane_of(call), call, patience_of(call),
           {.waiter = &waiter, .index = 0, .callback = {}, .place = &outcome}, stop);
-  if (is_mistake(outcome.code)) throw InvalidSubject(outcome.code);
+  if (is_mistake(outcome.code)) throw invalid_subject(outcome.code, call.subjects);
   return outcome;
 }
 
@@ -390,7 +390,7 @@ QuotaCode ClientImpl::ask_change(std::string_view subject, const Change& change)
         detail = single_answer(answer).detail;
       });
   if (code == QuotaCode::invalid_quota) throw InvalidQuota(detail);
-  if (is_mistake(code)) throw InvalidSubject(code);
+  if (is_mistake(code)) throw invalid_subject(code, {&subject, 1});
   return code;
 }
 
@@ -407,7 +407,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
     for (const std::string_view subject : some) require_subject("subject", subject);
     SubjectPage page = impl_->ask_usage(impl_->lane_index(some.front()), {.subjects = some});
     if (page.subjects.size() != some.size()) {
-      throw InvalidSubject(QuotaCode::invalid_subject);  // one is longer than the server allows
+      throw invalid_subject(QuotaCode::invalid_subject, some);
     }
     std::move(page.subjects.begin(), page.subjects.end(), std::back_inserter(states));
   }

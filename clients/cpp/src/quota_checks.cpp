@@ -55,6 +55,14 @@ void require_subject(std::string_view field, std::string_view subject) {
   require_within(bound, subject.size());
 }
 
+InvalidSubject invalid_subject(QuotaCode code, std::span<const std::string_view> subjects) {
+  if (code != QuotaCode::invalid_subject || subjects.empty()) return InvalidSubject(code);
+  const auto longest =
+      std::ranges::max_element(subjects, {}, [](std::string_view name) { return name.size(); });
+  return InvalidSubject(code, "subjects[" + std::to_string(longest - subjects.begin()) + "] (" +
+                                  std::to_string(longest->size()) + " bytes)");
+}
+
 void require_lifetime(uint32_t lifetime_ms) {
   require_within(lifetime_bound, lifetime_ms);
 }

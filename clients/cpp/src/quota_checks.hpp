@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 namespace sluicegate {
 
 void require_subject(std::string_view field, std::string_view subject);
+// Of an error of the server, which bounds the length of names; the rest was checked before.
+InvalidSubject invalid_subject(QuotaCode code, std::span<const std::string_view> subjects);
 void require_lifetime(uint32_t lifetime_ms);
 void require_valid(const ReserveOptions& options);
 void require_valid(const ConsumeOptions& options);

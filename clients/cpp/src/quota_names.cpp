@@ -33,7 +33,9 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"withdrawn", "withdrawn from the queue by the client"},
     {"draining", "the server is shutting down: use another server, or try again later"},
     {"waiters_full", "too many requests wait (--max-waiters)"},
-    {"reservations_full", "too many reservations are open (--max-reservations)"},
+    {"reservations_full",
+     "too many reservations are open on a shard: the shards share --max-reservations, and each "
+     "reservation takes a place on every shard of its subjects"},
     {"subjects_full", "too many subjects are in use (--max-subjects)"},
     {"id_in_use", "this id names another request, or one that still waits: choose another one"},
     {"exceeds_limit", "more than the limit allows at all: ask for less"},
@@ -42,7 +44,8 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"subjects_apart",
      "subjects of a request that may wait must share the same {tag} in their names"},
     {"invalid_subject",
-     "subjects must be 1 to 8 different names, none empty or longer than the server allows"},
+     "subjects must be 1 to 8 different names, none empty or longer than the server allows "
+     "(--max-key-bytes)"},
     {"unknown_reservation", "no reservation has this id, or it ended and is forgotten"},
     {"already_settled", "the reservation was settled before"},
     {"already_cancelled", "the reservation was cancelled before"},
@@ -117,8 +120,10 @@ InvalidQuota::InvalidQuota(std::string_view detail)
     : Error{std::string{reason(QuotaCode::invalid_quota)} + (detail.empty() ? "" : ": ") +
             std::string{detail}} {}
 
-InvalidSubject::InvalidSubject(QuotaCode code)
-    : Error{std::string{name(code)} + ": " + std::string{reason(code)}}, code_{code} {}
+InvalidSubject::InvalidSubject(QuotaCode code, std::string_view place)
+    : Error{std::string{place} + (place.empty() ? "" : ": ") + std::string{name(code)} + ": " +
+            std::string{reason(code)}},
+      code_{code} {}
 
 QuotaIncomplete::QuotaIncomplete(QuotaBatchOutcome outcome)
     : Error{std::to_string(outcome.failed) + " of " + std::to_string(outcome.codes.size()) +

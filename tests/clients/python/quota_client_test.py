@@ -5,6 +5,7 @@ answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient
 """
 
 import os
+import pickle
 import threading
 
 import pytest
@@ -112,9 +113,24 @@ def test_a_denial_names_the_limits_and_when_to_retry():
             "tpm", "tokens", "sliding", 30_000, 29_900, 900, 100, 60_000, 41_000, 1)
         assert str(error) == ("gpt-4o: tpm_exceeded: per-minute token limit reached; "
                               "tpm: 29900 of 30000 used; retry after 41.25 s")
+        assert error.subjects == ("gpt-4o",)
         with pytest.raises(QuotaDenied) as raised:
             client.reserve("gpt-4o", input_tokens=90_000)
         assert raised.value.retry_after is None and not raised.value.retryable
+
+
+def test_a_denial_names_the_subject_of_each_limit_where_there_are_several():
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), TPM, retryAfterMs=[41_250],
+                           limits=TPM_STATE | {"subjects": [1]})
+    with FakeServer(script) as server, Client(server.address) as client:
+        with pytest.raises(QuotaDenied) as raised:
+            client.reserve(["gpt-4o", "acme"], input_tokens=900)
+    assert str(raised.value) == (
+        "gpt-4o, acme: tpm_exceeded: per-minute token limit reached; "
+        "acme tpm: 29900 of 30000 used; retry after 41.25 s")
+    assert pickle.loads(pickle.dumps(raised.value)).subjects == ("gpt-4o", "acme")
 
 
 @pytest.mark.parametrize("code, error", [

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 import signal
 import socket
 import struct
@@ -56,7 +57,8 @@ NAMED = [lambda client: client.usage(TOO_LONG), lambda client: client.usage(["s"
 
 def is_one_of_a_long_subject(error):
     return (error.code is QuotaCode.INVALID_SUBJECT and "s" * 80 in str(error)
-            and len(str(error)) < 200)
+            and re.match(r"subjects\[[01]\] \(2000 bytes\), s", str(error)) is not None
+            and "(--max-key-bytes)" in str(error) and len(str(error)) < 300)
 
 
 @pytest.mark.parametrize("call", NAMED)
@@ -120,6 +122,7 @@ def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     limit, = error.violated
     assert (limit.name, limit.amount, limit.used, limit.remaining, limit.subject) == (
         "tokens", 1_000, 900, 100, 1)
+    assert f"; {tag}model tokens: 900 of 1000 used; " in str(error)
     assert used(client, tag) == (0, 0)
     with pytest.raises(QuotaDenied) as raised:
         client.reserve([tag, tag + "model"], input_tokens=2_000)

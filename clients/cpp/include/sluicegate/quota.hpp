@@ -285,10 +285,12 @@ class InvalidQuota : public Error {
 };
 
 // The server takes no such name, or one twice (`invalid_subject`; older servers also answer
-// `subjects_apart`). Futures have it, callbacks and batches get the code.
+// `subjects_apart`). what() names the longest one, where the client has checked all but its length.
+// Futures have it, callbacks and batches get the code.
 class InvalidSubject : public Error {
  public:
-  explicit InvalidSubject(QuotaCode code);
+  // `place`: of the name at fault; empty: it is unknown.
+  explicit InvalidSubject(QuotaCode code, std::string_view place = {});
 
   QuotaCode code() const noexcept { return code_; }
 

@@ -36,17 +36,26 @@ def shown(names: Iterable[bytes]) -> str:
 def admitted(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Outcome:
     """The outcome of a call that the server admitted; raises QuotaDenied if it did not."""
     outcome = outcome_of(answer)
-    unless_invalid(outcome.code, shown(subjects))
+    unless_invalid(outcome.code, subjects)
     if not outcome.code.admits:
         raise QuotaDenied(outcome.code, shown(subjects), seconds_of(outcome.retry_after_ms),
-                          tuple(limit for limit in outcome.limits if limit.violated))
+                          tuple(limit for limit in outcome.limits if limit.violated),
+                          tuple(map(subject_text, subjects)))
     return outcome
 
 
-def unless_invalid(code: QuotaCode, what: str) -> None:
+def unless_invalid(code: QuotaCode, subjects: Sequence[bytes]) -> None:
     """A caller's mistake is no denial."""
-    if code in (QuotaCode.INVALID_SUBJECT, QuotaCode.SUBJECTS_APART):
-        raise InvalidSubject(code, what)
+    if code is QuotaCode.INVALID_SUBJECT:
+        raise InvalidSubject(code, longest(subjects))
+    if code is QuotaCode.SUBJECTS_APART:
+        raise InvalidSubject(code, shown(subjects))
+
+
+def longest(subjects: Sequence[bytes]) -> str:
+    """The name at fault: the client has checked all but the length that the server allows."""
+    place = max(range(len(subjects)), key=lambda at: len(subjects[at]))
+    return f"subjects[{place}] ({len(subjects[place])} bytes), {shown([subjects[place]])}"
 
 
 def unless_ended(outcome: Outcome, reservation: int) -> None:
@@ -64,7 +73,7 @@ def unless_ended(outcome: Outcome, reservation: int) -> None:
 def decision_of(answer: Outcome | Verdict, subjects: tuple[bytes, ...]) -> Decision:
     outcome = outcome_of(answer)
     code = outcome.code
-    unless_invalid(code, shown(subjects))
+    unless_invalid(code, subjects)
     return Decision(code.admits, code, code.reason,
                     0.0 if code.admits else seconds_of(outcome.retry_after_ms),
                     stats_of(outcome.limits), outcome.limits)
@@ -89,7 +98,7 @@ def unless_changed(answer: Change, subject: bytes) -> None:
     code = answer.code
     if code is QuotaCode.INVALID_QUOTA:
         raise InvalidQuota(code, shown([subject]), answer.detail)
-    unless_invalid(code, shown([subject]))
+    unless_invalid(code, [subject])
     if not code.admits:
         raise QuotaError(code, shown([subject]))
 
@@ -112,9 +121,8 @@ def usages(reply: UsageReply) -> list[Usage]:
 
 def usages_of(subjects: Sequence[bytes], found: dict[bytes, Usage]) -> list[Usage]:
     """The server leaves out names that are longer than it allows."""
-    missing = [subject for subject in subjects if subject not in found]
-    if missing:
-        raise InvalidSubject(QuotaCode.INVALID_SUBJECT, shown(missing))
+    if any(subject not in found for subject in subjects):
+        raise InvalidSubject(QuotaCode.INVALID_SUBJECT, longest(subjects))
     return [found[subject] for subject in subjects]
 
 

@@ -134,15 +134,17 @@ class QuotaDenied(QuotaError):
     """Not admitted: nothing was charged anywhere.
 
     `retry_after` is the number of seconds after which a retry may help (0: at once; None: never);
-    `violated` has the limits that deny, and their current state.
+    `violated` has the limits that deny, and their current state (after a wait none); `subjects`
+    has the names of the call, for the limits' `subject`.
     """
 
     def __init__(self, code: QuotaCode, what: str, retry_after: float | None = None,
-                 violated: tuple[LimitState, ...] = ()) -> None:
+                 violated: tuple[LimitState, ...] = (), subjects: tuple[str, ...] = ()) -> None:
         super().__init__(code, what)
-        self.args = (code, what, retry_after, violated)
+        self.args = (code, what, retry_after, violated, subjects)
         self.retry_after = retry_after
         self.violated = violated
+        self.subjects = subjects
 
     @property
     def retryable(self) -> bool:
@@ -152,11 +154,18 @@ class QuotaDenied(QuotaError):
     def __str__(self) -> str:
         parts = [super().__str__()]
         if self.violated:
-            parts.append(", ".join(f"{limit.name}: {limit.used} of {limit.amount} used"
-                                   for limit in self.violated))
+            parts.append(", ".join(
+                f"{self._subject_of(limit)}{limit.name}: {limit.used} of {limit.amount} used"
+                for limit in self.violated))
         if self.retryable and self.retry_after is not None:
             parts.append(f"retry after {self.retry_after:g} s")
         return "; ".join(parts)
+
+    def _subject_of(self, limit: LimitState) -> str:
+        """The subject whose limit it is, where the call has several."""
+        if len(self.subjects) < 2 or limit.subject >= len(self.subjects):
+            return ""
+        return f"{self.subjects[limit.subject]:.80} "
 
 
 class UnknownReservation(QuotaError):

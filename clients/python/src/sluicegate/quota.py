@@ -131,7 +131,9 @@ _REASONS = {
     QuotaCode.WITHDRAWN: "withdrawn from the queue by the client",
     QuotaCode.DRAINING: "the server is shutting down: use another server, or try again later",
     QuotaCode.WAITERS_FULL: "too many requests wait (--max-waiters)",
-    QuotaCode.RESERVATIONS_FULL: "too many reservations are open (--max-reservations)",
+    QuotaCode.RESERVATIONS_FULL:
+        "too many reservations are open on a shard: the shards share --max-reservations, and each "
+        "reservation takes a place on every shard of its subjects",
     QuotaCode.SUBJECTS_FULL: "too many subjects are in use (--max-subjects)",
     QuotaCode.ID_IN_USE:
         "this id names another request, or one that still waits: choose another one",
@@ -141,7 +143,8 @@ _REASONS = {
     QuotaCode.SUBJECTS_APART:
         "subjects of a request that may wait must share the same {tag} in their names",
     QuotaCode.INVALID_SUBJECT:
-        "subjects must be 1 to 8 different names, none empty or longer than the server allows",
+        "subjects must be 1 to 8 different names, none empty or longer than the server allows "
+        "(--max-key-bytes)",
     QuotaCode.UNKNOWN_RESERVATION: "no reservation has this id, or it ended and is forgotten",
     QuotaCode.ALREADY_SETTLED: "the reservation was settled before",
     QuotaCode.ALREADY_CANCELLED: "the reservation was cancelled before",
