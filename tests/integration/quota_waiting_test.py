@@ -127,6 +127,29 @@ def test_a_quota_that_rules_the_waiter_out_ends_the_wait(server, subjects):
     check_nothing_is_left(server, subjects)
 
 
+@pytest.mark.parametrize("ruled_out", [
+    (tokens(20), "exceeds_limit"), ({**tokens(20), "amount": "block"}, "blocked")])
+def test_a_waiter_that_is_ruled_out_behind_others_holds_up_nobody(server, subjects, ruled_out):
+    held, between, model = subjects[:3]
+    limit, code = ruled_out
+    holder = hold(server, held)
+    with start_waiting(server, [held, between]) as first:
+        waits(server, [held, between])
+        with start_waiting(server, [between, model], input_tokens=50) as second:
+            waits(server, [model])
+            put(server, model, slots(1), limit)
+            denied = second.read()
+            assert (denied.status, denied.json()["code"]) == (429, code)
+            assert [(each["subject"], each["name"]) for each in denied.json()["violated"]
+                    if each["name"] == "tph"] == [(model, "tph")]
+            put(server, model, slots(1), tokens(20))
+            cancel(server, reserve(server, model, input_tokens=1)["reservation"])
+        waits(server, [held, between])
+        cancel(server, holder)
+        cancel(server, first.read().json()["reservation"])
+    check_nothing_is_left(server, subjects)
+
+
 @pytest.mark.parametrize("place", range(8))
 def test_it_ends_at_once_though_another_subject_is_full(server, subjects, place):
     """Wherever the subject is that rules it out, and the one that stays full."""
