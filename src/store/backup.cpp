@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "io/file_descriptor.hpp"
@@ -14,37 +13,23 @@
 namespace sluice::store {
 namespace {
 
-FailureKind kind_of(int error) noexcept {
-  switch (error) {
-    case EEXIST:
-      return FailureKind::exists;
-    case EROFS:
-      return FailureKind::readonly;
-    case ENOSPC:
-    case EDQUOT:
-      return FailureKind::full;
-    default:
-      return FailureKind::no_access;
-  }
-}
-
 // SQLite fills an empty file; made here, only its user may read it.
 Result<void> make_target(const std::string& target) {
   const io::FileDescriptor file(
       ::open(target.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.is_open()) return {};
-  return fail(kind_of(errno), target, std::generic_category().message(errno));
+  if (!file.is_open()) return fail_to_open(target, errno);
+  return {};
 }
 
 // VACUUM reports some damage as a full disk, and copies other damage.
-Result<void> check_pages(Database& database) {
+Result<void> check_source(Database& database) {
   const auto complaints = database.quick_check();
   if (!complaints) return tl::unexpected(complaints.error());
   if (complaints->empty()) return {};
   return fail(FailureKind::damaged, database.path(), complaints->front());
 }
 
-Result<void> copy(Database& database, const std::string& target) {
+Result<void> copy_to(Database& database, const std::string& target) {
   // VACUUM does not run within the reader's transaction.
   Result<void> done = database.execute("COMMIT");
   if (!done) return done;
@@ -55,12 +40,10 @@ Result<void> copy(Database& database, const std::string& target) {
   return fail(done.error().kind, target, done.error().detail);
 }
 
-Result<void> sync(const std::string& target) {
+Result<void> sync_file(const std::string& target) {
   const io::FileDescriptor file(::open(target.c_str(), O_RDWR | O_CLOEXEC));
-  if (!file.is_open() || ::fsync(file.get()) != 0) {
-    const FailureKind kind = file.is_open() ? FailureKind::fsync : FailureKind::no_access;
-    return fail(kind, target, std::generic_category().message(errno));
-  }
+  if (!file.is_open()) return fail_to_open(target, errno);
+  if (::fsync(file.get()) != 0) return fail(FailureKind::fsync, target, error_text(errno));
   return sync_folder_of(target);
 }
 
@@ -70,11 +53,11 @@ Result<void> backup(const std::string& source, const std::string& target, const 
   Result<StateReader> reader = StateReader::open(source, vfs);
   if (!reader) return tl::unexpected(std::move(reader.error()));
   const std::string real_target = real_path(target);
-  Result<void> done = check_pages(reader->database());
+  Result<void> done = check_source(reader->database());
   if (done) done = make_target(real_target);
   if (!done) return done;
-  done = copy(reader->database(), real_target);
-  if (done) done = sync(real_target);
+  done = copy_to(reader->database(), real_target);
+  if (done) done = sync_file(real_target);
   if (!done) ::unlink(real_target.c_str());
   return done;
 }

@@ -12,8 +12,6 @@
 
 namespace sluice::store {
 
-inline constexpr size_t complaints_max = 100;
-
 // Why a part is damaged; empty: it is sound.
 using VerifyPart = std::function<std::optional<std::string>(const StoredPart&)>;
 

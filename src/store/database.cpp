@@ -15,7 +15,6 @@ namespace {
 // A commit that finds the file locked is tried again by the writer; a reader has nobody who does.
 constexpr int write_busy_timeout_ms = 100;
 constexpr int read_busy_timeout_ms = 2'000;
-constexpr int complaints_max = 100;
 constexpr int64_t copied_bytes = 64 * 1'024;  // of FILE-wal at a time; SQLite takes less than 128
 
 FailureKind kind_of_io(int code, int system_errno) noexcept {

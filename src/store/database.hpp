@@ -53,6 +53,9 @@ class Statement {
   int bind_code_ = 0;  // the first that was no success
 };
 
+// Of a check of the whole file.
+inline constexpr size_t complaints_max = 100;
+
 enum class Access : uint8_t { read, write };
 
 class Database {
@@ -71,7 +74,7 @@ class Database {
   // The first column of the first row, which there must be.
   Result<int64_t> integer(std::string_view sql);
   Result<std::string> text(std::string_view sql);
-  // `PRAGMA quick_check`: complaints, at most a hundred; none when the file is sound.
+  // `PRAGMA quick_check`: at most complaints_max complaints; none when the file is sound.
   Result<std::vector<std::string>> quick_check();
 
   bool in_transaction() const noexcept;

@@ -1,6 +1,8 @@
 #include "store/failure.hpp"
 
 #include <array>
+#include <cerrno>
+#include <system_error>
 
 namespace sluice::store {
 namespace {
@@ -90,6 +92,29 @@ Failure make_failure(FailureKind kind, std::string_view path, std::string_view d
   if (!detail.empty()) text.append(" (").append(detail).append(")");
   text.append("; ").append(words.cure);
   return {.kind = kind, .text = std::move(text), .detail = std::string(detail)};
+}
+
+Failure before_use(Failure failure, std::string_view path) {
+  if (failure.kind != FailureKind::corrupt) return failure;
+  return make_failure(FailureKind::damaged, path, failure.detail);
+}
+
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
+
+tl::unexpected<Failure> fail_to_open(std::string_view path, int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return fail(FailureKind::full, path, error_text(error));
+    case EROFS:
+      return fail(FailureKind::readonly, path, error_text(error));
+    case EEXIST:
+      return fail(FailureKind::exists, path, error_text(error));
+    default:
+      return fail(FailureKind::no_access, path, error_text(error));
+  }
 }
 
 }  // namespace sluice::store

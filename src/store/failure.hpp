@@ -54,4 +54,12 @@ inline tl::unexpected<Failure> fail(FailureKind kind, std::string_view path,
   return tl::unexpected(make_failure(kind, path, detail));
 }
 
+// Why the system does not open or make a file.
+tl::unexpected<Failure> fail_to_open(std::string_view path, int error);
+
+// What is `corrupt` in a file in use is `damaged` before it is used: the cure differs.
+Failure before_use(Failure failure, std::string_view path);
+
+std::string error_text(int error);  // of an errno
+
 }  // namespace sluice::store

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <string_view>
-#include <system_error>
 #include <thread>
 
 #include "store/file_place.hpp"
@@ -19,10 +18,6 @@ namespace sluice::store {
 namespace {
 
 constexpr std::chrono::milliseconds pause{20};
-
-std::string words_of(int error) {
-  return std::generic_category().message(error);
-}
 
 // The process that holds the lock, as it wrote itself.
 std::string holder_of(const std::string& lock_path) {
@@ -56,13 +51,10 @@ Result<FileLock> FileLock::take(const std::string& path, std::chrono::millisecon
   const std::string lock_path = path + ".lock";
   for (auto left = patience;; left -= pause) {
     io::FileDescriptor file(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (!file.is_open()) {
-      const FailureKind kind = errno == EROFS ? FailureKind::readonly : FailureKind::no_access;
-      return fail(kind, lock_path, words_of(errno));
-    }
+    if (!file.is_open()) return fail_to_open(lock_path, errno);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) {
-        return fail(FailureKind::io, lock_path, words_of(errno));
+        return fail(FailureKind::io, lock_path, error_text(errno));
       }
     } else if (is_at(file, lock_path)) {
       write_holder(file);

@@ -62,9 +62,9 @@ bool is_on_network(const std::string& path) noexcept {
 Result<void> sync_folder_of(const std::string& path) {
   const std::string folder = folder_of(path);
   const io::FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.is_open() && ::fsync(opened.get()) == 0) return {};
-  const FailureKind kind = opened.is_open() ? FailureKind::fsync : FailureKind::no_access;
-  return fail(kind, folder, std::generic_category().message(errno));
+  if (!opened.is_open()) return fail_to_open(folder, errno);
+  if (::fsync(opened.get()) != 0) return fail(FailureKind::fsync, folder, error_text(errno));
+  return {};
 }
 
 }  // namespace sluice::store

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
-#include <system_error>
 
 #include "io/file_descriptor.hpp"
 #include "store/file_place.hpp"
@@ -16,7 +15,7 @@
 namespace sluice::store {
 namespace {
 
-constexpr std::string_view tables = R"(
+constexpr std::string_view tables_sql = R"(
   CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE quota_class(id INTEGER PRIMARY KEY, quota TEXT NOT NULL, epoch INTEGER NOT NULL)
     STRICT;
@@ -33,10 +32,6 @@ constexpr size_t header_bytes = 100;
 constexpr size_t version_at = 60;
 constexpr size_t application_at = 68;
 using Header = std::array<char, header_bytes>;
-
-std::string words_of(int error) {
-  return std::generic_category().message(error);
-}
 
 uint32_t number_at(const Header& header, size_t at) noexcept {
   uint32_t number = 0;
@@ -64,7 +59,7 @@ Result<void> write_schema(const std::string& path, const char* vfs) {
   std::string sql = "PRAGMA page_size=16384; PRAGMA synchronous=FULL; BEGIN;";
   sql.append("PRAGMA application_id=").append(std::to_string(application_id)).append(";");
   sql.append("PRAGMA user_version=").append(std::to_string(schema_version)).append(";");
-  sql.append(tables).append("COMMIT; PRAGMA journal_mode=WAL;");
+  sql.append(tables_sql).append("COMMIT; PRAGMA journal_mode=WAL;");
   Result<void> done = database->execute(sql);
   if (done) database->checkpoint_on_close();
   return done;
@@ -75,16 +70,8 @@ Result<void> make_empty(const std::string& path) {
     ::unlink((path + suffix).c_str());  // of a process that died in the middle
   }
   const io::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.is_open()) return {};
-  switch (errno) {
-    case EROFS:
-      return fail(FailureKind::readonly, path);
-    case ENOSPC:
-    case EDQUOT:
-      return fail(FailureKind::full, path);
-    default:
-      return fail(FailureKind::no_access, path, words_of(errno));
-  }
+  if (!file.is_open()) return fail_to_open(path, errno);
+  return {};
 }
 
 }  // namespace
@@ -95,17 +82,17 @@ Result<void> create_file(const std::string& path, const char* vfs) {
   if (done) done = write_schema(unfinished, vfs);
   if (!done) return done;
   if (::rename(unfinished.c_str(), path.c_str()) != 0) {
-    return fail(FailureKind::io, path, words_of(errno));
+    return fail(FailureKind::io, path, error_text(errno));
   }
   return sync_folder_of(path);
 }
 
 Result<void> check_header(const std::string& path) {
   const io::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return fail(FailureKind::no_access, path, words_of(errno));
+  if (!file.is_open()) return fail_to_open(path, errno);
   Header header{};
   const ssize_t bytes = ::pread(file.get(), header.data(), header.size(), 0);
-  if (bytes < 0) return fail(FailureKind::io, path, words_of(errno));
+  if (bytes < 0) return fail(FailureKind::io, path, error_text(errno));
   if (bytes == 0) return fail(FailureKind::empty, path);
   if (bytes < static_cast<ssize_t>(header.size()) ||
       std::string_view(header.data(), magic.size()) != magic) {

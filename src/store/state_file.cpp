@@ -15,12 +15,6 @@ std::string wal_of(const std::string& path) {
   return path + "-wal";
 }
 
-// Before the server runs, the same finding has another cure.
-Failure at_open(Failure failure, const std::string& path) {
-  if (failure.kind != FailureKind::corrupt) return failure;
-  return make_failure(FailureKind::damaged, path, failure.detail);
-}
-
 }  // namespace
 
 StateFile::StateFile(const StateFileOptions& options, FileLock lock)
@@ -38,7 +32,7 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
   if (done && options.checks_pages) done = file->check_pages();
   if (done) done = file->begin_writing();
   if (done) done = file->remember_identity();
-  if (!done) return tl::unexpected(at_open(std::move(done.error()), real.path));
+  if (!done) return tl::unexpected(before_use(std::move(done.error()), real.path));
   if (is_on_network(real.path)) {
     log::warning(
         "the state file is on a network file system, which may lose what it confirmed and "

@@ -26,11 +26,6 @@ Result<std::vector<Row>> read_all(Database& database, std::string_view sql, Read
   }
 }
 
-Failure as_damaged(Failure failure, const std::string& path) {
-  if (failure.kind != FailureKind::corrupt) return failure;
-  return make_failure(FailureKind::damaged, path, failure.detail);
-}
-
 }  // namespace
 
 // The file's first bytes are left to SQLite: to open and close the file would drop the locks of a
@@ -46,7 +41,7 @@ Result<StateReader> StateReader::open(const std::string& path, const char* vfs) 
   Result<void> done = reader.database_.execute(
       "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY; BEGIN;");
   if (done) done = check_schema(reader.database_, real);
-  if (!done) return tl::unexpected(as_damaged(std::move(done.error()), real));
+  if (!done) return tl::unexpected(before_use(std::move(done.error()), real));
   return reader;
 }
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -63,12 +63,14 @@ class OwnedCut {
   }
 
  private:
-  std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
+  std::string_view keep(std::string text) {
+    return *texts_.emplace_back(std::make_shared<const std::string>(std::move(text)));
+  }
 
   uint64_t epoch_;
   uint32_t shard_;
   uint64_t needed_from_ = 0;
-  std::deque<std::string> texts_;
+  std::vector<std::shared_ptr<const std::string>> texts_;  // a copy of the cut shares them
   std::vector<store::Part> parts_;
   std::vector<store::QuotaClass> classes_;
   std::vector<store::QuotaChange> changes_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <set>
 
 namespace sluice::store {
@@ -38,6 +39,22 @@ TEST(Failure, is_final_when_trying_again_cannot_help) {
   for (const auto kind : {FailureKind::corrupt, FailureKind::moved, FailureKind::newer_version}) {
     EXPECT_TRUE(is_final(kind)) << failure_name(kind);
   }
+}
+
+TEST(Failure, knows_why_the_system_does_not_open_a_file) {
+  const auto kind = [](int error) { return fail_to_open("/f", error).value().kind; };
+  EXPECT_EQ(kind(ENOSPC), FailureKind::full);
+  EXPECT_EQ(kind(EDQUOT), FailureKind::full);
+  EXPECT_EQ(kind(EROFS), FailureKind::readonly);
+  EXPECT_EQ(kind(EEXIST), FailureKind::exists);
+  EXPECT_EQ(kind(EACCES), FailureKind::no_access);
+  EXPECT_EQ(fail_to_open("/f", EACCES).value().detail, "Permission denied");
+}
+
+TEST(Failure, is_damage_before_the_file_is_used) {
+  const Failure found = before_use(make_failure(FailureKind::corrupt, "/f", "why"), "/f");
+  EXPECT_EQ(found.text, make_failure(FailureKind::damaged, "/f", "why").text);
+  EXPECT_EQ(before_use(make_failure(FailureKind::io, "/f"), "/f").kind, FailureKind::io);
 }
 
 }  // namespace
