@@ -49,7 +49,8 @@ void reserve_and_settle(benchmark::State& state) {
   QuotaStore store({.subjects_max = static_cast<uint32_t>(subjects),
                     .reservations_max = 1'000'000,
                     .waiters_max = 64,
-                    .seed = 1});
+                    .name_seed = 1,
+                    .id_seed = 1});
   policy::QuotaBook book(
       {.rules = {{.subject = "^\\{tag-", .is_regex = true, .quota = three_limits()}},
        .unknown_quota = {}});

@@ -29,7 +29,7 @@ class CallResolver {
                Statistics& statistics) noexcept
       : shard_(static_cast<api::ShardId>(options.shard)),
         name_bytes_max_(options.name_bytes_max),
-        hash_seed_(options.seed),
+        hash_seed_(options.name_seed),
         routing_seed_(options.routing_seed),
         book_(book),
         subjects_(subjects),

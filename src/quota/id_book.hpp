@@ -33,7 +33,7 @@ class IdBook {
  public:
   static constexpr uint32_t none = HashIndex::none;
 
-  // Another seed gives other ids: those of an earlier start are unknown.
+  // Another seed gives other ids.
   IdBook(uint32_t reservations_max, uint64_t seed)
       : capacity_(reservations_max),
         seed_(seed),

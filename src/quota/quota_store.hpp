@@ -24,7 +24,8 @@ struct Options {
   uint32_t waiters_max = 100'000;
   uint32_t name_bytes_max = 1'024;
   uint32_t step_work = 2'048;  // of one step where many waiters may move: subjects checked
-  uint64_t seed = 0;  // of hashes and ids, drawn at start: ids of another start are unknown
+  uint64_t name_seed = 0;      // of the hashes of names and of clients' ids
+  uint64_t id_seed = 0;        // of reservations' ids, drawn at each start: ids are not given twice
   uint32_t adopt_work = 2'048;  // of one step on another book: in about tenths of a microsecond
 };
 

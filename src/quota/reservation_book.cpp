@@ -37,7 +37,7 @@ ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
       owners_(owners),
       client_ids_(client_ids),
       pool_(options.reservations_max, "reservations (--max-reservations)"),
-      ids_(options.reservations_max, options.seed ^ base::splitmix64(options.shard)),
+      ids_(options.reservations_max, options.id_seed ^ base::splitmix64(options.shard)),
       bindings_(options.reservations_max) {
   pool_.advise_huge();
 }

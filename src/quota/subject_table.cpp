@@ -32,7 +32,7 @@ SubjectTable::SubjectTable(const Options& options, const CallClock& clock, Curre
     : clock_(clock),
       book_(book),
       statistics_(statistics),
-      hash_seed_(options.seed),
+      hash_seed_(options.name_seed),
       routing_seed_(options.routing_seed),
       pool_(options.subjects_max, "subjects (--max-subjects)"),
       index_(options.subjects_max, "subjects (--max-subjects)"),

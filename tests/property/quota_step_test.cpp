@@ -59,7 +59,8 @@ class Side {
                       .reservations_max = 4'096,
                       .waiters_max = 512,
                       .step_work = step_work,
-                      .seed = seed}) {}
+                      .name_seed = seed,
+                      .id_seed = seed}) {}
 
   QuotaAnswer ask(const QuotaCall& call, const Names& names, const api::Quota& quota,
                   base::Now now) {

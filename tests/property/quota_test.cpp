@@ -84,8 +84,11 @@ class World {
  public:
   explicit World(uint64_t seed)
       : dice_(seed),
-        store_(std::make_unique<QuotaStore>(Options{
-            .subjects_max = 64, .reservations_max = 8'192, .waiters_max = 64, .seed = seed})) {
+        store_(std::make_unique<QuotaStore>(Options{.subjects_max = 64,
+                                                    .reservations_max = 8'192,
+                                                    .waiters_max = 64,
+                                                    .name_seed = seed,
+                                                    .id_seed = seed})) {
     wall_ns_ =
         wall_starts_s[dice_.below(wall_starts_s.size())] * s_ns + dice_.between(0, 90'000) * s_ns;
     ns_ = dice_.between(0, 1'000) * s_ns / 7;

@@ -38,9 +38,11 @@ class SpreadTest {
   SpreadTest(uint64_t seed, const std::vector<uint32_t>& shards) : random_(seed) {
     for (uint32_t at = 0; at < subjects_count; ++at) names_.push_back("s" + std::to_string(at));
     for (const uint32_t count : shards) {
-      sides_.emplace_back(
-          count,
-          Options{.subjects_max = 50, .reservations_max = 200, .waiters_max = 500, .seed = seed});
+      sides_.emplace_back(count, Options{.subjects_max = 50,
+                                         .reservations_max = 200,
+                                         .waiters_max = 500,
+                                         .name_seed = seed,
+                                         .id_seed = seed});
     }
   }
 

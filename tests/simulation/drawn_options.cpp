@@ -66,8 +66,9 @@ quota::Options draw_quotas(Random& random) {
   options.subjects_max = pick<uint32_t, 3>(random, {24, 64, 1'000});
   options.reservations_max = pick<uint32_t, 4>(random, {3, 20, 100, 2'000});
   options.waiters_max = pick<uint32_t, 3>(random, {2, 20, 500});
-  options.seed = random.next();
-  options.adopt_work = 1 + options.seed % 64;  // a book takes many turns
+  options.name_seed = random.next();
+  options.id_seed = options.name_seed;
+  options.adopt_work = 1 + options.name_seed % 64;  // a book takes many turns
   // A step must be one call, because the clients' books see its result only; that many small steps
   // have the same result is tested by tests/property/quota_step_test.cpp.
   options.step_work = 1'000'000'000;

@@ -245,7 +245,7 @@ class ManyHolders : public testing::Test {
     store_.decide(batch_, now_);
     return batch_.answers;
   }
-  QuotaStore store_{{.reservations_max = 30'000, .seed = 1}};
+  QuotaStore store_{{.reservations_max = 30'000, .name_seed = 1, .id_seed = 1}};
   api::QuotaBatch batch_;
   const base::Now now_{.monotonic_ns = base::ns_per_s, .wall_ns = base::ns_per_s};
 };

@@ -24,7 +24,8 @@ class BookAdoptionTest : public testing::Test {
     return steps;
   }
 
-  TableDriver driver_{{.subjects_max = 4, .waiters_max = 4, .seed = 42, .adopt_work = 1}};
+  TableDriver driver_{
+      {.subjects_max = 4, .waiters_max = 4, .name_seed = 42, .id_seed = 42, .adopt_work = 1}};
   BookAdoption adoption_{driver_.options, driver_.book, driver_.subjects};
 };
 

@@ -84,7 +84,11 @@ class TwoStores {
   }
 
   static Options options() {
-    return {.subjects_max = kept_max, .reservations_max = 8'192, .waiters_max = 8, .seed = 7};
+    return {.subjects_max = kept_max,
+            .reservations_max = 8'192,
+            .waiters_max = 8,
+            .name_seed = 7,
+            .id_seed = 7};
   }
 
   uint32_t names_;

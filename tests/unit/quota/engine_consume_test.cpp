@@ -92,7 +92,11 @@ TEST(Consume, waits_in_its_place_and_is_charged_when_it_is_served) {
 }
 
 TEST(Consume, is_admitted_while_reservations_fill_every_place) {
-  StoreDriver driver({.subjects_max = 10, .reservations_max = 1, .waiters_max = 1, .seed = 42});
+  StoreDriver driver({.subjects_max = 10,
+                      .reservations_max = 1,
+                      .waiters_max = 1,
+                      .name_seed = 42,
+                      .id_seed = 42});
   driver.put("model", {rpm(10)});
   driver.reserve({"model"}, asking_tokens(0));
   EXPECT_EQ(consume(driver, {"model"}, asking_tokens(0)).code, QuotaCode::ok);
@@ -106,8 +110,11 @@ TEST(Consume, is_admitted_while_reservations_fill_every_place) {
 
 // A call over several shards takes a place in each of them until its verdict.
 TEST(Consume, frees_its_places_on_all_shards) {
-  ShardedStores stores(2,
-                       {.subjects_max = 10, .reservations_max = 1, .waiters_max = 1, .seed = 42});
+  ShardedStores stores(2, {.subjects_max = 10,
+                           .reservations_max = 1,
+                           .waiters_max = 1,
+                           .name_seed = 42,
+                           .id_seed = 42});
   std::array<std::string, 2> names;
   for (int number = 0; names[0].empty() || names[1].empty(); ++number) {
     const std::string name = numbered("s", number);

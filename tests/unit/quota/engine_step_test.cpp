@@ -73,7 +73,8 @@ class Steps : public testing::Test {
                        .reservations_max = 2 * many,
                        .waiters_max = 2 * many,  // one subject has half of them
                        .step_work = step_work,
-                       .seed = 42}};
+                       .name_seed = 42,
+                       .id_seed = 42}};
 };
 
 TEST_F(Steps, a_quota_that_allows_all_serves_them_in_order) {
@@ -298,7 +299,8 @@ class Overload : public testing::Test {
                        .reservations_max = 4 * queues,
                        .waiters_max = queues,
                        .step_work = step_work,
-                       .seed = 42}};
+                       .name_seed = 42,
+                       .id_seed = 42}};
   Names names_;
 };
 

@@ -64,7 +64,8 @@ class JoiningWaitersTest : public testing::Test {
   }
   const Waiter& waiter(uint8_t place) { return driver_.queues[spread().waiters[place]]; }
 
-  TableDriver driver_{{.subjects_max = 8, .reservations_max = 4, .waiters_max = 2, .seed = 42}};
+  TableDriver driver_{
+      {.subjects_max = 8, .reservations_max = 4, .waiters_max = 2, .name_seed = 42, .id_seed = 42}};
   WorkBudget budget_{1'000};
   std::deque<api::QuotaCall> outgoing_;
   SpreadWaiters waiters_{driver_.options, driver_.queues, outgoing_};

@@ -44,7 +44,11 @@ class QueueScanTest : public testing::Test {
     });
   }
 
-  TableDriver driver_{{.subjects_max = 8, .reservations_max = 4, .waiters_max = 20, .seed = 42}};
+  TableDriver driver_{{.subjects_max = 8,
+                       .reservations_max = 4,
+                       .waiters_max = 20,
+                       .name_seed = 42,
+                       .id_seed = 42}};
   const SubjectIndex a_;
   const SubjectIndex b_;
   WorkBudget budget_{6};

@@ -56,7 +56,7 @@ TEST_F(ReservationBookTest, finds_an_open_one_by_its_id) {
 // Its id has all the bits by which the index finds it at 0, as those of id 0 are.
 TEST(ReservationBook, id_0_finds_nothing_not_even_what_is_held) {
   TableDriver driver{
-      {.subjects_max = 8, .reservations_max = 4, .waiters_max = 8, .seed = base::splitmix64(0)}};
+      {.subjects_max = 8, .reservations_max = 4, .waiters_max = 8, .id_seed = base::splitmix64(0)}};
   Request request = TableDriver::request_of_all({driver.make("m", {slots(9)})});
   request.subjects[request.subjects_count++] = subject_of_shard(1);
   const api::QuotaBatch batch;

@@ -194,7 +194,11 @@ TEST_F(Ending, ids_that_were_never_given_are_unknown) {
 
 TEST_F(Ending, ids_of_another_start_are_unknown) {
   const uint64_t id = reserve();
-  StoreDriver other({.subjects_max = 10, .reservations_max = 10, .waiters_max = 10, .seed = 43});
+  StoreDriver other({.subjects_max = 10,
+                     .reservations_max = 10,
+                     .waiters_max = 10,
+                     .name_seed = 42,
+                     .id_seed = 43});
   other.put("m", {tpm(100)});
   other.reserve({"m"}, asking_tokens(60));
   EXPECT_EQ(other.settle(id, 1).code, QuotaCode::unknown_reservation);

@@ -27,7 +27,8 @@ class SpreadDeciderTest : public testing::Test {
       : stores_(3, Options{.subjects_max = 20,
                            .reservations_max = reservations_max,
                            .waiters_max = 5,
-                           .seed = 42}) {
+                           .name_seed = 42,
+                           .id_seed = 42}) {
     for (uint32_t shard = 0; shard < stores_.count(); ++shard) names_.push_back(name_on(shard));
   }
   ~SpreadDeciderTest() override { stores_.check_invariants(now()); }

@@ -50,8 +50,12 @@ class SpreadWaitersTest : public testing::Test {
     return batch;
   }
 
-  TableDriver driver_{
-      {.shard = 2, .subjects_max = 8, .reservations_max = 4, .waiters_max = 8, .seed = 42}};
+  TableDriver driver_{{.shard = 2,
+                       .subjects_max = 8,
+                       .reservations_max = 4,
+                       .waiters_max = 8,
+                       .name_seed = 42,
+                       .id_seed = 42}};
   WaitQueues& queues_ = driver_.queues;
   std::deque<QuotaCall> outgoing_;
   SpreadWaiters waiters_{driver_.options, queues_, outgoing_};

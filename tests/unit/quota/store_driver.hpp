@@ -79,7 +79,8 @@ class StoreDriver {
   explicit StoreDriver(const Options& options = {.subjects_max = 100,
                                                  .reservations_max = 1'000,
                                                  .waiters_max = 100,
-                                                 .seed = 42})
+                                                 .name_seed = 42,
+                                                 .id_seed = 42})
       : store(options) {}
 
   // ---------------------------------------------------------------------------- time

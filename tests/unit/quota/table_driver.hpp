@@ -20,7 +20,8 @@ class TableDriver {
   explicit TableDriver(const Options& with = {.subjects_max = 8,
                                               .reservations_max = 4,
                                               .waiters_max = 8,  // one subject has half of them
-                                              .seed = 42})
+                                              .name_seed = 42,
+                                              .id_seed = 42})
       : options(with) {
     advance_ms(0);
   }

@@ -58,7 +58,11 @@ class WaitQueuesTest : public testing::Test {
     return taken;
   }
 
-  TableDriver driver_{{.subjects_max = 8, .reservations_max = 4, .waiters_max = 64, .seed = 42}};
+  TableDriver driver_{{.subjects_max = 8,
+                       .reservations_max = 4,
+                       .waiters_max = 64,
+                       .name_seed = 42,
+                       .id_seed = 42}};
   WaitQueues& queues_ = driver_.queues;
   SubjectIndex strict_ = no_subject;
   SubjectIndex lenient_ = no_subject;
