@@ -12,13 +12,8 @@ namespace sluice::state {
 namespace {
 
 constexpr uint32_t mark = 0x5047'4C53;  // "SLGP"
-constexpr size_t checked_from = 16;
+constexpr size_t checked_from = PartHeader::checksum_at + sizeof(uint64_t);
 static_assert(part_bytes_max <= UINT32_MAX);
-
-uint64_t header_hash(std::span<const std::byte> part, uint64_t hash_of_records) noexcept {
-  return XXH3_64bits_withSeed(part.data() + checked_from, PartHeader::bytes - checked_from,
-                              hash_of_records);
-}
 
 void write_fields(ByteWriter& writer, const PartHeader& header) noexcept {
   const auto time = [&writer](int64_t ns) { writer.word(static_cast<uint64_t>(ns)); };
@@ -39,9 +34,9 @@ void write_fields(ByteWriter& writer, const PartHeader& header) noexcept {
   writer.word(uint32_t{0});
 }
 
-int64_t read_time(ByteReader& reader) noexcept {
+int64_t read_time(ByteReader& reader, int64_t ns_max) noexcept {
   const auto ns = reader.word<uint64_t>();
-  if (ns > uint64_t{stored_time_ns_max}) reader.fail();
+  if (ns > static_cast<uint64_t>(ns_max)) reader.fail();
   return static_cast<int64_t>(ns);
 }
 
@@ -49,12 +44,12 @@ int64_t read_time(ByteReader& reader) noexcept {
 tl::expected<PartHeader, PartDamage> read_fields(ByteReader& reader) noexcept {
   PartHeader header;
   header.epoch = reader.word<uint64_t>();
-  header.time.state_ns = read_time(reader);
-  header.time.machine.wall_ns = read_time(reader);
-  header.time.machine.boot_ns = read_time(reader);
+  header.time.state_ns = read_time(reader, state_ns_max);
+  header.time.machine.wall_ns = read_time(reader, wall_ns_max);
+  header.time.machine.boot_ns = read_time(reader, wall_ns_max);
   header.time.machine.boot.high = reader.word<uint64_t>();
   header.time.machine.boot.low = reader.word<uint64_t>();
-  header.calendar_wall_ns = read_time(reader);
+  header.calendar_wall_ns = read_time(reader, wall_ns_max);
   header.order = reader.word<uint64_t>();
   header.reset_all_order = reader.word<uint64_t>();
   header.table_version = reader.word<uint64_t>();
@@ -94,6 +89,12 @@ uint64_t records_hash(std::span<const std::byte> records) noexcept {
   return XXH3_64bits(records.data(), records.size());
 }
 
+uint64_t header_hash(std::span<const std::byte, PartHeader::bytes> header,
+                     uint64_t hash_of_records) noexcept {
+  const std::span<const std::byte> checked = header.subspan(checked_from);
+  return XXH3_64bits_withSeed(checked.data(), checked.size(), hash_of_records);
+}
+
 void write_header(std::span<std::byte, PartHeader::bytes> room, const PartHeader& header,
                   uint64_t hash_of_records) noexcept {
   ByteWriter writer(room);
@@ -102,7 +103,7 @@ void write_header(std::span<std::byte, PartHeader::bytes> room, const PartHeader
   writer.word(uint64_t{0});
   write_fields(writer, header);
   ASSERT(writer.size() == PartHeader::bytes);
-  writer.overwrite(checked_from - sizeof(uint64_t), header_hash(room, hash_of_records));
+  writer.overwrite(PartHeader::checksum_at, header_hash(room, hash_of_records));
 }
 
 tl::expected<PartHeader, PartDamage> read_header(std::span<const std::byte> part) noexcept {
@@ -115,9 +116,9 @@ tl::expected<PartHeader, PartDamage> read_header(std::span<const std::byte> part
   const auto checksum = reader.word<uint64_t>();
   const std::span<const std::byte> records = part.subspan(PartHeader::bytes);
   uint32_t records_bytes = 0;
-  std::memcpy(&records_bytes, part.data() + 96, sizeof records_bytes);
+  std::memcpy(&records_bytes, part.data() + PartHeader::records_bytes_at, sizeof records_bytes);
   if (records.size() != records_bytes) return tl::unexpected(PartDamage::length);
-  if (checksum != header_hash(part, records_hash(records))) {
+  if (checksum != header_hash(part.first<PartHeader::bytes>(), records_hash(records))) {
     return tl::unexpected(PartDamage::checksum);
   }
   return read_fields(reader);

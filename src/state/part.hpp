@@ -30,6 +30,8 @@ namespace sluice::state {
 
 struct PartHeader {
   static constexpr size_t bytes = 112;
+  static constexpr size_t checksum_at = 8;
+  static constexpr size_t records_bytes_at = 96;
   static constexpr uint32_t present_format = 1;
 
   uint64_t epoch = 0;  // of the cut: all parts of all shards with this number belong together
@@ -66,9 +68,12 @@ inline constexpr size_t part_bytes_max =
     PartHeader::bytes + full_part_bytes +
     subject_bytes_max(limits::key_bytes_max, limits::quota_limits_max);
 
-// The checksum of the records makes the seed of the header's: so a part can be hashed before its
-// header is written.
+// The hash of the records is the seed of the header's, which is the checksum: so records can be
+// hashed before their header is written.
 uint64_t records_hash(std::span<const std::byte> records) noexcept;
+// Of what follows the checksum in a header.
+uint64_t header_hash(std::span<const std::byte, PartHeader::bytes> header,
+                     uint64_t hash_of_records) noexcept;
 
 // Writes the header of a part whose records have this hash.
 void write_header(std::span<std::byte, PartHeader::bytes> room, const PartHeader& header,

@@ -39,13 +39,13 @@ std::optional<BootId> parse_boot_id(std::string_view text) noexcept {
 StateStart start_state_clock(const std::optional<StoredTime>& stored, const MachineTime& present,
                              int64_t monotonic_ns) noexcept {
   if (!stored) return {.state_ns = monotonic_ns};
-  ASSERT(stored->state_ns >= 0 && stored->state_ns <= stored_time_ns_max);
+  ASSERT(stored->state_ns >= 0 && stored->state_ns <= state_ns_max);
   const MachineTime& last = stored->machine;
   const bool is_same_boot = present.boot.is_known() && present.boot == last.boot;
   const int64_t elapsed_ns =
       is_same_boot ? present.boot_ns - last.boot_ns : present.wall_ns - last.wall_ns;
   const int64_t downtime_ns = std::clamp<int64_t>(elapsed_ns, 0, downtime_ns_max);
-  const int64_t state_ns = std::min(stored->state_ns + downtime_ns, stored_time_ns_max);
+  const int64_t state_ns = std::min(stored->state_ns + downtime_ns, state_ns_max);
   return {.state_ns = state_ns,
           .offset_ns = state_ns - monotonic_ns,
           .downtime_ns = downtime_ns,

@@ -52,11 +52,14 @@ struct StateStart {
   int64_t behind_ns = 0;  // how far a clock went back; 0: none did
 };
 
-// Longer downtimes count as this one: no window and no lifetime is longer than a year.
-inline constexpr int64_t downtime_ns_max = 3'653 * base::ns_per_day;
+// Longer downtimes count as this one: every window and every lifetime is shorter. So a clock that
+// was once far ahead costs state time a year only.
+inline constexpr int64_t downtime_ns_max = 400 * base::ns_per_day;
 
-// Every time that is stored is below: 146 years, so that sums of two do not overflow.
-inline constexpr int64_t stored_time_ns_max = INT64_MAX / 2;
+// Stored times are not later: 73 years of state time, and the year 2116. Meters add up to half of
+// base::never_ns.
+inline constexpr int64_t state_ns_max = INT64_MAX / 4;
+inline constexpr int64_t wall_ns_max = INT64_MAX / 2;
 
 // `stored` has passed the checks of a part. None: there is no state yet, and state time is
 // monotonic time.

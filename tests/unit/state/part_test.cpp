@@ -126,10 +126,10 @@ TEST(Part, is_refused_with_a_header_that_cannot_be) {
       [](PartHeader& header) { header.shard = header.shards; },
       [](PartHeader& header) { header.shards = limits::shards_max + 1; },
       [](PartHeader& header) { header.time.state_ns = -1; },
-      [](PartHeader& header) { header.time.state_ns = stored_time_ns_max + 1; },
+      [](PartHeader& header) { header.time.state_ns = state_ns_max + 1; },
       [](PartHeader& header) { header.time.machine.wall_ns = -1; },
       [](PartHeader& header) { header.time.machine.boot_ns = -1; },
-      [](PartHeader& header) { header.calendar_wall_ns = stored_time_ns_max + 1; },
+      [](PartHeader& header) { header.calendar_wall_ns = wall_ns_max + 1; },
       [](PartHeader& header) { header.reset_all_order = header.order + 1; },
   };
   for (const auto& change : changes) {
