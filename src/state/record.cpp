@@ -338,8 +338,7 @@ void write_record(ByteWriter& writer, const GoneReservation& gone) noexcept {
 
 std::optional<StoredRecord> read_record(ByteReader& reader, const Moment& latest) noexcept {
   const auto head = reader.word<uint32_t>();
-  ByteReader body(reader.bytes(head >> kind_bits));
-  if (reader.is_damaged()) return std::nullopt;
+  ByteReader body(reader.bytes(head >> kind_bits));  // cut off: empty, as no record is
   std::optional<StoredRecord> record =
       read_body(body, static_cast<Kind>(head & ((1U << kind_bits) - 1)), latest);
   if (body.is_damaged() || body.left() > 0) return std::nullopt;

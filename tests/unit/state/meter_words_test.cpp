@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "state/byte_reader.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/metered_subject.hpp"
 #include "unit/state/bytes.hpp"
@@ -196,6 +197,15 @@ TEST(MeterWords, are_refused_when_they_are_later_than_the_part) {
   }
 }
 
+TEST(MeterWords, are_refused_with_a_later_sub_window_even_without_usage) {
+  MeteredSubject subject({limit_of(LimitKind::sliding)}, start);
+  const Bytes bytes = packed(subject);
+  Moment earlier = start;
+  earlier.ns -= subject.shapes()[0].width_ns;
+  EXPECT_TRUE(unpacks(bytes, subject, start));
+  EXPECT_FALSE(unpacks(bytes, subject, earlier));
+}
+
 TEST(MeterWords, are_refused_when_they_began_with_a_later_call) {
   MeteredSubject subject({limit_of(LimitKind::sliding)}, start);
   Moment earlier = start;
@@ -276,6 +286,17 @@ TEST(MeterWords, are_refused_when_a_bucket_is_fuller_than_any) {
       LimitKind::gcra, [](uint64_t* words) { words[Meter::changing_amount_at] = UINT64_MAX; }));
 }
 
+TEST(MeterWords, may_be_of_a_bucket_at_its_fullest) {
+  EXPECT_TRUE(is_read_after(LimitKind::gcra, [](uint64_t* words) {
+    words[Meter::ring_level_at + 1] = (uint64_t{1} << 58) - 1;
+    words[Meter::slow_amount_at] = limits::amount_max;
+    words[Meter::changing_amount_at] = limits::amount_max;
+  }));
+  EXPECT_FALSE(is_read_after(LimitKind::gcra, [](uint64_t* words) {
+    words[Meter::ring_level_at + 1] = uint64_t{1} << 58;
+  }));
+}
+
 TEST(MeterWords, are_refused_when_a_bucket_changes_or_leaks_in_the_future) {
   EXPECT_FALSE(is_read_after(LimitKind::gcra, [](uint64_t* words) {
     words[Meter::changed_at] = words[RingMeter::newest_at] + 1;
@@ -286,19 +307,21 @@ TEST(MeterWords, are_refused_when_a_bucket_changes_or_leaks_in_the_future) {
 }
 
 TEST(MeterWords, are_refused_with_sub_windows_beyond_the_ring) {
-  const auto with_bits = [](uint64_t used_bits, uint64_t open_bits) {
+  const auto with_bits = [](uint64_t used_bits, uint64_t open_bits, bool has_usage = true) {
     return written([&](ByteWriter& writer) {
       writer.word(uint8_t{2});
       for (int zero = 0; zero < 2; ++zero) writer.varint(0);
       writer.varint(used_bits);
       writer.varint(open_bits);
-      writer.varint(1);
+      if (has_usage) writer.varint(1);
     });
   };
   MeteredSubject read({limit_of(LimitKind::sliding)}, start);
   EXPECT_TRUE(unpacks(with_bits(uint64_t{1} << 15, 0), read, start));
   EXPECT_FALSE(unpacks(with_bits(uint64_t{1} << 16, 0), read, start));
+  EXPECT_FALSE(unpacks(with_bits(uint64_t{1} << 16, 0, false), read, start));
   EXPECT_FALSE(unpacks(with_bits(1, 2), read, start));
+  EXPECT_FALSE(unpacks(with_bits(0, 1, false), read, start));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,45 @@ TEST(PartBuilder, begins_anew_after_clear) {
     EXPECT_EQ(builder.records_count(), 0U);
     EXPECT_TRUE(builder.parts().empty());
   }
+}
+
+TEST(PartBuilder, frees_the_pages_behind_the_first_few) {
+  PartBuilder builder(bounds);
+  const std::string filling(50'000, 'n');
+  while (builder.used_bytes() < 8 * full_part_bytes) {
+    builder.append(SubjectRecord{.name = filling});
+  }
+  builder.finish(sample_header());
+  const std::byte* const first = builder.parts().front().data();
+  const std::byte* const last = builder.parts().back().data();
+  const size_t used_bytes = builder.used_bytes();
+  builder.clear();
+  EXPECT_NE(*first, std::byte{0});  // there is no new page to be had for the next cut
+  EXPECT_EQ(*last, std::byte{0});
+  EXPECT_EQ(std::count(first + used_bytes / 2, last, std::byte{0}),
+            last - first - static_cast<std::ptrdiff_t>(used_bytes / 2));
+}
+
+TEST(PartBuilder, ends_a_part_that_is_just_full) {
+  PartBuilder builder(bounds);
+  // A record's head, the length of its name, its class and its reset take 16 bytes.
+  const std::string filling(full_part_bytes / 32 - 16, 'n');
+  for (int count = 0; count < 33; ++count) builder.append(SubjectRecord{.name = filling});
+  builder.finish(sample_header());
+  ASSERT_EQ(builder.parts().size(), 2U);
+  EXPECT_EQ(builder.parts()[0].size(), PartHeader::bytes + full_part_bytes);
+}
+
+TEST(PartBuilder, reserves_as_much_as_all_records_and_headers_take) {
+  const auto more = [](const ArenaBounds& with) { return arena_bytes(with) - arena_bytes({}); };
+  EXPECT_EQ(arena_bytes({}), 2 * PartHeader::bytes);
+  EXPECT_EQ(more({.subjects_max = 1, .name_bytes_max = 9}),
+            subject_bytes_max(9, limits::quota_limits_max) + gone_bytes_max);
+  EXPECT_EQ(more({.reservations_max = 1}),
+            reservation_bytes_max + ended_bytes_max + gone_bytes_max);
+  const size_t records = 100'000 * (reservation_bytes_max + ended_bytes_max + gone_bytes_max);
+  EXPECT_EQ(more({.reservations_max = 100'000}),
+            records + records / full_part_bytes * PartHeader::bytes);
 }
 
 TEST(PartBuilder, has_room_for_everything_at_its_largest) {

@@ -139,6 +139,16 @@ TEST(Part, is_refused_with_a_header_that_cannot_be) {
   }
 }
 
+TEST(Part, may_have_a_header_at_its_bounds) {
+  PartHeader header = header_of_records();
+  header.shards = limits::shards_max;
+  header.shard = limits::shards_max - 1;
+  header.time.state_ns = state_ns_max;
+  header.calendar_wall_ns = wall_ns_max;
+  header.reset_all_order = header.order;
+  EXPECT_TRUE(read_header(part_with(header)));
+}
+
 TEST(Part, has_a_text_for_each_damage) {
   std::set<std::string_view> texts;
   for (const PartDamage damage :

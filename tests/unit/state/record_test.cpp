@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/time.hpp"
@@ -225,6 +226,47 @@ TEST(Record, of_a_reservation_is_refused_with_a_value_that_it_cannot_have) {
   EXPECT_FALSE(is_read_after<Changed>(full_reservation(), [](Changed& changed) {
     changed.expired_order = sample_moment.order + 1;
   }));
+}
+
+TEST(Record, of_a_reservation_may_have_the_longest_lifetime) {
+  using Changed = ReservationRecord;
+  // A part's, which stays longer than its home.
+  const uint32_t lifetime_ms = limits::lifetime_ms_max + 1'000;
+  const auto with_due_in = [&](int64_t in_ms) {
+    return is_read_after<Changed>(open_reservation(), [&](Changed& changed) {
+      changed.lifetime_ms = lifetime_ms;
+      changed.due_ms = sample_ns / base::ns_per_ms + in_ms;
+    });
+  };
+  EXPECT_TRUE(with_due_in(lifetime_ms));
+  EXPECT_FALSE(with_due_in(int64_t{lifetime_ms} + 1));
+}
+
+// A flag stands for a value that is not zero: else there would be two encodings.
+TEST(Record, of_a_reservation_is_refused_with_a_flag_for_a_value_of_zero) {
+  ReservationRecord reservation = full_reservation();
+  reservation.expired_order = 1;
+  reservation.client_id = {.low = 0xCC};
+  reservation.request_hash = 0xDD;
+  reservation.owner = "o";
+  const Bytes good = bytes_of_record(reservation);
+  ASSERT_TRUE(read(good));
+  // Expired order, client's id, request hash; length and text of the owner.
+  const Bytes values = bytes_of(
+      {1, 0xCC, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xDD, 0, 0, 0, 0, 0, 0, 0, 1, 'o'});
+  const auto found = std::search(good.begin(), good.end(), values.begin(), values.end());
+  ASSERT_NE(found, good.end());
+  const auto begin = found - good.begin();
+  for (const int at : {0, 1, 17}) {
+    Bytes bytes = good;
+    bytes[static_cast<size_t>(begin + at)] = std::byte{0};
+    EXPECT_FALSE(read(bytes)) << at;
+  }
+  Bytes without_owner = good;
+  without_owner[static_cast<size_t>(begin) + 25] = std::byte{0};
+  without_owner.erase(without_owner.begin() + begin + 26);
+  without_owner[1] = static_cast<std::byte>(static_cast<uint8_t>(good[1]) - 1);
+  EXPECT_FALSE(read(without_owner));
 }
 
 TEST(Record, of_an_ended_reservation_is_refused_with_a_value_that_it_cannot_have) {

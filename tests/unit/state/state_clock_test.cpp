@@ -68,6 +68,7 @@ TEST(StateClock, stands_still_when_the_clock_since_boot_went_back) {
   const StateStart start = start_at(first_boot, 499 * second, 2'000'060 * second);
   EXPECT_EQ(start.downtime_ns, 0);
   EXPECT_EQ(start.behind_ns, 1 * second);
+  EXPECT_EQ(clock_warning(start).substr(0, 24), "the clock is 1 s behind ");
 }
 
 TEST(StateClock, does_not_trust_the_clock_since_boot_where_the_boot_is_unknown) {
@@ -99,6 +100,10 @@ TEST(StateClock, reads_the_id_of_a_boot) {
   EXPECT_EQ(id->low, 0x8F83'33B3'C3BB'D8A2U);
   EXPECT_TRUE(id->is_known());
   EXPECT_EQ(parse_boot_id("f4d1ff0a-6f7d-4f0c-8f83-33b3c3bbd8a2"), id);
+  const std::optional<BootId> digits = parse_boot_id("01234567-89ab-cdef-ABCD-EF0000000000");
+  ASSERT_TRUE(digits);
+  EXPECT_EQ(digits->high, 0x0123'4567'89AB'CDEFU);
+  EXPECT_EQ(digits->low, 0xABCD'EF00'0000'0000U);
 }
 
 TEST(StateClock, reads_no_id_that_is_not_one) {
