@@ -15,7 +15,7 @@ namespace sluice::limiter {
 
 class Zone;
 
-// The time of a call. `order` counts the calls of a shard: a charge of an earlier window has a
+// The time of a call. `order` grows with each call of a shard: a charge of an earlier window has a
 // smaller order than the window's beginning.
 struct Moment {
   int64_t ns = 0;       // monotonic

@@ -13,6 +13,13 @@ namespace sluice::limiter {
 
 class SteadyWall {
  public:
+  // Continues as if at() had returned this wall time at that monotonic time.
+  void resume(base::Now last) noexcept {
+    monotonic_ns_ = last.monotonic_ns;
+    wall_ns_ = last.wall_ns;
+    began_ = true;
+  }
+
   int64_t at(base::Now now) noexcept {
     const int64_t elapsed = std::max<int64_t>(now.monotonic_ns - monotonic_ns_, 0);
     monotonic_ns_ = std::max(monotonic_ns_, now.monotonic_ns);

@@ -31,6 +31,13 @@ TEST(SteadyWall, runs_on_at_half_speed_until_a_clock_that_was_put_back_has_caugh
   EXPECT_EQ(wall.at({.monotonic_ns = 30 * s, .wall_ns = 1'020 * s}), 1'020 * s);
 }
 
+TEST(SteadyWall, continues_where_an_earlier_one_stood) {
+  SteadyWall wall;
+  wall.resume({.monotonic_ns = 100 * s, .wall_ns = 1'000 * s});
+  EXPECT_EQ(wall.at({.monotonic_ns = 110 * s, .wall_ns = 900 * s}), 1'005 * s);
+  EXPECT_EQ(wall.at({.monotonic_ns = 110 * s, .wall_ns = 1'100 * s}), 1'100 * s);
+}
+
 TEST(SteadyWall, does_not_go_back_when_the_monotonic_time_seems_to) {
   SteadyWall wall;
   wall.at({.monotonic_ns = 10 * s, .wall_ns = 1'000 * s});

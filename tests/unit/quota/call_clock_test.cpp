@@ -39,5 +39,26 @@ TEST(CallClock, orders_calls_of_the_same_moment) {
   EXPECT_EQ(clock.moment().order, clock.order());
 }
 
+TEST(CallClock, orders_of_two_clocks_are_those_of_their_times) {
+  CallClock busy;
+  busy.begin({.monotonic_ns = 1'000'000, .wall_ns = 1});
+  for (int call = 0; call < 1'000; ++call) busy.next_call();
+  const uint64_t before = busy.order();
+  CallClock idle;
+  idle.begin({.monotonic_ns = 2'000'000, .wall_ns = 1});
+  EXPECT_GT(idle.order(), before);
+  busy.begin({.monotonic_ns = 3'000'000, .wall_ns = 1});
+  EXPECT_GT(busy.order(), idle.order());
+}
+
+TEST(CallClock, continues_where_an_earlier_one_stood) {
+  CallClock clock;
+  clock.resume({.ns = 5'000'000, .wall_ns = 900, .order = 7'000'000});
+  clock.begin({.monotonic_ns = 4'000'000, .wall_ns = 100});
+  EXPECT_EQ(clock.ns(), 5'000'000);
+  EXPECT_EQ(clock.moment().wall_ns, 900);
+  EXPECT_GT(clock.order(), 7'000'000U);
+}
+
 }  // namespace
 }  // namespace sluice::quota
