@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 #include <utility>
 
@@ -61,6 +62,26 @@ Failure failure_of(sqlite3* connection, int code) {
   const int system_errno = sqlite3_system_errno(connection);
   return make_failure(kind_of(code, system_errno), path != nullptr ? path : "",
                       detail_of(code, sqlite3_errmsg(connection), system_errno));
+}
+
+// The check reports a page that could not be read as a page that is damaged.
+bool is_of_system(std::string_view complaint) noexcept {
+  if (complaint.find("failed to get page") != std::string_view::npos) return true;
+  constexpr std::string_view mark = "error code=";
+  const size_t at = complaint.find(mark);
+  if (at == std::string_view::npos) return false;
+  int code = 0;
+  std::from_chars(complaint.data() + at + mark.size(), complaint.data() + complaint.size(), code);
+  return (code & 0xff) == SQLITE_IOERR;
+}
+
+// A row of the check has a title and several lines.
+void add_lines(std::string_view row, std::vector<std::string>& complaints) {
+  while (!row.empty()) {
+    const std::string_view line = row.substr(0, row.find('\n'));
+    row.remove_prefix(std::min(line.size() + 1, row.size()));
+    if (!line.starts_with("***") && line != "ok") complaints.emplace_back(line);
+  }
 }
 
 }  // namespace
@@ -215,9 +236,10 @@ Result<std::vector<std::string>> Database::quick_check() {
     if (!row && row.error().kind != FailureKind::corrupt) return tl::unexpected(row.error());
     if (!row) complaints.push_back(row.error().detail);
     if (!row || !*row) break;
-    complaints.emplace_back(statement->text(0));
+    add_lines(statement->text(0), complaints);
   }
-  if (complaints == std::vector<std::string>{"ok"}) complaints.clear();
+  const auto unread = std::ranges::find_if(complaints, is_of_system);
+  if (unread != complaints.end()) return fail(FailureKind::io, path(), *unread);
   return complaints;
 }
 

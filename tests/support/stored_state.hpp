@@ -105,6 +105,18 @@ struct Content {
   bool operator==(const Content&) const = default;
 };
 
+inline std::ostream& operator<<(std::ostream& out, const Content& content) {
+  out << "parts";
+  for (const OwnedPart& part : content.parts) out << ' ' << part;
+  out << ", quotas";
+  for (const auto& quota : content.quotas) out << ' ' << quota.name << '=' << quota.quota;
+  out << ", classes";
+  for (const auto& quota : content.classes) out << ' ' << quota.id << '=' << quota.quota;
+  out << ", meta";
+  for (const auto& value : content.meta) out << ' ' << value.key << '=' << value.value;
+  return out;
+}
+
 inline std::vector<OwnedPart> read_parts(store::StateReader& reader) {
   std::vector<OwnedPart> parts;
   while (true) {

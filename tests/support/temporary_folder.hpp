@@ -12,14 +12,20 @@ namespace sluice::test {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "sluicegate_test.XXXXXX").string();
+  explicit TemporaryFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "sluicegate_test.XXXXXX").string();
     EXPECT_NE(::mkdtemp(name.data()), nullptr) << name;
     path_ = name;
   }
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+  }
+  // In memory, where the system has such a folder: for tests that write much.
+  static std::filesystem::path memory() {
+    const std::filesystem::path folder = "/dev/shm";
+    return std::filesystem::is_directory(folder) ? folder : std::filesystem::temp_directory_path();
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -118,6 +118,10 @@ TEST_F(DatabaseTest, finds_damage) {
   const auto complaints = database.quick_check();
   ASSERT_TRUE(complaints) << complaints.error().text;
   EXPECT_FALSE(complaints->empty());
+  for (const std::string& complaint : *complaints) {
+    EXPECT_EQ(complaint.find('\n'), std::string::npos) << complaint;
+    EXPECT_FALSE(complaint.starts_with("***")) << complaint;
+  }
   const auto failed = database.integer("SELECT sum(length(x)) FROM t");
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().kind, FailureKind::corrupt);
