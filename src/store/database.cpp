@@ -243,6 +243,18 @@ Result<std::vector<std::string>> Database::quick_check() {
   return complaints;
 }
 
+// By SQLite's own descriptor: to close another one of this file would drop its locks.
+Result<bool> Database::is_in_wal_mode() {
+  constexpr int version_at = 18;
+  constexpr unsigned char wal_version = 2;
+  sqlite3_file* file = nullptr;
+  int code = sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  unsigned char version = 0;
+  if (code == SQLITE_OK) code = file->pMethods->xRead(file, &version, 1, version_at);
+  if (code != SQLITE_OK) return fail(kind_of(code, 0), path(), sqlite3_errstr(code));
+  return version == wal_version;
+}
+
 bool Database::in_transaction() const noexcept {
   return sqlite3_get_autocommit(connection_.get()) == 0;
 }

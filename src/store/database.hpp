@@ -77,6 +77,8 @@ class Database {
   // `PRAGMA quick_check`: at most complaints_max complaints; none when the file is sound.
   Result<std::vector<std::string>> quick_check();
 
+  // Whether the file itself, without its log, says that it has a log. Before the first statement.
+  Result<bool> is_in_wal_mode();
   bool in_transaction() const noexcept;
   // Called after each commit with the number of pages in FILE-wal.
   void count_wal_pages_in(int& pages) noexcept;

@@ -45,7 +45,7 @@ constexpr std::array<Words, failure_kinds_count> table{{
     {FailureKind::exists, "exists", "it exists already", "name a file that does not exist"},
 }};
 
-constexpr bool in_order() noexcept {
+consteval bool in_order() noexcept {
   for (size_t i = 0; i < table.size(); ++i) {
     if (static_cast<size_t>(table[i].kind) != i) return false;
   }

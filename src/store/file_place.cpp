@@ -56,7 +56,12 @@ std::optional<FileStatus> status_of(const std::string& path) noexcept {
 bool is_on_network(const std::string& path) noexcept {
   struct statfs file_system {};
   if (::statfs(path.c_str(), &file_system) != 0) return false;
-  return std::ranges::count(network_types, static_cast<uint32_t>(file_system.f_type)) > 0;
+  return is_network_type(static_cast<uint64_t>(file_system.f_type));
+}
+
+// Some kernels extend the sign of 32 bits.
+bool is_network_type(uint64_t statfs_type) noexcept {
+  return std::ranges::count(network_types, static_cast<uint32_t>(statfs_type)) > 0;
 }
 
 Result<void> sync_folder_of(const std::string& path) {

@@ -34,6 +34,7 @@ std::optional<FileStatus> status_of(const std::string& path) noexcept;
 
 // NFS, SMB, 9p and the like, whose locks and fsync cannot be relied upon.
 bool is_on_network(const std::string& path) noexcept;
+bool is_network_type(uint64_t statfs_type) noexcept;
 
 // Makes names that were added to or removed from the file's folder durable.
 Result<void> sync_folder_of(const std::string& path);

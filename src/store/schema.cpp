@@ -65,6 +65,18 @@ Result<void> write_schema(const std::string& path, const char* vfs) {
   return done;
 }
 
+// A backup has no log. One beside it is of the file whose place the backup has taken, and SQLite
+// would mix the two.
+Result<void> check_log(Database& database, const std::string& path) {
+  const auto log = status_of(path + "-wal");
+  if (!log || log->bytes == 0) return {};
+  const Result<bool> has_log = database.is_in_wal_mode();
+  if (!has_log) return tl::unexpected(has_log.error());
+  if (*has_log) return {};
+  return fail(FailureKind::moved, path,
+              "it is a backup, and the FILE-wal is of another file: delete the FILE-wal");
+}
+
 Result<void> make_empty(const std::string& path) {
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) {
     ::unlink((path + suffix).c_str());  // of a process that died in the middle
@@ -102,6 +114,8 @@ Result<void> check_header(const std::string& path) {
 }
 
 Result<void> check_schema(Database& database, const std::string& path) {
+  const Result<void> log = check_log(database, path);
+  if (!log) return log;
   const auto application = database.integer("PRAGMA application_id");
   if (!application) return tl::unexpected(application.error());
   const auto version = database.integer("PRAGMA user_version");

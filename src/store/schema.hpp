@@ -30,7 +30,7 @@ Result<void> create_file(const std::string& path, const char* vfs);
 // Reads the first bytes itself. No connection to the file may be open in this process.
 Result<void> check_header(const std::string& path);
 
-// Also what FILE-wal says about it.
+// Also what FILE-wal says about it, and whether that belongs to it. Before the first statement.
 Result<void> check_schema(Database& database, const std::string& path);
 
 }  // namespace sluice::store

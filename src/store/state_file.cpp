@@ -15,6 +15,13 @@ std::string wal_of(const std::string& path) {
   return path + "-wal";
 }
 
+void warn_of_network(const std::string& path) {
+  log::warning(
+      "the state file is on a network file system, which may lose what it confirmed and does not "
+      "keep a second server out; choose a local disk",
+      {{"file", path}});
+}
+
 }  // namespace
 
 StateFile::StateFile(const StateFileOptions& options, FileLock lock)
@@ -33,12 +40,7 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
   if (done) done = file->begin_writing();
   if (done) done = file->remember_identity();
   if (!done) return tl::unexpected(before_use(std::move(done.error()), real.path));
-  if (is_on_network(real.path)) {
-    log::warning(
-        "the state file is on a network file system, which may lose what it confirmed and "
-        "does not keep a second server out; choose a local disk",
-        {{"file", real.path}});
-  }
+  if (is_on_network(real.path)) warn_of_network(real.path);
   return file;
 }
 
@@ -59,9 +61,9 @@ Result<void> StateFile::connect() {
   if (!database) return tl::unexpected(std::move(database.error()));
   database_ = std::move(*database);
   if (database_.is_readonly()) return fail(FailureKind::readonly, options_.path);
-  Result<void> done = database_.execute("PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;");
-  if (done) done = check_schema(database_, options_.path);
-  return done;
+  Result<void> done = check_schema(database_, options_.path);
+  if (!done) return done;
+  return database_.execute("PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;");
 }
 
 Result<void> StateFile::check_pages() {

@@ -38,9 +38,12 @@ Result<StateReader> StateReader::open(const std::string& path, const char* vfs) 
   if (!database) return tl::unexpected(std::move(database.error()));
   StateReader reader;
   reader.database_ = std::move(*database);
-  Result<void> done = reader.database_.execute(
-      "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY; BEGIN;");
-  if (done) done = check_schema(reader.database_, real);
+  Result<void> done = check_schema(reader.database_, real);
+  if (done) {
+    done = reader.database_.execute(
+        "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;"
+        "BEGIN; SELECT count(*) FROM sqlite_schema;");
+  }
   if (!done) return tl::unexpected(before_use(std::move(done.error()), real));
   return reader;
 }

@@ -3,6 +3,8 @@
 #include "store/backup.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -50,6 +52,25 @@ TEST_F(BackupTest, makes_a_file_that_a_server_goes_on_with) {
   EXPECT_EQ(database.text("PRAGMA journal_mode").value(), "wal");
 }
 
+// SQLite would copy the log into whatever file has its name.
+TEST_F(BackupTest, is_not_mixed_with_the_log_of_the_file_that_it_replaces) {
+  ASSERT_TRUE(backup(path, target));
+  ASSERT_TRUE(commit_one(*file, OwnedCut(2, 0).part(1, "b")));
+  file.reset();
+  ASSERT_GT(std::filesystem::file_size(path + "-wal"), 0u);
+  std::filesystem::copy_file(target, path, std::filesystem::copy_options::overwrite_existing);
+  const std::string restored = test::read_file(path);
+  const std::string log = test::read_file(path + "-wal");
+  const auto refused = StateFile::open({.path = path});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, FailureKind::moved) << refused.error().text;
+  EXPECT_EQ(StateReader::open(path).error().kind, FailureKind::moved);
+  EXPECT_EQ(test::read_file(path), restored);
+  EXPECT_EQ(test::read_file(path + "-wal"), log);
+  std::filesystem::remove(path + "-wal");
+  EXPECT_EQ(StateFile::open({.path = path}).value()->last_epoch(), 1u);
+}
+
 TEST_F(BackupTest, lets_only_its_user_read_the_copy) {
   ASSERT_TRUE(backup(path, target));
   struct stat status {};
@@ -73,6 +94,21 @@ TEST_F(BackupTest, reports_a_source_or_target_that_cannot_be_used) {
   const auto nowhere = backup(path, folder.file("no/copy"));
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().kind, FailureKind::no_access);
+}
+
+TEST_F(BackupTest, leaves_no_target_when_it_fails) {
+  ASSERT_TRUE(commit_one(*file, OwnedCut(2, 0).part(1, std::string(3'000'000, 'a'))));
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit limit{.rlim_cur = 1'000'000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto failed = backup(path, target);
+  EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, FailureKind::io);
+  EXPECT_TRUE(failed.error().text.starts_with(target)) << failed.error().text;
+  EXPECT_FALSE(std::filesystem::exists(target));
 }
 
 TEST_F(BackupTest, refuses_a_damaged_source) {

@@ -259,6 +259,13 @@ TEST_F(EpochCommitterTest, stops_writing_when_it_finds_damage_while_it_tidies_up
   EXPECT_EQ(commit(2), Outcome::failed);
 }
 
+TEST_F(EpochCommitterTest, has_a_name_for_each_status) {
+  EXPECT_EQ(status_name(WriterStatus::running), "running");
+  EXPECT_EQ(status_name(WriterStatus::failing), "failing");
+  EXPECT_EQ(status_name(WriterStatus::failed), "failed");
+  EXPECT_EQ(status_name(WriterStatus::stopped), "stopped");
+}
+
 TEST_F(EpochCommitterTest, closes_its_store) {
   commit(1);
   EXPECT_TRUE(committer.close());

@@ -37,7 +37,10 @@ TEST(FilePlace, distinguishes_files_of_one_name) {
   EXPECT_NE(status_of(path)->identity, status->identity);
 }
 
-TEST(FilePlace, knows_local_file_systems) {
+TEST(FilePlace, knows_local_and_network_file_systems) {
+  EXPECT_TRUE(is_network_type(0x6969)) << "NFS";
+  EXPECT_TRUE(is_network_type(0xFFFF'FFFF'FF53'4D42)) << "CIFS, its sign extended";
+  EXPECT_FALSE(is_network_type(0xEF53)) << "ext4";
   const test::TemporaryFolder folder;
   EXPECT_FALSE(is_on_network(folder.path().string()));
   EXPECT_FALSE(is_on_network("/no/such/file"));

@@ -88,6 +88,14 @@ TEST_F(SchemaTest, reports_a_folder_that_is_missing) {
   EXPECT_EQ(missing.error().kind, FailureKind::no_access);
 }
 
+TEST_F(SchemaTest, replaces_no_folder) {
+  std::filesystem::create_directory(path);
+  const auto refused = create_file(path, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, FailureKind::io);
+  EXPECT_EQ(refused.error().detail, "Is a directory");
+}
+
 TEST_F(SchemaTest, refuses_an_empty_file) {
   test::write_file(path, "");
   expect_refused(FailureKind::empty);

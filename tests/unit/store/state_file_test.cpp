@@ -67,6 +67,7 @@ class StateFileTest : public ::testing::Test {
 TEST_F(StateFileTest, keeps_what_was_committed_over_a_clean_end) {
   auto file = open();
   EXPECT_TRUE(file->is_new());
+  EXPECT_EQ(file->path(), real_path(path));
   EXPECT_EQ(file->last_epoch(), 0u);
   const std::vector<MetaValue> meta{{"seed", "17"}};
   ASSERT_TRUE(file->set_meta(meta));
