@@ -45,10 +45,11 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
 }
 
 // A FILE-wal without its file has commits of a file that was moved away; SQLite would mix them into
-// the new one.
+// the new one. A reader of a file that was closed cleanly leaves an empty one.
 Result<void> StateFile::find_or_create() {
   if (status_of(options_.path)) return {};
-  if (status_of(wal_of(options_.path))) {
+  const auto log = status_of(wal_of(options_.path));
+  if (log && log->bytes > 0) {
     return fail(FailureKind::moved, options_.path, "there is a FILE-wal without its file");
   }
   is_new_ = true;

@@ -257,6 +257,13 @@ TEST_F(StateFileTest, refuses_a_log_without_its_file) {
   EXPECT_EQ(open()->last_epoch(), 1u);
 }
 
+TEST_F(StateFileTest, begins_anew_beside_an_empty_log) {
+  test::write_file(path + "-wal", "");
+  const auto file = open();
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(file->is_new());
+}
+
 TEST_F(StateFileTest, refuses_what_it_may_not_write) {
   make_filled();
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
