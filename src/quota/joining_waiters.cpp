@@ -45,7 +45,7 @@ void JoiningWaiters::end(SpreadPart& part) noexcept {
   queues_.mark(waiter.request.named());
   if (!waiter.is_part) waiters_.on_joined(waiter);
   if (!waiter.has_queue()) waiters_.on_fits(waiter);
-  if (server_.is_ruled_out(waiter)) waiters_.on_out(waiter);  // quotas may have changed since then
+  if (server_.end_if_ruled_out(index)) return;  // quotas may have changed since it was asked for
   const bool drains = (part.call.flags & api::quota_flag::draining) != 0;
   if (drains && !waiter.is_part) server_.end_wait(index, QuotaCode::draining);
 }

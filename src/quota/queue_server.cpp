@@ -166,7 +166,7 @@ void QueueServer::serve_queues() noexcept {
 
 void QueueServer::serve_queue(SubjectIndex index) noexcept {
   const Subject& subject = subjects_.current(index);
-  if (!scan_.look_through(index, [this](WaiterId waiter) { end_ruled_out(waiter); })) {
+  if (!scan_.look_through(index, [this](WaiterId waiter) { end_if_ruled_out(waiter); })) {
     return subjects_.to_serve().add(index);
   }
   while (subject.has_waiters()) {
@@ -218,11 +218,13 @@ bool QueueServer::end_in_vain(WaiterId index, const LimitedSubjects& limited,
   return true;
 }
 
-// The same, wherever it stands in its queues.
-void QueueServer::end_ruled_out(WaiterId index) noexcept {
-  const Request& request = queues_[index].request;
-  const LimitedSubjects limited = subjects_.limited_subjects(request.named());
-  end_in_vain(index, limited, find_obstacle(limited, request.shares(), clock_.moment()));
+// Wherever it stands in its queues.
+bool QueueServer::end_if_ruled_out(WaiterId index) noexcept {
+  const Waiter& waiter = queues_[index];
+  const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
+  const Obstacle obstacle = find_obstacle(limited, waiter.request.shares(), clock_.moment());
+  const bool ruled_out = is_denied(waiter, limited) || obstacle.fits_at_ns == base::never_ns;
+  return ruled_out && end_in_vain(index, limited, obstacle);
 }
 
 // The head does not fit: waiters behind it may overtake it, as many as the quota allows.
@@ -304,13 +306,6 @@ api::QuotaAnswer QueueServer::remember(const Request& request,
 
 bool QueueServer::is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept {
   return limited.size() < waiter.subjects_here && book_.denies_unknown();
-}
-
-bool QueueServer::is_ruled_out(const Waiter& waiter) noexcept {
-  const LimitedSubjects limited = subjects_.limited_subjects(waiter.request.named());
-  if (is_denied(waiter, limited)) return true;
-  const limiter::Shares shares = waiter.request.shares();
-  return find_obstacle(limited, shares, clock_.moment()).fits_at_ns == base::never_ns;
 }
 
 // ------------------------------------------------------------------------------- slices of a step

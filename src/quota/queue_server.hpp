@@ -83,8 +83,8 @@ class QueueServer {
 
   // A subject of the waiter has no quota any more, and unknown subjects are denied.
   bool is_denied(const Waiter& waiter, const LimitedSubjects& limited) const noexcept;
-  // The quotas as they are now can never admit it, as far as this shard can say.
-  bool is_ruled_out(const Waiter& waiter) noexcept;
+  // Ends its wait if the quotas as they are now can never admit it. True: it has left its queues.
+  bool end_if_ruled_out(api::WaiterId index) noexcept;
 
   std::span<api::Grant> grants() noexcept { return grants_; }
   void keep_grants(size_t count) noexcept { grants_.resize(count); }
@@ -101,7 +101,6 @@ class QueueServer {
   bool try_head(api::WaiterId index) noexcept;
   bool end_in_vain(api::WaiterId index, const LimitedSubjects& limited,
                    const Obstacle& obstacle) noexcept;
-  void end_ruled_out(api::WaiterId index) noexcept;
   void serve_overtakers(SubjectIndex index) noexcept;
   bool overtake(api::WaiterId index) noexcept;
   bool admit(api::WaiterId index, const LimitedSubjects& limited,

@@ -136,6 +136,18 @@ TEST_F(JoiningWaitersTest, one_that_can_never_be_admitted_by_now_is_out_at_once)
   EXPECT_TRUE(waiters_.has_tries()) << "a try gives the reason";
 }
 
+// Other calls of its batch are of several shards.
+TEST_F(JoiningWaitersTest, one_of_one_shard_that_can_never_be_admitted_by_now_ends_at_once) {
+  batch_.calls[0].amounts.input_tokens = 60;
+  batch_.calls[0].subjects_count = 1;
+  take(0);
+  put(50);
+  end(SpreadCall::State::queued, 0);
+  ASSERT_EQ(server_.grants().size(), 1U);
+  EXPECT_EQ(server_.grants()[0].code, QuotaCode::exceeds_limit);
+  EXPECT_EQ(driver_.queues.pool().used(), 0U);
+}
+
 TEST_F(JoiningWaitersTest, a_part_that_can_never_be_admitted_by_now_reports_it) {
   batch_.calls[0].amounts.input_tokens = 60;
   spread().waiters[0] = 12;
