@@ -104,6 +104,7 @@ void QuotaBatch::clear() noexcept {
   new_quotas.clear();
   wait_answers.clear();
   arrival = {};
+  asker = no_asker;
   answers.clear();
   limits.clear();
   rows.clear();
@@ -149,7 +150,7 @@ void QuotaBatch::make_answers() {
   answer_text.clear();
   limits_checked = 0;
   pass = Pass::decide;
-  is_last_asked = concluded = awaits_verdict = false;
+  is_last_asked = concluded = awaits_verdict = ended_claims = false;
   spread.clear();
   undecided.clear();
   round_size = calls_repeated = reports_kept = 0;

@@ -369,6 +369,9 @@ struct Arrival {
 };
 inline constexpr Arrival behind_all{.ns = INT64_MAX};
 
+// Of the calls that a worker makes itself.
+inline constexpr uint64_t no_asker = UINT64_MAX;
+
 // A part of a reservation that a call has ended at its home.
 struct PartEnd {
   uint32_t call = 0;
@@ -389,7 +392,8 @@ struct QuotaBatch {
   std::vector<std::string_view> subjects;
   std::vector<Quota> new_quotas;          // put: of the call of the same index; else empty
   std::vector<WaitAnswer*> wait_answers;  // may_wait: likewise, lent until the wait has ended
-  Arrival arrival;  // of the first call; each that follows has the next number
+  Arrival arrival;            // of the first call; each that follows has the next number
+  uint64_t asker = no_asker;  // a number of the connection that asks: its calls keep their order
 
   // The answers.
   std::vector<QuotaAnswer> answers;
@@ -402,13 +406,15 @@ struct QuotaBatch {
 
   // Between the shards.
   Pass pass = Pass::decide;
-  bool is_last_asked = false;       // the shard that is asked now concludes the round
-  bool concluded = false;           // it did, and has applied the verdicts
-  bool awaits_verdict = false;      // the shard has decided what it could
-  std::vector<SpreadCall> spread;   // as many as calls, or none: no call has several shards
-  std::vector<uint32_t> undecided;  // in rounds: the calls without a verdict, in their order
-  uint32_t round_size = 0;          // so many of them, the first, take part in the round
-  uint32_t calls_repeated = 0;      // that took part in rounds behind the first: their work
+  bool is_last_asked = false;      // the shard that is asked now concludes the round
+  bool concluded = false;          // it did, and has applied the verdicts
+  bool awaits_verdict = false;     // the shard has decided what it could
+  bool ended_claims = false;       // of its calls, the shard has: others may be decided there
+  std::vector<SpreadCall> spread;  // as many as calls, or none: no call has several shards
+  // The calls without a verdict, in their order: of all in rounds, else of the shard.
+  std::vector<uint32_t> undecided;
+  uint32_t round_size = 0;      // so many of them, the first, take part in the round
+  uint32_t calls_repeated = 0;  // that took part in rounds behind the first: their work
   std::vector<PartReport> part_reports;
   uint32_t reports_kept = 0;  // so many of them, the first, are of calls that are done
   std::vector<PartEnd> part_ends;

@@ -18,6 +18,7 @@ Engine::Engine(const Options& options)
       owners_(options.reservations_max),
       client_ids_(options.reservations_max, options.waiters_max),
       reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
+      claims_(reservations_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       spread_waiters_(options_, queues_, outgoing_),
       repeats_(client_ids_, reservations_, queues_),
@@ -27,8 +28,9 @@ Engine::Engine(const Options& options)
       lifecycle_(clock_, budget_, subjects_, reservations_, queues_, outgoing_, statistics_),
       resolver_(options_, book_, subjects_, statistics_),
       group_(clock_, subjects_, reservations_),
-      spread_(options_, clock_, book_, subjects_, reservations_, queues_, joining_, server_,
-              repeats_, resolver_, group_, statistics_) {}
+      undecided_(clock_, subjects_, reservations_, queues_, repeats_, claims_),
+      spread_(options_, clock_, book_, subjects_, reservations_, claims_, queues_, joining_,
+              server_, repeats_, resolver_, group_, statistics_) {}
 
 bool Engine::withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                       api::ShardId origin) noexcept {
@@ -135,6 +137,7 @@ uint64_t Engine::reserved_bytes() const noexcept {
 void Engine::check_invariants(base::Now) const noexcept {
   subjects_.check_invariants();
   reservations_.check_invariants();
+  claims_.check_invariants();
   queues_.check_invariants();
   server_.check_invariants();
 }

@@ -11,7 +11,6 @@
 // Lives:  as QuotaStore, which is its public face.
 #pragma once
 
-#include <boost/container/flat_set.hpp>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "quota/call_clock.hpp"
 #include "quota/call_group.hpp"
 #include "quota/call_resolver.hpp"
+#include "quota/claims.hpp"
 #include "quota/client_ids.hpp"
 #include "quota/current_book.hpp"
 #include "quota/joining_waiters.hpp"
@@ -38,6 +38,7 @@
 #include "quota/spread_decider.hpp"
 #include "quota/spread_waiters.hpp"
 #include "quota/subject_table.hpp"
+#include "quota/undecided_calls.hpp"
 #include "quota/wait_queues.hpp"
 #include "quota/work_budget.hpp"
 
@@ -65,6 +66,7 @@ class Engine {
   bool has_tries() const noexcept { return spread_waiters_.has_tries(); }
   void next_try(api::QuotaBatch& batch) noexcept { spread_waiters_.next_try(batch); }
   void end_try(const api::QuotaBatch& batch, base::Now now) noexcept;
+  bool has_claims() const noexcept { return claims_.has_any(); }
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return queues_.waiting_count(); }
@@ -79,6 +81,7 @@ class Engine {
 
   // engine_decide.cpp
   void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
+  void decide_beside_claims(api::QuotaBatch& batch, api::ShardId origin) noexcept;
   void on_ended(api::QuotaBatch& batch, size_t index) noexcept;
   void end_parts(api::QuotaBatch& batch) noexcept;
   void decide_other(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
@@ -87,12 +90,6 @@ class Engine {
   api::QuotaCode find_subjects(api::QuotaBatch& batch, const api::QuotaCall& call,
                                const SubjectHashes& hashes, IfAbsent if_absent,
                                LimitedSubjects& limited) noexcept;
-  bool awaits_verdict(api::QuotaBatch& batch, const LimitedSubjects& limited,
-                      const limiter::Shares& shares, bool has_waiters_ahead) noexcept;
-  bool awaits_first(api::QuotaBatch& batch, const LimitedSubjects& limited,
-                    const Request& request) noexcept;
-  void leave_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
-  bool is_behind_undecided(api::QuotaBatch& batch, const LimitedSubjects& limited) noexcept;
   void ask_admission(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                      api::ShardId origin) noexcept;
   bool fits(const Request& request, const LimitedSubjects& limited, const limiter::Shares& shares,
@@ -132,6 +129,7 @@ class Engine {
   OwnerNames owners_;
   ClientIds client_ids_;
   ReservationBook reservations_;
+  Claims claims_;
 
   WaitQueues queues_;
   SpreadWaiters spread_waiters_;
@@ -142,8 +140,8 @@ class Engine {
 
   CallResolver resolver_;
   CallGroup group_;
+  UndecidedCalls undecided_;
   SpreadDecider spread_;
-  boost::container::flat_set<SubjectIndex> undecided_;  // subjects of calls that await a verdict
 };
 
 }  // namespace sluice::quota

@@ -60,51 +60,33 @@ inline void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHas
 // Decides the calls of this shard. Those that await a verdict have no answer yet: a later call of
 // this function decides them.
 void Engine::decide_own(QuotaBatch& batch, api::ShardId origin) noexcept {
-  const bool goes_on = std::exchange(batch.awaits_verdict, false);
+  if (batch.awaits_verdict || undecided_.have_claims()) return decide_beside_claims(batch, origin);
   for (size_t first = 0; first < batch.calls.size(); first += CallGroup::calls_max) {
     const size_t count = std::min(CallGroup::calls_max, batch.calls.size() - first);
     group_.prepare(batch, first, count, options_.shard);
     for (size_t place = 0; place < count; ++place) {
       if (batch.calls[first + place].shard != options_.shard) continue;
-      if (goes_on && batch.answers[first + place].code != QuotaCode::none) continue;
       clock_.next_call();
       decide_one(batch, first + place, group_.hashes(place), origin);
     }
   }
-  undecided_.clear();
 }
 
-// A call that does not fit: whether it might, were it not for holds of calls without a verdict.
-bool Engine::awaits_verdict(QuotaBatch& batch, const LimitedSubjects& limited,
-                            const limiter::Shares& shares, bool has_waiters_ahead) noexcept {
-  if (has_waiters_ahead && !queues_.wait_for_holds(limited)) return false;
-  const AwaitedVerdict awaited = awaited_verdict(limited, shares, batch, clock_.moment());
-  if (awaited == AwaitedVerdict::none) return false;
-  leave_undecided(batch, limited);
-  return true;
-}
-
-// A call with an id: whether an earlier one under it has no verdict yet.
-bool Engine::awaits_first(QuotaBatch& batch, const LimitedSubjects& limited,
-                          const Request& request) noexcept {
-  const auto found = repeats_.find(request);
-  if (!found || !repeats_.is_undecided(*found)) return false;
-  leave_undecided(batch, limited);
-  return true;
-}
-
-void Engine::leave_undecided(QuotaBatch& batch, const LimitedSubjects& limited) noexcept {
-  batch.awaits_verdict = true;
-  for (const LimitedSubject& each : limited) undecided_.insert(each.index);
-}
-
-// Calls of a batch that share a subject keep their order.
-bool Engine::is_behind_undecided(QuotaBatch& batch, const LimitedSubjects& limited) noexcept {
-  const bool is_behind =
-      std::any_of(limited.begin(), limited.end(),
-                  [&](const LimitedSubject& each) { return undecided_.contains(each.index); });
-  if (is_behind) leave_undecided(batch, limited);
-  return is_behind;
+// The same where calls have claims, perhaps of this batch.
+void Engine::decide_beside_claims(QuotaBatch& batch, api::ShardId origin) noexcept {
+  const std::span<const uint32_t> list = undecided_.take_list(batch, api::ShardId(options_.shard));
+  for (size_t first = 0; first < list.size(); first += CallGroup::calls_max) {
+    const auto calls = list.subspan(first, std::min(CallGroup::calls_max, list.size() - first));
+    group_.prepare(batch, calls, options_.shard);
+    for (size_t place = 0; place < calls.size(); ++place) {
+      const uint32_t index = calls[place];
+      clock_.next_call();
+      const bool is_by_limits = api::concerns_limits(batch.calls[index].op);
+      if (!is_by_limits && undecided_.is_behind_own(batch, index, group_.hashes(place))) continue;
+      decide_one(batch, index, group_.hashes(place), origin);
+    }
+  }
+  undecided_.end_list(batch);
 }
 
 void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
@@ -244,24 +226,25 @@ void Engine::ask_admission(QuotaBatch& batch, size_t index, const SubjectHashes&
   LimitedSubjects limited;
   const QuotaCode gathered = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (gathered != QuotaCode::ok) return set_outcome(call.op, gathered, answer);
-  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
-  if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  const AskedCall asked{batch, index, limited, request};
+  if (undecided_.have_claims() && undecided_.is_behind_own(asked)) return;
+  if (request.id.is_set() && undecided_.awaits_first(asked)) return;
   const limiter::Shares shares = request.shares();
   if (request.id.is_set() && repeats_.answer(request, answer)) {
     set_outcome(call.op, answer.code, answer);
   } else {
     const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
-    // What others hold may use up what may overtake.
-    if (!must_wait && queues_.wait_for_holds(limited)) return leave_undecided(batch, limited);
+    if (!must_wait && undecided_.awaits_overtaking(asked)) return;
+    if (undecided_.have_claims() && !must_wait && undecided_.is_behind_claims(asked)) return;
     const bool has_place = !request.needs_place() || reservations_.has_room();
     if (must_wait || !fits(request, limited, shares, has_place)) {
-      if (awaits_verdict(batch, limited, shares, must_wait)) return;
+      if (undecided_.awaits_holds(asked, must_wait)) return;
       refuse(batch, index, limited, request, origin);
     } else if (has_place) {
       admit(request, limited, batch, index, answer);
-    } else if (subjects_.holds().has_any()) {
-      return leave_undecided(batch, limited);  // one of them may free its place
+    } else if (undecided_.awaits_place(asked)) {
+      return;
     } else {
       set_outcome(call.op, QuotaCode::reservations_full, answer);
     }
@@ -316,17 +299,19 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   answer.code = find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   answer.code = QuotaCode::none;
-  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
-  if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  const AskedCall asked{batch, index, limited, request};
+  if (undecided_.have_claims() && undecided_.is_behind_own(asked)) return;
+  if (request.id.is_set() && undecided_.awaits_first(asked)) return;
   if (const auto found = repeats_.find(request)) {
     answer.code = repeats_.code(request, *found);
     if (answer.code == QuotaCode::id_in_use) set_retry_after(answer);
   } else {
     const limiter::Shares shares = request.shares();
     const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
+    if (undecided_.have_claims() && !must_wait && undecided_.is_behind_claims(asked)) return;
     if (must_wait || !subjects_fit(limited, shares, clock_.moment())) {
-      if (awaits_verdict(batch, limited, shares, must_wait)) return;
+      if (undecided_.awaits_holds(asked, must_wait)) return;
       const LimitedSubjects own = without_holds(limited);
       const Obstacle obstacle = obstacle_of(own, request);
       return deny(batch, index, own, request, obstacle.code, obstacle);
@@ -346,14 +331,15 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   answer.code = find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   answer.code = QuotaCode::none;
-  if (batch.awaits_verdict && is_behind_undecided(batch, limited)) return;
   const Request request = resolver_.request_of(batch, call, limited);
-  if (request.id.is_set() && awaits_first(batch, limited, request)) return;
+  const AskedCall asked{batch, index, limited, request};
+  if (undecided_.have_claims() && undecided_.is_behind_own(asked)) return;
+  if (request.id.is_set() && undecided_.awaits_first(asked)) return;
   const limiter::Shares shares = request.shares();
   if (request.id.is_set() && repeats_.answer(request, answer)) {
     if (!api::admits(answer.code)) return set_retry_after(answer);
   } else if (request.needs_place() && !reservations_.has_room()) {
-    if (subjects_.holds().has_any()) return leave_undecided(batch, limited);
+    if (undecided_.awaits_place(asked)) return;
     answer.code = QuotaCode::reservations_full;
     return set_retry_after(answer);
   } else {

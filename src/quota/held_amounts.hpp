@@ -25,6 +25,13 @@ class Held {
 
   void add(const api::Amounts& amounts) noexcept { change(amounts, 1); }
   void subtract(const api::Amounts& amounts) noexcept { change(amounts, -1); }
+  void add(const Held& other) noexcept {
+    count += other.count;
+    requests_ += other.requests_;
+    input_tokens_ += other.input_tokens_;
+    output_tokens_ += other.output_tokens_;
+    cost_ += other.cost_;
+  }
   // Each at most as much as a call may ask for: more does not fit anything either.
   api::Amounts amounts() const noexcept {
     const auto bounded = [](Sum sum) {

@@ -68,6 +68,9 @@ class QuotaDecider : public api::Decider {
   virtual void next_try(api::QuotaBatch& batch) noexcept = 0;
   virtual void end_try(const api::QuotaBatch& batch, base::Now now) noexcept = 0;
 
+  // Whether calls that have no verdict yet claim anything.
+  virtual bool has_claims() const noexcept = 0;
+
   virtual uint32_t subjects_count() const noexcept = 0;
   virtual uint32_t reservations_count() const noexcept = 0;  // open
   virtual const Statistics& statistics() const noexcept = 0;

@@ -69,6 +69,10 @@ void QuotaStore::end_try(const api::QuotaBatch& batch, base::Now now) noexcept {
   engine_->end_try(batch, now);
 }
 
+bool QuotaStore::has_claims() const noexcept {
+  return engine_->has_claims();
+}
+
 uint32_t QuotaStore::subjects_count() const noexcept {
   return engine_->subjects_count();
 }

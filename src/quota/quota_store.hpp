@@ -57,6 +57,7 @@ class QuotaStore final : public QuotaDecider {
   bool has_tries() const noexcept override;
   void next_try(api::QuotaBatch& batch) noexcept override;
   void end_try(const api::QuotaBatch& batch, base::Now now) noexcept override;
+  bool has_claims() const noexcept override;
   uint32_t subjects_count() const noexcept override;
   uint32_t reservations_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

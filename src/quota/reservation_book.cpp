@@ -190,6 +190,7 @@ inline void ReservationBook::free(Reservation& reservation) noexcept {
     if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].held;
   }
   base::TimerWheel::cancel(reservation.timer);
+  if (reservation.is_linked()) --ended_count_;
   pool_.free(index);
 }
 
@@ -200,8 +201,14 @@ void ReservationBook::end(Reservation& reservation, ReservationState state) noex
     write(reservation, ids_.end(reservation.id, index_of(reservation)));
     free(reservation);
   } else if (was_open) {
-    ended_.push_back(reservation);
+    keep_ended(reservation);
   }
+}
+
+// In the order in which they are forgotten.
+void ReservationBook::keep_ended(Reservation& reservation) noexcept {
+  ended_.push_back(reservation);
+  ++ended_count_;
 }
 
 void ReservationBook::end_part(Reservation& part, ReservationState state,
@@ -211,7 +218,7 @@ void ReservationBook::end_part(Reservation& part, ReservationState state,
   close(part, state);
   if (!part.client_id.is_set()) return forget(part);
   wheel_.schedule(part.timer, clock_.due_ms(left_ms));
-  if (was_open) ended_.push_back(part);
+  if (was_open) keep_ended(part);
 }
 
 void ReservationBook::expire(Reservation& reservation) noexcept {
@@ -224,7 +231,7 @@ void ReservationBook::expire(Reservation& reservation) noexcept {
   // A late settle finds it for one more lifetime.
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
   close(reservation, ReservationState::expired);
-  ended_.push_back(reservation);
+  keep_ended(reservation);
 }
 
 void ReservationBook::forget(Reservation& reservation) noexcept {
@@ -260,6 +267,7 @@ void ReservationBook::check_invariants() const noexcept {
     }
   }
   ASSERT(open == open_count_);
+  ASSERT(ended_.size() == ended_count_);
   uint64_t kept = 0;
   for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
     if (!subjects_.pool().holds(index)) continue;

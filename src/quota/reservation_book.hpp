@@ -47,6 +47,8 @@ class ReservationBook {
 
   // open() and hold() may have to forget an ended one.
   bool has_room() const noexcept { return pool_.used() < pool_.capacity() || !ended_.empty(); }
+  // For so many: ended ones are forgotten for them.
+  uint32_t free_count() const noexcept { return pool_.capacity() - pool_.used() + ended_count_; }
   // Opens a reservation for a request that was charged.
   Reservation& open(const Request& request, api::QuotaCode admission,
                     std::string_view owner) noexcept;
@@ -128,6 +130,7 @@ class ReservationBook {
   Reservation& make(const Request& request, bool is_open) noexcept;
   void begin(Reservation& reservation, const Admitted& admitted) noexcept;
   void close(Reservation& reservation, api::ReservationState state) noexcept;
+  void keep_ended(Reservation& reservation) noexcept;
   void free(Reservation& reservation) noexcept;
 
   const CallClock& clock_;
@@ -138,6 +141,7 @@ class ReservationBook {
   Pool pool_;
   IdBook ids_;
   Reservations ended_;
+  uint32_t ended_count_ = 0;
   ConnectionBindings bindings_;
   uint32_t open_count_ = 0;
   uint64_t kept_count_ = 0;  // by keep()

@@ -101,12 +101,18 @@ void SpreadDecider::ask(QuotaBatch& batch, size_t index, const SubjectHashes& ha
   Part part{batch, static_cast<uint32_t>(index), shard_};
   const SpreadCall& spread = part.spread;
   if (spread.state != State::undecided) return;
+  const bool had_claim = claims_.has_any() && claims_.remove(batch, index);
   if (fits(part, hashes)) {
     part.spread.fit_bits |= part.bit();
     hold(part);
   }
   const bool is_decided = spread.problem != QuotaCode::ok || spread.is_repeat || spread.awaits();
   if (api::may_wait(part.call) && !is_decided) joining_.take(part, origin_);
+  if (spread.awaits()) {
+    claims_.add(batch, index, part.request.named(), part.request.amounts);
+  } else {
+    batch.ended_claims |= had_claim;
+  }
 }
 
 // Whether nothing is in the way of the part. If there is, the SpreadCall has it: a problem, a
@@ -115,7 +121,7 @@ bool SpreadDecider::fits(Part& part, const SubjectHashes& hashes) noexcept {
   if (part.spread.is_try) return waiter_fits(part);
   if (!find(part, hashes)) return false;
   part.request = resolver_.request_of_part(part.batch, part.call, part.spread, part.limited);
-  if (find_repeat(part)) return false;
+  if (is_behind_own(part) || find_repeat(part)) return false;
   return part.call.op == QuotaOp::record ? has_room(part) : limits_fit(part);
 }
 
@@ -189,7 +195,7 @@ bool SpreadDecider::limits_fit(Part& part) noexcept {
   const limiter::Moment& now = clock_.moment();
   const bool must_wait = this->must_wait(part);
   if (!must_wait && subjects_fit(part.limited, shares, now)) {
-    return !overtakes_beside_holds(part) && has_room(part);
+    return !overtakes_beside_holds(part) && !is_behind_claims(part, shares) && has_room(part);
   }
   if (awaits_verdict(part, shares, must_wait)) return false;
   part.limited = without_holds(part.limited);  // they are not what is in its way
@@ -236,6 +242,26 @@ bool SpreadDecider::is_refused_for_good(const Part& part,
   };
   if (is_final(part.spread.code)) return true;
   return is_final(find_obstacle(without_holds(part.limited), shares, clock_.moment()).code);
+}
+
+// An earlier call of the same connection is undecided, and shares a subject.
+bool SpreadDecider::is_behind_own(Part& part) noexcept {
+  if (!claims_.has_any()) return false;
+  if (!claims_.has_earlier_of_asker(part.batch, part.index, part.request.named())) return false;
+  set_awaits_others(part.spread);
+  return true;
+}
+
+// A part that fits: whether it takes what an earlier call claims.
+bool SpreadDecider::is_behind_claims(Part& part, const limiter::Shares& shares) noexcept {
+  if (!claims_.has_any()) return false;
+  const bool leaves_place = !part.needs_hold() || claims_.leave_place(part.batch, part.index);
+  if (leaves_place &&
+      claims_.leave_room(part.batch, part.index, part.limited, shares, clock_.moment())) {
+    return false;
+  }
+  set_awaits_others(part.spread);
+  return true;
 }
 
 // One that is about to overtake waiters where others hold something: these may use up what may
@@ -410,6 +436,9 @@ void SpreadDecider::remember(const Part& part, Reservation& held) noexcept {
 
 // There is no verdict yet, or the call is refused, or waits. Then the client's id is the waiter's.
 void SpreadDecider::drop(Part& part, Reservation& held) noexcept {
+  if (part.spread.state == State::undecided) {
+    claims_.add(part.batch, part.index, held.named(), held.amounts);
+  }
   const NameHash id = held.client_id;
   const uint64_t request_hash = held.request_hash;
   queues_.mark(held.named());

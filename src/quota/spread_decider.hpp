@@ -2,18 +2,20 @@
 // Flow:   look() -> ask() at each shard: a part that fits is held -> conclude() at the last one: a
 //         verdict for each call -> apply(): holds become charges of that moment, or are dropped.
 // Shape:  what shards report to one another about a call is its api::SpreadCall. A call waits for a
-//         verdict while holds of other calls are in its way; then it holds nothing itself. A call
-//         that may wait has a place for a waiter meanwhile (JoiningWaiters); a waiter that is tried
+//         verdict while holds, or claims, of other calls are in its way; then it holds nothing
+//         itself, but has a claim (Claims) at each shard where it was asked for. A call that may
+//         wait has a place for a waiter meanwhile (JoiningWaiters); a waiter that is tried
 //         (SpreadWaiters) has its places already.
 // Errors: none: every outcome is a QuotaCode, with the precedence that one shard would give it.
 // Lives:  one thread only; what it knows about a batch lies in the batch.
-// Source: docs/adr/0016-calls-over-several-shards.md.
+// Source: docs/adr/0016-calls-over-several-shards.md, docs/adr/0019-undecided-calls-have-claims.md.
 #pragma once
 
 #include "api/quota.hpp"
 #include "quota/answer_sources.hpp"
 #include "quota/call_group.hpp"
 #include "quota/call_resolver.hpp"
+#include "quota/claims.hpp"
 #include "quota/joining_waiters.hpp"
 #include "quota/queue_server.hpp"
 #include "quota/quota_store.hpp"
@@ -28,14 +30,15 @@ namespace sluice::quota {
 class SpreadDecider {
  public:
   SpreadDecider(const Options& options, CallClock& clock, CurrentBook& book, SubjectTable& subjects,
-                ReservationBook& reservations, WaitQueues& queues, JoiningWaiters& joining,
-                QueueServer& server, RepeatedCalls& repeats, CallResolver& resolver,
-                CallGroup& group, Statistics& statistics) noexcept
+                ReservationBook& reservations, Claims& claims, WaitQueues& queues,
+                JoiningWaiters& joining, QueueServer& server, RepeatedCalls& repeats,
+                CallResolver& resolver, CallGroup& group, Statistics& statistics) noexcept
       : shard_(static_cast<api::ShardId>(options.shard)),
         clock_(clock),
         book_(book),
         subjects_(subjects),
         reservations_(reservations),
+        claims_(claims),
         queues_(queues),
         joining_(joining),
         server_(server),
@@ -68,6 +71,8 @@ class SpreadDecider {
   bool find_repeat(Part& part) noexcept;
   void set_awaits_others(api::SpreadCall& spread) const noexcept;
   void hold(Part& part) noexcept;
+  bool is_behind_own(Part& part) noexcept;
+  bool is_behind_claims(Part& part, const limiter::Shares& shares) noexcept;
   bool overtakes_beside_holds(Part& part) noexcept;
   bool must_wait(Part& part) noexcept;
   void note_unfit(Part& part, int64_t fits_at_ns) noexcept;
@@ -85,6 +90,7 @@ class SpreadDecider {
   CurrentBook& book_;
   SubjectTable& subjects_;
   ReservationBook& reservations_;
+  Claims& claims_;
   WaitQueues& queues_;
   JoiningWaiters& joining_;
   QueueServer& server_;

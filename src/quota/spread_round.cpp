@@ -395,17 +395,6 @@ bool shows_limits(const QuotaBatch& batch, size_t index) noexcept {
   return spread.is_repeat ? api::admits(batch.answers[index].code) : is_in_queues_way(spread);
 }
 
-void await_at(QuotaBatch& batch, api::ShardId shard) noexcept {
-  for (const uint32_t index : batch.round()) {
-    SpreadCall& spread = batch.spread[index];
-    const QuotaCall& call = batch.calls[index];
-    if (!is_undecided(spread) || spread.awaits()) continue;
-    if (first_place(call, spread, shard) == call.subjects_count) continue;
-    spread.awaits_others = true;
-    spread.awaits_at = shard;
-  }
-}
-
 uint8_t first_place(const QuotaCall& call, const SpreadCall& spread, api::ShardId shard) noexcept {
   uint8_t place = 0;
   while (place < call.subjects_count && spread.shards[place] != shard) ++place;

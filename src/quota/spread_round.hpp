@@ -44,9 +44,6 @@ class NamesPutOff {
 // Every shard has been asked: refuses or admits each call that need not wait for another verdict.
 // Counts the outcomes of reserves in the statistics.
 void conclude(api::QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept;
-// A shard has to be asked later: its parts of calls wait for a verdict that is awaited there.
-void await_at(api::QuotaBatch& batch, api::ShardId shard) noexcept;
-
 // Whether the answer shows every limit of the call, now that it has a verdict. A call whose
 // subjects or id have a problem shows none.
 bool shows_limits(const api::QuotaBatch& batch, size_t index) noexcept;

@@ -80,6 +80,7 @@ void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
   const Request& request = waiter.request;
   const bool shows_limits = waiter.answer != nullptr;
   batch.clear();
+  batch.arrival = waiter.arrival;
   batch.calls.push_back({.op = waiter.op(),
                          .flags = shows_limits ? api::quota_flag::wants_limits : uint8_t{0},
                          .given_bits = 0xFF,

@@ -15,6 +15,15 @@ using api::Pass;
 using api::QuotaCall;
 using api::QuotaOp;
 
+// Calls that a step decides once more: those of batches that await verdicts, and of later rounds.
+constexpr uint32_t calls_retried_max = limits::quota_calls_max;
+
+// Of a connection, among those of all shards.
+uint64_t number_of(api::ShardId shard, io::SocketId socket) noexcept {
+  static_assert(io::generation_mask == 0xFF'FFFF && limits::shards_max <= 256);
+  return uint64_t{shard} << 56 | uint64_t{socket.generation} << 32 | socket.index;
+}
+
 bool is_of_every_shard(QuotaOp op) noexcept {
   return op == QuotaOp::reset_all || op == QuotaOp::end_binding;
 }
@@ -122,6 +131,7 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
   ASSERT(filling_ != nullptr && &filling_->batch == &batch);
   QuotaTask& task = *std::exchange(filling_, nullptr);
   task.asker = Asker{session.connection().socket(), id};
+  batch.asker = number_of(mailboxes_.shard(), task.asker->socket);
   start(task);
 }
 
@@ -155,6 +165,7 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
 // Takes the task from shard to shard until another shard has it, this one keeps it, or it is
 // finished.
 void QuotaTasks::go_on(QuotaTask& task) noexcept {
+  const uint32_t repeated_max = task.batch.calls_repeated + calls_retried_max;
   for (;;) {
     // A batch of the only shard has one stop.
     if (!mailboxes_.is_only_shard()) {
@@ -164,9 +175,16 @@ void QuotaTasks::go_on(QuotaTask& task) noexcept {
     if (task.shard != mailboxes_.shard()) {
       return mailboxes_.post(static_cast<api::ShardId>(task.shard), &task);
     }
+    if (task.batch.calls_repeated > repeated_max) return go_on_later(task);
     if (!decide_or_keep(task)) return;
     after_decide(task);
   }
+}
+
+// As if it awaited a verdict, and there was one.
+void QuotaTasks::go_on_later(QuotaTask& task) noexcept {
+  keep(task);
+  has_verdicts_ = true;
 }
 
 bool QuotaTasks::on_sent(QuotaTask& task) noexcept {
@@ -178,25 +196,9 @@ bool QuotaTasks::on_sent(QuotaTask& task) noexcept {
 // False: the task stays here until a verdict lets it go on. It holds nothing meanwhile: of a batch
 // that does, the calls concerned are put off to the next round.
 bool QuotaTasks::decide_or_keep(QuotaTask& task) noexcept {
-  api::QuotaBatch& batch = task.batch;
-  if (!kept_.empty() && is_behind_kept(task)) {
-    if (batch.pass == Pass::decide || batch.pass == Pass::await) {
-      keep(task);
-      return false;
-    }
-    if (batch.pass == Pass::ask) quota::await_at(batch, mailboxes_.shard());
-  }
   decide(task);
-  if (batch.awaits_verdict) keep(task);
-  return !batch.awaits_verdict;
-}
-
-// Whether an earlier batch of the same connection is kept here.
-bool QuotaTasks::is_behind_kept(const QuotaTask& task) const noexcept {
-  return task.asker && std::any_of(kept_.begin(), kept_.end(), [&](const QuotaTask* kept) {
-           return kept->origin == task.origin && kept->asker &&
-                  kept->asker->socket == task.asker->socket;
-         });
+  if (task.batch.awaits_verdict) keep(task);
+  return !task.batch.awaits_verdict;
 }
 
 void QuotaTasks::keep(QuotaTask& task) noexcept {
@@ -204,22 +206,39 @@ void QuotaTasks::keep(QuotaTask& task) noexcept {
   kept_.push_back(&task);
 }
 
+// Each is tried once for all verdicts since then, first come, first tried: a step tries as many as
+// its share of work allows, and later steps the others. Verdicts that are applied meanwhile are for
+// the next time.
 void QuotaTasks::retry_kept() noexcept {
-  while (!kept_.empty() && std::exchange(has_verdicts_, false)) {
-    std::vector<QuotaTask*> ready;
-    std::vector<QuotaTask*> tried;
-    tried.swap(kept_);
-    for (QuotaTask* const task : tried) {
-      if (decide_or_keep(*task)) ready.push_back(task);
-    }
-    for (QuotaTask* const task : ready) {
-      if (task->origin == mailboxes_.shard()) {
-        on_decided(*task);
-      } else {
-        mailboxes_.post(task->origin, task);
-      }
+  if (!may_retry()) return;
+  if (!std::exchange(is_retrying_, true)) {
+    has_verdicts_ = false;
+    retry_at_ = 0;
+  }
+  size_t at = retry_at_;
+  for (size_t calls = 0; at < kept_.size() && calls < calls_retried_max; ++at) {
+    QuotaTask* const task = kept_[at];
+    const size_t count = task->batch.pass == Pass::await ? 1 : task->batch.undecided.size();
+    calls += count;
+    context_.work.spend(count * session::work::quota_call);
+    decide(*task);
+    if (task->batch.awaits_verdict) {
+      kept_[retry_at_++] = task;
+    } else {
+      retried_.push_back(task);
     }
   }
+  is_retrying_ = at < kept_.size();
+  kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(retry_at_),
+              kept_.begin() + static_cast<ptrdiff_t>(at));
+  for (QuotaTask* const task : retried_) {
+    if (task->origin == mailboxes_.shard()) {
+      on_decided(*task);
+    } else {
+      mailboxes_.post(task->origin, task);
+    }
+  }
+  retried_.clear();
 }
 
 void QuotaTasks::decide(QuotaTask& task) noexcept {
@@ -227,8 +246,9 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
   if (context_.draining) {
     for (QuotaCall& call : batch.calls) call.flags |= api::quota_flag::draining;
   }
+  batch.ended_claims = false;
   quotas_.decide(batch, context_.now, task.origin);
-  has_verdicts_ |= batch.pass == Pass::apply || batch.pass == Pass::open;
+  has_verdicts_ |= batch.ended_claims || batch.pass == Pass::apply || batch.pass == Pass::open;
   if (const std::string_view unknown = quotas_.unknown_subject(); !unknown.empty()) {
     log_.note_unknown(unknown, quotas_.statistics().unknown_subjects, context_.now);
   }

@@ -4,10 +4,10 @@
 // Shape:  a batch with calls of several shards goes from one to the next; so does a call that is of
 //         every shard. One with a call whose own subjects several shards have is decided in rounds
 //         (api::Pass). A batch that awaits the verdict on another one is kept at the shard where it
-//         does, and holds nothing; the connection's later batches stay behind it. The worker has
-//         calls of its own: to cancel undelivered reservations, to end those bound to a connection,
-//         those that its store has for other shards, and waiters of several shards that are to be
-//         tried; they wait until a task is free.
+//         does, holds nothing, and is decided again after verdicts there. The worker has calls of
+//         its own: to cancel undelivered reservations, to end those bound to a connection, those
+//         that its store has for other shards, and waiters of several shards that are to be tried;
+//         they wait until a task is free.
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -56,6 +56,7 @@ class QuotaTasks {
   void on_decided(QuotaTask& task) noexcept;
 
   bool has_own_calls() const noexcept { return has_calls() || may_try(); }
+  bool has_work() const noexcept { return has_own_calls() || may_retry(); }
   void make_own_calls() noexcept;
   // Decides batches that were kept, now that other calls have a verdict.
   void retry_kept() noexcept;
@@ -68,10 +69,10 @@ class QuotaTasks {
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   void start(QuotaTask& task) noexcept;
   void go_on(QuotaTask& task) noexcept;
+  void go_on_later(QuotaTask& task) noexcept;
   bool decide_or_keep(QuotaTask& task) noexcept;
   void keep(QuotaTask& task) noexcept;
   void decide(QuotaTask& task) noexcept;
-  bool is_behind_kept(const QuotaTask& task) const noexcept;
   void after_decide(QuotaTask& task) noexcept;
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void finish(QuotaTask& task) noexcept;
@@ -81,6 +82,7 @@ class QuotaTasks {
     return !undelivered_.empty() || !ended_bindings_.empty() || !quotas_.outgoing_calls().empty();
   }
   bool may_try() const noexcept { return quotas_.has_tries() && tries_ < tries_max_; }
+  bool may_retry() const noexcept { return !kept_.empty() && (has_verdicts_ || is_retrying_); }
   void start_try(QuotaTask& task) noexcept;
   void fill_own_calls(api::QuotaBatch& batch) noexcept;
 
@@ -96,9 +98,12 @@ class QuotaTasks {
   std::vector<uint64_t> undelivered_;     // reservations to be cancelled
   std::vector<uint64_t> ended_bindings_;  // bindings with reservations that are to end
   std::vector<QuotaTask*> kept_;          // in the order in which they came
+  std::vector<QuotaTask*> retried_;       // that need not be kept any more
   bool has_verdicts_ = false;             // since the kept ones were tried last
-  uint64_t arrivals_ = 0;                 // of calls
-  const uint32_t tries_max_;              // under way: waiters leave tasks to sessions
+  bool is_retrying_ = false;              // those from this place on are still to be tried:
+  size_t retry_at_ = 0;
+  uint64_t arrivals_ = 0;     // of calls
+  const uint32_t tries_max_;  // under way: waiters leave tasks to sessions
   uint32_t tries_ = 0;
 };
 

@@ -130,7 +130,7 @@ void Worker::send_messages() noexcept {
 // An idle worker polls for a while before it sleeps. Before it sleeps it sets its doorbell and
 // checks its mailboxes once more, so that it sees a message, or the message's sender wakes it.
 int64_t Worker::poll_timeout_ns() noexcept {
-  const bool idle = !quota_tasks_.has_own_calls() && !runner_.has_work();
+  const bool idle = !quota_tasks_.has_work() && !runner_.has_work();
   if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
   const int64_t wait = wait_ns();
   return wait > 0 && mailboxes_.prepare_sleep() ? wait : 0;

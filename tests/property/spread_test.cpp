@@ -497,6 +497,7 @@ class Interleaved : public SpreadTest {
 
   void start_batch(QuotaOp op, uint64_t calls) {
     UnderWay& started = under_way_.emplace_back();
+    if (chance(50)) started.task.batch.asker = below(4);
     for (; calls > 0; --calls) {
       QuotaCall terms{.given_bits = 15, .lifetime_ms = 5'000, .amounts = draw_amounts()};
       if (api::asks_admission(op) && chance(40)) {
@@ -722,6 +723,7 @@ class Interleaved : public SpreadTest {
       }
     }
     for (uint32_t shard = 0; shard < stores().count(); ++shard) {
+      ASSERT_FALSE(stores()[shard].has_claims());
       ASSERT_EQ(stores()[shard].reservations_count(), 0U);
     }
   }

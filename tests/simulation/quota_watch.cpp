@@ -14,6 +14,13 @@ using api::ReservationState;
 // As many waits beyond their limit one step of a store ends; its next step ends the others.
 constexpr size_t late_waiters_of_a_step = 64;
 
+// Whether a call of one shard was admitted, and charges something now.
+bool takes_amounts(const api::QuotaBatch& batch, size_t index) {
+  const api::QuotaCall& call = batch.calls[index];
+  const bool may_repeat = !call.client_id.empty();
+  return api::asks_admission(call.op) && api::admits(batch.answers[index].code) && !may_repeat;
+}
+
 constexpr api::ShardId no_shard = 0xFFFF;  // of calls that are not to be decided yet
 
 std::string code_text(QuotaCode code) {
@@ -24,13 +31,13 @@ std::string code_text(QuotaCode code) {
 
 std::string_view quota_event_name(QuotaEvent event) {
   constexpr std::array<std::string_view, quota_events_count> names = {
-      "reserved",    "denied",    "waited",          "granted",     "withdrawn",
-      "abandoned",   "refunded",  "repeated",        "settled",     "settled late",
-      "ended twice", "cancelled", "extended",        "expired",     "binding ended",
-      "recorded",    "consumed",  "consumed late",   "checked",     "reset",
-      "put",         "removed",   "batched",         "undelivered", "stayed",
-      "left",        "spread",    "held back",       "part ended",  "part expired",
-      "parted",      "explained", "explained beside"};
+      "reserved",    "denied",    "waited",           "granted",     "withdrawn",
+      "abandoned",   "refunded",  "repeated",         "settled",     "settled late",
+      "ended twice", "cancelled", "extended",         "expired",     "binding ended",
+      "recorded",    "consumed",  "consumed late",    "checked",     "reset",
+      "put",         "removed",   "batched",          "undelivered", "stayed",
+      "left",        "spread",    "held back",        "part ended",  "part expired",
+      "parted",      "explained", "explained beside", "left room"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -93,6 +100,8 @@ void QuotaWatch::check_empty() {
     check_counts(shard);
     if (shard.open_parts != 0) failure_.report("parts of reservations are open at the end");
     if (!shard.holds.empty()) failure_.report("calls hold amounts at the end");
+    if (!shard.awaiting.empty()) failure_.report("calls await verdicts at the end");
+    if (shard.store.has_claims()) failure_.report("calls have claims at the end");
     if (!shard.joining.empty()) failure_.report("calls have places in queues at the end");
     if (!shard.parts.empty()) failure_.report("parts of waiters wait at the end");
     if (shard.open_count != 0) {
@@ -148,11 +157,14 @@ void QuotaWatch::decide_singly(StoreRecord& shard, api::QuotaBatch& batch, base:
                                api::ShardId origin) {
   const auto own = static_cast<api::ShardId>(&shard - shards_.data());
   const bool goes_on = std::exchange(batch.awaits_verdict, false);
+  const std::vector<uint32_t> put_off = std::exchange(batch.undecided, {});
   std::vector<api::ShardId> owners;
   for (api::QuotaCall& call : batch.calls) owners.push_back(std::exchange(call.shard, no_shard));
   for (size_t index = 0; index < batch.calls.size() && !batch.awaits_verdict; ++index) {
     if (owners[index] != own || (goes_on && batch.answers[index].code != QuotaCode::none)) continue;
     batch.calls[index].shard = own;
+    batch.awaits_verdict = std::ranges::count(put_off, index) > 0;
+    if (batch.awaits_verdict) batch.undecided = {static_cast<uint32_t>(index)};
     decide_some(shard, batch, now, origin);
     batch.calls[index].shard = no_shard;
   }
@@ -172,7 +184,10 @@ void QuotaWatch::decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::N
   uint32_t calls = 0;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     if (batch.calls[index].shard != own || decided_before[index]) continue;
-    if (batch.answers[index].code == QuotaCode::none) continue;  // awaits a verdict
+    const bool awaits = batch.answers[index].code == QuotaCode::none;
+    set_awaiting(shard, {&batch, index}, awaits);
+    if (awaits) continue;
+    if (takes_amounts(batch, index)) check_room_left(shard, {&batch, index}, now);
     follow(shard, batch, index, now, origin, newcomers);
     if (++calls > 1) count(QuotaEvent::batched);
   }

@@ -59,8 +59,9 @@ enum class QuotaEvent : uint8_t {
   parted,            // a part of a waiter entered the queues of another shard than its home
   explained,         // a refusal or a wait, by what is charged or by who waits
   explained_beside,  // the same, and others held something of its subjects
+  left_room,         // admitted, or held, beside what an earlier call awaits
 };
-inline constexpr uint32_t quota_events_count = 33;
+inline constexpr uint32_t quota_events_count = 34;
 std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
@@ -151,6 +152,7 @@ class QuotaWatch {
     std::map<std::string, uint64_t> by_client;  // the last under this id
     std::map<std::string, uint64_t> open;       // of each subject
     std::map<CallName, uint64_t> holds;         // the sequence numbers of the holds
+    std::set<CallName> awaiting;                // asked for, and without a verdict or a hold
     uint32_t open_count = 0;
     uint32_t open_parts = 0;
     size_t grants_seen = 0;
@@ -171,6 +173,10 @@ class QuotaWatch {
   void follow_spread(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
                      const api::SpreadCall& before, base::Now now,
                      std::vector<Newcomer>& newcomers);
+  void follow_awaiting(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                       const api::SpreadCall& before, bool asks, base::Now now);
+  void set_awaiting(StoreRecord& shard, const CallName& call, bool awaits);
+  void check_room_left(StoreRecord& shard, const CallName& call, base::Now now);
   void follow_joining(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
                       const api::SpreadCall& before, base::Now now, api::ShardId origin);
   void follow_try(StoreRecord& shard, const api::QuotaBatch& batch, uint64_t sequence,

@@ -18,6 +18,7 @@ void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base:
   shard.store.decide(batch, now, origin);
   std::vector<Newcomer> newcomers;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
+    follow_awaiting(shard, batch, index, before[index], asks, now);
     follow_joining(shard, batch, index, before[index], now, origin);
     follow_spread(shard, batch, index, before[index], now, newcomers);
   }
@@ -93,6 +94,56 @@ void QuotaWatch::check_part(StoreRecord& shard, const api::QuotaBatch& batch, si
   const bool lacks_room = before.code == QuotaCode::ok && spread.code != QuotaCode::ok;
   const bool is_behind = before.queue_fits_at_ns == 0 && spread.queue_fits_at_ns > 0;
   if (lacks_room || is_behind) explain(shard, batch, index, !lacks_room, now);
+}
+
+// ------------------------------------------------------------------------------- the order
+
+// A call that is put off, or whose round ends without a verdict, awaits one at this shard until it
+// is asked for again.
+void QuotaWatch::follow_awaiting(StoreRecord& shard, const api::QuotaBatch& batch, size_t index,
+                                 const api::SpreadCall& before, bool asks, base::Now now) {
+  using State = api::SpreadCall::State;
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  const api::SpreadCall& spread = batch.spread[index];
+  const uint8_t place = quota::first_place(batch.calls[index], spread, own);
+  if (place == batch.calls[index].subjects_count || before.state != State::undecided) return;
+  const CallName call{&batch, index};
+  const auto is_hold = [](uint32_t hold) {
+    return hold != api::SpreadCall::no_hold && hold != api::SpreadCall::without_hold;
+  };
+  const bool is_held = is_hold(spread.holds[place]);
+  if (is_held && !is_hold(before.holds[place])) {
+    set_awaiting(shard, call, false);
+    return check_room_left(shard, call, now);
+  }
+  const bool is_asked = asks && std::ranges::count(batch.round(), index) > 0 && !spread.awaits();
+  if (spread.state != State::undecided || is_asked) return set_awaiting(shard, call, false);
+  const bool is_put_off = spread.awaits_others && spread.awaits_at == own;
+  const bool is_dropped = is_hold(before.holds[place]) && !is_held;
+  if (is_put_off || is_dropped) set_awaiting(shard, call, true);
+}
+
+void QuotaWatch::set_awaiting(StoreRecord& shard, const CallName& call, bool awaits) {
+  if (awaits) {
+    shard.awaiting.insert(call);
+  } else {
+    shard.awaiting.erase(call);
+  }
+}
+
+// A call has taken something: what is left has to do for all that came before it and await a
+// verdict.
+void QuotaWatch::check_room_left(StoreRecord& shard, const CallName& call, base::Now now) {
+  const auto own = static_cast<api::ShardId>(&shard - shards_.data());
+  std::vector<CallName> earlier;
+  std::ranges::copy_if(shard.awaiting, std::back_inserter(earlier), [&](const CallName& other) {
+    return other.first->arrival_of(other.second) < call.first->arrival_of(call.second);
+  });
+  if (!share_subject(call, earlier, own)) return;
+  count(QuotaEvent::left_room);
+  if (!leaves_room(shard.store, call, earlier, own, now)) {
+    failure_.report("a call takes what an earlier one awaits");
+  }
 }
 
 // It stays until its home says otherwise.

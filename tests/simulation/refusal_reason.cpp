@@ -74,4 +74,28 @@ bool lacks_room(quota::QuotaDecider& store, const CallName& call,
   return false;
 }
 
+bool share_subject(const CallName& call, const std::vector<CallName>& others, api::ShardId shard) {
+  return std::ranges::any_of(subjects_at(call, shard), [&](std::string_view subject) {
+    return !holds_of(subject, others, shard).empty();
+  });
+}
+
+bool leaves_room(quota::QuotaDecider& store, const CallName& call,
+                 const std::vector<CallName>& others, api::ShardId shard, base::Now now) {
+  if (!gives_all_amounts(call)) return true;
+  for (const std::string_view subject : subjects_at(call, shard)) {
+    std::vector<CallName> claims = holds_of(subject, others, shard);
+    std::erase_if(claims, [](const CallName& claim) { return !gives_all_amounts(claim); });
+    if (claims.empty()) continue;
+    const api::QuotaBatch usage = usage_of(store, subject, shard, now);
+    for (const api::LimitReport& limit : usage.limits) {
+      if (limit.ceiling != api::Ceiling::number || share_of(limit, call) == 0) continue;
+      uint64_t used = limit.used;
+      for (const CallName& claim : claims) used += share_of(limit, claim);
+      if (used > limit.amount) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace sluice::simulation

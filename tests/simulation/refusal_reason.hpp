@@ -1,8 +1,8 @@
 // Why a shard refuses a call, or has it wait, computed from its usage alone: what other calls hold
-// until their verdicts is no reason.
+// until their verdicts is no reason. And whether a call leaves room for earlier ones.
 // Flow:   the store has found something in the way of a call -> its usage of the call's subjects,
 //         less the holds -> whether a limit lacks room.
-// Shape:  two functions; they ask the store for its usage and nothing else.
+// Shape:  functions that ask the store for its usage and nothing else.
 #pragma once
 
 #include <utility>
@@ -21,5 +21,12 @@ std::vector<std::string_view> subjects_at(const CallName& call, api::ShardId sha
 // server chose amounts of the call or of a hold: they are unknown here.
 bool lacks_room(quota::QuotaDecider& store, const CallName& call,
                 const std::vector<CallName>& holds, api::ShardId shard, base::Now now);
+
+// Whether calls of this list have a subject of this shard in common with the call.
+bool share_subject(const CallName& call, const std::vector<CallName>& others, api::ShardId shard);
+// The call is charged or held: whether its limits, as far as it takes something of them, have room
+// for these calls, too.
+bool leaves_room(quota::QuotaDecider& store, const CallName& call,
+                 const std::vector<CallName>& others, api::ShardId shard, base::Now now);
 
 }  // namespace sluice::simulation

@@ -52,6 +52,7 @@ class WatchedQuotas final : public quota::QuotaDecider {
   }
   bool has_tries() const noexcept override { return store_->has_tries(); }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
+  bool has_claims() const noexcept override { return store_->has_claims(); }
   uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }
   uint32_t reservations_count() const noexcept override { return store_->reservations_count(); }
   uint32_t waiters_count() const noexcept override { return store_->waiters_count(); }

@@ -18,7 +18,7 @@
 
 namespace sluice::quota {
 
-// A batch under way. Its texts outlive it.
+// A batch under way. Its texts outlive it. It has a connection of its own if the test names none.
 struct StoreTask {
   api::QuotaBatch batch;
   uint32_t stop = 0;
@@ -43,6 +43,7 @@ class ShardedStores {
   void start(StoreTask& task) {
     api::QuotaBatch& batch = task.batch;
     batch.arrival = {.ns = 1, .number = arrivals_};
+    if (batch.asker == api::no_asker) batch.asker = next_asker_++;
     arrivals_ += batch.calls.size();
     bool spreads = false;
     for (api::QuotaCall& call : batch.calls) {
@@ -131,6 +132,7 @@ class ShardedStores {
  private:
   std::vector<std::unique_ptr<QuotaStore>> stores_;
   uint64_t arrivals_ = 0;
+  uint64_t next_asker_ = 1'000;  // smaller ones are the tests'
 };
 
 }  // namespace sluice::quota

@@ -5,13 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "unit/quota/sharded_stores.hpp"
-#include "unit/quota/store_driver.hpp"
+#include "unit/quota/spread_fixture.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -21,101 +18,9 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 
-class SpreadDeciderTest : public testing::Test {
+class SpreadDeciderTest : public SpreadFixture {
  protected:
-  explicit SpreadDeciderTest(uint32_t reservations_max = 5)
-      : stores_(3, Options{.subjects_max = 20,
-                           .reservations_max = reservations_max,
-                           .waiters_max = 5,
-                           .name_seed = 42,
-                           .id_seed = 42}) {
-    for (uint32_t shard = 0; shard < stores_.count(); ++shard) names_.push_back(name_on(shard));
-  }
-  ~SpreadDeciderTest() override { stores_.check_invariants(now()); }
-
-  std::string name_on(uint32_t shard) const {
-    std::string name;
-    for (int number = 0; name.empty() || stores_.shard_of(name) != shard; ++number) {
-      name = numbered("s", number);
-    }
-    return name;
-  }
-
-  base::Now now() const { return {.monotonic_ns = ns_, .wall_ns = ns_}; }
-  void advance_ms(int64_t by) {
-    ns_ += by * base::ns_per_ms;
-    stores_.run_due(now());
-  }
-
-  // A batch of calls with these terms, one for each list of subjects.
-  using Task = std::unique_ptr<StoreTask>;
-  Task start(QuotaOp op, const std::vector<Names>& subjects, QuotaCall call) {
-    auto task = std::make_unique<StoreTask>();
-    call.op = op;
-    for (const Names& names : subjects) {
-      call.first_subject = static_cast<uint32_t>(task->batch.subjects.size());
-      call.subjects_count = static_cast<uint8_t>(names.size());
-      task->batch.calls.push_back(call);
-      for (const std::string& name : names)
-        task->batch.subjects.push_back(texts_.emplace_back(name));
-    }
-    stores_.start(*task);
-    return task;
-  }
-  void step(StoreTask& task, int times = 1) {
-    for (; times > 0; --times) stores_.step(task, now());
-  }
-  void finish(StoreTask& task) {
-    while (!task.is_decided) step(task);
-  }
-  QuotaAnswer ask(QuotaOp op, const Names& subjects, const QuotaCall& call) {
-    const Task task = start(op, {subjects}, call);
-    finish(*task);
-    limits_ = task->batch.limits;
-    return task->batch.answers[0];
-  }
-  QuotaAnswer reserve(const Names& subjects, uint64_t tokens) {
-    return ask(QuotaOp::reserve, subjects, asking_tokens(tokens));
-  }
-  QuotaAnswer end(QuotaOp op, uint64_t reservation, uint64_t tokens = 0) {
-    StoreTask task;
-    task.batch.calls = {{.op = op,
-                         .given_bits = api::given::input_tokens,
-                         .amounts = {.input_tokens = tokens},
-                         .reservation = reservation}};
-    stores_.decide(task, now());
-    return task.batch.answers[0];
-  }
-  void put(const std::string& name, std::vector<api::Limit> limits) {
-    StoreTask task;
-    task.batch.calls = {{.op = QuotaOp::put, .subjects_count = 1}};
-    task.batch.subjects = {name};
-    task.batch.new_quotas = {quota_of(std::move(limits))};
-    stores_.decide(task, now());
-  }
-
-  struct Usage {
-    uint64_t used, reserved;
-    int64_t reset_ms;
-    uint32_t open;
-    bool operator==(const Usage&) const = default;
-  };
-  Usage usage(const std::string& name) {
-    StoreTask task;
-    task.batch.calls = {{.op = QuotaOp::usage, .subjects_count = 1}};
-    task.batch.subjects = {name};
-    stores_.decide(task, now());
-    const api::LimitReport& limit = task.batch.limits[0];
-    return {limit.used, limit.reserved, limit.reset_ms, task.batch.rows[0].open_reservations};
-  }
-
-  ShardedStores stores_;
-  Names names_;                           // one on each shard
-  std::vector<api::LimitReport> limits_;  // of the last answer
-
- private:
-  std::deque<std::string> texts_;
-  int64_t ns_ = 1'000 * base::ns_per_s;
+  using SpreadFixture::SpreadFixture;
 };
 
 // -------------------------------------------------------------------------------- until the

@@ -131,8 +131,8 @@ TEST_F(SpreadRoundTest, a_call_that_awaits_another_goes_there_with_nothing_held)
   start(QuotaOp::reserve, {{"a0", "b2"}, {"c1"}, {"c1", "b2"}, {"d3"}});
   ASSERT_EQ(next_stop(batch_, 0, shards_count), 0U);
   visit(0);
-  await_at(batch_, 2);  // as shard 2 does
-  batch_.spread[2].awaits_others = false;
+  batch_.spread[0].awaits_others = true;  // as shard 2 reports
+  batch_.spread[0].awaits_at = 2;
   visit(1);
   visit(3);
   batch_.pass = Pass::conclude;

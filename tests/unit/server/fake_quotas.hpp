@@ -19,6 +19,7 @@ class FakeQuotas : public quota::QuotaDecider {
     int adopted = 0;
     int drained = 0;
     int checked = 0;
+    int retried = 0;        // batches that were decided again
     bool has_hold = false;  // so calls await a verdict
   };
   // An id that leads to one of three shards.
@@ -31,7 +32,9 @@ class FakeQuotas : public quota::QuotaDecider {
 
   void decide(api::QuotaBatch& batch, base::Now, api::ShardId) noexcept override {
     if (!batch.spread.empty()) return decide_spread(batch);
+    asked_.retried += batch.awaits_verdict ? 1 : 0;
     batch.awaits_verdict = asked_.has_hold && batch.calls[0].op == api::QuotaOp::reserve;
+    batch.undecided.assign(batch.awaits_verdict ? batch.calls.size() : 0, 0);
     for (size_t index = 0; !batch.awaits_verdict && index < batch.calls.size(); ++index) {
       const api::QuotaCall& call = batch.calls[index];
       if (call.shard != shard_) continue;
@@ -58,6 +61,7 @@ class FakeQuotas : public quota::QuotaDecider {
   bool has_tries() const noexcept override { return false; }
   void next_try(api::QuotaBatch&) noexcept override {}
   void end_try(const api::QuotaBatch&, base::Now) noexcept override {}
+  bool has_claims() const noexcept override { return false; }
   uint32_t subjects_count() const noexcept override { return 0; }
   uint32_t reservations_count() const noexcept override { return 0; }
   uint32_t waiters_count() const noexcept override { return 0; }

@@ -2,9 +2,12 @@
 // through, with a session that asks and has ended before the answer.
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/overloaded.hpp"
+#include "quota/quota_store.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/shard_queries.hpp"
 #include "shard/key_shard.hpp"
@@ -17,11 +20,10 @@ namespace sluice::server {
 class TaskSide final : private ShardStatisticsSource {
  public:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard)
-      : mailboxes(worker_group.mesh(), shard, {}),
-        quotas(asked, shard),
-        queries(context, sessions, mailboxes, keys, *this, worker_group, slots),
-        tasks(io, context, sessions, mailboxes, waiters, quotas, slots,
-              {.cancels_max = 200, .bindings_max = 200}) {}
+      : TaskSide(worker_group, shard, nullptr) {}
+  // With a store instead of the quotas that admit everything.
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard, const quota::Options& with)
+      : TaskSide(worker_group, shard, std::make_unique<quota::QuotaStore>(with)) {}
 
   // Receives, then sends what was posted before and meanwhile.
   void turn() {
@@ -57,12 +59,13 @@ class TaskSide final : private ShardStatisticsSource {
   route::Mailboxes mailboxes;
   FakeQuotas::Asked asked;
   FakeQuotas quotas;
+  const std::unique_ptr<quota::QuotaStore> store;
   shard::KeyShard keys{{.keys_max = 100}};
   session::KeepingBackend backend;
   const session::Options options{.waiters_max = 10};
   session::Context context{backend, options};
   SessionTable sessions{{.sockets_max = 1, .key_bytes_max = 64, .shards = 3}};
-  WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
+  WaiterDelivery waiters;
   TaskSlots slots{64};
   ShardQueries queries;
   QuotaTasks tasks;
@@ -72,8 +75,23 @@ class TaskSide final : private ShardStatisticsSource {
   std::vector<char> key = std::vector<char>(64);
   std::vector<char> heads = std::vector<char>(session::RequestLog::memory_bytes);
   session::HttpSession ended_session{context, io, {0, 1}, memory, key, heads};
+  net::ConnectionMemory other_memory{1};
+  session::HttpSession other_session{context, io, {1, 1}, other_memory, key, heads};  // likewise
 
  private:
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with)
+      : mailboxes(worker_group.mesh(), shard, {}),
+        quotas(asked, shard),
+        store(std::move(with)),
+        waiters(context, sessions, mailboxes, keys, decider(), 10),
+        queries(context, sessions, mailboxes, keys, *this, worker_group, slots),
+        tasks(io, context, sessions, mailboxes, waiters, decider(), slots,
+              {.cancels_max = 200, .bindings_max = 200}) {}
+  quota::QuotaDecider& decider() noexcept {
+    if (store != nullptr) return *store;
+    return quotas;
+  }
+
   ShardStatistics shard_statistics() const noexcept override {
     ++statistics_taken;
     return {.shard_id = mailboxes.shard(), .keys = keys_counted};
