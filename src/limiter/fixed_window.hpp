@@ -51,6 +51,9 @@ struct FixedWindow {
   constexpr void restart(int64_t now_ns, int64_t window_ms) noexcept {
     end_ms = base::ceil_ms(now_ns) + window_ms;
   }
+  constexpr void end_by(int64_t latest_ms) noexcept {
+    if (latest_ms < end_ms) end_ms = latest_ms;
+  }
 
   constexpr bool fits(uint32_t cost, uint32_t limit) const noexcept {
     return uint64_t{approved} + cost <= limit;

@@ -21,7 +21,7 @@ template <typename Window>
 concept WindowAlgorithm = std::is_trivially_copyable_v<Window> &&
     std::equality_comparable<Window> &&
     requires(Window window, const Window& seen, int64_t now_ns, int64_t now_ms, int64_t window_ms,
-             uint32_t cost, uint32_t limit) {
+             int64_t end_ms, uint32_t cost, uint32_t limit) {
   // Of a new key; of a key that does not exist, which has used nothing.
   { Window::starting_at(now_ns, window_ms) }
   noexcept->std::same_as<Window>;
@@ -55,6 +55,9 @@ concept WindowAlgorithm = std::is_trivially_copyable_v<Window> &&
   noexcept;
   // The policy has another window_ms, from now on; what was counted stays.
   { window.restart(now_ns, window_ms) }
+  noexcept;
+  // After a restart: time changes it no later than it would have without.
+  { window.end_by(end_ms) }
   noexcept;
 
   { seen.remaining(limit) }

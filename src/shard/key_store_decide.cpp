@@ -181,6 +181,7 @@ Verdict KeyStore::acquire_without_extra(const Question& question, Place place) n
 Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   roll_and_serve(extra, question.now_ms);
+  const int64_t end_ms = extra.window.end_ms;
   change_policy(question, index);
   Verdict verdict = Verdict::denied;
   // A newcomer never overtakes a waiter, whatever its cost.
@@ -192,12 +193,15 @@ Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index)
   } else {
     extra.window.deny();
   }
+  // Else requests with lengths in turn would keep a full window from ending.
+  if (verdict != Verdict::approved) extra.window.end_by(end_ms);
   report(question, extra.window, extra.policy, verdict);
   schedule_or_free_extra(index);
   return verdict;
 }
 
-// As new rules do: a window of another length begins now, and its counters go on.
+// As new rules do: a window of another length begins now, and its counters go on. Only an approved
+// request makes the window that runs end later than it would have.
 void KeyStore::change_policy(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   if (!changes(extra.policy, question.entry)) return;

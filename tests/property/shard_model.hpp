@@ -230,9 +230,23 @@ class ShardModel {
     }
     Key& key = keys_.at(name);
     roll(name, key);
-    if (sets_window) set_window(name, key, given.window_ms);
-    if (sets_queue) key.queue_max = given.max_requests_in_queue;
-    if (sets_limit) {
+    const int64_t end_before_ms = end_ms(key);
+    const api::Verdict verdict = judge_live(name, key, entry);
+    // No request that gets nothing makes the window last longer.
+    if (verdict != api::Verdict::approved && end_ms(key) > end_before_ms) {
+      key.anchor_ms = end_before_ms - key.window_ms;
+      key.windows_passed = 0;
+    }
+    return verdict;
+  }
+
+  api::Verdict judge_live(const std::string& name, Key& key, const api::Entry& entry) {
+    const api::Overrides given = entry.overrides();
+    if (given.window_ms != api::keep_window) set_window(name, key, given.window_ms);
+    if (given.max_requests_in_queue != api::keep) {
+      key.queue_max = given.max_requests_in_queue;
+    }
+    if (given.max_requests != api::keep) {
       key.limit = given.max_requests;
       expel(name, key);
       serve(name, key);

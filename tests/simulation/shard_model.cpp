@@ -181,6 +181,7 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
   }
   Key& key = keys_.at(name);
   roll(key, now_ms);
+  const int64_t end_before_ms = key.window_end_ms;
   change_policy(entry, name, key, now);
 
   Verdict verdict = Verdict::denied;
@@ -207,6 +208,8 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
         entry.wait_ms_max == 0 ? INT64_MAX : begun_ms(now) + entry.wait_ms_max;
     key.queue.push_back({entry.ticket, entry.cost, deadline_ms});
   }
+  // No request that gets nothing makes the window last longer.
+  if (verdict != Verdict::approved) key.window_end_ms = std::min(key.window_end_ms, end_before_ms);
   return {verdict, detail(key, verdict, now_ms)};
 }
 

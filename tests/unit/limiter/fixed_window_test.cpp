@@ -45,6 +45,14 @@ TEST(FixedWindow, a_restart_keeps_what_was_counted) {
   EXPECT_EQ(window, (FixedWindow{.end_ms = 251, .approved = 3, .denied = 4}));
 }
 
+TEST(FixedWindow, an_end_is_only_brought_forward) {
+  FixedWindow window{.end_ms = 100};
+  window.end_by(101);
+  EXPECT_EQ(window.end_ms, 100);
+  window.end_by(99);
+  EXPECT_EQ(window.end_ms, 99);
+}
+
 TEST(FixedWindow, expires_when_idle_and_is_fresh_before) {
   const FixedWindow window{.end_ms = 100, .approved = 3};
   EXPECT_EQ(window.fresh_ms(), 100);

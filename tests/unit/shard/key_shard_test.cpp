@@ -136,14 +136,14 @@ TEST_F(ShardTest, override_holds_although_the_request_is_denied) {
 }
 
 TEST_F(ShardTest, window_of_a_request_begins_at_once_and_keeps_the_counters) {
-  exhaust("a");
-  EXPECT_EQ(driver.acquire("a"), Verdict::denied);
+  driver.acquire("a", {.cost = 9});
+  EXPECT_EQ(driver.acquire("a", {.cost = 2}), Verdict::denied);
   driver.now_ns += 400 * base::ns_per_ms;
-  EXPECT_EQ(driver.acquire("a", {.window_ms = 5'000}), Verdict::denied);
+  EXPECT_EQ(driver.acquire("a", {.window_ms = 5'000}), Verdict::approved);
   EXPECT_EQ(driver.detail.window_ms, 5'000);
   EXPECT_EQ(driver.detail.reset_ms, 5'000);
   EXPECT_EQ(driver.shard.inspect("a", driver.now())->approved, 10U);
-  EXPECT_EQ(driver.shard.inspect("a", driver.now())->denied, 2U);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->denied, 1U);
   driver.now_ns += 4'999 * base::ns_per_ms;
   EXPECT_EQ(driver.acquire("a"), Verdict::denied);
   driver.now_ns += base::ns_per_ms;
@@ -202,6 +202,25 @@ TEST_F(ShardTest, waiters_follow_a_window_of_another_length) {
   driver.advance_ms(99);
   EXPECT_TRUE(driver.take_grants().empty());
   driver.advance_ms(1);
+  EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
+}
+
+TEST_F(ShardTest, windows_in_turn_do_not_keep_a_full_window_from_ending) {
+  exhaust("a");
+  for (int turn = 0; turn < 9; ++turn) {
+    driver.advance_ms(100);
+    EXPECT_EQ(driver.acquire("a", {.window_ms = turn % 2 == 0 ? 5'000 : 1'000}), Verdict::denied);
+  }
+  EXPECT_EQ(driver.detail.reset_ms, 100);
+  driver.advance_ms(100);
+  EXPECT_EQ(driver.acquire("a", {.window_ms = 5'000}), Verdict::approved);
+  EXPECT_EQ(driver.detail.reset_ms, 5'000);
+}
+
+TEST_F(ShardTest, window_of_a_waiter_does_not_make_others_wait_longer) {
+  exhaust("a");
+  driver.acquire("a", {.may_wait = true, .window_ms = 5'000, .ticket = 1});
+  driver.advance_ms(1'000);
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
 }
 

@@ -47,6 +47,7 @@ struct LeakyBucket {
   void restart(int64_t now_ns, int64_t window_ms) noexcept {
     end_ms = base::ceil_ms(now_ns) + window_ms;
   }
+  void end_by(int64_t latest_ms) noexcept { end_ms = std::min(end_ms, latest_ms); }
   uint32_t remaining(uint32_t limit) const noexcept { return limit - std::min(limit, approved); }
   int64_t reset_ms(int64_t now_ms, int64_t) const noexcept { return end_ms - now_ms; }
   bool operator==(const LeakyBucket&) const = default;
