@@ -18,16 +18,17 @@ namespace sluice::policy {
 // Behind a model's name they begin a date, a version or a variant.
 inline constexpr std::string_view prefix_separators = "-:@/";
 
+// How much of a name an entry matches.
+struct NameMatch {
+  int number = -1;  // of the entry; -1: none matches
+  size_t bytes = 0;
+};
+
 class PrefixSet {
  public:
-  struct Match {
-    int number = 0;
-    size_t bytes = 0;
-  };
-
   // Of the same prefix twice the last one counts.
   void add(std::string_view prefix, int number);
-  std::optional<Match> find_longest(std::string_view name) const;
+  std::optional<NameMatch> find_longest(std::string_view name) const;
 
  private:
   std::unordered_map<std::string_view, int> numbers_;

@@ -36,26 +36,31 @@ void QuotaBook::compile(Entries& entries, const char* place) {
 }
 
 int QuotaBook::rule_of(std::string_view subject) {
-  const int index = file_rule_of(subject);
-  return index >= 0 ? index : profile_rule_of(subject);
+  const NameMatch own = file_match(subject);
+  if (own.number >= 0 && own.bytes >= subject.size()) return own.number;
+  const NameMatch other = profile_match(subject);
+  return own.number >= 0 && own.bytes >= other.bytes ? own.number : other.number;
 }
 
-int QuotaBook::file_rule_of(std::string_view subject) {
+// A pattern of the file counts as the whole name: it says itself how specific it is.
+NameMatch QuotaBook::file_match(std::string_view subject) {
   const Entries& entries = of_file_;
-  if (const auto named = entries.names.find(subject); named != entries.names.end())
-    return named->second;
-  if (const auto prefix = entries.prefixes.find_longest(subject)) return prefix->number;
+  if (const auto named = entries.names.find(subject); named != entries.names.end()) {
+    return {.number = named->second, .bytes = subject.size()};
+  }
+  if (const auto prefix = entries.prefixes.find_longest(subject)) return *prefix;
   matches_.clear();
   of_file_.patterns.match(subject, matches_);
-  return matches_.empty() ? -1 : *std::ranges::min_element(matches_);
+  if (matches_.empty()) return {};
+  return {.number = *std::ranges::min_element(matches_), .bytes = subject.size()};
 }
 
-int QuotaBook::profile_rule_of(std::string_view subject) {
+NameMatch QuotaBook::profile_match(std::string_view subject) {
   const Entries& entries = of_profiles_;
-  if (const auto named = entries.names.find(subject); named != entries.names.end())
-    return named->second;
-  PrefixSet::Match best{.number = -1};
-  if (const auto prefix = entries.prefixes.find_longest(subject)) best = *prefix;
+  if (const auto named = entries.names.find(subject); named != entries.names.end()) {
+    return {.number = named->second, .bytes = subject.size()};
+  }
+  NameMatch best = entries.prefixes.find_longest(subject).value_or(NameMatch{});
   matches_.clear();
   of_profiles_.patterns.match(subject, matches_);
   for (const int number : matches_) {
@@ -64,7 +69,7 @@ int QuotaBook::profile_rule_of(std::string_view subject) {
       best = {.number = number, .bytes = bytes};
     }
   }
-  return best.number;
+  return best;
 }
 
 SubjectQuota QuotaBook::quota_of(std::string_view subject) {

@@ -1,6 +1,7 @@
 // Finds the quota of a subject: the configuration file's by name, else by its longest prefix, else
 // by its first pattern that matches; else that of the profiles' entry that matches the longest part
-// of the name; else the file's quota for unknown subjects.
+// of the name, which also precedes a prefix of the file that is shorter; else the file's quota for
+// unknown subjects.
 // Shape:  names are found by hash; all regular expressions are matched at once. Of several entries
 //         of profiles that match the same length the last one counts.
 // Errors: the constructor throws std::runtime_error when the patterns together are too large.
@@ -72,8 +73,8 @@ class QuotaBook {
 
   void add(size_t index);
   static void compile(Entries& entries, const char* place);
-  int file_rule_of(std::string_view subject);
-  int profile_rule_of(std::string_view subject);
+  NameMatch file_match(std::string_view subject);
+  NameMatch profile_match(std::string_view subject);
 
   const QuotaRules rules_;
   Entries of_file_;

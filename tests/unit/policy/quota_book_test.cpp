@@ -120,12 +120,13 @@ TEST(QuotaBook, uses_the_entry_of_profiles_that_matches_the_longest_part) {
   EXPECT_EQ(amount("m-b"), 7U);  // a prefix is a name, too
 }
 
-TEST(QuotaBook, prefers_the_file_whatever_a_profile_matches) {
+// "gpt-4o-mini-2024-07-18" never has the quota of "gpt-4o".
+TEST(QuotaBook, prefers_a_longer_name_of_a_profile_to_a_prefix_of_the_file) {
   QuotaBook book{{.rules = {pattern("^m", 1), prefix(named("m-1", 2)), named("m-1-x", 3),
                             of_profile("m-2", 4), prefix(of_profile("m-1-x", 5))}}};
   EXPECT_EQ(find(book, "m-1-x"), (Found{3, QuotaSource::file}));
   EXPECT_EQ(find(book, "m-1-y"), (Found{2, QuotaSource::file}));
-  EXPECT_EQ(find(book, "m-1-x-1"), (Found{2, QuotaSource::file}));
+  EXPECT_EQ(find(book, "m-1-x-1"), (Found{5, QuotaSource::profile}));
   EXPECT_EQ(find(book, "m-2"), (Found{1, QuotaSource::file}));
 }
 

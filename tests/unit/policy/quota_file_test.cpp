@@ -296,7 +296,7 @@ struct Figures {
 };
 
 // go-ratelimit, DefaultProfiles(), "as of Feb 2026"; 0: no limit.
-constexpr std::array<Figures, 14> reference{{
+constexpr std::array<Figures, 15> reference{{
     {"gemini", "gemini-3-pro-preview", 150, 1'000'000, 1'000},
     {"gemini", "gemini-3-flash-preview", 150, 1'000'000, 1'000},
     {"gemini", "gemini-2.5-pro", 150, 1'000'000, 1'000},
@@ -310,6 +310,7 @@ constexpr std::array<Figures, 14> reference{{
     {"openai", "o3-mini", 500, 200'000, 0},
     {"anthropic", "claude-opus-4", 50, 40'000, 0},
     {"anthropic", "claude-sonnet-4", 50, 40'000, 0},
+    {"anthropic", "claude-3-5-haiku", 50, 50'000, 0},
     {"anthropic", "claude-haiku-3.5", 50, 50'000, 0},
 }};
 
@@ -371,8 +372,8 @@ TEST(Profiles, lists_those_that_exist_when_one_is_missing) {
 TEST(Profiles, reads_paths_relative_to_the_configuration_file) {
   const std::filesystem::path folder = std::filesystem::path(shipped).parent_path();
   const std::string beside = folder / "limits.json";
-  EXPECT_EQ(with_files(R"("./profiles/anthropic.json")", beside).quotas.rules.size(), 3U);
-  EXPECT_EQ(with_files("\"" + shipped + "/anthropic.json\"").quotas.rules.size(), 3U);
+  EXPECT_EQ(with_files(R"("./profiles/anthropic.json")", beside).quotas.rules.size(), 4U);
+  EXPECT_EQ(with_files("\"" + shipped + "/anthropic.json\"").quotas.rules.size(), 4U);
   const ParsedRules parsed = with_files(R"("./anthropic.json")", beside);
   EXPECT_EQ(parsed.complaints,
             Complaints{R"(quotas.profiles[0] ("./anthropic.json"): )" + folder.string() +
