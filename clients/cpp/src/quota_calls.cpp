@@ -21,6 +21,7 @@ QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
     : Gathered{options, first.may_wait()},
       kind_{first.kind},
       names_subjects_{first.names_subjects()},
+      may_repeat_{first.may_repeat()},
       flags_{first.flags},
       wait_limit_ms_{first.wait_limit_ms},
       lifetime_ms_{first.lifetime_ms},
@@ -29,7 +30,7 @@ QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
 bool QuotaCalls::has_room(const QuotaCall& call, const Bounds& bounds) const noexcept {
   const bool agrees = call.kind == kind_ && call.flags == flags_ &&
                       call.wait_limit_ms == wait_limit_ms_ && call.lifetime_ms == lifetime_ms_ &&
-                      call.owner == owner_;
+                      call.owner == owner_ && call.may_repeat() == may_repeat_;
   if (!agrees || entries_count() >= std::min<size_t>(bounds.entries_max, quota_entries_max)) {
     return false;
   }

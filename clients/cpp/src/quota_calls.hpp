@@ -33,6 +33,8 @@ struct QuotaCall {
     return kind == Kind::reserve || kind == Kind::check || charges_used();
   }
   bool charges_used() const noexcept { return kind == Kind::record || kind == Kind::consume; }
+  // Whether the server charges it once, however often it comes.
+  bool may_repeat() const noexcept { return !charges_used() || !client_id.empty(); }
   // Calls that refund quota may go ahead of calls that charge it: no call can lose by that.
   bool may_overtake(const Gathered& frame) const noexcept;
 };
@@ -48,6 +50,7 @@ class QuotaCalls final : public Gathered {
   bool encode(std::vector<uint64_t>& out) override;
   size_t frame_bytes() const override;
   void take(const Answer& answer, Finished& finished) override;
+  bool begin_repeat() override { return may_repeat_ && Gathered::begin_repeat(); }
 
  private:
   void encode_by_subject(std::vector<uint64_t>& out);
@@ -66,6 +69,7 @@ class QuotaCalls final : public Gathered {
 
   QuotaCall::Kind kind_;
   bool names_subjects_;
+  bool may_repeat_;  // as all its calls
   uint8_t flags_;
   uint32_t wait_limit_ms_;
   uint32_t lifetime_ms_;

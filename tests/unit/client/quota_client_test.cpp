@@ -115,6 +115,28 @@ TEST(QuotaClient, a_lease_asks_for_no_request) {
   EXPECT_EQ(received[2].kind, Which::CANCEL);
 }
 
+// The first connection is lost when it has received both.
+TEST(QuotaClient, requeue_resends_charges_only_under_an_id) {
+  Frames frames;
+  std::atomic<int> connections{0};
+  const FakeServer server = serve([&](Peer& peer) {
+    if (connections++ > 0) return answering_ok(frames)(peer);
+    while (frames.wait_for(0).size() < 2) frames.add(read_quota(peer));
+  });
+  ClientOptions options = quick();
+  options.requeue = true;
+  Client client{address_of(server), options};
+  std::promise<QuotaOutcome> unnamed, named;
+  client.consume_async({"a"}, {}, [&](const QuotaOutcome& outcome) { unnamed.set_value(outcome); });
+  client.consume_async({"a"}, {}, [&](const QuotaOutcome& outcome) { named.set_value(outcome); },
+                       {.id = "job"});
+  EXPECT_EQ(unnamed.get_future().get().failure, Failure::connection_lost);
+  EXPECT_EQ(named.get_future().get().code, QuotaCode::ok);
+  const auto received = frames.wait_for(3);
+  ASSERT_EQ(received.size(), 3u);
+  EXPECT_EQ(received[2].ids, "job");
+}
+
 TEST(QuotaClient, a_consume_has_its_options_and_nothing_to_cancel) {
   Frames frames;
   const FakeServer server = serve(answering_ok(frames));
