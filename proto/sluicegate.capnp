@@ -19,6 +19,7 @@ const unset :UInt64 = 0xffffffffffffffff;
 # Bits of Welcome.features.
 const featureQuotas :UInt64 = 1;   # Reserve and the other frames of quotas
 const featureWindows :UInt64 = 2;  # the column windowMs of Acquire and AcquireByHandle
+const featureLooks :UInt64 = 4;    # costs of 0, and the detail column `position`
 
 enum Verdict {
   none @0;              # never sent
@@ -79,6 +80,7 @@ const detailRemaining :UInt8 = 4;
 const detailReset :UInt8 = 8;
 const detailRetryAfter :UInt8 = 16;
 const detailRequestId :UInt8 = 32;
+const detailPosition :UInt8 = 64;
 
 # ------------------------------------------------------------------------------ from the client
 
@@ -121,7 +123,7 @@ struct Acquire {
   waitLimitMs @2 :UInt32;             # 0: none of its own; at most 3,600,000
   keys @3 :Data;                      # all keys' bytes, end to end
   keySizes @4 :List(UInt16);
-  costs @5 :List(UInt32);             # absent: 1 each
+  costs @5 :List(UInt32);             # absent: 1 each; 0: a look, which changes nothing
   maxRequests @6 :List(UInt32);       # absent or `keep`: what the key has
   maxRequestsInQueue @7 :List(UInt32);
   entryFlags @8 :List(UInt8);
@@ -372,6 +374,7 @@ struct Details {
   resetMs @3 :List(UInt64);
   retryAfterMs @4 :List(UInt64);
   requestId @5 :List(UInt64);
+  position @6 :List(UInt32);      # in the queue, 1 is served next; 0: does not wait. Not in Granted
 }
 
 struct Verdicts {

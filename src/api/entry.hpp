@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "api/verdict.hpp"
@@ -14,6 +15,7 @@ namespace sluice::api {
 enum class Op : uint8_t {
   acquire,
   release,      // releases `cost` permits; the only verdict is approved
+  look,         // reports the key and changes nothing: approved, or invalid_key
   other_shard,  // another shard decides it: this one skips it
 };
 
@@ -78,6 +80,7 @@ static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
 struct Detail {
   uint32_t limit = 0;      // permits per window; a release sets only this; 0: no such key
   uint32_t remaining = 0;  // permits left in this window
+  uint32_t position = 0;   // of a waiter that joins its queue: 1 is the next one to be served
   int64_t window_ms = 0;
   int64_t reset_ms = 0;        // until the window ends; rounded up
   int64_t retry_after_ms = 0;  // when asking again may help; 0: now, or never
@@ -116,6 +119,9 @@ struct KeyState {
   uint32_t approved = 0;  // this window; may exceed max_requests after that was lowered
   uint32_t denied = 0;    // this window
   uint32_t waiting = 0;
+  // Permits of the first limits::shown_waiters_max in the queue, as long as `key` is valid; only of
+  // a key that was asked for by its name.
+  std::span<const uint32_t> waiting_costs;
 };
 
 }  // namespace sluice::api

@@ -97,6 +97,7 @@ enum class QuotaOp : uint8_t {
   put,      // a subject's quota, until it is removed
   remove,
   page,         // all subjects of `shard`, as rows
+  position,     // of a call that waits under the client's id, in the queue of one of its subjects
   holders,      // open reservations of one subject or of all of `shard`, with their holders
   reset,        // forgets what was used; open reservations stay
   reset_all,    // the same for every subject of `shard`
@@ -178,7 +179,7 @@ struct QuotaCall {
   uint8_t flags = 0;
   uint8_t given_bits = 0;  // bits of `given`
   uint8_t subjects_count = 0;
-  uint8_t place = 0;            // part_fits: of the part's first subject
+  uint8_t place = 0;            // of a subject: part_fits: the part's first; position: whose queue
   ShardId shard = 0;            // decides it; used by the worker
   uint32_t first_subject = 0;   // in QuotaBatch::subjects
   uint32_t lifetime_ms = 0;     // reserve, 0: the server's default; extend, 0: as last given
@@ -191,7 +192,7 @@ struct QuotaCall {
   uint64_t reservation = 0;          // settle, cancel, extend, show
   uint64_t binding = 0;              // reserve, end_binding: the connection's; 0: none
   uint64_t cursor = 0;               // page, holders: of the last answer; 0: from the start
-  std::string_view client_id;        // reserve, record, consume; empty: none
+  std::string_view client_id;        // reserve, record, consume, position; empty: none
   std::string_view owner;            // reserve: the holder's name, for people to read
 };
 
@@ -232,6 +233,7 @@ struct QuotaAnswer {
   uint64_t next_cursor = 0;    // page, holders; 0: this was the last
   uint32_t lifetime_ms = 0;    // what is left of it: reserve, extend
   uint32_t first_holder = 0;   // show, holders: in QuotaBatch::holders
+  uint32_t position = 0;       // 1: the next one to be served; 0: it waits in no such queue
   Amounts amounts;             // settle, cancel, show: the reservation's present charge
 };
 

@@ -28,7 +28,7 @@ constexpr std::array<Row, 22> rows{{
      "more entries than frameEntriesMax of Welcome (about quotas 2048, in Usage 256), or more than "
      "1 MiB of keys by number: split the frame",
      false},
-    {"badCost", "a cost is outside 1 to 1000000000", false},
+    {"badCost", "a cost is outside 0 to 1000000000, or one to release is 0", false},
     {"badOverride",
      "maxRequests is outside 1 to 1000000000, maxRequestsInQueue outside 0 to 1000000000, or "
      "windowMs outside 10 to 31536000000",

@@ -51,6 +51,8 @@ inline constexpr uint32_t outstanding_frames_max = 1'024;
 inline constexpr uint32_t outstanding_bytes_max = 1024 * 1024;
 inline constexpr uint32_t connection_waiters_max = 16'384;
 inline constexpr uint32_t client_name_bytes_max = 256;
+inline constexpr uint32_t position_max = 1'000;      // in the queue of a subject
+inline constexpr uint32_t shown_waiters_max = 20;    // of one key
 inline constexpr uint32_t inspect_page_max = 1'024;  // keys in one Inspected frame
 
 // REST.

@@ -56,6 +56,9 @@ std::string details_text(const sluicegate::Details& details, size_t index) {
   std::string text =
       fmt::format("  {} of {} remaining for {} ms (window {} ms)", value(details.remaining),
                   value(details.limit), value(details.reset_ms), value(details.window_ms));
+  if (value(details.position) > 0) {
+    text += fmt::format(", position {}", value(details.position));
+  }
   if (value(details.retry_after_ms) > 0) {
     text += fmt::format(", retry in {} ms", value(details.retry_after_ms));
   }
@@ -147,8 +150,9 @@ void add_acquire_command(CLI::App& app, Run& run) {
   };
   add("KEY", flags->key, "the key", "")->required();
   add_native_server(*command, flags->server);
-  add("--cost", flags->cost, "permits to ask for at once; 1 to 1000000000", "N")
-      ->check(between(1U, limits::permits_max))
+  add("--cost", flags->cost,
+      "permits to ask for at once; 0 takes none\nand shows the key; 0 to 1000000000", "N")
+      ->check(between(0U, limits::permits_max))
       ->capture_default_str();
   add("--count", flags->count, "how often to ask, in one frame; 1 to 4096", "N")
       ->check(between(1U, 4'096U))

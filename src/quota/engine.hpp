@@ -101,6 +101,7 @@ class Engine {
   Obstacle obstacle_of(const LimitedSubjects& own, const Request& request) noexcept;
   void check(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void record(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
+  void answer_position(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void answer_question(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void set_outcome(api::QuotaOp op, api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,

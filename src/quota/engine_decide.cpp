@@ -17,6 +17,13 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 
+namespace {
+
+// As many steps along a queue as take as long as one limit.
+constexpr uint32_t queue_steps_a_limit = 4;
+
+}  // namespace
+
 void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexcept {
   clock_.begin(now);
   // One that no worker has taken in comes now.
@@ -109,6 +116,7 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
     case QuotaOp::show:
     case QuotaOp::usage:
     case QuotaOp::page:
+    case QuotaOp::position:
     case QuotaOp::holders:
       return answer_question(batch, index, hashes);
     case QuotaOp::put:
@@ -181,7 +189,21 @@ void Engine::answer_question(QuotaBatch& batch, size_t index,
   const bool lists_all = call.op == QuotaOp::holders && call.subjects_count == 0;
   if (!lists_all && !resolver_.has_valid_names(batch, index)) return;
   if (call.op == QuotaOp::usage) return answer_usage(batch, index, hashes, sources());
+  if (call.op == QuotaOp::position) return answer_position(batch, index, hashes);
   answer_holders(batch, index, hashes, sources());
+}
+
+// Who waits over several shards is in the queues of each under the same id.
+void Engine::answer_position(QuotaBatch& batch, size_t index,
+                             const SubjectHashes& hashes) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  QuotaAnswer& answer = batch.answers[index];
+  answer.code = QuotaCode::ok;
+  const auto found = repeats_.find(resolver_.request_of(batch, call, no_limited_subjects));
+  const SubjectIndex subject = subjects_.find(hashes[call.place]);
+  if (!found || !found->is_waiter || subject == no_subject) return;
+  answer.position = queues_.position(found->index, subject);
+  batch.limits_checked += answer.position / queue_steps_a_limit;
 }
 
 // Sets and counts the outcome of a call that asks for admission.

@@ -103,6 +103,20 @@ void WaitQueues::take_out(Waiter& waiter, uint8_t place) noexcept {
   if (subject.has_waiters() && may_help) subjects_.to_serve().add(index);
 }
 
+uint32_t WaitQueues::position(WaiterId index, SubjectIndex subject) const noexcept {
+  const Waiter& waiter = pool_[index];
+  const std::span<const SubjectIndex> named = waiter.request.named();
+  const auto found = std::find(named.begin(), named.end(), subject);
+  if (waiter.stage == Waiter::Stage::joining || found == named.end()) return 0;
+  auto at = Queue::s_iterator_to(waiter.places[static_cast<size_t>(found - named.begin())]);
+  uint32_t position = 1;
+  for (const auto head = subjects_[subject].queue.cbegin();
+       at != head && position < limits::position_max; --at) {
+    ++position;
+  }
+  return position;
+}
+
 Request WaitQueues::take_request(WaiterId index) noexcept {
   Waiter& waiter = pool_[index];
   const Request request = waiter.request;

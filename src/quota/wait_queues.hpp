@@ -62,6 +62,10 @@ class WaitQueues {
   // The limited subjects' call was admitted ahead of those that wait.
   void count_overtaking(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept;
 
+  // Its place in the subject's queue: 1 is the head, and limits::position_max stands for that or
+  // later. 0: it is not in that queue.
+  uint32_t position(api::WaiterId index, SubjectIndex subject) const noexcept;
+
   bool heads_all(api::WaiterId index) const noexcept;
   // Whether every queue that it does not head allows overtaking.
   bool may_overtake(api::WaiterId index) noexcept;

@@ -20,23 +20,26 @@ bool shows_id(const route::Request& request, const route::Turn& turn) noexcept {
          shows_id(turn.entries().subspan(request.first_entry, request.entries_count));
 }
 
-// A request that was refused for what it asked takes no id, as in gocc.
-bool takes_id(Verdict verdict) noexcept {
-  return verdict != Verdict::never_fits && verdict != Verdict::not_allowed &&
-         verdict != Verdict::invalid_key;
+// A request that was refused for what it asked takes no id, as in gocc. Nor does a look.
+bool takes_id(const api::Entry& entry, Verdict verdict) noexcept {
+  return entry.op != api::Op::look && verdict != Verdict::never_fits &&
+         verdict != Verdict::not_allowed && verdict != Verdict::invalid_key;
 }
 
-uint64_t count_ids(std::span<const Verdict> verdicts) noexcept {
+uint64_t count_ids(std::span<const api::Entry> entries,
+                   std::span<const Verdict> verdicts) noexcept {
   uint64_t count = 0;
-  for (const Verdict verdict : verdicts) count += takes_id(verdict) ? 1 : 0;
+  for (size_t index = 0; index < entries.size(); ++index) {
+    count += takes_id(entries[index], verdicts[index]) ? 1 : 0;
+  }
   return count;
 }
 
 // Returns the next id.
-uint64_t assign_ids(std::span<const Verdict> verdicts, std::span<api::Detail> details,
-                    uint64_t next_id) noexcept {
-  for (size_t index = 0; index < verdicts.size(); ++index) {
-    details[index].request_id = takes_id(verdicts[index]) ? next_id++ : 0;
+uint64_t assign_ids(std::span<const api::Entry> entries, std::span<const Verdict> verdicts,
+                    std::span<api::Detail> details, uint64_t next_id) noexcept {
+  for (size_t index = 0; index < entries.size(); ++index) {
+    details[index].request_id = takes_id(entries[index], verdicts[index]) ? next_id++ : 0;
   }
   return next_id;
 }
@@ -99,7 +102,9 @@ uint64_t EntryDecisions::count_ids() noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : turn.requests()) {
     if (!shows_id(request, turn)) continue;
-    count += server::count_ids(turn.verdicts().subspan(request.first_entry, request.entries_count));
+    const uint32_t first = request.first_entry;
+    count += server::count_ids(turn.entries().subspan(first, request.entries_count),
+                               turn.verdicts().subspan(first));
   }
   return count;
 }
@@ -108,9 +113,10 @@ void EntryDecisions::assign_ids(uint64_t next_id) noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : turn.requests()) {
     if (!shows_id(request, turn)) continue;
-    next_id = server::assign_ids(
-        turn.verdicts().subspan(request.first_entry, request.entries_count),
-        turn.details().subspan(request.first_entry, request.entries_count), next_id);
+    const uint32_t first = request.first_entry;
+    next_id =
+        server::assign_ids(turn.entries().subspan(first, request.entries_count),
+                           turn.verdicts().subspan(first), turn.details().subspan(first), next_id);
   }
 }
 
@@ -146,8 +152,8 @@ void EntryDecisions::deliver(const route::Request& request,
 void EntryDecisions::deliver_split(route::SplitBook::Index split) noexcept {
   const route::SplitBook::Parts parts = mailboxes_.book().parts(split);
   if (shows_id(parts.entries)) {
-    const uint64_t ids = server::count_ids(parts.verdicts);
-    server::assign_ids(parts.verdicts, parts.details, ids > 0 ? ids_.take(ids) : 0);
+    const uint64_t ids = server::count_ids(parts.entries, parts.verdicts);
+    server::assign_ids(parts.entries, parts.verdicts, parts.details, ids > 0 ? ids_.take(ids) : 0);
   }
   deliver(parts.request,
           {.entries = parts.entries, .verdicts = parts.verdicts, .details = parts.details});

@@ -35,6 +35,7 @@ bool names_subjects(QuotaOp op) noexcept {
     case QuotaOp::record:
     case QuotaOp::consume:
     case QuotaOp::usage:
+    case QuotaOp::position:
     case QuotaOp::put:
     case QuotaOp::remove:
     case QuotaOp::reset:
@@ -93,7 +94,7 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
   } else if (api::names_reservation(call.op)) {
     shard = proto::reservation_shard(call.reservation, mailboxes_.shards_count());
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
-    shard = mailboxes_.owner_of(batch.subjects[call.first_subject]).shard;
+    shard = mailboxes_.owner_of(batch.subjects[call.first_subject + call.place]).shard;
   } else if (leads_through_shards(call)) {
     shard = std::min(ShardCursor::of(call.cursor).shard, mailboxes_.shards_count() - 1);
   } else if (is_of_every_shard(call.op)) {

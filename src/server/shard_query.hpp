@@ -33,7 +33,8 @@ struct ShardQuery {
   // The answer; keys point into `text`.
   std::vector<api::KeyState> states;
   std::string text;
-  uint64_t next_cursor = 0;  // of this shard; 0: it has no more
+  std::vector<uint32_t> waiting_costs;  // of a single key
+  uint64_t next_cursor = 0;             // of this shard; 0: it has no more
   std::vector<ShardStatistics> statistics;
   std::vector<TopKey> top_keys;
 
@@ -45,6 +46,7 @@ struct ShardQuery {
   void clear_answer() noexcept {
     states.clear();
     text.clear();
+    waiting_costs.clear();
     next_cursor = 0;
     statistics.clear();
     top_keys.clear();
@@ -52,13 +54,16 @@ struct ShardQuery {
   void add(const api::KeyState& state) {
     states.push_back(state);
     text.append(state.key);
+    waiting_costs.insert(waiting_costs.end(), state.waiting_costs.begin(),
+                         state.waiting_costs.end());
   }
-  // Called when the text is complete: it may have moved while it grew.
+  // Called when the answer is complete: its texts and lists may have moved while they grew.
   void point_keys() noexcept {
     size_t begin = 0;
     for (api::KeyState& state : states) {
       state.key = std::string_view(text).substr(begin, state.key.size());
       begin += state.key.size();
+      if (kind == Kind::key) state.waiting_costs = waiting_costs;
     }
   }
 };

@@ -194,6 +194,9 @@ void NativeSession::fill_common(std::span<api::Entry> entries,
   connection_.reserve_output(
       wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.detail_bits));
   fill_costs(entries, terms.costs);
+  for (api::Entry& entry : entries) {
+    if (entry.cost == 0) entry.op = api::Op::look;
+  }
   if (terms.has_overrides()) {
     for (size_t i = 0; i < entries.size(); ++i) {
       context_.turn.set_overrides(entries[i], terms.overrides(i));
@@ -215,8 +218,8 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
   for (uint32_t i = 0; i < entries.size(); ++i) {
     const bool may_wait =
         terms.all_may_wait() || (terms.entry_flags[i] & wire::entry_bit::may_wait) != 0;
-    if (!may_wait) continue;
     api::Entry& entry = entries[i];
+    if (!may_wait || entry.op == api::Op::look) continue;
     entry.flags |= api::flag::may_wait;
     entry.wait_ms_max = wait_ms;
     entry.flags |=

@@ -34,7 +34,7 @@ size_t RestExchange::gathered_bytes_max(const wire::RestRequest& request,
   return std::visit(
       base::Overloaded{
           [](const wire::RestInspect& inspect) {
-            return wire::debug_key_bytes_max(inspect.key.size());
+            return wire::inspected_key_bytes_max(inspect.key.size());
           },
           [&](const wire::RestMetrics&) { return size_t{limits::metrics_bytes_max(shards)}; },
           [](const wire::RestTop&) { return size_t{limits::reply_bytes_max}; },

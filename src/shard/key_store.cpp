@@ -19,6 +19,7 @@ KeyStore::KeyStore(const Options& options)
   ASSERT(policy.window_ms >= 1 && policy.window_ms <= limits::window_ms_max);
   grants_.reserve(options.waiters_max);
   page_.reserve(limits::inspect_page_max);
+  waiting_costs_.reserve(limits::shown_waiters_max);
 }
 
 Place KeyStore::find_live(const KeyHash& hash, int64_t now_ms) noexcept {
@@ -108,7 +109,8 @@ void KeyStore::drop_extra(Place place, const Window& window) noexcept {
 uint64_t KeyStore::reserved_bytes() const noexcept {
   return table_.reserved_bytes() + handles_.reserved_bytes() + extras_.reserved_bytes() +
          waiters_.reserved_bytes() + grants_.capacity() * sizeof(api::Grant) +
-         page_.capacity() * sizeof(api::KeyState) + traffic_.reserved_bytes();
+         page_.capacity() * sizeof(api::KeyState) + waiting_costs_.capacity() * sizeof(uint32_t) +
+         traffic_.reserved_bytes();
 }
 
 }  // namespace sluice::shard

@@ -107,6 +107,7 @@ class KeyStore {
   bool may_decide_fast(const api::Entry& entry, const KeyHash& hash) const noexcept;
   api::Verdict decide_fast(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
   api::Verdict decide_slow(const Question& question) noexcept;
+  api::Verdict look(const Question& question) noexcept;
   api::Verdict acquire(const Question& question) noexcept;
   api::Verdict acquire_without_extra(const Question& question, Place place) noexcept;
   api::Verdict acquire_with_extra(const Question& question, ExtraIndex index) noexcept;
@@ -123,7 +124,7 @@ class KeyStore {
   void count(api::Verdict verdict) noexcept {
     ++statistics_.decisions[static_cast<size_t>(verdict)];
   }
-  api::Verdict refuse(const Question& question, api::Verdict verdict) noexcept;
+  api::Verdict answer_unchanged(const Question& question, api::Verdict verdict) noexcept;
   void report(const Question& question, const Window& window, const limiter::Policy& policy,
               api::Verdict verdict) const noexcept;
 
@@ -182,6 +183,7 @@ class KeyStore {
 
   // Views.
   api::KeyState state(Place place, int64_t now_ms) const noexcept;
+  std::span<const uint32_t> first_waiting_costs(Place place) noexcept;
   bool add_to_page(uint64_t first, uint64_t end, uint32_t wanted, int64_t now_ms) noexcept;
   bool add_to_page(const BucketArray& array, uint64_t first, uint64_t end, uint32_t room,
                    int64_t now_ms) noexcept;
@@ -206,6 +208,7 @@ class KeyStore {
   base::TimerWheel timers_;
   std::vector<api::Grant> grants_;
   std::vector<api::KeyState> page_;
+  std::vector<uint32_t> waiting_costs_;  // of the inspected key
   Statistics statistics_;
   KeyTraffic traffic_;
 

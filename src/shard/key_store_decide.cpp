@@ -127,21 +127,35 @@ inline bool KeyStore::may_decide_fast(const api::Entry& entry, const KeyHash& ha
 Verdict KeyStore::decide_slow(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
   if (question.entry.op == api::Op::other_shard) return Verdict::none;
+  if (question.entry.op == api::Op::look) return look(question);
   const Verdict verdict = acquire(question);
   count(verdict);
   return verdict;
 }
 
+// A key that does not exist is shown as a new one would be.
+Verdict KeyStore::look(const Question& question) noexcept {
+  if (question.hash.tag == 0) return answer_unchanged(question, Verdict::invalid_key);
+  answer_unchanged(question, Verdict::approved);
+  if ((question.entry.flags & api::flag::wants_details) == 0) return Verdict::approved;
+  api::Detail& detail = question.detail;
+  detail.request_id = 0;
+  if (detail.remaining == 0) detail.retry_after_ms = detail.reset_ms;
+  return Verdict::approved;
+}
+
 Verdict KeyStore::acquire(const Question& question) noexcept {
   const api::Entry& entry = question.entry;
-  if (question.hash.tag == 0) return refuse(question, Verdict::invalid_key);
-  if (override_forbidden(entry.overrides())) return refuse(question, Verdict::not_allowed);
+  if (question.hash.tag == 0) return answer_unchanged(question, Verdict::invalid_key);
+  if (override_forbidden(entry.overrides()))
+    return answer_unchanged(question, Verdict::not_allowed);
   Place place = find_live(question.hash, question.now_ms);
   const limiter::Policy policy = place ? policy_of(place) : rules_->policy_of(entry.key());
   // Its overrides are not kept either: a request that can never be served is a mistake.
-  if (entry.cost > limit_after(entry, policy)) return refuse(question, Verdict::never_fits);
+  if (entry.cost > limit_after(entry, policy))
+    return answer_unchanged(question, Verdict::never_fits);
   if (!place) place = make_key(question, policy);
-  if (!place) return refuse(question, Verdict::table_full);
+  if (!place) return answer_unchanged(question, Verdict::table_full);
   const WindowCell own = cell(place);
   if (own.has_extra()) return acquire_with_extra(question, own.extra());
   return acquire_without_extra(question, place);
@@ -196,6 +210,7 @@ Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index)
   // Else requests with lengths in turn would keep a full window from ending.
   if (verdict != Verdict::approved) extra.window.end_by(end_ms);
   report(question, extra.window, extra.policy, verdict);
+  if (verdict == Verdict::queued) question.detail.position = extra.queue.size();
   schedule_or_free_extra(index);
   return verdict;
 }
@@ -290,7 +305,7 @@ bool KeyStore::refund(const api::RefundClaim& permit, base::Now now) noexcept {
 }
 
 // Changes nothing. The details are those of the key if there is one, else of any new key.
-Verdict KeyStore::refuse(const Question& question, Verdict verdict) noexcept {
+Verdict KeyStore::answer_unchanged(const Question& question, Verdict verdict) noexcept {
   if ((question.entry.flags & api::flag::wants_details) == 0) return verdict;
   Window window = Window::unused_at(question.now_ms);
   limiter::Policy policy = rules_->default_policy();
@@ -316,6 +331,7 @@ inline void KeyStore::report(const Question& question, const Window& window,
   detail.window_ms = policy.window_ms;
   detail.reset_ms = window.reset_ms(question.now_ms, policy.window_ms);
   detail.retry_after_ms = retry_after_ms(verdict, detail.reset_ms);
+  detail.position = 0;
 }
 
 }  // namespace sluice::shard

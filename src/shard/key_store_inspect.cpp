@@ -34,7 +34,20 @@ std::optional<api::KeyState> KeyStore::inspect(std::string_view key, base::Now n
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   const Place place = find_live(hash_key(key, options_.hash_secret), now_ms);
   if (!place) return std::nullopt;
-  return state(place, now_ms);
+  api::KeyState shown = state(place, now_ms);
+  shown.waiting_costs = first_waiting_costs(place);
+  return shown;
+}
+
+std::span<const uint32_t> KeyStore::first_waiting_costs(Place place) noexcept {
+  const WindowCell own = cell(place);
+  if (!own.has_extra()) return {};
+  waiting_costs_.clear();
+  extras_[own.extra()].queue.for_each_until([&](const Waiter& waiter) {
+    waiting_costs_.push_back(waiter.cost);
+    return waiting_costs_.size() < waiting_costs_.capacity();
+  });
+  return waiting_costs_;
 }
 
 // Walks the positions of one bucket of the current array after the other. Keys that have not moved

@@ -63,6 +63,11 @@ class WaiterQueue {
   void for_each(Visit visit) const noexcept {
     for (const Waiter& waiter : waiters_) visit(waiter);
   }
+  // From the head on, until `visit(waiter)` is false.
+  template <typename Visit>
+  void for_each_until(Visit visit) const noexcept {
+    std::ranges::all_of(waiters_, visit);
+  }
 
  private:
   using Waiters = boost::intrusive::list<

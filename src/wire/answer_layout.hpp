@@ -39,7 +39,8 @@ inline constexpr auto details_rows =
                answer_column<uint32_t>("remaining", &api::Detail::remaining),
                answer_column<uint64_t>("resetMs", &api::Detail::reset_ms),
                answer_column<uint64_t>("retryAfterMs", &api::Detail::retry_after_ms),
-               answer_column<uint64_t>("requestId", &api::Detail::request_id)};
+               answer_column<uint64_t>("requestId", &api::Detail::request_id),
+               answer_column<uint32_t>("position", &api::Detail::position)};
 
 constexpr uint8_t detail_bit_of(size_t pointer) noexcept {
   return static_cast<uint8_t>(1U << pointer);
@@ -50,6 +51,7 @@ static_assert(detail_bit_of(pointer_of(details_rows, "remaining")) == detail_bit
 static_assert(detail_bit_of(pointer_of(details_rows, "resetMs")) == detail_bit::reset);
 static_assert(detail_bit_of(pointer_of(details_rows, "retryAfterMs")) == detail_bit::retry);
 static_assert(detail_bit_of(pointer_of(details_rows, "requestId")) == detail_bit::request_id);
+static_assert(detail_bit_of(pointer_of(details_rows, "position")) == detail_bit::position);
 
 inline constexpr auto inspected_rows =
     std::tuple{OtherRow{"keys"},

@@ -58,6 +58,7 @@ static_assert(detail_bit::remaining == schema::DETAIL_REMAINING);
 static_assert(detail_bit::reset == schema::DETAIL_RESET);
 static_assert(detail_bit::retry == schema::DETAIL_RETRY_AFTER);
 static_assert(detail_bit::request_id == schema::DETAIL_REQUEST_ID);
+static_assert(detail_bit::position == schema::DETAIL_POSITION);
 static_assert(protocol_version == schema::PROTOCOL_VERSION);
 static_assert(entry_bit::may_wait == schema::ENTRY_MAY_WAIT);
 static_assert(frame_bit::may_wait == schema::FRAME_MAY_WAIT);

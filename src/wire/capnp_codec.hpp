@@ -30,8 +30,10 @@ inline constexpr uint16_t protocol_version = 1;
 // Bits of Acquire.details.
 namespace detail_bit {
 inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
-                         request_id = 32, all = 63;
-}
+                         request_id = 32, position = 64, all = 127;
+// A waiter has its position once, with `queued`.
+inline constexpr uint8_t of_granted = all & ~position;
+}  // namespace detail_bit
 
 // Bits of Acquire.flags.
 namespace frame_bit {

@@ -129,7 +129,7 @@ size_t verdicts_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept 
 size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept {
   return frame_head_bytes + shape_of<schema::Granted>.bytes() +
          columns_bytes(granted_rows, entries_count) + list_bytes(entries_count, 1) +
-         details_bytes(entries_count, detail_bits);
+         details_bytes(entries_count, detail_bits & detail_bit::of_granted);
 }
 
 size_t interned_bytes_max(uint32_t keys_count) noexcept {
@@ -158,7 +158,8 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::handles_max, answer.handles_max);
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
-  writer.set(welcome, welcome_at::features, schema::FEATURE_QUOTAS | schema::FEATURE_WINDOWS);
+  writer.set(welcome, welcome_at::features,
+             schema::FEATURE_QUOTAS | schema::FEATURE_WINDOWS | schema::FEATURE_LOOKS);
   writer.set(welcome, welcome_at::rest_port, answer.rest_port);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));
@@ -186,7 +187,7 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
   const auto body = add_body<schema::Granted>(writer, id, Kind::GRANTED);
   add_column<granted_at::entries>(writer, body, granted_rows, entries);
   add_codes(writer, body, granted_at::verdicts, verdicts);
-  add_details(writer, body, granted_at::details, details, detail_bits);
+  add_details(writer, body, granted_at::details, details, detail_bits & detail_bit::of_granted);
   return writer.finish();
 }
 

@@ -81,6 +81,10 @@ size_t encode_debug_tail(DebugStream&, std::span<std::byte> out) noexcept;
 constexpr size_t debug_key_bytes_max(size_t key_bytes) noexcept {
   return 512 + 12 * key_bytes;
 }
+// Of a key that was asked for by its name, with its first waiters.
+constexpr size_t inspected_key_bytes_max(size_t key_bytes) noexcept {
+  return debug_key_bytes_max(key_bytes) + limits::shown_waiters_max * 128;
+}
 
 // The reply to a refused head: a status of HttpParser or 503, with the cause as its text.
 RestReply refusal_reply(uint16_t status, std::string_view cause) noexcept;

@@ -1,6 +1,9 @@
 // A key's state as gocc's JSON shows it.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "api/entry.hpp"
 #include "text/json_writer.hpp"
 #include "wire/http_writer.hpp"
@@ -20,6 +23,20 @@ struct JsonWriter : text::JsonWriter<HttpWriter> {
   }
 };
 
+// The first in the queue, who is served next.
+inline void write_waiters(std::span<const uint32_t> costs, JsonWriter& json) noexcept {
+  json.name("Waiters");
+  json.open_array();
+  uint32_t position = 0;
+  for (const uint32_t cost : costs) {
+    json.open_object();
+    json.field("Position", ++position);
+    json.field("Cost", cost);
+    json.close_object();
+  }
+  json.close_array();
+}
+
 inline void write_key_state(const api::KeyState& key, JsonWriter& json) noexcept {
   json.open_object();
   json.field("Key", key.key);
@@ -32,6 +49,7 @@ inline void write_key_state(const api::KeyState& key, JsonWriter& json) noexcept
   json.field("NumApprovedThisWindow", key.approved);
   json.field("NumDeniedThisWindow", key.denied);
   json.field("NumWaiting", key.waiting);
+  if (!key.waiting_costs.empty()) write_waiters(key.waiting_costs, json);
   json.field("Found", true);
   json.close_object();
 }

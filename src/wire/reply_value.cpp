@@ -84,6 +84,19 @@ std::string_view written_object(std::span<std::byte> room, Write&& write_fields)
   });
 }
 
+// A look has none.
+void write_request_id(const DecisionAnswer& answer, std::span<std::byte> room,
+                      ReplyValue& value) noexcept {
+  const uint64_t id = answer.detail.request_id;
+  if (answer.json) {
+    value.body = written_object(room, [&](JsonWriter& json) {
+      if (id != 0) json.field("request_id", id);
+    });
+  } else if (id != 0) {
+    value.body = written(room, [&](HttpWriter& body) { body.decimal_unsigned(id); });
+  }
+}
+
 }  // namespace
 
 ReplyValue reply_value(const RestReply& answer, std::span<std::byte> room) noexcept {
@@ -111,10 +124,7 @@ ReplyValue reply_value(const DecisionAnswer& answer, std::span<std::byte> room) 
   if (was_decided(answer.verdict)) value.head.detail = &answer.detail;
   value.head.has_retry_after = status == 429;
   if (answer.verdict == api::Verdict::approved) {
-    const uint64_t id = answer.detail.request_id;
-    value.body = answer.json
-                     ? written_object(room, [&](JsonWriter& json) { json.field("request_id", id); })
-                     : written(room, [&](HttpWriter& body) { body.decimal_unsigned(id); });
+    write_request_id(answer, room, value);
   } else if (answer.json) {
     value.body = written_object(room, [&, text = text](JsonWriter& json) {
       json.field("error", text);

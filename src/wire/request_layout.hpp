@@ -119,12 +119,13 @@ template <typename Request>
 constexpr auto key_columns =
     std::tuple{bytes("keys", &Request::keys), list("keySizes", &Request::key_sizes)};
 
-template <typename Request>
-constexpr auto cost_column = column("costs", &Request::costs, AllWithin<1, limits::permits_max>{},
+// An Acquire of cost 0 is a look.
+template <typename Request, uint32_t min>
+constexpr auto cost_column = column("costs", &Request::costs, AllWithin<min, limits::permits_max>{},
                                     ErrorCode::bad_cost);
 
 inline constexpr auto common_columns = std::tuple{
-    cost_column<AcquireCommon>,
+    cost_column<AcquireCommon, 0>,
     column("maxRequests", &AcquireCommon::max_requests, AllWithinOrKeep<1, limits::permits_max>{},
            ErrorCode::bad_override),
     column("maxRequestsInQueue", &AcquireCommon::max_requests_in_queue,
@@ -234,7 +235,7 @@ struct Layout<ReleaseRequest> : LayoutDefaults {
   static constexpr auto kind = ClientFrame::RELEASE;
   static constexpr auto get = &ClientReader::getRelease;
   static constexpr auto columns =
-      std::tuple_cat(key_columns<ReleaseRequest>, std::tuple{cost_column<ReleaseRequest>});
+      std::tuple_cat(key_columns<ReleaseRequest>, std::tuple{cost_column<ReleaseRequest, 1>});
 };
 
 template <>

@@ -14,7 +14,8 @@ size_t answer_bytes_max(const RestAnswer& answer) noexcept {
                           return decision_bytes_max(decision.key.size(), decision.json);
                         },
                         [](const KeyAnswer& key) {
-                          return rest_head_bytes_max + debug_key_bytes_max(key.state.key.size());
+                          return rest_head_bytes_max +
+                                 inspected_key_bytes_max(key.state.key.size());
                         },
                     },
                     answer);

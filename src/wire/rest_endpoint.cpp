@@ -14,7 +14,7 @@ using Tail = PathTail;
 using Quota = QuotaEndpoint;
 
 // Paths are compared from the top, so the most frequent ones come first.
-constexpr std::array<RestEndpoint, 21> endpoints{{
+constexpr std::array<RestEndpoint, 22> endpoints{{
     {"/rate/:key",
      Tail::segment,
      {{Method::get, "acquireByGet"}, {Method::post, "acquire"}, {Method::remove, "resetKey"}},
@@ -46,6 +46,12 @@ constexpr std::array<RestEndpoint, 21> endpoints{{
     {"/v1/extend", Tail::none, {{Method::post, "extend"}}, read_quota, "headers", Quota::extend},
     {"/v1/record", Tail::none, {{Method::post, "record"}}, read_quota, "headers", Quota::record},
     {"/v1/consume", Tail::none, {{Method::post, "consume"}}, read_quota, "headers", Quota::consume},
+    {"/v1/position",
+     Tail::none,
+     {{Method::post, "position"}},
+     read_quota,
+     "headers",
+     Quota::position},
     {"/v1/reset",
      Tail::none,
      {{Method::post, "reset"}},

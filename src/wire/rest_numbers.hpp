@@ -40,11 +40,18 @@ inline constexpr QueryNumber max_queue_number{"maxRequestsInQueue",
                                               "maxRequestsInQueue out of bounds"};
 inline constexpr QueryNumber cost_number{"cost",
                                          &RestQuery::cost,
-                                         1,
+                                         0,  // a look
                                          limits::permits_max,
                                          1,
                                          "failed to parse cost query parameter",
                                          "cost out of bounds"};
+inline constexpr QueryNumber released_cost_number{"cost",
+                                                  &RestQuery::cost,
+                                                  1,
+                                                  limits::permits_max,
+                                                  1,
+                                                  "failed to parse cost query parameter",
+                                                  "cost out of bounds"};
 inline constexpr QueryNumber max_wait_number{"maxWaitMillis",
                                              &RestQuery::max_wait_ms,
                                              0,

@@ -438,6 +438,8 @@ std::optional<QuotaProblem> read_by_endpoint(const RestQuota& asked, std::string
       return posted(QuotaOp::record, subjects | usage_fields | id, subjects);
     case QuotaEndpoint::consume:
       return posted(QuotaOp::consume, subjects | usage_fields | id | wait_limit_ms, subjects);
+    case QuotaEndpoint::position:
+      return posted(QuotaOp::position, subjects | id, subjects | id);
     case QuotaEndpoint::reset:
       return posted(QuotaOp::reset, subject, subject);
     case QuotaEndpoint::reset_all:

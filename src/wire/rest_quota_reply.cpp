@@ -452,6 +452,28 @@ QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
   });
 }
 
+// The batch has a call for each subject.
+QuotaReply position_reply(const QuotaRequest& request, const QuotaBatch& batch) {
+  const auto waits = [](const QuotaAnswer& answer) { return answer.position > 0; };
+  if (std::none_of(batch.answers.begin(), batch.answers.end(), waits)) {
+    return problem_reply({.status = 404,
+                          .code = "not_waiting",
+                          .title = "no call waits under this id",
+                          .detail = "id: names no call with these subjects, or its wait is over"});
+  }
+  return json_reply([&](JsonWriter& json) {
+    json.name("subjects");
+    json.open_array();
+    for (size_t place = 0; place < request.subjects.size(); ++place) {
+      json.open_object();
+      json.field("name", request.subjects[place]);
+      json.field("position", batch.answers[place].position);
+      json.close_object();
+    }
+    json.close_array();
+  });
+}
+
 QuotaReply page_reply(const QuotaBatch& batch, const QuotaAnswer& answer) {
   return json_reply([&](JsonWriter& json) {
     json.name("subjects");
@@ -504,6 +526,8 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
       return ended_reply(answer);
     case QuotaOp::extend:
       return extended_reply(answer);
+    case QuotaOp::position:
+      return position_reply(request, batch);
     case QuotaOp::usage:
       return subject_reply(request, batch, answer, wall_ns);
     case QuotaOp::put:

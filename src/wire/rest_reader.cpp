@@ -67,13 +67,14 @@ Complaint read_gocc_parameters(const RestQuery& query, const RestOptions& option
 }
 
 // Parameters that gocc does not have are checked after all of gocc's, in the same manner.
-Complaint read_own_parameters(const RestQuery& query, api::Entry& entry) noexcept {
-  const std::optional<int64_t> permits = number(query, cost_number);
-  if (!permits) return {400, cost_number.unreadable};
+Complaint read_own_parameters(const RestQuery& query, const QueryNumber& cost,
+                              api::Entry& entry) noexcept {
+  const std::optional<int64_t> permits = number(query, cost);
+  if (!permits) return {400, cost.unreadable};
   const std::optional<int64_t> wait_ms = number(query, max_wait_number);
   if (!wait_ms) return {400, max_wait_number.unreadable};
 
-  if (!is_within(*permits, cost_number)) return {400, cost_number.outside};
+  if (!is_within(*permits, cost)) return {400, cost.outside};
   if (!is_within(*wait_ms, max_wait_number)) return {400, max_wait_number.outside};
 
   entry.cost = static_cast<uint32_t>(*permits);
@@ -102,17 +103,28 @@ Complaint check_key(const RestTarget& target) noexcept {
   return {};
 }
 
+// A look neither waits nor sets anything.
+void make_look(RestDecision& decided) noexcept {
+  decided.entry.op = api::Op::look;
+  decided.entry.flags &= static_cast<uint8_t>(~api::flag::may_wait);
+  decided.overrides = {};
+}
+
 Complaint read_decision(const RestTarget& target, RestDecision& decided) noexcept {
   Complaint complaint = check_key(target);
   if (!complaint.text.empty()) return complaint;
   api::Entry& entry = decided.entry;
   complaint = read_gocc_parameters(target.query, target.options, decided);
-  if (complaint.text.empty()) complaint = read_own_parameters(target.query, entry);
+  if (complaint.text.empty()) complaint = read_own_parameters(target.query, cost_number, entry);
   if (complaint.text.empty()) {
     complaint = read_window(target.query, target.options, decided.overrides);
   }
-  entry.op = api::Op::acquire;
-  entry.flags |= api::flag::wants_details | api::flag::shows_id;
+  entry.flags |= api::flag::wants_details;
+  if (entry.cost == 0) {
+    make_look(decided);
+  } else {
+    entry.flags |= api::flag::shows_id;
+  }
   return complaint;
 }
 
@@ -123,7 +135,7 @@ Complaint read_released(const RestTarget& target, api::Entry& entry) noexcept {
     return {431, "key too long (--max-key-bytes)"};
   }
   entry.op = api::Op::release;
-  return read_own_parameters({.cost = target.query.cost}, entry);
+  return read_own_parameters({.cost = target.query.cost}, released_cost_number, entry);
 }
 
 // As many permits as a window can have: all that the key's window has given.

@@ -61,6 +61,7 @@ enum class QuotaEndpoint : uint8_t {
   extend,
   record,
   consume,
+  position,
   reset,
   reset_all,
   reservations,

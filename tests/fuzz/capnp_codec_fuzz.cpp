@@ -39,8 +39,11 @@ void require_keys(std::string_view keys, wire::Column<uint16_t> sizes) {
   static_cast<void>(seen);
 }
 
-bool is_cost(uint32_t cost) {
-  return cost >= 1 && cost <= limits::permits_max;
+bool is_limit(uint32_t permits) {
+  return permits >= 1 && permits <= limits::permits_max;
+}
+bool is_cost_or_look(uint32_t cost) {
+  return cost <= limits::permits_max;
 }
 
 void require_subjects(const wire::EntrySubjects& entries) {
@@ -134,9 +137,9 @@ struct Promises {
     require_optional(acquire.max_requests_in_queue, entries_count);
     require_optional(acquire.entry_flags, entries_count);
     require_optional(acquire.window_ms, entries_count);
-    require_each(acquire.costs, is_cost);
+    require_each(acquire.costs, is_cost_or_look);
     require_each(acquire.max_requests,
-                 [](uint32_t limit) { return is_cost(limit) || limit == api::keep; });
+                 [](uint32_t limit) { return is_limit(limit) || limit == api::keep; });
     require_each(acquire.max_requests_in_queue,
                  [](uint32_t queue) { return queue <= limits::queue_max || queue == api::keep; });
     require_each(acquire.window_ms, [](uint64_t window_ms) {
@@ -150,7 +153,7 @@ struct Promises {
   void operator()(const wire::ReleaseRequest& release) const {
     require_keys(release.keys, release.key_sizes);
     require_optional(release.costs, release.key_sizes.size());
-    require_each(release.costs, is_cost);
+    require_each(release.costs, is_limit);
   }
   void operator()(const wire::WithdrawRequest& withdraw) const {
     require(withdraw.entries.size() <= limits::frame_entries_max);

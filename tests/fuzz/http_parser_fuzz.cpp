@@ -65,7 +65,8 @@ class Answerer {
   void operator()(const wire::RestDecision& decision) const {
     const api::Entry& entry = decision.entry;
     require(!entry.key().empty());
-    require(entry.cost >= 1 && entry.cost <= limits::permits_max);
+    require((entry.cost == 0) == (entry.op == api::Op::look));
+    require(entry.cost <= limits::permits_max);
     require(entry.wait_ms_max <= limits::wait_ms_max);
     const int64_t window_ms = decision.overrides.window_ms;
     require(window_ms == api::keep_window ||

@@ -170,7 +170,7 @@ def test_output_that_cannot_be_written_is_an_error(server, words):
 
 
 @pytest.mark.parametrize("words, bounds", [
-    ("acquire k --cost", "1 to 1000000000"), ("acquire k --max-requests", "1 to 1000000000"),
+    ("acquire k --cost", "0 to 1000000000"), ("acquire k --max-requests", "1 to 1000000000"),
     ("acquire k --window-millis", "10 to 31536000000"),
     ("acquire k --wait --wait-limit-ms", "0 to 3600000"), ("release k --cost", "1 to 1000000000"),
     ("reserve n --input-tokens", "0 to 9223372036854775807"),
@@ -196,7 +196,7 @@ def test_a_value_that_is_no_number_is_named(server, flag):
 def test_a_value_that_is_no_number_is_named_with_the_bounds(server, value):
     result = command(server, "acquire", "k", "--cost", value)
     assert result.returncode == 2
-    assert result.stderr.endswith(f"Error: --cost: must be 1 to 1000000000, not {value}\n")
+    assert result.stderr.endswith(f"Error: --cost: must be 0 to 1000000000, not {value}\n")
 
 
 @pytest.mark.parametrize("words, cure", [(["acquire", "k", "--cots", "2"], "cost"),

@@ -32,7 +32,7 @@ def test_logs_only_problems_by_default(start_server, key):
     ask(server, "POST", f"/rate/{key}?maxRequests=1")
     ask(server, "POST", f"/rate/{key}")
     ask(server, "GET", "/no")
-    ask(server, "POST", f"/rate/{key}?cost=0")
+    ask(server, "POST", f"/rate/{key}?cost=-1")
     line = lines(server, "cost out of bounds", 1)[0]
     assert (line["level"], line["key"]) == ("WARN", key)
     assert server.messages() == [NO_CONFIG_FILE, "limits", "ready", "cost out of bounds",
@@ -213,7 +213,7 @@ def test_logs_only_errors_at_error_level(engine):
 
     def answers():
         try:
-            return ask(Server, "POST", "/rate/k?cost=0").status == 400
+            return ask(Server, "POST", "/rate/k?cost=-1").status == 400
         except ConnectionRefusedError:
             return False
     eventually(answers, "it answers")
@@ -241,7 +241,7 @@ def test_an_unread_log_stops_neither_answers_nor_the_end(unread_server):
     class Server:
         host, port = "127.0.0.1", unread_server[0]
     process = unread_server[1]
-    batch = request("POST", "/rate/k?cost=0") * 100
+    batch = request("POST", "/rate/k?cost=-1") * 100
     with HttpPeer(Server) as peer:
         for _ in range(120):  # two lines each: more than pipe and queue can hold
             peer.send(batch)

@@ -8,9 +8,9 @@ import time
 
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, inspect, totals
-from native_peer import (ALL_DETAILS, APPROVED, DENIED, KEEP, KEEP_WINDOW, LIMIT, NEVER_FITS,
-                         NOT_ALLOWED, REMAINING, REQUEST_ID, TABLE_FULL, NativePeer, acquire_frame,
-                         inspect_frame, ping_frame, release_frame)
+from native_peer import (ALL_DETAILS, APPROVED, DENIED, KEEP, KEEP_WINDOW, LIMIT, MAY_WAIT,
+                         NEVER_FITS, NOT_ALLOWED, REMAINING, REQUEST_ID, TABLE_FULL, NativePeer,
+                         acquire_frame, inspect_frame, ping_frame, release_frame)
 from server_process import eventually
 
 WINDOW_MS = 3_600_000
@@ -52,9 +52,9 @@ def test_all_details(server, key):
 
 
 def test_sends_only_the_requested_columns(server, key):
-    names = ["limit", "windowMs", "remaining", "resetMs", "retryAfterMs", "requestId"]
+    names = ["limit", "windowMs", "remaining", "resetMs", "retryAfterMs", "requestId", "position"]
     with NativePeer(server) as peer:
-        for bits in range(1, 64):
+        for bits in range(1, 128):
             answer = peer.ask([key], details=bits)
             wanted = [name for bit, name in enumerate(names) if bits >> bit & 1]
             assert sorted(answer.details) == sorted(wanted), bits
@@ -68,6 +68,23 @@ def test_costs(server, key):
         assert answer.details["remaining"][:3] == [40, 40, 0]
         answer = peer.ask([key + "b"], costs=[1_000_000_000], maxRequests=[1_000_000_000])
         assert answer.verdicts == [APPROVED]
+
+
+def test_an_entry_of_cost_0_looks(server, key):
+    with NativePeer(server) as peer:
+        assert peer.welcome.body["features"] & 4
+        answer = peer.ask([key, key, key + "b"], costs=[40, 0, 0], details=ALL_DETAILS,
+                          maxRequests=[KEEP, 1, 1], flags=MAY_WAIT)
+        assert answer.verdicts == [APPROVED] * 3
+        assert answer.details["remaining"] == [60, 60, 100]
+        assert answer.details["resetMs"][2] == 0
+        first, *others = answer.details["requestId"]
+        assert first > 0 and others == [0, 0]
+        full = peer.ask([key] * 2, costs=[60, 0], details=ALL_DETAILS)
+        assert full.verdicts == [APPROVED] * 2
+        assert full.details["retryAfterMs"] == [0, full.details["resetMs"][1]]
+        assert full.details["requestId"] == [first + 1, 0]
+    assert ask(server, "GET", f"/debug/{key}b").status == 404
 
 
 def test_overrides_stay_with_the_key(server, key):

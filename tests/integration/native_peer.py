@@ -33,7 +33,7 @@ UNSET = 2**64 - 1
 
 # Bits of `details`.
 LIMIT, WINDOW, REMAINING, RESET, RETRY, REQUEST_ID = 1, 2, 4, 8, 16, 32
-ALL_DETAILS = 63
+ALL_DETAILS = 127
 
 
 def frame_bytes(message, segment_words=None):

@@ -99,6 +99,7 @@ def test_granted_has_the_requested_columns(server, key):
         fill(peer, key, limit=2)
         answer = peer.ask([key] * 2, flags=MAY_WAIT, details=ALL_DETAILS)
         assert answer.verdicts == [QUEUED, QUEUED]
+        assert answer.details["position"] == [1, 2]
         ids = list(answer.details["requestId"])
         release(peer, key, 1)
         frames = [peer.read(), peer.read()]
@@ -107,6 +108,8 @@ def test_granted_has_the_requested_columns(server, key):
         assert granted.details["requestId"] == ids[:1]
         assert granted.details["remaining"] == [0]
         assert granted.details["limit"] == [2]
+        assert "position" not in granted.details
+        assert peer.ask([key], flags=MAY_WAIT, details=ALL_DETAILS).details["position"] == [2]
 
 
 def test_release_serves_in_the_order_of_arrival(server, key):

@@ -30,6 +30,39 @@ def test_approval_is_the_bare_request_id(server, key, method):
         b"Content-Length: %d\r\n\r\n" % len(response.body))
 
 
+def test_a_look_takes_nothing(server, key):
+    ask(server, "POST", f"/rate/{key}?cost=3")
+    before = totals(server)
+    for method in ("GET", "POST"):
+        look = ask(server, method, f"/rate/{key}?cost=0&canWait=true&maxRequests=1&windowMillis=10")
+        assert look.raw == (
+            b"HTTP/1.1 200 OK\r\n"
+            b"Content-Type: text/plain; charset=UTF-8\r\n"
+            b'RateLimit: "window";r=97;t=3600\r\n'
+            b'RateLimit-Policy: "window";q=100;w=3600\r\n'
+            b"Date: now\r\n"
+            b"Content-Length: 0\r\n\r\n")
+    look = ask(server, "POST", f"/rate/{key}?cost=0", ACCEPT_JSON)
+    assert (look.status, look.body, look.header("Content-Type")) == (200, b"{}", JSON)
+    assert totals(server) == before
+    assert inspect(server, key)["NumApprovedThisWindow"] == 3
+
+
+def test_a_look_makes_no_key_and_takes_no_id(server, key):
+    first = int(ask(server, "POST", f"/rate/{key}-other").body)
+    look = ask(server, "POST", f"/rate/{key}?cost=0")
+    assert (look.status, look.rate_limit()["r"]) == (200, 100)
+    assert ask(server, "GET", f"/debug/{key}").status == 404
+    assert int(ask(server, "POST", f"/rate/{key}-other").body) > first
+
+
+def test_a_look_shows_a_full_window(server, key):
+    ask(server, "POST", f"/rate/{key}?cost=100")
+    look = ask(server, "POST", f"/rate/{key}?cost=0")
+    assert (look.status, look.rate_limit()["r"]) == (200, 0)
+    assert inspect(server, key)["NumDeniedThisWindow"] == 0
+
+
 def test_denial_is_empty_and_has_retry_after(server, key):
     with HttpPeer(server) as peer:  # in one write, so that both are at the window's very start
         peer.send(request("POST", f"/rate/{key}?maxRequests=1") + request("POST", f"/rate/{key}"))
@@ -64,7 +97,7 @@ def test_json_bodies_on_request(server, key):
     assert (denied.status, denied.header("Content-Type")) == (429, JSON)
     assert denied.body == b'{"error":"rate limit exceeded","key":"%s"}' % key.encode()
 
-    wrong = ask(server, "POST", f"/rate/{key}?cost=0", ACCEPT_JSON)
+    wrong = ask(server, "POST", f"/rate/{key}?cost=-1", ACCEPT_JSON)
     assert (wrong.status, wrong.header("Content-Type")) == (400, JSON)
     assert wrong.json()["error"] == "cost out of bounds"
 
@@ -73,7 +106,7 @@ def test_request_ids_count_decided_requests_alone(start_server):
     server = start_server(*LONG_WINDOW, "--max-requests", "2")
     assert ask(server, "POST", "/rate/a").body == b"1"
     assert ask(server, "POST", "/rate/b").body == b"2"
-    assert ask(server, "POST", "/rate/a?cost=0").status == 400  # takes no id
+    assert ask(server, "POST", "/rate/a?cost=-1").status == 400  # takes no id
     assert ask(server, "POST", "/rate/a?cost=3").status == 400  # never fits: no id either
     assert ask(server, "GET", "/debug").status == 200
     assert ask(server, "DELETE", "/rate/x/1").status == 200
@@ -149,7 +182,7 @@ WRONG_QUERIES = [
     ("maxRequestsInQueue=-1", "maxRequestsInQueue out of bounds"),
     ("maxRequestsInQueue=1000000001", "maxRequestsInQueue out of bounds"),
     ("cost=x", "failed to parse cost query parameter"),
-    ("cost=0", "cost out of bounds"),
+    ("cost=-1", "cost out of bounds"),
     ("cost=1000000001", "cost out of bounds"),
     ("maxWaitMillis=x", "failed to parse maxWaitMillis query parameter"),
     ("maxWaitMillis=-1", "maxWaitMillis out of bounds"),
@@ -159,10 +192,10 @@ WRONG_QUERIES = [
     ("windowMillis=31536000001", "windowMillis out of bounds"),
     ("windowMillis=-1", "windowMillis out of bounds"),
     # When several are wrong, the order of the checks decides.
-    ("cost=0&maxRequests=0&canWait=maybe", "failed to parse canWait query parameter"),
-    ("cost=0&maxRequestsInQueue=x&maxRequests=0",
+    ("cost=-1&maxRequests=0&canWait=maybe", "failed to parse canWait query parameter"),
+    ("cost=-1&maxRequestsInQueue=x&maxRequests=0",
      "failed to parse maxRequestsInQueue query parameter"),
-    ("cost=0&maxRequests=0", "maxRequests out of bounds"),
+    ("cost=-1&maxRequests=0", "maxRequests out of bounds"),
 ]
 
 

@@ -18,7 +18,7 @@ CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
 EXAMPLES = os.environ.get("SLUICEGATE_OPENAPI_EXAMPLES", "10")
 RUN_SECONDS_MAX = 400  # a tenth of it on an idle machine
 
-OPERATIONS_COUNT = 25
+OPERATIONS_COUNT = 26
 
 
 def check_description(address, folder):

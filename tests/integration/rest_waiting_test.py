@@ -35,6 +35,18 @@ def test_waiting_request_is_held(server, key):
     assert inspect(server, key)["NumDeniedThisWindow"] == 0
 
 
+def test_debug_shows_the_first_waiters(server, key):
+    fill(server, key, limit=9)
+    assert "Waiters" not in inspect(server, key)
+    with wait_in_queue(server, key, "&cost=3"), wait_in_queue(server, key, "&cost=9"):
+        shown = inspect(server, key)
+        assert shown["NumWaiting"] == 2
+        assert shown["Waiters"] == [{"Position": 1, "Cost": 3}, {"Position": 2, "Cost": 9}]
+        release(server, key, 3)
+        eventually(lambda: inspect(server, key)["Waiters"] == [{"Position": 1, "Cost": 9}],
+                   "the second is next")
+
+
 def test_approves_at_once_while_permits_are_left(server, key):
     response = ask(server, "POST", f"/rate/{key}?canWait=true")
     assert (response.status, response.rate_limit()["r"]) == (200, 99)

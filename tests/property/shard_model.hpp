@@ -73,16 +73,23 @@ class ShardModel {
     const bool refused =
         verdict == api::Verdict::never_fits || verdict == api::Verdict::not_allowed ||
         verdict == api::Verdict::invalid_key || verdict == api::Verdict::table_full;
-    if (refused && !live(name)) {
-      const limiter::Policy policy =
-          verdict == api::Verdict::invalid_key ? options_.policy : rules_(name);
-      detail = {.limit = policy.max_requests,
-                .remaining = policy.max_requests,
-                .window_ms = policy.window_ms};
-    } else {
-      detail = view(keys_.at(name), verdict);
-    }
+    if (refused) return refuse(name, verdict, detail);
+    const Key& key = keys_.at(name);
+    detail = view(key, verdict);
+    if (verdict == api::Verdict::queued)
+      detail.position = static_cast<uint32_t>(key.waiters.size());
     return verdict;
+  }
+
+  // Changes nothing.
+  api::Verdict look(const std::string& name, api::Detail& detail) {
+    fire();
+    if (name.empty() || name.size() > options_.key_bytes_max) {
+      return refuse(name, api::Verdict::invalid_key, detail);
+    }
+    refuse(name, api::Verdict::approved, detail);
+    if (detail.remaining == 0) detail.retry_after_ms = detail.reset_ms;
+    return api::Verdict::approved;
   }
 
   void release(const std::string& name, uint32_t cost) {
@@ -199,6 +206,20 @@ class ShardModel {
 
  private:
   int64_t now_ms() const { return now_ns / 1'000'000; }
+
+  // The details are those of the key if there is one, else of a new one.
+  api::Verdict refuse(const std::string& name, api::Verdict verdict, api::Detail& detail) const {
+    if (live(name)) {
+      detail = view(keys_.at(name), verdict);
+      return verdict;
+    }
+    const limiter::Policy policy =
+        verdict == api::Verdict::invalid_key ? options_.policy : rules_(name);
+    detail = {.limit = policy.max_requests,
+              .remaining = policy.max_requests,
+              .window_ms = policy.window_ms};
+    return verdict;
+  }
   int64_t now_rounded_up_ms() const { return (now_ns + 999'999) / 1'000'000; }
 
   // A first window may last up to a millisecond longer than the policy says; this hides that.

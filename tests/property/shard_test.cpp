@@ -21,7 +21,7 @@ inline std::string text_of(const api::Detail& detail) {
   return std::to_string(detail.limit) + " limit, " + std::to_string(detail.remaining) +
          " remaining, " + std::to_string(detail.window_ms) + " ms window, " +
          std::to_string(detail.reset_ms) + " reset, " + std::to_string(detail.retry_after_ms) +
-         " retry";
+         " retry, " + std::to_string(detail.position) + " position";
 }
 
 namespace {
@@ -57,6 +57,7 @@ class ShardComparison {
   }
 
   std::map<Verdict, uint64_t> seen;
+  uint64_t looks = 0;
   uint64_t adoptions = 0;
   uint64_t by_handle = 0;
   uint64_t evictions() const { return shard_.statistics().keys_evicted; }
@@ -135,6 +136,12 @@ class ShardComparison {
       entry.op = api::Op::release;
       return entry;
     }
+    if (dice_.percent(8)) {
+      entry.op = api::Op::look;
+      entry.cost = 0;
+      entry.flags = dice_.percent(70) ? api::flag::wants_details : 0;
+      return entry;
+    }
     entry.flags = static_cast<uint8_t>((dice_.percent(50) ? api::flag::may_wait : 0) |
                                        (dice_.percent(2) ? api::flag::waiters_full : 0) |
                                        (dice_.percent(2) ? api::flag::connection_waiters_full : 0) |
@@ -179,7 +186,7 @@ class ShardComparison {
     for (uint64_t index = 0; index < count; ++index) {
       names[index] = name();
       entries.push_back(entry(names[index]));
-      if (entries[index].op == api::Op::release) continue;
+      if (entries[index].op != api::Op::acquire) continue;
       given[index] = overrides();
       // One that keeps everything is as good as none.
       const bool has_some = given[index] != api::no_overrides || dice_.percent(3);
@@ -260,6 +267,7 @@ class ShardComparison {
       model_.release(key, entry.cost);
       return;
     }
+    if (entry.op == api::Op::look) return compare_look(key, entry, verdict, detail);
     bool room = model_.keys().size() < shape_.keys_max;
     for (const auto& [name, other] : model_.keys()) room = room || model_.evictable(other);
     api::Detail expected;
@@ -268,6 +276,18 @@ class ShardComparison {
     ++seen[verdict];
     if ((entry.flags & api::flag::wants_details) != 0) {
       ASSERT_EQ(text_of(detail), text_of(expected)) << api::verdict_name(verdict);
+    }
+  }
+
+  void compare_look(const std::string& key, const api::Entry& entry, Verdict verdict,
+                    const api::Detail& detail) {
+    const size_t keys_before = model_.keys().size();
+    api::Detail expected;
+    ASSERT_EQ(api::verdict_name(verdict), api::verdict_name(model_.look(key, expected))) << key;
+    ASSERT_EQ(model_.keys().size(), keys_before);
+    ++looks;
+    if ((entry.flags & api::flag::wants_details) != 0) {
+      ASSERT_EQ(text_of(detail), text_of(expected)) << key << " at " << now_ns_;
     }
   }
 
@@ -403,6 +423,7 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
   uint64_t evictions = 0;
   uint64_t adoptions = 0;
   uint64_t by_handle = 0;
+  uint64_t looks = 0;
   for (const uint64_t seed : property_seeds(seeds_count)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     ShardComparison comparison(seed, shape);
@@ -411,6 +432,7 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
     evictions += comparison.evictions();
     adoptions += comparison.adoptions;
     by_handle += comparison.by_handle;
+    looks += comparison.looks;
     if (testing::Test::HasFailure()) return;
   }
   uint64_t all = 0;
@@ -427,6 +449,7 @@ void compare(uint64_t seeds_count, const Shape& shape, const std::vector<Verdict
   EXPECT_EQ(evictions > 0, must_evict);
   EXPECT_GT(adoptions, 0U);
   EXPECT_GT(by_handle, 0U);
+  EXPECT_GT(looks, 0U);
 }
 
 const std::vector<Verdict> always_expected{

@@ -431,8 +431,7 @@ void Http2Peer::on_decided(int32_t id, const Stream& stream, const RestAnswer& a
     return fail_stream(id, "got a decision of a shard that drains");
   }
   const DecidedEntry entry = decided->entries[0];
-  const api::Op op = stream.asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
-  if (entry.key != stream.asked.key || entry.op != op) {
+  if (entry.key != stream.asked.key || entry.op != stream.asked.op()) {
     return fail_stream(id, "got the answer to another request");
   }
   const std::string wrong = wrong_in(world_.oracle, entry, answer, stream.asked.json);

@@ -51,20 +51,22 @@ Http2Request Http2Requests::draw_quota() {
 
 Http2Request Http2Requests::draw_acquire() {
   io::Random& random = world_.random;
-  const AskedEntry entry = random_entry(world_, true);
+  const AskedEntry entry = random_acquire(world_, true);
   const std::string target = acquire_target(world_, entry);
   if (is_forbidden(world_, entry)) return {.method = "GET", .target = target, .status = 403};
   return {.method = random.chance(0.5) ? "GET" : "POST",
           .target = target,
-          .kind = Kind::acquire,
+          .kind = entry.cost == 0 ? Kind::look : Kind::acquire,
           .key = entry.key,
           .json = random.chance(0.1)};
 }
 
 Http2Request Http2Requests::draw_release() {
   const AskedEntry entry = random_entry(world_, false);
-  return {
-      .method = "DELETE", .target = release_target(entry), .kind = Kind::release, .key = entry.key};
+  return {.method = "DELETE",
+          .target = release_target(world_, entry),
+          .kind = Kind::release,
+          .key = entry.key};
 }
 
 Http2Request Http2Requests::draw_other() {
@@ -78,7 +80,7 @@ Http2Request Http2Requests::draw_other() {
     case 3:
       return {.method = "HEAD", .target = "/rate/x", .status = 405};
     case 4:
-      return {.method = "GET", .target = "/rate/x?cost=0", .status = 400};
+      return {.method = "GET", .target = "/rate/x?cost=-1", .status = 400};
     case 5: {
       const bool is_continued = world_.large_messages && world_.random.chance(0.5);
       if (!is_continued && world_.random.chance(0.8)) break;

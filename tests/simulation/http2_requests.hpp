@@ -15,9 +15,16 @@ namespace sluice::simulation {
 
 struct Http2Request {
   // `query`: shards are asked, of which only so many may be at once.
-  enum class Kind : uint8_t { acquire, release, health, shown, query, quota, other };
+  enum class Kind : uint8_t { acquire, look, release, health, shown, query, quota, other };
 
-  bool is_decision() const { return kind == Kind::acquire || kind == Kind::release; }
+  bool is_decision() const {
+    return kind == Kind::acquire || kind == Kind::look || kind == Kind::release;
+  }
+  // Of a decision.
+  api::Op op() const {
+    if (kind == Kind::look) return api::Op::look;
+    return kind == Kind::acquire ? api::Op::acquire : api::Op::release;
+  }
 
   std::string method;
   std::string target;

@@ -62,16 +62,18 @@ void HttpPeer::send_text(std::string_view text, Asked& asked) {
 
 void HttpPeer::ask_acquire() {
   io::Random& random = world_.random;
-  const AskedEntry entry = random_entry(true);
+  const AskedEntry entry = random_acquire(true);
   const std::string target = acquire_target(world_, entry);
   if (is_forbidden(world_, entry)) return send_request("GET", target, {.status = 403, .key = {}});
   send_request(random.chance(0.5) ? "GET" : "POST", target,
-               {.kind = Kind::acquire, .key = entry.key, .json = random.chance(0.1)});
+               {.kind = entry.cost == 0 ? Kind::look : Kind::acquire,
+                .key = entry.key,
+                .json = random.chance(0.1)});
 }
 
 void HttpPeer::ask_release() {
   const AskedEntry entry = random_entry(false);
-  send_request("DELETE", release_target(entry), {.kind = Kind::release, .key = entry.key});
+  send_request("DELETE", release_target(world_, entry), {.kind = Kind::release, .key = entry.key});
 }
 
 void HttpPeer::ask_other() {
@@ -94,7 +96,7 @@ void HttpPeer::ask_other() {
     case 4:
       return send_request("HEAD", "/rate/x", {.status = 405, .key = {}, .head = true});
     case 5:
-      return send_request("GET", "/rate/x?cost=0", {.status = 400, .key = {}});
+      return send_request("GET", "/rate/x?cost=-1", {.status = 400, .key = {}});
     case 6:
       return send_request("GET", "/metrics", {.status = 200, .key = {}});
     case 7:
@@ -197,7 +199,7 @@ void HttpPeer::on_response(const RestAnswer& response) {
   if (asked.kind == Kind::health && is_behind_drain(asked) && !unready) {
     return fail("was answered as healthy by a shard that drains");
   }
-  if (asked.kind == Kind::acquire || asked.kind == Kind::release) {
+  if (asked.kind == Kind::acquire || asked.kind == Kind::look || asked.kind == Kind::release) {
     on_decided(asked, response);
   } else if (response.status != asked.status && !unready && !known && !is_busy(asked, response)) {
     fail("got status " + std::to_string(response.status) + " instead of " +
@@ -225,7 +227,9 @@ void HttpPeer::check_closing(const Asked& asked, const RestAnswer& response, boo
 }
 
 void HttpPeer::on_decided(const Asked& asked, const RestAnswer& response) {
-  const api::Op op = asked.kind == Kind::acquire ? api::Op::acquire : api::Op::release;
+  const api::Op op = asked.kind == Kind::look      ? api::Op::look
+                     : asked.kind == Kind::acquire ? api::Op::acquire
+                                                   : api::Op::release;
   const bool was_decided = !decided().empty() && decided().front().entries[0].op == op;
   if (!was_decided) {
     // While draining, the shard decides no acquire of its connections any more.

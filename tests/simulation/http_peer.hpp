@@ -16,7 +16,7 @@ class HttpPeer final : public Peer {
   std::string describe() const override { return "(http)"; }
 
  private:
-  enum class Kind : uint8_t { acquire, release, health, shown, other };
+  enum class Kind : uint8_t { acquire, look, release, health, shown, other };
 
   struct Asked {
     Kind kind = Kind::other;

@@ -85,7 +85,7 @@ void NativePeer::ask_acquire() {
   const uint64_t count = random_count(0.2);
   const bool may_wait = random.chance(0.5);
   frame.all_may_wait = may_wait && random.chance(0.3);
-  for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_entry(may_wait));
+  for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_acquire(may_wait));
   if (count > 4'000) {  // with all columns it would be longer than a frame may be
     for (AskedEntry& entry : frame.entries) entry.overrides.window_ms = api::keep_window;
   }
@@ -104,7 +104,7 @@ uint64_t NativePeer::random_count(double many_if_greedy) {
 void NativePeer::draw_terms(AskedFrame& frame) {
   io::Random& random = world_.random;
   if (random.chance(0.02) && !frame.entries.empty()) frame.entries[0].cost = limits::permits_max;
-  if (random.chance(0.5)) frame.details = static_cast<uint8_t>(greedy_ ? 63 : random.below(64));
+  if (random.chance(0.5)) frame.details = static_cast<uint8_t>(greedy_ ? 127 : random.below(128));
   if (random.chance(0.3)) {
     frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(world_.wait_ms_max));
   }
@@ -172,7 +172,7 @@ void NativePeer::ask_by_handle() {
   frame.all_may_wait = may_wait && random.chance(0.3);
   const bool strays = random.chance(0.1);
   for (uint64_t i = 0; i < count; ++i) {
-    AskedEntry entry = random_entry(may_wait);
+    AskedEntry entry = random_acquire(may_wait);
     const auto number = numbers_.find(entry.key);
     if (plain) entry = {};
     if (number != numbers_.end()) {
@@ -278,7 +278,7 @@ void NativePeer::ask_wrong() {
       });
     case 2:
       return send_acquire(ErrorCode::bad_cost, [](schema::ClientFrame::Builder builder) {
-        builder.getAcquire().initCosts(2);
+        builder.getAcquire().initCosts(2).set(1, limits::permits_max + 1);
       });
     case 3:
       if (world_.random.chance(0.5)) {
@@ -291,7 +291,7 @@ void NativePeer::ask_wrong() {
       frame.wait_limit_ms = limits::wait_ms_max + 1;
       return send_acquire(ErrorCode::bad_wait_limit, [](schema::ClientFrame::Builder) {});
     case 5:
-      frame.details = 64;
+      frame.details = 128;
       return send_acquire(ErrorCode::bad_flag, [](schema::ClientFrame::Builder) {});
     case 6:
       frame.id = expect(Kind::wrong, ErrorCode::bad_columns);
@@ -448,12 +448,17 @@ void NativePeer::check_detail(const Asked& asked, schema::Details::Reader detail
       differs(schema::DETAIL_REMAINING, details.getRemaining(), expected.remaining) ||
       differs(schema::DETAIL_RESET, details.getResetMs(), unsigned_of(expected.reset_ms)) ||
       differs(schema::DETAIL_RETRY_AFTER, details.getRetryAfterMs(),
-              unsigned_of(expected.retry_after_ms))) {
+              unsigned_of(expected.retry_after_ms)) ||
+      (!late && differs(schema::DETAIL_POSITION, details.getPosition(), expected.position))) {
     fail(std::string("got other details than decided") + (late ? ", late" : ""));
   }
   if ((asked.details & schema::DETAIL_REQUEST_ID) == 0) return;
   const auto ids = details.getRequestId();
   if (index >= ids.size()) return fail("got no request id");
+  if (entry.op == api::Op::look) {
+    if (ids[index] != 0) fail("got a request id of a look");
+    return;
+  }
   world_.oracle.check_reported_id(entry, ids[index]);
 }
 

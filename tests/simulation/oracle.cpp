@@ -18,19 +18,25 @@ std::string name_of(api::Verdict verdict) {
   return std::string(api::verdict_name(verdict));
 }
 
+std::string name_of(api::Op op) {
+  if (op == api::Op::look) return " look ";
+  return op == api::Op::release ? " release " : " acquire ";
+}
+
 }  // namespace
 
 std::string describe(const api::Detail& detail) {
   return "{limit " + std::to_string(detail.limit) + ", remaining " +
          std::to_string(detail.remaining) + ", window " + std::to_string(detail.window_ms) +
          ", reset " + std::to_string(detail.reset_ms) + ", retry " +
-         std::to_string(detail.retry_after_ms) + "}";
+         std::to_string(detail.retry_after_ms) + ", position " + std::to_string(detail.position) +
+         "}";
 }
 
 bool same(const api::Detail& one, const api::Detail& other) {
   return one.limit == other.limit && one.remaining == other.remaining &&
          one.window_ms == other.window_ms && one.reset_ms == other.reset_ms &&
-         one.retry_after_ms == other.retry_after_ms;
+         one.retry_after_ms == other.retry_after_ms && one.position == other.position;
 }
 
 // Tickets of different shards are the same numbers; the models need different ones.
@@ -195,8 +201,7 @@ void Oracle::check_drain(const ShardRecord& shard, const api::Entry& entry) {
 
 void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
                           api::Verdict verdict, const api::Detail& detail) {
-  trace(std::string(entry.key()) + (entry.op == api::Op::release ? " release " : " acquire ") +
-        std::to_string(entry.cost) + " ticket " +
+  trace(std::string(entry.key()) + name_of(entry.op) + std::to_string(entry.cost) + " ticket " +
         std::to_string(static_cast<int32_t>(entry.ticket)) + ": " + name_of(verdict) + " " +
         describe(expected.detail));
   if (verdict != expected.verdict) {
@@ -205,7 +210,7 @@ void Oracle::check_answer(const api::Entry& entry, const ShardModel::Answer& exp
                     describe(expected.detail));
   }
   const bool reported =
-      entry.op == api::Op::acquire && (entry.flags & api::flag::wants_details) != 0;
+      entry.op != api::Op::release && (entry.flags & api::flag::wants_details) != 0;
   if (reported && !same(detail, expected.detail)) {
     failure_.report("details of " + std::string(entry.key()) + " (" + name_of(verdict) + ") are " +
                     describe(detail) + " where the model has " + describe(expected.detail));

@@ -224,4 +224,10 @@ AskedEntry random_entry(World& world, bool may_wait) {
   return entry;
 }
 
+AskedEntry random_acquire(World& world, bool may_wait) {
+  AskedEntry entry = random_entry(world, may_wait);
+  if (world.random.chance(0.06)) entry.cost = 0;  // a look
+  return entry;
+}
+
 }  // namespace sluice::simulation

@@ -53,6 +53,8 @@ struct World {
 // A few keys get most of the requests.
 std::string random_key(World& world);
 AskedEntry random_entry(World& world, bool may_wait);
+// Sometimes a look.
+AskedEntry random_acquire(World& world, bool may_wait);
 
 class Peer {
  public:
@@ -119,6 +121,7 @@ class Peer {
 
   std::string random_key() { return simulation::random_key(world_); }
   AskedEntry random_entry(bool may_wait) { return simulation::random_entry(world_, may_wait); }
+  AskedEntry random_acquire(bool may_wait) { return simulation::random_acquire(world_, may_wait); }
   DecidedRequests& decided() { return world_.oracle.decided(client_.link_id()); }
 
   World& world_;

@@ -76,7 +76,9 @@ std::string acquire_target(World& world, const AskedEntry& entry) {
   return target;
 }
 
-std::string release_target(const AskedEntry& entry) {
+// Sometimes of all permits.
+std::string release_target(World& world, const AskedEntry& entry) {
+  if (world.random.chance(0.1)) return "/rate/" + percent_encoded(entry.key);
   const std::string target = "/rate/" + percent_encoded(entry.key) + "/1";
   return entry.cost == 1 ? target : target + "?cost=" + std::to_string(entry.cost);
 }
@@ -112,8 +114,9 @@ std::string wrong_in(Oracle& oracle, const DecidedEntry& entry, const RestAnswer
     return status + " for " + std::string(api::verdict_name(verdict));
   }
   if (entry.op == api::Op::release) return {};
+  if (entry.op == api::Op::look && answer.body != (json ? "{}" : "")) return "got a look's body";
   const bool is_denied = status_of(verdict) == 429;
-  if (verdict == api::Verdict::approved) {
+  if (verdict == api::Verdict::approved && entry.op == api::Op::acquire) {
     oracle.check_reported_id(entry, number_in(answer.body));
     if (json != answer.body.starts_with("{\"request_id\":")) return "got the wrong body";
   }

@@ -20,7 +20,7 @@ struct RestAnswer {
 std::string percent_encoded(const std::string& key);
 // The target of a request for permits, with a wait limit by chance; and of one that releases them.
 std::string acquire_target(World& world, const AskedEntry& entry);
-std::string release_target(const AskedEntry& entry);
+std::string release_target(World& world, const AskedEntry& entry);
 // Whether the server lets no request override limits as this one does.
 bool is_forbidden(const World& world, const AskedEntry& entry);
 

@@ -129,8 +129,19 @@ api::KeyState ShardModel::state(const Key& key, base::Now now) const {
 ShardModel::Answer ShardModel::decide(const api::Entry& entry, base::Now now, bool table_full) {
   run_due(now);
   if (entry.op == api::Op::acquire) return acquire(entry, now, table_full);
+  if (entry.op == api::Op::look) return look(entry, now);
   release(entry, now);
   return {.verdict = Verdict::approved, .detail = {}};
+}
+
+ShardModel::Answer ShardModel::look(const api::Entry& entry, base::Now now) {
+  const std::string name(entry.key());
+  if (name.empty() || name.size() > options_.key_bytes_max) {
+    return refuse(Verdict::invalid_key, name, now);
+  }
+  Answer answer = refuse(Verdict::approved, name, now);
+  if (answer.detail.remaining == 0) answer.detail.retry_after_ms = answer.detail.reset_ms;
+  return answer;
 }
 
 void ShardModel::release(const api::Entry& entry, base::Now now) {
@@ -208,9 +219,12 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
         entry.wait_ms_max == 0 ? INT64_MAX : begun_ms(now) + entry.wait_ms_max;
     key.queue.push_back({entry.ticket, entry.cost, deadline_ms});
   }
+  const auto position = static_cast<uint32_t>(verdict == Verdict::queued ? key.queue.size() : 0);
   // No request that gets nothing makes the window last longer.
   if (verdict != Verdict::approved) key.window_end_ms = std::min(key.window_end_ms, end_before_ms);
-  return {verdict, detail(key, verdict, now_ms)};
+  api::Detail shown = detail(key, verdict, now_ms);
+  shown.position = position;
+  return {verdict, shown};
 }
 
 void ShardModel::change_policy(const api::Entry& entry, const std::string& name, Key& key,

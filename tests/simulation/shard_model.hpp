@@ -97,6 +97,7 @@ class ShardModel {
 
  private:
   Answer acquire(const api::Entry& entry, base::Now now, bool table_full);
+  Answer look(const api::Entry& entry, base::Now now);
   void release(const api::Entry& entry, base::Now now);
   Answer refuse(api::Verdict verdict, const std::string& key, base::Now now);
   void change_policy(const api::Entry& entry, const std::string& name, Key& key, base::Now now);

@@ -99,7 +99,7 @@ void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {
   const bool is_unclaimed = conclude(entry, outcome_of(verdict, policy_), finished);
   if (!is_unclaimed || verdict != Verdict::approved || terms_.is_release) return;
   const uint32_t cost = costs_.empty() ? 1 : costs_[entry];
-  finished.to_release.push_back({.key = std::string{key(entry)}, .cost = cost});
+  if (cost > 0) finished.to_release.push_back({.key = std::string{key(entry)}, .cost = cost});
 }
 
 }  // namespace sluicegate

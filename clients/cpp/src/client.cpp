@@ -89,7 +89,7 @@ void Client::cancel(const Ticket& ticket) {
 void Client::release(std::string_view key, uint32_t cost) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);
-  require_valid(options);
+  require_within(released_bound, cost);
   // The answer to a release has no verdict.
   (void)impl_->call({.key = key, .options = options, .is_release = true}, {});
 }
@@ -101,7 +101,7 @@ void Client::reset_key(std::string_view key) {
 void Client::release_async(std::string_view key, uint32_t cost, Callback done) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);
-  require_valid(options);
+  require_within(released_bound, cost);
   impl_->call_async({.key = key, .options = options, .is_release = true}, std::move(done));
 }
 

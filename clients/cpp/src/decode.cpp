@@ -15,7 +15,8 @@ Details details(schema::Details::Reader from, size_t count) {
           detail_column<uint32_t>(from.getRemaining(), count),
           detail_column<uint64_t>(from.getResetMs(), count),
           detail_column<uint64_t>(from.getRetryAfterMs(), count),
-          detail_column<uint64_t>(from.getRequestId(), count)};
+          detail_column<uint64_t>(from.getRequestId(), count),
+          detail_column<uint32_t>(from.getPosition(), count)};
 }
 
 Welcome welcome(schema::Welcome::Reader from) {

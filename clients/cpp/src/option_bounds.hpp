@@ -99,6 +99,7 @@ constexpr Bound time_bound(std::string_view name, uint64_t least = 1) {
 inline constexpr Bound timeout_bound{"timeout", 0, std::numeric_limits<int64_t>::max(),
                                      Counted::milliseconds};
 inline constexpr Bound client_name_bound{"client_name", 0, UINT16_MAX, Counted::bytes};
+inline constexpr Bound released_bound{"cost", 1, permits_max};
 inline constexpr Bound key_bound{"key", 0, UINT16_MAX, Counted::bytes};
 inline constexpr Bound wait_limit_bound{"wait_limit_ms", 0, 3'600'000};
 inline constexpr Bound window_bound{"window_ms",     10,          31'536'000'000,
@@ -134,7 +135,7 @@ inline constexpr auto connect_options =
                OptionRow{&ConnectOptions::wanted_shard, Bound{"wanted_shard", 0, number_max - 1}}};
 
 inline constexpr auto acquire_options = std::tuple{
-    OptionRow{&AcquireOptions::cost, Bound{"cost", 1, permits_max}},
+    OptionRow{&AcquireOptions::cost, Bound{"cost", 0, permits_max}},
     OptionRow{&AcquireOptions::max_requests,
               Bound{"max_requests", 1, permits_max, Counted::number, keep, "keep"}},
     OptionRow{&AcquireOptions::max_requests_in_queue,

@@ -38,12 +38,12 @@ COSTS = [*COLUMN, 0, [0], [None]]
 # The call with right arguments, and wrong values of some of them.
 CALLS = [
     ("acquire", {"key": "a"},
-     {"key": KEY, "cost": [*WHOLE, 0, None], "max_requests": [*WHOLE, 0],
+     {"key": KEY, "cost": [*WHOLE, None], "max_requests": [*WHOLE, 0],
       "max_requests_in_queue": WHOLE, "window_ms": [*WHOLE, 9], "timeout": SECONDS}),
     ("acquire", {"key": "a", "wait": True}, {"wait_limit": [*SECONDS, 0, 3_601]}),
     ("acquire_many", {"keys": ["a"]},
-     {"keys": [None, 5, "a", b"a", [None], [5], ["x" * 65_536], ["\ud800"]], "costs": COSTS,
-      "max_requests": COSTS, "max_requests_in_queue": [*COLUMN, [None]],
+     {"keys": [None, 5, "a", b"a", [None], [5], ["x" * 65_536], ["\ud800"]],
+      "costs": [*COLUMN, [None]], "max_requests": COSTS, "max_requests_in_queue": [*COLUMN, [None]],
       "window_ms": [*COLUMN, 9, [9], [None]],
       "details": [*WHOLE, None], "timeout": SECONDS}),
     ("acquire_many", {"keys": ["a"], "wait": True}, {"wait_limit": [*SECONDS, 0]}),

@@ -131,14 +131,14 @@ HANDLES = {"handles": None}  # of the client's connection
 # The call with right arguments, its argument, the row, and the argument's value of a number.
 ARGUMENTS = [
     ("acquire", {}, "key", _bounds.KEY_BYTES, text),
-    ("acquire", {"key": "a"}, "cost", _bounds.COST),
     ("acquire", {"key": "a"}, "max_requests", _bounds.MAX_REQUESTS),
     ("acquire", {"key": "a"}, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
     ("acquire", {"key": "a"}, "window_ms", _bounds.WINDOW_MS),
     ("acquire", {"key": "a"}, "timeout", _bounds.TIMEOUT),
     ("acquire", {"key": "b", "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
-    ("release", {"key": "a"}, "cost", _bounds.COST),
-    ("release_many", {"keys": ["a"]}, "costs", _bounds.COSTS),
+    ("release", {"key": "a"}, "cost", _bounds.RELEASED_COST),
+    ("release_many", {"keys": ["a"]}, "costs", _bounds.RELEASED_COSTS),
+    ("acquire", {"key": "a"}, "cost", _bounds.COST),
     ("acquire_many", {"keys": ["a"]}, "costs", _bounds.COSTS),
     ("acquire_many", {"keys": ["a"]}, "costs", _bounds.COSTS, lambda cost: [cost]),
     ("acquire_many", {"keys": ["a"]}, "max_requests", _bounds.MAX_REQUESTS),

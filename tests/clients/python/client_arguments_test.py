@@ -11,12 +11,12 @@ from sluicegate import Client, Verdict
 
 
 @pytest.mark.parametrize("call, error", [
-    (lambda c: c.acquire("a", 0), "cost must be 1 to"),
+    (lambda c: c.acquire("a", -1), "cost must be 0 to"),
     (lambda c: c.acquire("a", max_requests=2_000_000_000), "max_requests must be"),
     (lambda c: c.acquire("a", wait=True, wait_limit=7200), "wait_limit must be"),
     (lambda c: c.acquire_many("abc"), "pass a list of keys"),
     (lambda c: c.acquire_many(["a"], [1, 2]), "2 costs for 1 entries"),
-    (lambda c: c.acquire_many(["a"], [-1]), r"costs\[0\] must be 1 to"),
+    (lambda c: c.acquire_many(["a"], [-1]), r"costs\[0\] must be 0 to"),
     (lambda c: c.inspect(""), "the key is empty"),
     (lambda c: c.acquire_many_handles([1, 2]), "bytes-like"),
 ])

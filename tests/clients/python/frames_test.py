@@ -204,7 +204,7 @@ def test_acquire_equals_the_frame_of_pycapnp(keys, frame_id, data):
         columns["entryFlags"] = [data.draw(st.integers(0, 1)) for _ in keys]
     if keys and data.draw(st.booleans()):
         columns["windowMs"] = [data.draw(st.integers(0, 2**64 - 1)) for _ in keys]
-    body = {"details": data.draw(st.integers(0, 63)), "flags": data.draw(st.integers(0, 1)),
+    body = {"details": data.draw(st.integers(0, 127)), "flags": data.draw(st.integers(0, 1)),
             "waitLimitMs": data.draw(st.integers(0, 3_600_000))}
     ours = _frames.encode_acquire(frame_id, _frames.encode_keys(keys), _frames.AcquireColumns(
         body["details"], body["flags"], body["waitLimitMs"],
@@ -257,7 +257,7 @@ def test_the_capnp_tool_reads_encoded_frames():
         assert keys_of(message["acquire"]) == wanted
 
 
-@given(count=st.integers(0, 300), agree=st.booleans(), columns=st.integers(0, 63), data=st.data())
+@given(count=st.integers(0, 300), agree=st.booleans(), columns=st.integers(0, 127), data=st.data())
 def test_verdicts_of_pycapnp_are_read(count, agree, columns, data):
     raw = data.draw(st.binary(min_size=1 if agree else count, max_size=1 if agree else count))
     raw = raw if count else b""
@@ -338,7 +338,7 @@ READ = {
     "Error": [("code", 0, 2), ("text", 0)],
     "GoAway": [("reason", 0)],
     "Details": [("limit", 0), ("windowMs", 1), ("remaining", 2), ("resetMs", 3),
-                ("retryAfterMs", 4), ("requestId", 5)],
+                ("retryAfterMs", 4), ("requestId", 5), ("position", 6)],
     "Acquire": [("details", 0, 1), ("flags", 1, 1), ("waitLimitMs", 4, 4), ("keys", 0),
                 ("keySizes", 1), ("costs", 2), ("maxRequests", 3), ("maxRequestsInQueue", 4),
                 ("entryFlags", 5), ("windowMs", 6)],
@@ -387,7 +387,8 @@ def test_constants_equal_the_schemas():
     assert SCHEMA.entryMayWait == SCHEMA.frameMayWait == _frames.FLAG_MAY_WAIT
     bits = {"limit": SCHEMA.detailLimit, "window_ms": SCHEMA.detailWindow,
             "remaining": SCHEMA.detailRemaining, "reset_ms": SCHEMA.detailReset,
-            "retry_after_ms": SCHEMA.detailRetryAfter, "request_id": SCHEMA.detailRequestId}
+            "retry_after_ms": SCHEMA.detailRetryAfter, "request_id": SCHEMA.detailRequestId,
+            "position": SCHEMA.detailPosition}
     assert {name: bit for name, bit, _ in DETAIL_COLUMNS} == bits
     assert SCHEMA.unset == _message.UNSET_64
     for flag in ("mayWait", "connectionBound", "wantsLimits", "wantsViolated", "keepRequests"):

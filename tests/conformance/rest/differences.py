@@ -7,7 +7,9 @@ DIFFERENCES = {
     "extra headers": "decided answers carry RateLimit and RateLimit-Policy, a denial Retry-After",
     "JSON bodies": 'they read {"request_id":1} and {"error":"...","key":"..."}',
     "more paths": "/metrics and /top exist; DELETE /rate/:key resets the key",
-    "cost, maxWaitMillis": "two more parameters: how many permits, and how long to wait at most",
+    "cost, maxWaitMillis": "two more parameters: how many permits, where 0 takes none and "
+                           "shows the key, and how long to wait at most",
+    "waiters in /debug": "a key with waiters shows the first of them",
     "windowMillis": "one more parameter: the key's window from now on, unless "
                     "--requests-can-set-window=false forbids it",
     "pipelining": "the server notices a waiting client's hang-up even when it has sent more "

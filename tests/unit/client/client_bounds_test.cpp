@@ -81,7 +81,8 @@ TEST(Client, does_not_send_calls_that_timed_out_before) {
 TEST(Client, does_not_send_calls_that_the_server_would_refuse) {
   FakeServer server = serve(approve_all);
   Client client{address_of(server)};
-  EXPECT_THROW((void)client.acquire("key", {.cost = 0}), std::invalid_argument);
+  EXPECT_THROW((void)client.acquire("key", {.cost = 1'000'000'001}), std::invalid_argument);
+  EXPECT_THROW(client.release("key", 0), std::invalid_argument);
   EXPECT_THROW((void)client.acquire("key", {.max_requests = 0}), std::invalid_argument);
   EXPECT_THROW((void)client.acquire("key", {.window_ms = 9}), std::invalid_argument);
   EXPECT_THROW((void)client.acquire("key", {.wait_limit_ms = 3'600'001}), std::invalid_argument);

@@ -142,7 +142,8 @@ TEST(Encode, frames_equal_the_golden_files) {
   const std::array<std::string_view, 3> one_empty{"user:1", "", "user:2"};
   const std::array<uint32_t, 2> requested{0, 65'536}, forgotten{1, 2}, entries{0, 5},
       released{3, 4};
-  const std::array<uint32_t, 2> costs{1, 1'000'000'000}, limits{10, keep}, queues{0, keep};
+  const std::array<uint32_t, 2> costs{1, 1'000'000'000}, look{0, 1'000'000'000};
+  const std::array<uint32_t, 2> limits{10, keep}, queues{0, keep};
   const std::array<uint8_t, 2> may_wait{0, 1};
   const std::array<uint64_t, 2> windows{60'000, keep_window};
   expect_golden("hello", 1, Hello{.client_name = "golden/1.0", .wanted_shard = 2});
@@ -157,7 +158,7 @@ TEST(Encode, frames_equal_the_golden_files) {
                 Acquire{.keys = users, .all_may_wait = true, .wait_limit_ms = 250});
   expect_golden("acquire_columns", 7,
                 Acquire{.keys = users,
-                        .costs = costs,
+                        .costs = look,
                         .max_requests = limits,
                         .max_requests_in_queue = queues,
                         .may_wait = may_wait,

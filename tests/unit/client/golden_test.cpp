@@ -54,6 +54,7 @@ void expect_details(const Details& details, const Json& parent) {
   EXPECT_EQ(numbers(details.reset_ms), numbers(json, "resetMs"));
   EXPECT_EQ(numbers(details.retry_after_ms), numbers(json, "retryAfterMs"));
   EXPECT_EQ(numbers(details.request_id), numbers(json, "requestId"));
+  EXPECT_EQ(numbers(details.position), numbers(json, "position"));
 }
 
 // One byte on the wire stands for all entries.

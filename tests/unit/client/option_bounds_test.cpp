@@ -164,9 +164,7 @@ TEST(OptionBounds, of_an_acquire) {
 TEST(OptionBounds, of_a_release) {
   const FakeServer server = serve(approve_all);
   Client client = connected(server);
-  const Bound& cost = std::get<0>(acquire_options).bound;
-  ASSERT_EQ(cost.name, "cost");
-  expect_bounds(cost, type_max<uint32_t>, [&](uint64_t value) {
+  expect_bounds(released_bound, type_max<uint32_t>, [&](uint64_t value) {
     return complaint_about([&] { client.release("key", static_cast<uint32_t>(value)); });
   });
 }
@@ -271,7 +269,8 @@ void expect_same(const Bound& bound, uint64_t least, uint64_t greatest) {
 
 TEST(OptionBounds, are_those_of_the_server) {
   namespace limits = sluice::limits;
-  expect_same(bound_of(acquire_options, "cost"), 1, limits::permits_max);
+  expect_same(bound_of(acquire_options, "cost"), 0, limits::permits_max);
+  expect_same(released_bound, 1, limits::permits_max);
   expect_same(bound_of(acquire_options, "max_requests"), 1, limits::permits_max);
   expect_same(bound_of(acquire_options, "max_requests_in_queue"), 0, limits::queue_max);
   expect_same(bound_of(acquire_options, "window_ms"), limits::window_ms_min, limits::window_ms_max);

@@ -55,6 +55,23 @@ TEST_F(QuotaQueue, is_served_in_the_order_of_arrival_as_far_as_it_fits) {
   EXPECT_EQ(waiting_for("m"), 2U);
 }
 
+TEST_F(QuotaQueue, a_waiter_is_asked_for_its_position_by_its_id) {
+  driver_.put("n", {tpm(100)});
+  const auto position = [&](uint8_t place, std::string_view id, const Names& names) {
+    return driver_.op(QuotaOp::position, {.place = place, .client_id = id}, names).position;
+  };
+  wait(1, 60);
+  driver_.reserve({"n", "m"}, with_id(waiting(long_lived(asking_tokens(10)), 2), "job"));
+  EXPECT_EQ(position(0, "job", {"n", "m"}), 1U);
+  EXPECT_EQ(position(1, "job", {"n", "m"}), 2U);
+  EXPECT_EQ(position(0, "job", {"m", "n"}), 2U);
+  EXPECT_EQ(position(0, "job", {"m"}), 0U);
+  EXPECT_EQ(position(0, "jo", {"n", "m"}), 0U);
+  driver_.cancel(holder_);
+  EXPECT_EQ(driver_.served(), (Tickets{1, 2}));
+  EXPECT_EQ(position(0, "job", {"n", "m"}), 0U);
+}
+
 TEST_F(QuotaQueue, a_newcomer_stands_behind_the_waiters) {
   wait(1, 60);
   driver_.settle(holder_, 50);

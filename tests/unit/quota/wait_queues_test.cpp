@@ -60,7 +60,7 @@ class WaitQueuesTest : public testing::Test {
 
   TableDriver driver_{{.subjects_max = 8,
                        .reservations_max = 4,
-                       .waiters_max = 64,
+                       .waiters_max = 1'100,
                        .name_seed = 42,
                        .id_seed = 42}};
   WaitQueues& queues_ = driver_.queues;
@@ -227,6 +227,22 @@ TEST_F(WaitQueuesTest, keep_their_order_while_waiters_come_and_go) {
     ASSERT_EQ(queue_of(strict_), strict);
     ASSERT_EQ(queue_of(lenient_), lenient);
   }
+}
+
+TEST_F(WaitQueuesTest, a_position_is_one_of_its_queue) {
+  join({strict_});
+  const WaiterId both = join({lenient_, strict_});
+  EXPECT_EQ(queues_.position(both, lenient_), 1U);
+  EXPECT_EQ(queues_.position(both, strict_), 2U);
+  join_at({.ns = 0}, {lenient_});
+  EXPECT_EQ(queues_.position(both, lenient_), 2U);
+}
+
+TEST_F(WaitQueuesTest, a_position_is_counted_up_to_a_bound) {
+  WaiterId last = api::no_waiter;
+  for (uint32_t count = 0; count < limits::position_max; ++count) last = join({strict_});
+  EXPECT_EQ(queues_.position(last, strict_), limits::position_max);
+  EXPECT_EQ(queues_.position(join({strict_}), strict_), limits::position_max);
 }
 
 }  // namespace

@@ -224,6 +224,66 @@ TEST_F(ShardTest, window_of_a_waiter_does_not_make_others_wait_longer) {
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
 }
 
+TEST_F(ShardTest, look_changes_nothing) {
+  driver.acquire("a", {.cost = 3});
+  driver.advance_ms(400);
+  driver.detail.request_id = 77;
+  EXPECT_EQ(driver.look("a"), Verdict::approved);
+  EXPECT_EQ(driver.detail.request_id, 0U);
+  EXPECT_EQ(driver.detail.remaining, 7U);
+  EXPECT_EQ(driver.detail.reset_ms, 600);
+  EXPECT_EQ(driver.detail.retry_after_ms, 0);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->approved, 3U);
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->denied, 0U);
+  EXPECT_EQ(driver.decided(Verdict::approved), 1U);
+  driver.advance_ms(3'600);
+  EXPECT_FALSE(driver.shard.inspect("a", driver.now()));
+}
+
+TEST_F(ShardTest, look_shows_when_a_full_window_ends) {
+  exhaust("a");
+  driver.advance_ms(400);
+  EXPECT_EQ(driver.look("a"), Verdict::approved);
+  EXPECT_EQ(driver.detail.remaining, 0U);
+  EXPECT_EQ(driver.detail.retry_after_ms, 600);
+}
+
+TEST_F(ShardTest, look_makes_no_key) {
+  EXPECT_EQ(driver.look("a"), Verdict::approved);
+  EXPECT_EQ(driver.detail.limit, 10U);
+  EXPECT_EQ(driver.detail.remaining, 10U);
+  EXPECT_EQ(driver.detail.reset_ms, 0);
+  EXPECT_EQ(driver.shard.keys_count(), 0U);
+  EXPECT_EQ(driver.look(""), Verdict::invalid_key);
+}
+
+TEST_F(ShardTest, waiters_learn_their_positions) {
+  exhaust("a");
+  queue("a", 1);
+  EXPECT_EQ(driver.detail.position, 1U);
+  queue("a", 2);
+  EXPECT_EQ(driver.detail.position, 2U);
+  driver.look("a");
+  EXPECT_EQ(driver.detail.position, 0U);
+}
+
+TEST_F(ShardTest, inspection_shows_the_first_waiters) {
+  Options options = test_options();
+  options.policy.max_requests_in_queue = 50;
+  ShardDriver deep(options);
+  deep.acquire("a", {.cost = 10});
+  EXPECT_TRUE(deep.shard.inspect("a", deep.now())->waiting_costs.empty());
+  for (api::Ticket ticket = 1; ticket <= 25; ++ticket) {
+    deep.acquire("a", {.cost = 1 + ticket % 3, .may_wait = true, .ticket = ticket});
+  }
+  const auto shown = deep.shard.inspect("a", deep.now());
+  EXPECT_EQ(shown->waiting, 25U);
+  ASSERT_EQ(shown->waiting_costs.size(), limits::shown_waiters_max);
+  for (uint32_t place = 0; place < limits::shown_waiters_max; ++place) {
+    EXPECT_EQ(shown->waiting_costs[place], 1 + (place + 1) % 3);
+  }
+}
+
 TEST_F(ShardTest, window_of_a_cost_that_never_fits_is_dropped) {
   driver.acquire("a");
   EXPECT_EQ(driver.acquire("a", {.cost = 11, .window_ms = 5'000}), Verdict::never_fits);

@@ -65,6 +65,11 @@ class ShardDriver {
     if (overrides != api::no_overrides) given.given_overrides = &overrides;
     return decide(given);
   }
+  api::Verdict look(std::string_view key) {
+    api::Entry given = entry(key, {.cost = 0});
+    given.op = api::Op::look;
+    return decide(given);
+  }
   api::Verdict release(std::string_view key, uint32_t cost = 1) {
     api::Entry given = entry(key, {.cost = cost});
     given.op = api::Op::release;

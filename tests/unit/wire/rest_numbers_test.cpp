@@ -31,8 +31,8 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 constexpr const QueryNumber* query_rows[] = {
-    &max_requests_number, &max_queue_number,   &cost_number,    &max_wait_number,
-    &window_number,       &debug_limit_number, &top_keys_number};
+    &max_requests_number, &max_queue_number, &cost_number,        &released_cost_number,
+    &max_wait_number,     &window_number,    &debug_limit_number, &top_keys_number};
 
 struct Place {
   const QueryNumber* row;
@@ -67,10 +67,11 @@ std::vector<Place> places() {
     for (const RestOperation& operation : endpoint.operations) {
       if (operation.method == RestMethod::none) continue;
       if (operation.id == "resetKey") continue;  // takes no parameters
+      const auto* const other_cost =
+          operation.id == "release" ? &cost_number : &released_cost_number;
       for (const QueryNumber* row : query_rows) {
-        if (takes_parameter(endpoint, row->name)) {
-          found.push_back({row, name_of(operation.method), path});
-        }
+        if (row == other_cost || !takes_parameter(endpoint, row->name)) continue;
+        found.push_back({row, name_of(operation.method), path});
       }
     }
   }

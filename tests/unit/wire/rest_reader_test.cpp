@@ -295,8 +295,8 @@ TEST(RestReader, checks_in_order) {
       {"maxRequestsInQueue=-1000000000", "400 maxRequestsInQueue out of bounds"},
       {"maxRequestsInQueue=1000000001", "400 maxRequestsInQueue out of bounds"},
       {"cost=x&maxWaitMillis=x", "400 failed to parse cost query parameter", false, false},
-      {"cost=0&maxWaitMillis=x", "400 failed to parse maxWaitMillis query parameter"},
-      {"cost=0&maxWaitMillis=-1", "400 cost out of bounds"},
+      {"cost=-1&maxWaitMillis=x", "400 failed to parse maxWaitMillis query parameter"},
+      {"cost=-1&maxWaitMillis=-1", "400 cost out of bounds"},
       {"cost=-1", "400 cost out of bounds"},
       {"cost=1000000001", "400 cost out of bounds"},
       {"cost=1&maxWaitMillis=-1", "400 maxWaitMillis out of bounds"},
@@ -380,7 +380,7 @@ TEST(RestReader, reads_prefix_and_limit_of_debug) {
 }
 
 TEST(RestReader, marks_refusals_of_rate_requests) {
-  const auto refused = route("POST", "/rate/k?cost=0");
+  const auto refused = route("POST", "/rate/k?cost=-1");
   EXPECT_TRUE(std::get<RestReply>(refused->request).is_rate_refusal);
   const auto unknown = route("POST", "/no");
   EXPECT_FALSE(std::get<RestReply>(unknown->request).is_rate_refusal);

@@ -30,7 +30,7 @@ inline constexpr uint32_t no_handle = 0xFFFF'FFFF;  // for a key that got none; 
 // Bits of Acquire::details: which columns the answer shall have.
 namespace detail {
 inline constexpr uint8_t limit = 1, window = 2, remaining = 4, reset = 8, retry = 16,
-                         request_id = 32, all = 63;
+                         request_id = 32, position = 64, all = 127;
 }
 
 // -------------------------------------------------------------------------------- requests
@@ -148,6 +148,8 @@ struct Details {
   std::span<const uint64_t> reset_ms{};
   std::span<const uint64_t> retry_after_ms{};
   std::span<const uint64_t> request_id{};
+  // Of an entry that waits: 1 is served next; 0: it does not wait. Not in Granted.
+  std::span<const uint32_t> position{};
 };
 
 struct Verdicts {

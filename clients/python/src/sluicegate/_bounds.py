@@ -51,8 +51,10 @@ CLIENT_NAME_BYTES = Bound("client_name", 0, SIZE_MAX)
 # ---- calls about keys ----------------------------------------------------------------------------
 
 KEY_BYTES = Bound("key", 0, SIZE_MAX)
-COST = Bound("cost", 1, NUMBER_MAX)
+COST = Bound("cost", 0, NUMBER_MAX)
 COSTS = replace(COST, name="costs")
+RELEASED_COST = replace(COST, least=1)
+RELEASED_COSTS = replace(COSTS, least=1)
 MAX_REQUESTS = Bound("max_requests", 1, NUMBER_MAX)
 MAX_REQUESTS_IN_QUEUE = Bound("max_requests_in_queue", 0, NUMBER_MAX)
 WINDOW_MS = Bound("window_ms", 10, 365 * DAY_MS)

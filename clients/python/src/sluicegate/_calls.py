@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
-from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, WINDOW_MS, Bound
+from ._bounds import (COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, RELEASED_COSTS, WINDOW_MS,
+                      Bound)
 from ._invalid import InvalidArgument, InvalidType, whole
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
 from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
@@ -355,7 +356,8 @@ class AcquireCall(BatchCall):
             for position, verdict in zip(positions, raw):
                 if verdict == APPROVED:
                     cost = self._costs[position] if self._costs is not None else 1
-                    self.dispatcher.release_unwanted(self.keys[position], cost)
+                    if cost:
+                        self.dispatcher.release_unwanted(self.keys[position], cost)
 
     def result(self) -> Verdicts:
         return Verdicts(bytes(self._raw), self._details)
@@ -409,7 +411,7 @@ class ReleaseCall(BatchCall):
                  costs: int | Sequence[int] | None) -> None:
         super().__init__(dispatcher, completion, len(keys))
         self._keys = keys
-        self._costs = spread(costs, len(keys), COSTS)
+        self._costs = spread(costs, len(keys), RELEASED_COSTS)
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         costs = None if self._costs is None else _frames.numbers(

@@ -435,7 +435,8 @@ def _read_details(body: Struct | None, count: int) -> Columns | None:
     columns: Columns = {}
     for index, (name, element) in enumerate((
             ("limit", U32), ("window_ms", U64), ("remaining", U32),
-            ("reset_ms", U64), ("retry_after_ms", U64), ("request_id", U64))):
+            ("reset_ms", U64), ("retry_after_ms", U64), ("request_id", U64),
+            ("position", U32))):
         column = body.column(index, element)
         if len(column):
             if len(column) != count:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
-from ._bounds import COST
+from ._bounds import RELEASED_COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
 from ._invalid import whole
@@ -183,7 +183,7 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
-        await self.release_many([key], whole(COST, cost), timeout=timeout)
+        await self.release_many([key], whole(RELEASED_COST, cost), timeout=timeout)
 
     async def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                            timeout: Timeout = DEFAULT) -> None:
@@ -194,7 +194,7 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def reset_key(self, key: Key, *, timeout: Timeout = DEFAULT) -> None:
         """Releases all permits of the key's window. Its limits and the window's end stay."""
-        await self.release(key, COST.most, timeout=timeout)
+        await self.release(key, RELEASED_COST.most, timeout=timeout)
 
     async def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from . import _frames
 from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
-from ._bounds import COST
+from ._bounds import RELEASED_COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
 from ._invalid import whole
@@ -65,6 +65,7 @@ class Client(QuotaCalls):
 
         `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
         and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
+        With `cost` 0 it is a look, which changes nothing and is approved.
         """
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
                                         max_requests_in_queue, window_ms)
@@ -138,7 +139,7 @@ class Client(QuotaCalls):
 
     def release(self, key: Key, cost: int = 1, *, timeout: Timeout = DEFAULT) -> None:
         """Releases permits, for example after work that was never done."""
-        self.release_many([key], whole(COST, cost), timeout=timeout)
+        self.release_many([key], whole(RELEASED_COST, cost), timeout=timeout)
 
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      timeout: Timeout = DEFAULT) -> None:
@@ -148,7 +149,7 @@ class Client(QuotaCalls):
 
     def reset_key(self, key: Key, *, timeout: Timeout = DEFAULT) -> None:
         """Releases all permits of the key's window. Its limits and the window's end stay."""
-        self.release(key, COST.most, timeout=timeout)
+        self.release(key, RELEASED_COST.most, timeout=timeout)
 
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""

@@ -78,13 +78,15 @@ class Details(enum.IntFlag):
     RESET_MS = 8
     RETRY_AFTER_MS = 16
     REQUEST_ID = 32
-    ALL = 63
+    POSITION = 64
+    ALL = 127
 
 
 # Names, bits and array types, in the order of the wire.
 DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
     ("limit", 1, "I"), ("window_ms", 2, "Q"), ("remaining", 4, "I"),
     ("reset_ms", 8, "Q"), ("retry_after_ms", 16, "Q"), ("request_id", 32, "Q"),
+    ("position", 64, "I"),
 )
 
 
@@ -177,3 +179,9 @@ class Verdicts(Sequence[Verdict]):
     @property
     def request_id(self) -> array[int]:
         return self._column("request_id")
+
+    @property
+    def position(self) -> array[int]:
+        """The place that an entry had in its key's queue when it joined; 1 is served next, and 0
+        says that it did not wait."""
+        return self._column("position")
