@@ -284,6 +284,21 @@ NamedReserve* QuotaBooks::draw_named() {
   return named_[named_.size() - 1 - random_.below(last)].get();
 }
 
+const NamedCharge& QuotaBooks::draw_named_charge(api::QuotaOp op, bool& is_repeat) {
+  if (!named_charges_.empty() && random_.chance(0.5)) {
+    const uint64_t last = std::min<uint64_t>(named_charges_.size(), 6);
+    const NamedCharge& drawn = named_charges_[named_charges_.size() - 1 - random_.below(last)];
+    is_repeat = drawn.op == op;
+    if (is_repeat) return drawn;
+  }
+  is_repeat = false;
+  named_charges_.push_back({.client_id = "charge " + std::to_string(named_charges_.size()),
+                            .op = op,
+                            .subjects = draw_call(),
+                            .amounts = draw_amounts()});
+  return named_charges_.back();
+}
+
 NamedReserve& QuotaBooks::find_named(const std::string& client_id) {
   return **std::ranges::find_if(named_,
                                 [&](const auto& named) { return named->client_id == client_id; });

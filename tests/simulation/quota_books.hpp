@@ -57,6 +57,14 @@ struct NamedReserve {
   ChargePtr charge;                   // of the last one that was admitted
 };
 
+// A record or consume with an id of its client's, to be repeated.
+struct NamedCharge {
+  std::string client_id;
+  api::QuotaOp op;
+  std::vector<std::string> subjects;
+  api::Amounts amounts;
+};
+
 // Of every reserve with an id, so that a repeat is the same call.
 inline constexpr uint32_t named_lifetime_ms = 300;
 
@@ -115,6 +123,8 @@ class QuotaBooks {
   NamedReserve& name(const std::vector<std::string>& subjects, const api::Amounts& amounts);
   NamedReserve* draw_named();
   void ask_named(NamedReserve& named, int64_t now_ns) { named.unanswered.insert(now_ns); }
+  // A record or consume with an id: a new one (`is_repeat` is false), or a repeat.
+  const NamedCharge& draw_named_charge(api::QuotaOp op, bool& is_repeat);
   void denied_named(const std::string& client_id, int64_t asked_ns);
   void admitted_named(const std::string& client_id, const ChargePtr& charge, int64_t asked_ns,
                       int64_t now_ns);
@@ -161,6 +171,7 @@ class QuotaBooks {
   std::map<uint64_t, ChargePtr> charges_;  // by reservation
   std::vector<uint64_t> ids_;
   std::vector<std::unique_ptr<NamedReserve>> named_;
+  std::vector<NamedCharge> named_charges_;
   std::list<QuestionPtr> questions_;
   std::map<std::string, bool> queued_;  // by owner: whether it still waits
   uint64_t usages_checked_ = 0;

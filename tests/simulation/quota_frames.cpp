@@ -29,6 +29,17 @@ uint32_t requests_of(const ReserveEntry& entry) {
   return static_cast<uint32_t>(entry.amounts.requests);
 }
 
+template <typename Builder>
+void fill_ids(Builder to, const std::vector<ReserveEntry>& entries) {
+  std::string ids;
+  for (const ReserveEntry& entry : entries) ids += entry.client_id;
+  if (ids.empty()) return;
+  to.setIds(data_of(ids));
+  fill_column(
+      to.initIdSizes(static_cast<uint32_t>(entries.size())), entries,
+      [](const ReserveEntry& entry) { return static_cast<uint16_t>(entry.client_id.size()); });
+}
+
 void fill_reserve(schema::Reserve::Builder reserve, const ReserveFrame& asked) {
   const auto count = static_cast<uint32_t>(asked.entries.size());
   reserve.setFlags(asked.flags);
@@ -40,13 +51,7 @@ void fill_reserve(schema::Reserve::Builder reserve, const ReserveFrame& asked) {
               [](const ReserveEntry& entry) { return entry.amounts.input_tokens; });
   fill_column(reserve.initMaxOutputTokens(count), asked.entries,
               [](const ReserveEntry& entry) { return entry.amounts.output_tokens; });
-  std::string ids;
-  for (const ReserveEntry& entry : asked.entries) ids += entry.client_id;
-  if (ids.empty()) return;
-  reserve.setIds(data_of(ids));
-  fill_column(reserve.initIdSizes(count), asked.entries, [](const ReserveEntry& entry) {
-    return static_cast<uint16_t>(entry.client_id.size());
-  });
+  fill_ids(reserve, asked.entries);
 }
 
 // Of a Record or Consume.
@@ -59,6 +64,7 @@ void fill_used(Builder to, const ReserveFrame& asked) {
               [](const ReserveEntry& entry) { return entry.amounts.input_tokens; });
   fill_column(to.initOutputTokens(count), asked.entries,
               [](const ReserveEntry& entry) { return entry.amounts.output_tokens; });
+  fill_ids(to, asked.entries);
 }
 
 }  // namespace

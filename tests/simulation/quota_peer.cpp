@@ -102,6 +102,19 @@ QuotaPeer::Entry QuotaPeer::draw_named() {
   return entry;
 }
 
+// Of a record or consume; sometimes with an id.
+QuotaPeer::Entry QuotaPeer::draw_charge(api::QuotaOp op) {
+  Entry entry = draw_entry();
+  if (world_.random.chance(0.3)) {
+    const NamedCharge& named = books_.draw_named_charge(op, entry.is_repeat);
+    entry.subjects = named.subjects;
+    entry.amounts = named.amounts;
+    entry.client_id = named.client_id;
+  }
+  entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+  return entry;
+}
+
 void QuotaPeer::ask_reserve() {
   io::Random& random = world_.random;
   Asked& asked = expect(Kind::reserve);
@@ -212,10 +225,9 @@ void QuotaPeer::ask_record() {
   Asked& asked = expect(Kind::record);
   ReserveFrame frame{.id = last_id_};
   for (uint64_t count = 1 + world_.random.below(entries_max); count > 0; --count) {
-    Entry entry = draw_entry();
-    entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    Entry entry = draw_charge(api::QuotaOp::record);
     frame.entries.push_back(
-        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});
+        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = entry.client_id});
     asked.entries.push_back(std::move(entry));
   }
   send_frame([&](schema::ClientFrame::Builder builder) { fill_record(builder, frame); });
@@ -231,10 +243,9 @@ void QuotaPeer::ask_consume() {
                                      (random.chance(0.2) ? schema::QUOTA_WANTS_VIOLATED : 0));
   if (random.chance(0.4)) frame.wait_limit_ms = 1 + static_cast<uint32_t>(random.below(400));
   for (uint64_t count = 1 + random.below(entries_max); count > 0; --count) {
-    Entry entry = draw_entry();
-    entry.charge = books_.ask_charge(entry.subjects, entry.amounts);
+    Entry entry = draw_charge(api::QuotaOp::consume);
     frame.entries.push_back(
-        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = {}});
+        {.subjects = entry.subjects, .amounts = entry.amounts, .client_id = entry.client_id});
     asked.entries.push_back(std::move(entry));
   }
   send_frame([&](schema::ClientFrame::Builder builder) { fill_consume(builder, frame); });
@@ -387,7 +398,7 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
     } else if (asked->kind == Kind::end && code == QuotaCode::ok) {
       books_.ended(entry.reservation, now_ns());
     } else if (asked->kind == Kind::record && code == QuotaCode::ok) {
-      books_.recorded(*entry.charge);
+      on_charged(entry);
     } else if (asked->kind == Kind::record && !api::admits(code)) {
       books_.denied(*entry.charge);
     }
@@ -404,14 +415,19 @@ bool QuotaPeer::may_be_drained(const Asked& asked) const {
 
 // At once, or after a wait.
 void QuotaPeer::on_consumed(Asked& asked, uint32_t index, QuotaCode code) {
-  Charge& charge = *asked.entries[index].charge;
+  const Entry& entry = asked.entries[index];
   if (code == QuotaCode::queued) {
     asked.waiting.insert(index);
   } else if (code == QuotaCode::ok) {
-    books_.recorded(charge);
+    on_charged(entry);
   } else if (!api::admits(code)) {
-    books_.denied(charge);
+    books_.denied(*entry.charge);
   }
+}
+
+// A repeat is charged only if the server has forgotten its id, or denied it before.
+void QuotaPeer::on_charged(const Entry& entry) {
+  if (!entry.is_repeat) books_.recorded(*entry.charge);
 }
 
 void QuotaPeer::on_reserved(Asked& asked, uint32_t index, QuotaCode code, uint64_t reservation) {

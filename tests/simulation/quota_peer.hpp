@@ -37,6 +37,7 @@ class QuotaPeer final : public Peer {
     std::vector<std::string> subjects;
     api::Amounts amounts;
     std::string client_id;
+    bool is_repeat = false;  // of a charge under the id
     uint64_t reservation = 0;
     ChargePtr charge;
   };
@@ -79,6 +80,7 @@ class QuotaPeer final : public Peer {
   void ask_ping();
   Entry draw_entry();
   Entry draw_named();
+  Entry draw_charge(api::QuotaOp op);
   std::vector<uint64_t> draw_reservations();
   Asked& expect(Kind kind);
   void send_frame(const Fill& fill);
@@ -88,6 +90,7 @@ class QuotaPeer final : public Peer {
   void on_answers(uint64_t id, schema::QuotaAnswers::Reader answers);
   bool may_be_drained(const Asked& asked) const;
   void on_consumed(Asked& asked, uint32_t index, api::QuotaCode code);
+  void on_charged(const Entry& entry);
   void on_reserved(Asked& asked, uint32_t index, api::QuotaCode code, uint64_t reservation);
   void on_admitted(const Asked& asked, const Entry& entry, uint64_t reservation);
   void on_denied(const Asked& asked, const Entry& entry);

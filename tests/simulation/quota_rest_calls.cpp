@@ -80,6 +80,7 @@ QuotaRestCall QuotaRestCalls::draw() {
   if (dice < 77) return extend();
   if (dice < 81) return record();
   if (dice < 84) return check();
+  if (dice < 88) return position();
   if (dice < 94) return usage();
   if (dice < 97) return reset();
   return change();
@@ -166,25 +167,55 @@ QuotaRestCall QuotaRestCalls::extend() {
 }
 
 QuotaRestCall QuotaRestCalls::record() {
-  const std::vector<std::string> subjects = books_.draw_call();
-  const api::Amounts amounts = books_.draw_amounts();
-  const ChargePtr charge = books_.ask_charge(subjects, amounts);
-  return make_call("POST", "/v1/record", call_of(subjects, amounts, "output_tokens").dump(),
-                   {200, 429}, [this, charge](int status, const std::string&) {
-                     status == 200 ? books_.recorded(*charge) : books_.denied(*charge);
+  return charge("/v1/record", api::QuotaOp::record);
+}
+
+// A repeat under an id is charged only if the server has forgotten the id, or denied it before.
+QuotaRestCall QuotaRestCalls::charge(const std::string& target, api::QuotaOp op) {
+  NamedCharge drawn{
+      .client_id = {}, .op = op, .subjects = books_.draw_call(), .amounts = books_.draw_amounts()};
+  bool is_repeat = false;
+  if (world_.random.chance(0.3)) drawn = books_.draw_named_charge(op, is_repeat);
+  const ChargePtr charge = books_.ask_charge(drawn.subjects, drawn.amounts);
+  Json json = call_of(drawn.subjects, drawn.amounts, "output_tokens");
+  if (!drawn.client_id.empty()) json["id"] = drawn.client_id;
+  return make_call("POST", target, json.dump(), {200, 409, 429},
+                   [this, charge, is_repeat](int status, const std::string&) {
+                     if (status != 200) return books_.denied(*charge);
+                     if (!is_repeat) books_.recorded(*charge);
                    });
+}
+
+// Of a call that may still wait.
+QuotaRestCall QuotaRestCalls::position() {
+  const NamedReserve* named = books_.draw_named();
+  if (named == nullptr) return usage();
+  const std::vector<std::string> subjects = named->subjects;
+  const Json json{{"subjects", subjects}, {"id", named->client_id}};
+  return make_call("POST", "/v1/position", json.dump(), {200, 404},
+                   [this, subjects](int status, const std::string& body) {
+                     if (status == 200) check_positions(subjects, body);
+                   });
+}
+
+// A queue with a quota has the waiter, unless it was served on the way to the next shard.
+void QuotaRestCalls::check_positions(const std::vector<std::string>& subjects,
+                                     const std::string& body) {
+  const Json shown = Json::parse(body).at("subjects");
+  bool waits = false;
+  for (size_t place = 0; place < subjects.size(); ++place) {
+    const uint32_t position = shown.at(place).at("position");
+    waits = waits || position > 0;
+    if (shown.at(place).at("name") != subjects[place] || position > limits::position_max) {
+      world_.failure.report("got a wrong position: " + body);
+    }
+  }
+  if (!waits) world_.failure.report("got no position of a call that waits");
 }
 
 // Does not wait: whether one that does still waits is known by its owner.
 QuotaRestCall QuotaRestCalls::consume() {
-  const std::vector<std::string> subjects = books_.draw_call();
-  const api::Amounts amounts = books_.draw_amounts();
-  const ChargePtr charge = books_.ask_charge(subjects, amounts);
-  QuotaRestCall call =
-      make_call("POST", "/v1/consume", call_of(subjects, amounts, "output_tokens").dump(),
-                {200, 429}, [this, charge](int status, const std::string&) {
-                  status == 200 ? books_.recorded(*charge) : books_.denied(*charge);
-                });
+  QuotaRestCall call = charge("/v1/consume", api::QuotaOp::consume);
   call.consumes = true;
   return call;
 }
@@ -253,7 +284,7 @@ bool QuotaRestCalls::is_refusal(const QuotaRestCall& call, const std::string& co
   if (code == "draining")
     return asks_admission && (state.drains || (call.may_wait && state.any_drains));
   if (code == "subjects_full") return asks_admission || makes_subjects;
-  if (code == "reservations_full") return asks_admission;
+  if (code == "reservations_full") return asks_admission || call.target == "/v1/record";
   if (code == "connection_waiters_full") return call.may_wait && state.has_others;
   return (code == "waiters_full" || code == "subject_waiters_full") && call.may_wait;
 }

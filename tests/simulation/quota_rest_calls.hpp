@@ -65,6 +65,9 @@ class QuotaRestCalls {
   QuotaRestCall extend();
   QuotaRestCall record();
   QuotaRestCall consume();
+  QuotaRestCall charge(const std::string& target, api::QuotaOp op);
+  QuotaRestCall position();
+  void check_positions(const std::vector<std::string>& subjects, const std::string& body);
   QuotaRestCall check();
   QuotaRestCall usage();
   QuotaRestCall change();

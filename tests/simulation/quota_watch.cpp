@@ -356,6 +356,8 @@ void QuotaWatch::follow_admission(StoreRecord& shard, const api::QuotaBatch& bat
     return;
   }
   if (asked.consumes) {
+    // The repeat of one that was charged stands in no queue.
+    if (shard.consumed_ids.contains(asked.client_id)) return count(QuotaEvent::repeated);
     count(QuotaEvent::consumed);
     check_consumed(shard, asked, answer.reservation);
   } else {
@@ -366,9 +368,13 @@ void QuotaWatch::follow_admission(StoreRecord& shard, const api::QuotaBatch& bat
       {.sequence = ++sequence_, .arrival = batch.arrival_of(index), .asked = std::move(asked)});
 }
 
+void QuotaWatch::note_consumed(StoreRecord& shard, const Asked& asked) {
+  if (asked.consumes && !asked.client_id.empty()) shard.consumed_ids.insert(asked.client_id);
+}
+
 // Its subjects had a free slot, and it holds none.
-void QuotaWatch::check_consumed(const StoreRecord& shard, const Asked& asked,
-                                uint64_t reservation) {
+void QuotaWatch::check_consumed(StoreRecord& shard, const Asked& asked, uint64_t reservation) {
+  note_consumed(shard, asked);
   if (reservation != 0) failure_.report("a consume has made a reservation");
   if (ended_binding_ != 0) return;
   for (const std::string& subject : asked.subjects) {
@@ -551,6 +557,7 @@ void QuotaWatch::follow_grants(StoreRecord& shard, base::Now now) {
     count(QuotaEvent::granted);
     // Of one that several shards have admitted, this was followed there.
     const uint64_t reservation = grant.refund_claim.reservation;
+    note_consumed(shard, waiting.asked);
     if (waiting.is_spread && (waiting.asked.consumes || shard.reserved.contains(reservation)))
       continue;
     check_served(shard, waiting);

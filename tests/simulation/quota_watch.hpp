@@ -150,6 +150,7 @@ class QuotaWatch {
     std::set<CallName> joining;                 // have a place in the queues until the verdict
     std::map<uint64_t, Reserved> reserved;      // all that were ever made
     std::map<std::string, uint64_t> by_client;  // the last under this id
+    std::set<std::string> consumed_ids;         // of all that were charged
     std::map<std::string, uint64_t> open;       // of each subject
     std::map<CallName, uint64_t> holds;         // the sequence numbers of the holds
     std::set<CallName> awaiting;                // asked for, and without a verdict or a hold
@@ -217,7 +218,8 @@ class QuotaWatch {
   void end_granted(StoreRecord& shard);
   void check_concurrency(const StoreRecord& shard, const Asked& asked);
   bool open_up(StoreRecord& shard, uint64_t id, Asked asked, base::Now now);
-  void check_consumed(const StoreRecord& shard, const Asked& asked, uint64_t reservation);
+  static void note_consumed(StoreRecord& shard, const Asked& asked);
+  void check_consumed(StoreRecord& shard, const Asked& asked, uint64_t reservation);
   void close(StoreRecord& shard, Reserved& reserved, api::ReservationState state);
   // `is_ahead(waiting)`: whether a waiter that shares a subject was passed by this one.
   template <typename IsAhead>

@@ -52,7 +52,7 @@ void QuotaWatch::follow_spread(StoreRecord& shard, const api::QuotaBatch& batch,
   }
   const bool is_new =
       before.state == api::SpreadCall::State::undecided || shard.holds.contains({&batch, index});
-  if (spread.state == api::SpreadCall::State::admitted && is_new) {
+  if (spread.state == api::SpreadCall::State::admitted && is_new && !spread.is_repeat) {
     follow_admitted(shard, batch, index, now, newcomers);
   } else if (spread.state == api::SpreadCall::State::undecided && spread.awaits()) {
     count(QuotaEvent::held_back);
