@@ -48,11 +48,15 @@ struct AcquireFlags {
 };
 
 // The details behind the verdict; all columns were requested.
-std::string details_text(const sluicegate::Details& details, size_t index) {
+std::string details_text(Verdict verdict, const sluicegate::Details& details, size_t index) {
   const auto value = [&](const auto& column) {
     return column.empty() ? uint64_t{0} : uint64_t{column[index]};
   };
-  if (value(details.reset_ms) == 0) return "";  // no window has begun: nothing is counted
+  if (value(details.reset_ms) == 0) {  // no window has begun
+    if (verdict != Verdict::approved) return "";
+    return fmt::format("  {} of {} remaining (window {} ms)", value(details.remaining),
+                       value(details.limit), value(details.window_ms));
+  }
   std::string text =
       fmt::format("  {} of {} remaining for {} ms (window {} ms)", value(details.remaining),
                   value(details.limit), value(details.reset_ms), value(details.window_ms));
@@ -69,7 +73,7 @@ std::string details_text(const sluicegate::Details& details, size_t index) {
 }
 
 void print_verdict(Verdict verdict, const sluicegate::Details& details, size_t index) {
-  std::puts((std::string{name(verdict)} + details_text(details, index)).c_str());
+  std::puts((std::string{name(verdict)} + details_text(verdict, details, index)).c_str());
   std::fflush(stdout);  // shows `queued` before the wait ends
 }
 

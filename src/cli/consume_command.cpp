@@ -50,10 +50,15 @@ int consume(const ConsumeFlags& flags) {
   options.id = flags.id;
   const std::vector<std::string_view> names{flags.names.begin(), flags.names.end()};
   const sluicegate::QuotaOutcome outcome = client.consume(names, flags.used, options);
+  const std::vector<std::string> unlimited =
+      outcome.admitted() ? unlimited_of(client, names) : std::vector<std::string>{};
   if (flags.json) {
-    std::puts(text::one_line(outcome_json(outcome, flags.names)).c_str());
+    text::Json json = outcome_json(outcome, flags.names);
+    if (outcome.admitted()) json["without_limits"] = unlimited;
+    std::puts(text::one_line(json).c_str());
   } else if (outcome.admitted()) {
     std::puts("charged");
+    std::fputs(no_limits_text(unlimited).c_str(), stderr);
   } else {
     std::fputs(denial_text(outcome, flags.names).c_str(), stderr);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 
@@ -232,6 +233,19 @@ std::string no_quota_text(std::string_view subject) {
       "{} has no quota: nothing limits it, unless the server denies unknown subjects; to set one:\n"
       "  {}\n",
       shown, set_example(shown));
+}
+
+std::vector<std::string> unlimited_of(sluicegate::Client& client,
+                                      std::span<const std::string_view> names) {
+  std::vector<std::string> unlimited;
+  try {
+    for (const sluicegate::SubjectState& subject : client.usage(names)) {
+      if (subject.quota.limits.empty()) unlimited.push_back(subject.name);
+    }
+  } catch (const std::exception&) {
+    return {};
+  }
+  return unlimited;
 }
 
 std::string no_limits_text(const std::vector<std::string>& subjects) {

@@ -34,6 +34,10 @@ void check_reserved(const std::vector<std::string>& names);
 bool has_no_quota(const sluicegate::SubjectState& subject) noexcept;
 // "gpt-5 has no quota: ...", and how it gets one; in lines.
 std::string no_quota_text(std::string_view subject);
+// The subjects without any limit: most often the name differs from the quota's. Only a hint,
+// because the call stands: empty where the server does not answer.
+std::vector<std::string> unlimited_of(sluicegate::Client& client,
+                                      std::span<const std::string_view> names);
 // A hint for subjects that were admitted without any limit; empty where there are none.
 std::string no_limits_text(const std::vector<std::string>& subjects);
 

@@ -3,7 +3,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,21 +44,6 @@ struct ReserveFlags {
   std::optional<uint64_t> max_output_tokens;
   bool json = false;
 };
-
-// The subjects without any limit: most often the name differs from the quota's. Only a hint,
-// because the reservation stands: empty where the server does not answer.
-std::vector<std::string> unlimited_of(sluicegate::Client& client,
-                                      std::span<const std::string_view> names) {
-  std::vector<std::string> unlimited;
-  try {
-    for (const sluicegate::SubjectState& subject : client.usage(names)) {
-      if (subject.quota.limits.empty()) unlimited.push_back(subject.name);
-    }
-  } catch (const std::exception&) {
-    return {};
-  }
-  return unlimited;
-}
 
 void print_admitted(const sluicegate::QuotaOutcome& outcome,
                     const std::vector<std::string>& unlimited) {

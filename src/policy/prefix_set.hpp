@@ -1,6 +1,7 @@
 // Finds the longest of many prefixes of a name. A prefix matches the name that is the same, and
 // names that go on with a separator behind it: "gpt-4o" matches "gpt-4o-2024-08-06", and not
-// "gpt-4omni" or "gpt-4o.5".
+// "gpt-4omni" or "gpt-4o.5". One that ends with a separator itself, as "acme-", matches all names
+// that begin so.
 // Shape:  prefixes by hash; only lengths that some prefix has are tried.
 // Errors: none.
 // Lives:  prefixes are views: their texts outlive the set.

@@ -42,6 +42,15 @@ def test_acquire_with_a_window(server, key):
     assert "(window 60000 ms)" in result.stdout
 
 
+def test_acquire_of_cost_0_shows_the_key(server, key):
+    result = acquire(server, key, "--cost", "0")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "approved  100 of 100 remaining (window 3600000 ms)\n"
+    acquire(server, key)
+    assert "99 of 100 remaining for" in acquire(server, key, "--cost", "0").stdout
+    assert inspect(server, key)["NumApprovedThisWindow"] == 1
+
+
 def test_acquire_cost(server, key):
     assert acquire(server, key, "--cost", "60").returncode == 0
     assert acquire(server, key, "--cost", "60").returncode == 1

@@ -102,6 +102,16 @@ def test_consume_charges_what_fits(server, model):
     assert f"  {model} tph: 600 of 1000 used, 0 of it reserved, 400 remaining" in result.stderr
     result = command(server, "consume", model, model)
     assert result.returncode == 2 and "is given twice" in result.stderr
+    result = command(server, "consume", model, f"{model}.free")
+    assert (result.returncode, result.stdout) == (0, "charged\n")
+    assert result.stderr.startswith("nothing limits ") and f"{model}.free" in result.stderr
+    result = command(server, "consume", model, f"{model}.free", "--json")
+    assert json.loads(result.stdout)["without_limits"] == [f"{model}.free"]
+
+
+@pytest.mark.parametrize("words", [["consume"], ["consume", "m", "--bogus"], ["reset"]])
+def test_a_usage_error_is_no_denial(words):
+    assert run_binary(*words).returncode == 2
 
 
 def test_reserve_settle_and_usage(server, model):

@@ -30,6 +30,14 @@ TEST(PrefixSet, ends_before_each_separator) {
   }
 }
 
+TEST(PrefixSet, ends_behind_a_separator_of_its_own) {
+  PrefixSet set;
+  set.add("acme-", 7);
+  EXPECT_EQ(set.find_longest("acme-eu")->number, 7);
+  EXPECT_EQ(set.find_longest("acme-")->number, 7);
+  EXPECT_FALSE(set.find_longest("acme"));
+}
+
 TEST(PrefixSet, of_the_same_prefix_twice_the_last_one_counts) {
   PrefixSet set;
   set.add("a", 1);
@@ -55,8 +63,10 @@ TEST(PrefixSet, finds_what_a_search_of_all_prefixes_finds) {
       size_t bytes = 0;
       for (size_t i = 0; i < prefixes.size(); ++i) {
         const size_t size = prefixes[i].size();
+        const std::string beside =
+            size > name.size() ? "" : name.substr(size - 1, 2);  // the prefix's end
         const bool matches = name.starts_with(prefixes[i]) &&
-                             (size == name.size() || name[size] == '-' || name[size] == ':');
+                             (size == name.size() || beside.find_first_of("-:") != beside.npos);
         if (!matches || size < bytes) continue;
         best = static_cast<int>(i);
         bytes = size;
