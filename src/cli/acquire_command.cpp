@@ -53,7 +53,7 @@ std::string details_text(Verdict verdict, const sluicegate::Details& details, si
     return column.empty() ? uint64_t{0} : uint64_t{column[index]};
   };
   if (value(details.reset_ms) == 0) {  // no window has begun
-    if (verdict != Verdict::approved) return "";
+    if (verdict != Verdict::approved || value(details.limit) == 0) return "";
     return fmt::format("  {} of {} remaining (window {} ms)", value(details.remaining),
                        value(details.limit), value(details.window_ms));
   }

@@ -1,7 +1,6 @@
 #include "store/state_writer.hpp"
 
 #include <pthread.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@ constexpr int niceness = 10;
 
 // On Linux a thread has a priority of its own. Without it the writer only competes with workers.
 void lower_priority() noexcept {
-  static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness));
+  static_cast<void>(::nice(niceness));
 }
 
 }  // namespace
