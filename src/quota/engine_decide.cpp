@@ -198,8 +198,11 @@ void Engine::answer_position(QuotaBatch& batch, size_t index,
                              const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
+  const Request request = resolver_.request_of(batch, call, no_limited_subjects);
+  // While the shards are asked for it, it is a hold in place of a waiter.
+  if (undecided_.awaits_first({batch, index, no_limited_subjects, request})) return;
   answer.code = QuotaCode::ok;
-  const auto found = repeats_.find(resolver_.request_of(batch, call, no_limited_subjects));
+  const auto found = repeats_.find(request);
   const SubjectIndex subject = subjects_.find(hashes[call.place]);
   if (!found || !found->is_waiter || subject == no_subject) return;
   answer.position = queues_.position(found->index, subject);

@@ -122,6 +122,26 @@ TEST_F(SpreadWaitingTest, it_is_admitted_with_the_limits_of_all_shards) {
   expect_left(1);
 }
 
+TEST_F(SpreadWaitingTest, its_position_awaits_the_verdict_of_a_try) {
+  wait({.client_id = "job"});
+  api::QuotaBatch batch;
+  batch.calls = {{.op = QuotaOp::position, .subjects_count = 2, .client_id = "job"}};
+  batch.subjects.assign(names_.begin(), names_.end());
+  batch.make_answers();
+  home().decide(batch, now_, 0);
+  EXPECT_EQ(batch.answers[0].position, 1U);
+  free_second();
+  begin_try();
+  batch.make_answers();
+  home().decide(batch, now_, 0);
+  EXPECT_TRUE(batch.awaits_verdict);
+  finish_try();
+  EXPECT_EQ(outcome(), QuotaCode::ok);
+  home().decide(batch, now_, 0);
+  EXPECT_FALSE(batch.awaits_verdict);
+  EXPECT_EQ(batch.answers[0].position, 0U);
+}
+
 TEST_F(SpreadWaitingTest, a_withdrawal_during_a_try_comes_too_late_if_it_is_admitted) {
   wait();
   free_second();
