@@ -20,7 +20,10 @@ void QuotaBook::add(size_t index) {
   if (rule.is_regex) {
     const auto error = entries.patterns.add(rule.subject, number);
     if (error.empty()) return;
-    throw std::runtime_error("quotas.subjects[" + std::to_string(index) + "], subject: " + error);
+    const std::string place = is_of_profile
+                                  ? "quotas.profiles, " + rule.subject
+                                  : "quotas.subjects[" + std::to_string(index) + "], subject";
+    throw std::runtime_error(place + ": " + error);
   }
   if (rule.is_prefix) entries.prefixes.add(rule.subject, number);
   if (is_of_profile) {
@@ -39,20 +42,27 @@ int QuotaBook::rule_of(std::string_view subject) {
   const NameMatch own = file_match(subject);
   if (own.number >= 0 && own.bytes >= subject.size()) return own.number;
   const NameMatch other = profile_match(subject);
-  return own.number >= 0 && own.bytes >= other.bytes ? own.number : other.number;
+  if (own.number < 0) return other.number;
+  if (own.bytes >= other.bytes) return own.number;
+  const int pattern = file_pattern_of(subject);
+  return pattern >= 0 ? pattern : other.number;
 }
 
-// A pattern of the file counts as the whole name: it says itself how specific it is.
+// A pattern of the file counts as the whole name.
 NameMatch QuotaBook::file_match(std::string_view subject) {
   const Entries& entries = of_file_;
   if (const auto named = entries.names.find(subject); named != entries.names.end()) {
     return {.number = named->second, .bytes = subject.size()};
   }
   if (const auto prefix = entries.prefixes.find_longest(subject)) return *prefix;
+  return {.number = file_pattern_of(subject), .bytes = subject.size()};
+}
+
+// The first that matches; -1: none does.
+int QuotaBook::file_pattern_of(std::string_view subject) {
   matches_.clear();
   of_file_.patterns.match(subject, matches_);
-  if (matches_.empty()) return {};
-  return {.number = *std::ranges::min_element(matches_), .bytes = subject.size()};
+  return matches_.empty() ? -1 : *std::ranges::min_element(matches_);
 }
 
 NameMatch QuotaBook::profile_match(std::string_view subject) {

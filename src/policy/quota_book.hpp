@@ -74,6 +74,7 @@ class QuotaBook {
   void add(size_t index);
   static void compile(Entries& entries, const char* place);
   NameMatch file_match(std::string_view subject);
+  int file_pattern_of(std::string_view subject);
   NameMatch profile_match(std::string_view subject);
 
   const QuotaRules rules_;

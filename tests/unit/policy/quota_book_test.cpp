@@ -122,12 +122,20 @@ TEST(QuotaBook, uses_the_entry_of_profiles_that_matches_the_longest_part) {
 
 // "gpt-4o-mini-2024-07-18" never has the quota of "gpt-4o".
 TEST(QuotaBook, prefers_a_longer_name_of_a_profile_to_a_prefix_of_the_file) {
-  QuotaBook book{{.rules = {pattern("^m", 1), prefix(named("m-1", 2)), named("m-1-x", 3),
+  QuotaBook book{{.rules = {pattern("^m-2", 1), prefix(named("m-1", 2)), named("m-1-x", 3),
                             of_profile("m-2", 4), prefix(of_profile("m-1-x", 5))}}};
   EXPECT_EQ(find(book, "m-1-x"), (Found{3, QuotaSource::file}));
   EXPECT_EQ(find(book, "m-1-y"), (Found{2, QuotaSource::file}));
   EXPECT_EQ(find(book, "m-1-x-1"), (Found{5, QuotaSource::profile}));
   EXPECT_EQ(find(book, "m-2"), (Found{1, QuotaSource::file}));
+}
+
+TEST(QuotaBook, prefers_a_pattern_of_the_file_to_a_longer_name_of_a_profile) {
+  QuotaBook book{{.rules = {prefix(named("m", 1)), pattern("mini", 2),
+                            prefix(of_profile("m-1-mini", 3)), prefix(of_profile("m-2", 4))}}};
+  EXPECT_EQ(find(book, "m-1-mini-x"), (Found{2, QuotaSource::file}));
+  EXPECT_EQ(find(book, "m-2-x"), (Found{4, QuotaSource::profile}));
+  EXPECT_EQ(find(book, "m-3-mini"), (Found{1, QuotaSource::file}));
 }
 
 TEST(QuotaBook, compares_whole_names_by_their_bytes) {
