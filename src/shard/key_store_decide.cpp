@@ -195,7 +195,7 @@ Verdict KeyStore::acquire_without_extra(const Question& question, Place place) n
 Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   roll_and_serve(extra, question.now_ms);
-  const int64_t end_ms = extra.window.end_ms;
+  const int64_t window_before_ms = extra.policy.window_ms;
   change_policy(question, index);
   Verdict verdict = Verdict::denied;
   // A newcomer never overtakes a waiter, whatever its cost.
@@ -207,22 +207,26 @@ Verdict KeyStore::acquire_with_extra(const Question& question, ExtraIndex index)
   } else {
     extra.window.deny();
   }
-  // Else requests with lengths in turn would keep a full window from ending.
-  if (verdict != Verdict::approved) extra.window.end_by(end_ms);
+  if (verdict == Verdict::approved && extra.policy.window_ms != window_before_ms) {
+    extra.window.restart(question.now.monotonic_ns, extra.policy.window_ms);
+  }
   report(question, extra.window, extra.policy, verdict);
   if (verdict == Verdict::queued) question.detail.position = extra.queue.size();
   schedule_or_free_extra(index);
   return verdict;
 }
 
-// As new rules do: a window of another length begins now, and its counters go on. Only an approved
-// request makes the window that runs end later than it would have.
+// As new rules do: a window of another length begins now, and its counters go on. But only once the
+// request is approved may the window end later than it would have: else requests with lengths in
+// turn would keep a full one from ending.
 void KeyStore::change_policy(const Question& question, ExtraIndex index) noexcept {
   KeyExtra& extra = extras_[index];
   if (!changes(extra.policy, question.entry)) return;
   const limiter::Policy old = extra.policy;
   extra.policy = overridden(old, question.entry.overrides());
+  const int64_t end_ms = extra.window.end_ms;
   anchor(extra.window, old.window_ms, extra.policy.window_ms, question.now);
+  extra.window.end_by(end_ms);
   extra.queue.expel_above(extra.policy.max_requests, [&](Waiter& waiter) {
     grant(waiter, extra, Verdict::never_fits, question.now_ms);
   });

@@ -251,11 +251,11 @@ class ShardModel {
     }
     Key& key = keys_.at(name);
     roll(name, key);
-    const int64_t end_before_ms = end_ms(key);
+    const int64_t length_before_ms = key.window_ms;
     const api::Verdict verdict = judge_live(name, key, entry);
     // No request that gets nothing makes the window last longer.
-    if (verdict != api::Verdict::approved && end_ms(key) > end_before_ms) {
-      key.anchor_ms = end_before_ms - key.window_ms;
+    if (verdict == api::Verdict::approved && key.window_ms != length_before_ms) {
+      key.anchor_ms = now_rounded_up_ms();
       key.windows_passed = 0;
     }
     return verdict;
@@ -263,7 +263,9 @@ class ShardModel {
 
   api::Verdict judge_live(const std::string& name, Key& key, const api::Entry& entry) {
     const api::Overrides given = entry.overrides();
+    const int64_t end_before_ms = end_ms(key);
     if (given.window_ms != api::keep_window) set_window(name, key, given.window_ms);
+    if (end_ms(key) > end_before_ms) key.anchor_ms = end_before_ms - key.window_ms;
     if (given.max_requests_in_queue != api::keep) {
       key.queue_max = given.max_requests_in_queue;
     }

@@ -192,7 +192,7 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
   }
   Key& key = keys_.at(name);
   roll(key, now_ms);
-  const int64_t end_before_ms = key.window_end_ms;
+  const int64_t length_before_ms = key.window_ms;
   change_policy(entry, name, key, now);
 
   Verdict verdict = Verdict::denied;
@@ -221,7 +221,9 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
   }
   const auto position = static_cast<uint32_t>(verdict == Verdict::queued ? key.queue.size() : 0);
   // No request that gets nothing makes the window last longer.
-  if (verdict != Verdict::approved) key.window_end_ms = std::min(key.window_end_ms, end_before_ms);
+  if (verdict == Verdict::approved && key.window_ms != length_before_ms) {
+    key.window_end_ms = begun_ms(now) + key.window_ms;
+  }
   api::Detail shown = detail(key, verdict, now_ms);
   shown.position = position;
   return {verdict, shown};
@@ -230,7 +232,9 @@ ShardModel::Answer ShardModel::acquire(const api::Entry& entry, base::Now now, b
 void ShardModel::change_policy(const api::Entry& entry, const std::string& name, Key& key,
                                base::Now now) {
   const api::Overrides given = entry.overrides();
+  const int64_t end_before_ms = key.window_end_ms;
   if (given.window_ms != api::keep_window) set_window(key, given.window_ms, now);
+  key.window_end_ms = std::min(key.window_end_ms, end_before_ms);
   if (given.max_requests_in_queue != api::keep) key.queue_max = given.max_requests_in_queue;
   if (given.max_requests != api::keep) limit(given.max_requests, name, key, whole_ms(now));
 }

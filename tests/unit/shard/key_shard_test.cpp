@@ -224,6 +224,18 @@ TEST_F(ShardTest, window_of_a_waiter_does_not_make_others_wait_longer) {
   EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
 }
 
+TEST_F(ShardTest, grants_of_a_request_that_is_denied_can_be_refunded) {
+  exhaust("a");
+  queue("a", 1);
+  EXPECT_EQ(driver.acquire("a", {.cost = 5, .max_requests = 12, .window_ms = 5'000}),
+            Verdict::denied);
+  ASSERT_EQ(driver.shard.grants().size(), 1U);
+  const api::Grant grant = driver.shard.grants()[0];
+  EXPECT_EQ(grant.detail.reset_ms, 1'000);
+  EXPECT_TRUE(driver.shard.refund(grant.refund_claim, driver.now()));
+  EXPECT_EQ(driver.shard.inspect("a", driver.now())->approved, 10U);
+}
+
 TEST_F(ShardTest, look_changes_nothing) {
   driver.acquire("a", {.cost = 3});
   driver.advance_ms(400);
