@@ -29,6 +29,12 @@ void fill_costs(std::span<api::Entry> entries, wire::Column<uint32_t> costs) noe
   for (size_t i = 0; i < entries.size(); ++i) entries[i].cost = costs[i];
 }
 
+void mark_looks(std::span<api::Entry> entries) noexcept {
+  for (api::Entry& entry : entries) {
+    if (entry.cost == 0) entry.op = api::Op::look;
+  }
+}
+
 }  // namespace
 
 NativeSession::NativeSession(Context& context, io::Io& io, io::SocketId socket,
@@ -194,9 +200,7 @@ void NativeSession::fill_common(std::span<api::Entry> entries,
   connection_.reserve_output(
       wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.detail_bits));
   fill_costs(entries, terms.costs);
-  for (api::Entry& entry : entries) {
-    if (entry.cost == 0) entry.op = api::Op::look;
-  }
+  if (!terms.costs.empty()) mark_looks(entries);
   if (terms.has_overrides()) {
     for (size_t i = 0; i < entries.size(); ++i) {
       context_.turn.set_overrides(entries[i], terms.overrides(i));
