@@ -114,7 +114,9 @@ void QuotaWatch::follow_awaiting(StoreRecord& shard, const api::QuotaBatch& batc
   const bool is_held = is_hold(spread.holds[place]);
   if (is_held && !is_hold(before.holds[place])) {
     set_awaiting(shard, call, false);
-    return check_room_left(shard, call, now);
+    // A record is charged whatever others await.
+    if (api::asks_admission(batch.calls[index].op)) check_room_left(shard, call, now);
+    return;
   }
   const bool is_asked = asks && std::ranges::count(batch.round(), index) > 0 && !spread.awaits();
   if (spread.state != State::undecided || is_asked) return set_awaiting(shard, call, false);
