@@ -136,7 +136,6 @@ class Message {
 // send fills in `id`, the first word of the root struct.
 constexpr size_t id_word = 2;
 
-// For the subjects of the calls in `tags` from `first` on, one per call.
 constexpr auto fill = [](auto list, const auto& value) {
   for (uint32_t index = 0; index < list.size(); ++index) list.set(index, value(index));
 };

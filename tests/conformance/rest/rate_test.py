@@ -314,6 +314,13 @@ def test_new_parameters(steady, expect, key, query, status, approved):
            topic="cost, maxWaitMillis")
 
 
+def test_a_look(steady, expect, key):
+    permit(steady, key, "cost=3")
+    came = ask(steady, "POST", f"/rate/{key}?cost=0")
+    expect((came.status, len(came.body) > 0, counts_of(steady, key)[0]), gocc=(200, True, 2),
+           ours=(200, False, 3), topic="cost, maxWaitMillis")
+
+
 def test_max_wait_millis(steady, expect, key):
     permit(steady, key, f"{MAX}=1")
     with Peer(steady) as peer:
