@@ -73,9 +73,9 @@ QuotaRestCall make_call(const std::string& method, const std::string& target,
 
 QuotaRestCall QuotaRestCalls::draw() {
   const uint64_t dice = world_.random.below(100);
-  if (dice < 40) return reserve();
-  if (dice < 45) return consume();
-  if (dice < 65) return settle();
+  if (dice < 44) return reserve();
+  if (dice < 50) return consume();
+  if (dice < 66) return settle();
   if (dice < 73) return cancel();
   if (dice < 77) return extend();
   if (dice < 81) return record();
@@ -88,7 +88,7 @@ QuotaRestCall QuotaRestCalls::draw() {
 
 QuotaRestCall QuotaRestCalls::reserve() {
   io::Random& random = world_.random;
-  const bool may_wait = random.chance(0.5);
+  const bool may_wait = random.chance(0.65);
   std::vector<std::string> subjects = books_.draw_call();
   api::Amounts amounts = books_.draw_amounts();
   NamedReserve* named = nullptr;
