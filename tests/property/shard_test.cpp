@@ -134,6 +134,7 @@ class ShardComparison {
     entry.cost = dice_.percent(60) ? 1 : 1 + static_cast<uint32_t>(dice_.below(limit + limit / 8));
     if (dice_.percent(12)) {
       entry.op = api::Op::release;
+      if (dice_.percent(10)) entry.cost = limits::permits_max;  // a reset of the key
       return entry;
     }
     if (dice_.percent(8)) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <random>
@@ -169,6 +170,7 @@ class SameAnswers : public SpreadTest {
     }
     if (goes_on()) drain();
   }
+  uint64_t positions() const { return positions_; }
 
  private:
   bool goes_on() const { return !has_no_order_ && !testing::Test::HasFatalFailure(); }
@@ -213,6 +215,37 @@ class SameAnswers : public SpreadTest {
     if (!ended.empty() || testing::Test::HasFatalFailure()) return;
     keep_ids(answers);
     keep_waiting(answers);
+    compare_positions(answers[0]);
+    if (chance(30)) earlier_ = answers[0];
+    compare_positions(earlier_);
+  }
+
+  // Whoever waits under a client's id has the same place in each queue on every side.
+  void compare_positions(const QuotaBatch& asked) {
+    for (const QuotaCall& call : asked.calls) {
+      for (uint8_t place = 0; !call.client_id.empty() && place < call.subjects_count; ++place) {
+        const uint32_t position = position_at(sides_[0], asked, call, place);
+        positions_ += position > 0 ? 1 : 0;
+        for (size_t side = 1; side < sides_.size(); ++side) {
+          ASSERT_EQ(position_at(sides_[side], asked, call, place), position) << call.client_id;
+        }
+      }
+    }
+  }
+  uint32_t position_at(ShardedStores& side, const QuotaBatch& asked, const QuotaCall& call,
+                       uint8_t place) {
+    QuotaBatch batch;
+    batch.subjects = asked.subjects;
+    const api::ShardId shard = side.shard_of(asked.subjects[call.first_subject + place]);
+    batch.calls = {{.op = QuotaOp::position,
+                    .subjects_count = call.subjects_count,
+                    .place = place,
+                    .shard = shard,
+                    .first_subject = call.first_subject,
+                    .client_id = call.client_id}};
+    batch.make_answers();
+    side[shard].decide(batch, now(), 0);
+    return batch.answers[0].position;
   }
 
   // Waits that it rules out end on every side.
@@ -439,13 +472,21 @@ class SameAnswers : public SpreadTest {
   std::deque<policy::QuotaBook> books_;
   bool has_no_order_ = false;
   api::Ticket tickets_ = 0;
+  QuotaBatch earlier_;  // one that was asked before
+  uint64_t positions_ = 0;
 };
 
 TEST(Spread, several_shards_answer_like_one) {
+  uint64_t positions = 0;
   for (const uint64_t seed : property_seeds(60)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
-    SameAnswers(seed).run();
+    SameAnswers test(seed);
+    test.run();
     if (testing::Test::HasFatalFailure()) return;
+    positions += test.positions();
+  }
+  if (std::getenv("SEED") == nullptr) {
+    EXPECT_GT(positions, 100U);
   }
 }
 
