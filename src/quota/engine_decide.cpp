@@ -193,7 +193,7 @@ void Engine::answer_question(QuotaBatch& batch, size_t index,
   answer_holders(batch, index, hashes, sources());
 }
 
-// Who waits over several shards is in the queues of each under the same id.
+// A call that waits on several shards is in the queues of each under the same id.
 void Engine::answer_position(QuotaBatch& batch, size_t index,
                              const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];

@@ -220,7 +220,7 @@ class SameAnswers : public SpreadTest {
     compare_positions(earlier_);
   }
 
-  // Whoever waits under a client's id has the same place in each queue on every side.
+  // A call that waits under an id has the same place in each queue on every side.
   void compare_positions(const QuotaBatch& asked) {
     for (const QuotaCall& call : asked.calls) {
       for (uint8_t place = 0; !call.client_id.empty() && place < call.subjects_count; ++place) {
