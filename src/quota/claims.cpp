@@ -71,6 +71,7 @@ void Claims::add(const api::QuotaBatch& batch, size_t index, std::span<const Sub
     claims.by_asker.insert(place);
     claims.sum.add(amounts);
     ++claims.sum.count;
+    ++claims.sum.slots;
   }
 }
 
@@ -84,6 +85,7 @@ bool Claims::remove(const api::QuotaBatch& batch, size_t index) noexcept {
     claims.by_arrival.erase(claims.by_arrival.iterator_to(place));
     claims.by_asker.erase(claims.by_asker.iterator_to(place));
     claims.sum.subtract(claim.amounts);
+    --claims.sum.slots;
     if (--claims.sum.count == 0) subjects_.erase(found);
     reservations_.unkeep(place.subject);
   }
@@ -144,6 +146,7 @@ bool Claims::fits_beside_earlier(const api::QuotaBatch& batch, size_t index,
       if (earlier.count == added_up_max) return false;
       earlier.add(place.claim->amounts);
       ++earlier.count;
+      ++earlier.slots;
     }
     add_to_held(earlier, sums[at], beside[at]);
   }

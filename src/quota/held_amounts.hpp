@@ -20,13 +20,15 @@ namespace sluice::quota {
 
 class Held {
  public:
-  uint32_t count = 0;                // of the holds: each may hold a slot
+  uint32_t count = 0;                // of the holds
+  uint32_t slots = 0;                // that they take of limits on concurrency
   const void* last_batch = nullptr;  // that added a hold, since any was removed
 
   void add(const api::Amounts& amounts) noexcept { change(amounts, 1); }
   void subtract(const api::Amounts& amounts) noexcept { change(amounts, -1); }
   void add(const Held& other) noexcept {
     count += other.count;
+    slots += other.slots;
     requests_ += other.requests_;
     input_tokens_ += other.input_tokens_;
     output_tokens_ += other.output_tokens_;
@@ -64,7 +66,8 @@ class HeldAmounts {
   explicit HeldAmounts(uint32_t subjects_max)
       : pool_(subjects_max, "holds on subjects (--max-subjects)") {}
 
-  void add(Subject& subject, const api::Amounts& amounts, const void* batch) noexcept {
+  void add(Subject& subject, const api::Amounts& amounts, bool takes_slot,
+           const void* batch) noexcept {
     if (!subject.has_holds) {
       subject.holds = pool_.take();
       subject.has_holds = true;
@@ -72,14 +75,16 @@ class HeldAmounts {
     Held& held = pool_[subject.holds];
     held.add(amounts);
     ++held.count;
+    if (takes_slot) ++held.slots;
     held.last_batch = batch;
   }
 
-  void remove(Subject& subject, const api::Amounts& amounts) noexcept {
+  void remove(Subject& subject, const api::Amounts& amounts, bool takes_slot) noexcept {
     ASSERT(subject.has_holds);
     Held& held = pool_[subject.holds];
     held.subtract(amounts);
     held.last_batch = nullptr;  // no batch is in the middle of adding its holds
+    if (takes_slot) --held.slots;
     if (--held.count > 0) return;
     subject.has_holds = false;
     pool_.free(subject.holds);

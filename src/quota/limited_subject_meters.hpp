@@ -14,7 +14,7 @@ namespace sluice::quota {
 // The part of a limit that calls hold whose verdict is still to come.
 inline uint64_t held_share(const limiter::MeterShape& shape, const LimitedSubject& each) noexcept {
   if (each.held == nullptr) return 0;
-  if (shape.kind == api::LimitKind::concurrency) return each.held->count;
+  if (shape.kind == api::LimitKind::concurrency) return each.held->slots;
   return limiter::Shares(each.held->amounts()).of(shape);
 }
 

@@ -32,9 +32,10 @@ struct Reservation
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that was refunded when it expired
-  api::ReservationState state : 6 = api::ReservationState::open;  // none: a hold, not admitted yet
+  api::ReservationState state : 5 = api::ReservationState::open;  // none: a hold, not admitted yet
   bool is_part : 1 = false;                                       // another shard is its home
-  bool repeated : 1 = false;  // a repeat was answered, perhaps on another connection
+  bool takes_slot : 1 = true;  // as long as it is a hold: of limits on concurrency
+  bool repeated : 1 = false;   // a repeat was answered, perhaps on another connection
   api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
 
   api::Amounts amounts;  // charged now; settled: what was used

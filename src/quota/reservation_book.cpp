@@ -104,16 +104,20 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
 }
 
 ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool is_home,
+                                                   bool takes_slot,
                                                    const api::QuotaBatch& batch) noexcept {
   Reservation& held = make(request, false);
   held.state = ReservationState::none;
   held.is_part = !is_home;
+  held.takes_slot = takes_slot;
   const Pool::Index index = index_of(held);
   const std::span<const SubjectIndex> named = held.named();
   const bool several = std::any_of(named.begin(), named.end(), is_remote);
   if (is_home) held.id = ids_.assign(index, route_of(request), several);
   for (const SubjectIndex subject : held.named()) {
-    if (is_here(subject)) subjects_.holds().add(subjects_[subject], held.amounts, &batch);
+    if (is_here(subject)) {
+      subjects_.holds().add(subjects_[subject], held.amounts, takes_slot, &batch);
+    }
   }
   return index;
 }
@@ -121,7 +125,9 @@ ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool 
 void ReservationBook::release(const Reservation& held) noexcept {
   ASSERT(held.is_held());
   for (const SubjectIndex subject : held.named()) {
-    if (is_here(subject)) subjects_.holds().remove(subjects_[subject], held.amounts);
+    if (is_here(subject)) {
+      subjects_.holds().remove(subjects_[subject], held.amounts, held.takes_slot);
+    }
   }
 }
 

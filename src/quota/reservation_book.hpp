@@ -60,8 +60,10 @@ class ReservationBook {
   void remember(Reservation& held, const Admitted& admitted) noexcept;
 
   // Takes a place for a call that other shards decide, too. Until the verdict its amounts count at
-  // its subjects, and nothing is charged. The shard of the first subject is its home.
-  Pool::Index hold(const Request& request, bool is_home, const api::QuotaBatch& batch) noexcept;
+  // its subjects, and nothing is charged. The shard of the first subject is its home. Only a record
+  // needs no slot of a limit on concurrency; a consume does, until its verdict.
+  Pool::Index hold(const Request& request, bool is_home, bool takes_slot,
+                   const api::QuotaBatch& batch) noexcept;
   // There is a verdict: the amounts no longer count. admit() or drop() follows.
   void release(const Reservation& held) noexcept;
   // The call is admitted, and charged by the caller.

@@ -331,7 +331,8 @@ void SpreadDecider::hold(Part& part) noexcept {
     return;
   }
   if (spread.is_try) part.request = queues_.take_request(part.waiter());
-  part.set_hold(reservations_.hold(part.request, part.is_home(), part.batch));
+  const bool takes_slot = part.call.op != QuotaOp::record;
+  part.set_hold(reservations_.hold(part.request, part.is_home(), takes_slot, part.batch));
   ++holds_of_batch_;
   if (!part.is_home()) return;
   spread.reservation = reservations_[part.hold()].id;

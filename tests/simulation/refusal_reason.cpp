@@ -16,6 +16,8 @@ bool gives_all_amounts(const CallName& name) {
 }
 
 uint64_t share_of(const api::LimitReport& limit, const CallName& name) {
+  const bool is_concurrency = limit.kind == api::LimitKind::concurrency;
+  if (is_concurrency && call_of(name).op == api::QuotaOp::record) return 0;
   return quota::model_share({.name = {}, .metric = limit.metric, .kind = limit.kind},
                             call_of(name).amounts, 0);
 }
