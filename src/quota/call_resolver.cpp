@@ -33,6 +33,12 @@ namespace {
   return true;
 }
 
+// Whether a reservation may follow, with an id that leads here by the first subject's name alone.
+bool needs_route(const QuotaCall& call, const Request& request) noexcept {
+  const bool is_kept = call.op == api::QuotaOp::reserve || !call.client_id.empty();
+  return is_kept && request.subjects[0] == no_subject;
+}
+
 // Within which a client's id names one call: calls with the subjects' common tag; without one,
 // those with the same subjects, in whatever order, since the order decides which shard is their
 // home.
@@ -143,7 +149,7 @@ Request CallResolver::request_of(const QuotaBatch& batch, const QuotaCall& call,
                                  const LimitedSubjects& limited) const noexcept {
   Request request = request_without_subjects(batch, call);
   for (const LimitedSubject& each : limited) request.subjects[each.place] = each.index;
-  if (request.subjects[0] == no_subject) set_route(request, batch.subjects[call.first_subject]);
+  if (needs_route(call, request)) set_route(request, batch.subjects[call.first_subject]);
   if (api::leaves_output_tokens(call)) {
     request.amounts.output_tokens = default_output_tokens(limited, call.amounts);
   }
@@ -160,9 +166,13 @@ Request CallResolver::request_of_part(const QuotaBatch& batch, const QuotaCall& 
       if (spread.shards[place] == shard_) continue;
       request.subjects[place] = subject_of_shard(spread.shards[place]);
     }
-    if (request.subjects[0] == no_subject) set_route(request, batch.subjects[call.first_subject]);
+    if (needs_route(call, request)) set_route(request, batch.subjects[call.first_subject]);
   }
-  if (api::leaves_output_tokens(call)) request.amounts.output_tokens = spread.output_tokens;
+  // Quotas and rules may have changed since the shards were asked what they leave.
+  if (api::leaves_output_tokens(call)) {
+    request.amounts.output_tokens =
+        std::min(spread.output_tokens, default_output_tokens(limited, call.amounts));
+  }
   return request;
 }
 

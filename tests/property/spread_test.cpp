@@ -273,6 +273,7 @@ class SameAnswers : public SpreadTest {
       if (chance(40)) rules.rules.push_back({.subject = name, .quota = draw_changed_quota()});
     }
     if (chance(30)) rules.unknown = policy::UnknownSubjects::deny;
+    if (chance(70)) rules.output_tokens = below(60);
     for (ShardedStores& side : sides_) {
       for (uint32_t shard = 0; shard < side.count(); ++shard) {
         side[shard].adopt(books_.emplace_back(rules), now());

@@ -159,5 +159,15 @@ TEST_F(CallResolverTest, an_id_belongs_to_the_tag_of_its_subjects) {
   EXPECT_NE(request(call, {"{u}known"}).id, one.id);
 }
 
+// What no reservation follows has no id that would have to lead anywhere.
+TEST_F(CallResolverTest, the_route_of_an_unknown_subject_is_for_reservations) {
+  const Names unknown{"{t}unknown"};
+  EXPECT_NE(request({.op = api::QuotaOp::reserve}, unknown).route, 0U);
+  EXPECT_EQ(request({.op = api::QuotaOp::consume}, unknown).route, 0U);
+  EXPECT_NE(request({.op = api::QuotaOp::consume, .client_id = "x"}, unknown).route, 0U);
+  EXPECT_EQ(request({.op = api::QuotaOp::check}, unknown).route, 0U);
+  EXPECT_EQ(request({.op = api::QuotaOp::reserve}).route, 0U) << "the subject has it";
+}
+
 }  // namespace
 }  // namespace sluice::quota

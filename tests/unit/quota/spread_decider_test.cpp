@@ -296,15 +296,47 @@ TEST_F(SpreadDeciderTest, a_check_holds_and_charges_nothing) {
   EXPECT_EQ(usage(names_[0]), (Usage{0, 0, 0, 0}));
 }
 
-TEST_F(SpreadDeciderTest, output_tokens_that_a_call_leaves_out_fit_every_shards_limits) {
-  put(names_[0], {tpm(100)});
-  put(names_[1], {tpm(30)});
-  QuotaCall call = asking_tokens(10);
-  call.given_bits = 0;
-  const QuotaAnswer answer = ask(QuotaOp::reserve, names_, call);
-  EXPECT_EQ(answer.code, QuotaCode::ok);
-  EXPECT_LE(usage(names_[0]).used, 30U);
+class OutputTokensTest : public SpreadDeciderTest {
+ protected:
+  OutputTokensTest() {
+    for (uint32_t shard = 0; shard < 3; ++shard) adopt(shard, 1'000);
+    put(names_[0], {tpm(100)});
+    put(names_[1], {tpm(40)});
+  }
+  Task reserving(const Names& names) {
+    QuotaCall call = asking_tokens(10);
+    call.given_bits = 0;
+    return start(QuotaOp::reserve, {names}, call);
+  }
+};
+
+TEST_F(OutputTokensTest, that_a_call_leaves_out_fit_every_shards_limits) {
+  const Task task = reserving(names_);
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[0]).used, 40U);
+  EXPECT_EQ(usage(names_[1]).used, 40U);
+}
+
+TEST_F(OutputTokensTest, that_a_call_leaves_out_fit_a_quota_put_since_the_shards_were_asked) {
+  const Task task = reserving({names_[0], names_[1]});
+  step(*task, 2);
+  ASSERT_EQ(task->batch.spread[0].output_tokens, 30U);
+  put(names_[1], {tpm(25)});
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[1]).used, 25U);
+  EXPECT_EQ(end(QuotaOp::settle, task->batch.answers[0].reservation, 10).code, QuotaCode::ok);
   EXPECT_EQ(usage(names_[0]).used, usage(names_[1]).used);
+}
+
+TEST_F(OutputTokensTest, are_no_more_than_the_rules_of_a_shard_say_by_now) {
+  const Task task = reserving({names_[0], names_[1]});
+  step(*task, 2);
+  adopt(1, 5);
+  finish(*task);
+  EXPECT_EQ(task->batch.answers[0].code, QuotaCode::ok);
+  EXPECT_EQ(usage(names_[1]).used, 15U);
 }
 
 TEST_F(SpreadDeciderTest, a_record_charges_every_part) {

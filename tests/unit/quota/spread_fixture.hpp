@@ -88,6 +88,13 @@ class SpreadFixture : public testing::Test {
     stores_.decide(task, now());
   }
 
+  // Rules for calls that give no output tokens.
+  void adopt(uint32_t shard, uint64_t output_tokens) {
+    stores_[shard].adopt(books_.emplace_back(policy::QuotaRules{.unknown_quota = {},
+                                                                .output_tokens = output_tokens}),
+                         now());
+  }
+
   struct Usage {
     uint64_t used, reserved;
     int64_t reset_ms;
@@ -103,6 +110,7 @@ class SpreadFixture : public testing::Test {
     return {limit.used, limit.reserved, limit.reset_ms, task.batch.rows[0].open_reservations};
   }
 
+  std::deque<policy::QuotaBook> books_;
   ShardedStores stores_;
   Names names_;                           // one on each shard
   std::vector<api::LimitReport> limits_;  // of the last answer
