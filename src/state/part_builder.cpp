@@ -10,9 +10,11 @@ constexpr size_t kept_bytes = 4 * 1024 * 1024;
 
 }  // namespace
 
+static_assert(gone_bytes_max <= ended_bytes_max);
+
 size_t arena_bytes(const ArenaBounds& bounds) noexcept {
   const size_t subject = subject_bytes_max(bounds.name_bytes_max, limits::quota_limits_max);
-  const size_t reservation = reservation_bytes_max + ended_bytes_max + gone_bytes_max;
+  const size_t reservation = reservation_bytes_max + 2 * ended_bytes_max;
   const size_t records =
       bounds.subjects_max * (subject + gone_bytes_max) + bounds.reservations_max * reservation;
   const size_t parts = records / full_part_bytes + 2;
@@ -40,6 +42,11 @@ void PartBuilder::append(const EndedReservation& ended) noexcept {
 }
 void PartBuilder::append(const GoneReservation& gone) noexcept {
   add(gone);
+}
+
+void PartBuilder::add_class(uint64_t id, std::string_view quota) noexcept {
+  ASSERT(stage_ != Stage::finished);
+  classes_.push_back({.id = id, .quota = std::string(quota)});
 }
 
 template <typename Record>
@@ -92,6 +99,7 @@ void PartBuilder::clear() noexcept {
   records_count_ = 0;
   bodies_.clear();
   parts_.clear();
+  classes_.clear();
   stage_ = Stage::between_parts;
 }
 

@@ -6,12 +6,15 @@
 //         they are needed, and freed by clear() but for the first few MiB.
 // Errors: the constructor throws as MappedRegion does. append() always has room: there is no cut
 //         before clear(), so a disk that stands still costs no more memory.
+//         Classes of quotas, which are few, lie on the heap.
 // Bounds: arena_bytes().
 // Lives:  one thread; parts() until clear(). Another thread may read the parts meanwhile.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mapped_region.hpp"
@@ -27,8 +30,15 @@ struct ArenaBounds {
   uint32_t reservations_max = 0;  // in their places; as many have ended
 };
 
-// Every subject and reservation once, and as many that are gone.
+// Every subject and reservation once, and as many that are gone; of reservations, these or their
+// ends, and as many ends that are remembered.
 size_t arena_bytes(const ArenaBounds& bounds) noexcept;
+
+// A quota as JSON, by its number in records.
+struct QuotaClass {
+  uint64_t id = 0;
+  std::string quota;
+};
 
 class PartBuilder final : public StateSink {
  public:
@@ -41,11 +51,14 @@ class PartBuilder final : public StateSink {
   void append(const ReservationRecord& reservation) noexcept override;
   void append(const EndedReservation& ended) noexcept override;
   void append(const GoneReservation& gone) noexcept override;
+  void add_class(uint64_t id, std::string_view quota) noexcept override;
 
   // Ends the cut. The header is that of all its parts but for lengths and counts; its time and
   // order are the present ones. There is a part even without records, if only for its header.
   void finish(const PartHeader& header) noexcept;
   std::span<const Part> parts() const noexcept { return parts_; }
+  // Of the same cut.
+  std::span<const QuotaClass> quota_classes() const noexcept { return classes_; }
   // Begins anew.
   void clear() noexcept;
 
@@ -75,6 +88,7 @@ class PartBuilder final : public StateSink {
   Body body_;                 // of the present part
   std::vector<Body> bodies_;  // of those before; both lists have room for all from the start
   std::vector<Part> parts_;
+  std::vector<QuotaClass> classes_;
 };
 
 }  // namespace sluice::state

@@ -5,6 +5,9 @@
 // Lives:  one thread; what a record points to is read before append() returns.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "state/record.hpp"
 
 namespace sluice::state {
@@ -18,6 +21,10 @@ class StateSink {
   virtual void append(const ReservationRecord& reservation) noexcept = 0;
   virtual void append(const EndedReservation& ended) noexcept = 0;
   virtual void append(const GoneReservation& gone) noexcept = 0;
+
+  // The quota that SubjectRecord::quota_class means, as JSON; not a record: a part does not have
+  // it. It comes before the first record that needs it, once since the present lap began.
+  virtual void add_class(uint64_t id, std::string_view quota) noexcept = 0;
 };
 
 }  // namespace sluice::state

@@ -100,6 +100,20 @@ TEST(PartBuilder, begins_anew_after_clear) {
   }
 }
 
+TEST(PartBuilder, keeps_the_classes_of_a_cut_beside_its_parts) {
+  PartBuilder builder(bounds);
+  builder.add_class(7, std::string("{}"));
+  builder.add_class(8, R"({"limits":[]})");
+  builder.finish(sample_header());
+  ASSERT_EQ(builder.quota_classes().size(), 2U);
+  EXPECT_EQ(builder.quota_classes()[0].id, 7U);
+  EXPECT_EQ(builder.quota_classes()[0].quota, "{}");
+  EXPECT_EQ(builder.quota_classes()[1].quota, R"({"limits":[]})");
+  EXPECT_EQ(builder.parts()[0].size(), PartHeader::bytes);
+  builder.clear();
+  EXPECT_TRUE(builder.quota_classes().empty());
+}
+
 TEST(PartBuilder, frees_the_pages_behind_the_first_few) {
   PartBuilder builder(bounds);
   const std::string filling(50'000, 'n');
@@ -132,9 +146,8 @@ TEST(PartBuilder, reserves_as_much_as_all_records_and_headers_take) {
   EXPECT_EQ(arena_bytes({}), 2 * PartHeader::bytes);
   EXPECT_EQ(more({.subjects_max = 1, .name_bytes_max = 9}),
             subject_bytes_max(9, limits::quota_limits_max) + gone_bytes_max);
-  EXPECT_EQ(more({.reservations_max = 1}),
-            reservation_bytes_max + ended_bytes_max + gone_bytes_max);
-  const size_t records = 100'000 * (reservation_bytes_max + ended_bytes_max + gone_bytes_max);
+  EXPECT_EQ(more({.reservations_max = 1}), reservation_bytes_max + 2 * ended_bytes_max);
+  const size_t records = 100'000 * (reservation_bytes_max + 2 * ended_bytes_max);
   EXPECT_EQ(more({.reservations_max = 100'000}),
             records + records / full_part_bytes * PartHeader::bytes);
 }
@@ -150,7 +163,7 @@ TEST(PartBuilder, has_room_for_everything_at_its_largest) {
   for (uint32_t at = 0; at < small.reservations_max; ++at) {
     builder.append(full_reservation());
     builder.append(ended_reservation());
-    builder.append(GoneReservation{.id = 1});
+    builder.append(ended_reservation());
   }
   builder.finish(sample_header());
   EXPECT_EQ(records_of(builder).size(), 13U);
