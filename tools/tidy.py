@@ -36,7 +36,7 @@ LAYERS = {
     "policy": ["base", "text", "api", "limiter"],
     "state": ["base", "api", "limiter"],
     "shard": ["base", "api", "limiter", "policy"],
-    "quota": ["base", "api", "limiter", "policy", "proto"],
+    "quota": ["base", "api", "limiter", "policy", "proto", "state"],
     "io": ["base"],
     "log": ["base", "text", "io"],
     "store": ["base", "io", "log"],

@@ -28,6 +28,9 @@ struct CompiledQuota {
   bool limits_anything = false;             // some limit has a number, or blocks
   bool slides = false;                      // all limits slide: RingMeters are enough
   mutable uint32_t references = 0;
+  // Of RecordWriter: the class in records, and the lap in which it was written last.
+  mutable uint64_t class_id = 0;
+  mutable uint32_t written_in_lap = 0;
 };
 
 class CompiledQuotas {

@@ -13,12 +13,14 @@ constexpr int timers_max = 1'024;
 Engine::Engine(const Options& options)
     : options_(options),
       budget_(options.step_work),
-      subjects_(options_, clock_, book_, statistics_),
+      log_(options_),
+      subjects_(options_, clock_, book_, log_, statistics_),
       adoption_(options_, book_, subjects_),
       owners_(options.reservations_max),
       client_ids_(options.reservations_max, options.waiters_max),
-      reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
+      reservations_(options_, clock_, subjects_, wheel_, owners_, client_ids_, log_),
       claims_(reservations_),
+      cut_writer_(clock_, subjects_, reservations_, log_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
       spread_waiters_(options_, queues_, outgoing_),
       repeats_(client_ids_, reservations_, queues_),
@@ -131,7 +133,7 @@ int64_t Engine::next_due_ns() const noexcept {
 
 uint64_t Engine::reserved_bytes() const noexcept {
   return subjects_.reserved_bytes() + owners_.reserved_bytes() + client_ids_.reserved_bytes() +
-         reservations_.reserved_bytes() + queues_.reserved_bytes();
+         reservations_.reserved_bytes() + queues_.reserved_bytes() + log_.reserved_bytes();
 }
 
 void Engine::check_invariants(base::Now) const noexcept {

@@ -23,9 +23,11 @@
 #include "quota/call_clock.hpp"
 #include "quota/call_group.hpp"
 #include "quota/call_resolver.hpp"
+#include "quota/change_log.hpp"
 #include "quota/claims.hpp"
 #include "quota/client_ids.hpp"
 #include "quota/current_book.hpp"
+#include "quota/cut_writer.hpp"
 #include "quota/joining_waiters.hpp"
 #include "quota/limited_subjects.hpp"
 #include "quota/obstacle.hpp"
@@ -67,6 +69,13 @@ class Engine {
   void next_try(api::QuotaBatch& batch) noexcept { spread_waiters_.next_try(batch); }
   void end_try(const api::QuotaBatch& batch, base::Now now) noexcept;
   bool has_claims() const noexcept { return claims_.has_any(); }
+  void begin_cut(state::StateSink& sink, const CutStart& start) noexcept {
+    cut_writer_.begin(sink, start);
+  }
+  bool hand_over(uint32_t records) noexcept { return cut_writer_.write_some(records); }
+  CutFacts cut_facts() const noexcept { return cut_writer_.facts(); }
+  void write_all() noexcept { cut_writer_.write_all(); }
+  Restored restore(const StoredState& stored, base::Now now);
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return queues_.waiting_count(); }
@@ -78,6 +87,9 @@ class Engine {
   // engine.cpp
   void fire_timers() noexcept;
   void on_wake(Waiter& waiter) noexcept;
+
+  // engine_restore.cpp
+  void resume_clock(const StoredState& stored, base::Now now) noexcept;
 
   // engine_decide.cpp
   void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
@@ -92,6 +104,8 @@ class Engine {
                                LimitedSubjects& limited) noexcept;
   void ask_admission(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                      api::ShardId origin) noexcept;
+  [[gnu::noinline]] bool charge_and_log(const LimitedSubjects& limited,
+                                        const limiter::Shares& shares) noexcept;
   bool fits(const Request& request, const LimitedSubjects& limited, const limiter::Shares& shares,
             bool has_place) noexcept;
   void admit(const Request& request, const LimitedSubjects& limited, const api::QuotaBatch& batch,
@@ -123,6 +137,7 @@ class Engine {
 
   std::deque<api::QuotaCall> outgoing_;
 
+  ChangeLog log_;
   CurrentBook book_;
   SubjectTable subjects_;
   BookAdoption adoption_;
@@ -131,6 +146,7 @@ class Engine {
   ClientIds client_ids_;
   ReservationBook reservations_;
   Claims claims_;
+  CutWriter cut_writer_;
 
   WaitQueues queues_;
   SpreadWaiters spread_waiters_;

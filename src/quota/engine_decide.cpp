@@ -233,13 +233,26 @@ inline void Engine::admit(const Request& request, const LimitedSubjects& limited
   set_outcome(call.op, code, answer);
 }
 
+// A denial leaves no trace.
+bool Engine::charge_and_log(const LimitedSubjects& limited,
+                            const limiter::Shares& shares) noexcept {
+  subjects_.copy_first(limited);
+  if (!charge_if_fits(limited, shares, clock_.moment())) return false;
+  subjects_.touch(limited);
+  return true;
+}
+
 // Whether it fits; charges it, unless there is no place for it.
 inline bool Engine::fits(const Request& request, const LimitedSubjects& limited,
                          const limiter::Shares& shares, bool has_place) noexcept {
   const limiter::Moment& now = clock_.moment();
-  if (has_place && !request.is_used) return charge_if_fits(limited, shares, now);
+  if (has_place && !request.is_used) {
+    return log_.is_on() ? charge_and_log(limited, shares) : charge_if_fits(limited, shares, now);
+  }
   if (!subjects_fit(limited, shares, now)) return false;
-  if (has_place) charge_used(limited, shares, now);
+  if (!has_place) return true;
+  subjects_.touch(limited);
+  charge_used(limited, shares, now);
   return true;
 }
 
@@ -368,6 +381,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
     answer.code = QuotaCode::reservations_full;
     return set_retry_after(answer);
   } else {
+    subjects_.touch(limited);
     charge_used(limited, shares, clock_.moment());
     ++statistics_.recorded;
     answer.code = admission_code(limited);

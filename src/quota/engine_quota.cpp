@@ -26,7 +26,8 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   if (subject == no_subject) {
     subject = subjects_.make(hashed, name, own, no_limited_subjects);
   } else {
-    subjects_.change_quota(subjects_.current(subject), own);
+    subjects_.current(subject);
+    subjects_.change_quota(subject, own);
   }
   book_.classes().drop_reference(quota);  // the subject holds one, if there was room for it
   if (subject == no_subject) {
@@ -50,7 +51,7 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
     return;
   }
   Subject& subject = subjects_[found];
-  subjects_.change_quota(subject, book_.quota_of(name));
+  subjects_.change_quota(found, book_.quota_of(name));
   subject.configured = book_.names(name);
   answer.code = QuotaCode::ok;
   server_.serve(found);

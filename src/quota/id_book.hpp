@@ -7,11 +7,13 @@
 // Lives:  one thread only; never allocates after construction.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "api/quota.hpp"
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "base/mapped_array.hpp"
 #include "base/mapped_region.hpp"
 #include "base/prefetch.hpp"
 #include "base/splitmix.hpp"
@@ -25,6 +27,7 @@ struct alignas(64) IdRecord {  // a cache line
   api::ReservationState state = api::ReservationState::none;
   api::QuotaCode admission = api::QuotaCode::ok;
   bool late = false;
+  uint32_t recorded_in = 0;  // the cut from which on the file may have it; 0: it never has
   int64_t forgotten_ms = 0;  // when its lifetime would have ended
   api::Amounts amounts;      // what stays charged
 };
@@ -38,7 +41,8 @@ class IdBook {
       : capacity_(reservations_max),
         seed_(seed),
         index_(2 * reservations_max, purpose),
-        records_(size_t{capacity_} * sizeof(IdRecord), purpose) {
+        records_(size_t{capacity_} * sizeof(IdRecord), purpose),
+        recorded_(size_t{capacity_} / 64 + 1, purpose) {
     static_assert(limits::reservations_max < ended_bit);
     records_.advise_huge();
   }
@@ -89,6 +93,35 @@ class IdBook {
     index_.erase(hash_of(id), reservation);
   }
 
+  // An end of an earlier start; the last one comes first, and is forgotten last. False: there is no
+  // place left.
+  bool restore_end(const IdRecord& end) noexcept {
+    if (restored_count_ == capacity_) return false;
+    const uint32_t place = capacity_ - ++restored_count_;
+    index_.insert(hash_of(end.id), place | ended_bit);
+    record(place) = end;
+    set_recorded(record(place), end.recorded_in);
+    return true;
+  }
+
+  // Of an end that was written just now: the cut from which on the file may have it, or 0.
+  void set_recorded(IdRecord& end, uint32_t cut) noexcept {
+    const auto place = static_cast<uint32_t>(&end - &record(0));
+    const uint64_t bit = uint64_t{1} << (place % 64);
+    end.recorded_in = cut;
+    cut == 0 ? recorded_[place / 64] &= ~bit : recorded_[place / 64] |= bit;
+  }
+  // The first place from `place` on of an end that the file may have; `none`: there is no more.
+  uint32_t next_recorded(uint32_t place) const noexcept {
+    if (place >= capacity_) return none;
+    uint64_t bits = recorded_[place / 64] & ~uint64_t{0} << (place % 64);
+    for (uint32_t word = place / 64;; bits = recorded_[word]) {
+      if (bits != 0) return word * 64 + static_cast<uint32_t>(std::countr_zero(bits));
+      if (++word >= recorded_.size()) return none;
+    }
+  }
+  const IdRecord& end_at(uint32_t place) const noexcept { return record(place); }
+
   // Fetch ahead: what find() reads of the index; what end() will use after `ahead` more calls.
   SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id) const noexcept {
     index_.prefetch(hash_of(id));
@@ -103,7 +136,9 @@ class IdBook {
     return number == none || (number & ended_bit) != 0 ? none : number;
   }
 
-  uint64_t reserved_bytes() const noexcept { return index_.reserved_bytes() + records_.size(); }
+  uint64_t reserved_bytes() const noexcept {
+    return index_.reserved_bytes() + records_.size() + recorded_.reserved_bytes();
+  }
 
  private:
   static constexpr const char* purpose = "ids of reservations (--max-reservations)";
@@ -152,7 +187,9 @@ class IdBook {
   const uint64_t seed_;
   HashIndex index_;
   base::MappedRegion records_;
+  base::MappedArray<uint64_t> recorded_;  // a bit for each: recorded_in is not 0
   uint32_t next_ = 0;  // the record of the next end; it has an older one when its id is not 0
+  uint32_t restored_count_ = 0;  // of ends, from the last place downwards
   uint64_t ids_assigned_ = 0;
 };
 

@@ -277,6 +277,7 @@ bool QueueServer::admit(WaiterId index, const LimitedSubjects& limited,
   }
   clock_.next_call();
   ++statistics_.waited;
+  subjects_.touch(limited);
   if (waiter.request.is_used) {
     charge_used(limited, shares, clock_.moment());
     finish(index, remember(queues_.take_request(index), limited), limited);

@@ -20,6 +20,9 @@
 #include "base/limits.hpp"
 #include "base/time.hpp"
 #include "policy/quota_book.hpp"
+#include "quota/cut.hpp"
+#include "quota/stored_state.hpp"
+#include "state/state_sink.hpp"
 
 namespace sluice::quota {
 
@@ -70,6 +73,20 @@ class QuotaDecider : public api::Decider {
 
   // Whether calls that have no verdict yet claim anything.
   virtual bool has_claims() const noexcept = 0;
+
+  // ---- what survives a restart, with Options::keeps_state
+  // The instant of a cut: until hand_over() returns false, the sink gets the records of what has
+  // changed since the last one, as of now, and of a part of everything else.
+  virtual void begin_cut(state::StateSink& sink, const CutStart& start) noexcept = 0;
+  // Writes about so many of them. Calls that change what is not written yet have it written, too.
+  virtual bool hand_over(uint32_t records) noexcept = 0;
+  virtual CutFacts cut_facts() const noexcept = 0;
+  // The next cut has everything that lives: what was written before may be lost.
+  virtual void write_all() noexcept = 0;
+
+  // Continues where an earlier start of the server has ended; before anything else. Throws when
+  // memory cannot be had.
+  virtual Restored restore(const StoredState& stored, base::Now now) = 0;
 
   virtual uint32_t subjects_count() const noexcept = 0;
   virtual uint32_t reservations_count() const noexcept = 0;  // open

@@ -73,6 +73,26 @@ bool QuotaStore::has_claims() const noexcept {
   return engine_->has_claims();
 }
 
+void QuotaStore::begin_cut(state::StateSink& sink, const CutStart& start) noexcept {
+  engine_->begin_cut(sink, start);
+}
+
+bool QuotaStore::hand_over(uint32_t records) noexcept {
+  return engine_->hand_over(records);
+}
+
+CutFacts QuotaStore::cut_facts() const noexcept {
+  return engine_->cut_facts();
+}
+
+void QuotaStore::write_all() noexcept {
+  engine_->write_all();
+}
+
+Restored QuotaStore::restore(const StoredState& stored, base::Now now) {
+  return engine_->restore(stored, now);
+}
+
 uint32_t QuotaStore::subjects_count() const noexcept {
   return engine_->subjects_count();
 }

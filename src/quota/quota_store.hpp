@@ -27,6 +27,7 @@ struct Options {
   uint64_t name_seed = 0;      // of the hashes of names and of clients' ids
   uint64_t id_seed = 0;        // of reservations' ids, drawn at each start: ids are not given twice
   uint32_t adopt_work = 2'048;  // of one step on another book: in about tenths of a microsecond
+  bool keeps_state = false;     // for the next start: cuts are made
 };
 
 class Engine;
@@ -58,6 +59,11 @@ class QuotaStore final : public QuotaDecider {
   void next_try(api::QuotaBatch& batch) noexcept override;
   void end_try(const api::QuotaBatch& batch, base::Now now) noexcept override;
   bool has_claims() const noexcept override;
+  void begin_cut(state::StateSink& sink, const CutStart& start) noexcept override;
+  bool hand_over(uint32_t records) noexcept override;
+  CutFacts cut_facts() const noexcept override;
+  void write_all() noexcept override;
+  Restored restore(const StoredState& stored, base::Now now) override;
   uint32_t subjects_count() const noexcept override;
   uint32_t reservations_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

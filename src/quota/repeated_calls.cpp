@@ -29,7 +29,10 @@ bool RepeatedCalls::answer(const Request& request, api::QuotaAnswer& answer) noe
   answer.code = code(request, *found);
   if (answer.code == QuotaCode::id_in_use || request.is_used) return true;
   Reservation& reservation = reservations_[found->index];
-  reservation.repeated = true;
+  if (!reservation.repeated) {
+    reservations_.touch(reservation);
+    reservation.repeated = true;
+  }
   answer.state = reservation.state;
   answer.reservation = reservation.id;
   answer.amounts = reservation.amounts;

@@ -13,11 +13,15 @@
 
 #include "api/quota.hpp"
 #include "base/timer_wheel.hpp"
+#include "quota/change_mark.hpp"
 #include "quota/owner_names.hpp"
 #include "quota/request.hpp"
 #include "quota/subject.hpp"
 
 namespace sluice::quota {
+
+// A part stays for a late settle a little longer than its home, which decides about that.
+inline constexpr uint32_t part_slack_ms = 1'000;
 
 // Three cache lines with its place in the pool: what every pair of calls reads lies in the first
 // two, and at the beginning of the third.
@@ -32,11 +36,13 @@ struct Reservation
   uint32_t lifetime_ms = 0;
   uint8_t subjects_count = 0;
   uint8_t refunded = 0;  // a bit for each subject that was refunded when it expired
-  api::ReservationState state : 5 = api::ReservationState::open;  // none: a hold, not admitted yet
+  api::ReservationState state : 3 = api::ReservationState::open;  // none: a hold, not admitted yet
+  RecordMark record : 2 = RecordMark::none;                       // of ChangeLog, as `mark`
   bool is_part : 1 = false;                                       // another shard is its home
   bool takes_slot : 1 = true;  // as long as it is a hold: of limits on concurrency
   bool repeated : 1 = false;   // a repeat was answered, perhaps on another connection
-  api::QuotaCode admission = api::QuotaCode::ok;  // what it was admitted with
+  api::QuotaCode admission : 6 = api::QuotaCode::ok;  // what it was admitted with
+  ChangeMark mark : 2 = ChangeMark::clean;
 
   api::Amounts amounts;  // charged now; settled: what was used
   std::array<SubjectIndex, limits::call_subjects_max> subjects{};

@@ -4,17 +4,12 @@
 
 #include "base/assert.hpp"
 #include "base/splitmix.hpp"
-#include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
 
 using api::ReservationState;
 
 namespace {
-
-uint32_t index_of(const Reservation& reservation) noexcept {
-  return TimerTag::of(reservation.timer).index;
-}
 
 // Written in its place: copying it right after it was written would be slow.
 void write(const Reservation& reservation, IdRecord& record) noexcept {
@@ -30,12 +25,13 @@ void write(const Reservation& reservation, IdRecord& record) noexcept {
 
 ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
                                  SubjectTable& subjects, base::TimerWheel& wheel,
-                                 OwnerNames& owners, ClientIds& client_ids)
+                                 OwnerNames& owners, ClientIds& client_ids, ChangeLog& log)
     : clock_(clock),
       subjects_(subjects),
       wheel_(wheel),
       owners_(owners),
       client_ids_(client_ids),
+      log_(log),
       pool_(options.reservations_max, "reservations (--max-reservations)"),
       ids_(options.reservations_max, options.id_seed ^ base::splitmix64(options.shard)),
       bindings_(options.reservations_max) {
@@ -96,6 +92,7 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
   reservation.admission = admitted.code;
   reservation.charged_ns = clock_.ns();
   reservation.order = clock_.order();
+  log_.add(reservation, index_of(reservation));
   if (reservation.is_part) return;
   if (!admitted.owner.empty()) reservation.owner = owners_.keep(admitted.owner);
   if (admitted.connection != 0) bindings_.bind(reservation, admitted.connection);
@@ -170,12 +167,13 @@ IdRecord ReservationBook::record_of(const Reservation& reservation) noexcept {
 
 void ReservationBook::extend(Reservation& reservation, uint32_t lifetime_ms) noexcept {
   DEBUG_ASSERT(reservation.state == ReservationState::open);
+  touch(reservation);
   if (lifetime_ms != 0) reservation.lifetime_ms = lifetime_ms;
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
 }
 
 // Frees its slots, unless they were free before.
-inline void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
+void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
   if (reservation.state == ReservationState::open) {
     if (!reservation.is_part) --open_count_;
     if (reservation.is_connection_bound()) bindings_.unbind(reservation);
@@ -187,7 +185,7 @@ inline void ReservationBook::close(Reservation& reservation, ReservationState st
 }
 
 // Frees the place of an ended reservation; its id no longer leads to it.
-inline void ReservationBook::free(Reservation& reservation) noexcept {
+void ReservationBook::free(Reservation& reservation) noexcept {
   DEBUG_ASSERT(reservation.state != ReservationState::open);
   const Pool::Index index = index_of(reservation);
   if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
@@ -204,7 +202,9 @@ void ReservationBook::end(Reservation& reservation, ReservationState state) noex
   const bool was_open = reservation.state == ReservationState::open;
   close(reservation, state);
   if (!reservation.client_id.is_set()) {
-    write(reservation, ids_.end(reservation.id, index_of(reservation)));
+    IdRecord& end = ids_.end(reservation.id, index_of(reservation));
+    write(reservation, end);
+    log_.end(reservation, index_of(reservation), ids_, end);
     free(reservation);
   } else if (was_open) {
     keep_ended(reservation);
@@ -241,6 +241,8 @@ void ReservationBook::expire(Reservation& reservation) noexcept {
 }
 
 void ReservationBook::forget(Reservation& reservation) noexcept {
+  const bool is_over = reservation.timer.due_ms() <= clock_.ms();
+  log_.forget(reservation, index_of(reservation), is_over);
   ids_.forget(reservation.id, index_of(reservation));
   free(reservation);
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "base/prefetch.hpp"
 #include "base/timer_wheel.hpp"
 #include "quota/call_clock.hpp"
+#include "quota/change_log.hpp"
 #include "quota/client_ids.hpp"
 #include "quota/connection_bindings.hpp"
 #include "quota/id_book.hpp"
@@ -27,6 +29,7 @@
 #include "quota/quota_store.hpp"
 #include "quota/reservation.hpp"
 #include "quota/subject_table.hpp"
+#include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
 
@@ -43,7 +46,8 @@ class ReservationBook {
   using Pool = base::ObjectPool<Reservation>;
 
   ReservationBook(const Options& options, const CallClock& clock, SubjectTable& subjects,
-                  base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids);
+                  base::TimerWheel& wheel, OwnerNames& owners, ClientIds& client_ids,
+                  ChangeLog& log);
 
   // open() and hold() may have to forget an ended one.
   bool has_room() const noexcept { return pool_.used() < pool_.capacity() || !ended_.empty(); }
@@ -89,6 +93,13 @@ class ReservationBook {
   std::optional<IdRecord> find_record(uint64_t id) const noexcept;
   static IdRecord record_of(const Reservation& reservation) noexcept;
 
+  static Pool::Index index_of(const Reservation& reservation) noexcept {
+    return TimerTag::of(reservation.timer).index;
+  }
+
+  // Announces a change of what its record has: also before end(), end_part() and expire().
+  void touch(Reservation& reservation) noexcept { log_.touch(reservation, index_of(reservation)); }
+
   // Begins the lifetime of an open reservation anew; 0: as long as the last one.
   void extend(Reservation& reservation, uint32_t lifetime_ms) noexcept;
   // Settles or cancels a reservation that is open or has expired. It is gone afterwards, unless it
@@ -100,11 +111,32 @@ class ReservationBook {
   // The time is over for which its end is remembered.
   void forget(Reservation& reservation) noexcept;
 
+  // ---- at the start (ReservationRestorer)
+  // Its id leads to it after adopt(), or it gets another one by assign_id().
+  enum class Role : uint8_t { home, part };
+  using Subjects = std::array<SubjectIndex, limits::call_subjects_max>;
+  Reservation& restore(const state::ReservationRecord& from, const Subjects& subjects, Role role);
+  void adopt(Reservation& restored) noexcept;
+  void assign_id(Reservation& restored, uint16_t route) noexcept;
+  // The file has a record that says the same.
+  void set_restored(Reservation& restored) noexcept {
+    log_.set_restored(restored, index_of(restored));
+  }
+  // False: there is no place left.
+  bool restore_end(const state::EndedReservation& from) noexcept;
+  // The subjects of a part in the same state become those of the reservation, or of another part.
+  void merge(Reservation& into, Reservation& part) noexcept;
+  // Frees a part that has no id here.
+  void discard(Reservation& part) noexcept;
+  // Those that were bound to a connection before the start expire.
+  void expire_lost_connections() noexcept { bindings_.end(lost_connection); }
+
   // Reservations that end with their connections.
   ConnectionBindings& bindings() noexcept { return bindings_; }
   const ConnectionBindings& bindings() const noexcept { return bindings_; }
 
   const Pool& pool() const noexcept { return pool_; }
+  const IdBook& ids() const noexcept { return ids_; }
   Reservation& operator[](Pool::Index index) noexcept { return pool_[index]; }
   const Reservation& operator[](Pool::Index index) const noexcept { return pool_[index]; }
   std::string_view owner_of(const Reservation& reservation) const noexcept {
@@ -126,6 +158,8 @@ class ReservationBook {
   void check_invariants() const noexcept;
 
  private:
+  static constexpr uint64_t lost_connection = UINT64_MAX;  // stands for all that are gone
+
   Pool::Index find_index(uint64_t id) const noexcept;
   Pool::Index take() noexcept;
   uint16_t route_of(const Request& request) const noexcept;
@@ -140,6 +174,7 @@ class ReservationBook {
   base::TimerWheel& wheel_;
   OwnerNames& owners_;
   ClientIds& client_ids_;
+  ChangeLog& log_;
   Pool pool_;
   IdBook ids_;
   Reservations ended_;

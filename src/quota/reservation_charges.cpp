@@ -53,7 +53,7 @@ void replace_charges(Reservation& reservation, const api::Amounts& actual, uint6
   const Shares used(actual, cached);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (!is_here(reservation.subjects[place])) continue;
-    const Subject& subject = subjects.current(reservation.subjects[place]);
+    const Subject& subject = subjects.to_change(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
     if (reservation.state != api::ReservationState::open) {
       const bool is_refunded = (reservation.refunded & (1U << place)) != 0;
@@ -72,7 +72,7 @@ void close_expired_charges(Reservation& reservation, SubjectTable& subjects,
   const Shares reserved(reservation.amounts);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (!is_here(reservation.subjects[place])) continue;
-    const Subject& subject = subjects.current(reservation.subjects[place]);
+    const Subject& subject = subjects.to_change(reservation.subjects[place]);
     if (subject.quota == nullptr) continue;
     const bool refunds = subject.quota->quota.refund_expired;
     if (refunds) reservation.refunded |= static_cast<uint8_t>(1U << place);

@@ -76,6 +76,7 @@ inline void ReservationLifecycle::replace(Reservation& reservation, const Amount
   const uint64_t before = reservation.amounts.input_tokens + reservation.amounts.output_tokens;
   const uint64_t after = actual.input_tokens + actual.output_tokens;
   statistics_.tokens_refunded += before > after ? before - after : 0;
+  reservations_.touch(reservation);
   replace_charges(reservation, actual, cached, subjects_, clock_.moment());
 }
 
@@ -115,17 +116,17 @@ void ReservationLifecycle::end_part(const QuotaCall& call, const QuotaAnswer& an
                                     uint32_t left_ms) noexcept {
   Reservation* const part = reservations_.find(call.reservation);
   if (part == nullptr || part->has_ended()) return;  // forgotten to make room
+  reservations_.touch(*part);
   replace_charges(*part, answer.amounts, call.cached_input_tokens, subjects_, clock_.moment());
   queues_.mark(part->named());
   reservations_.end_part(*part, answer.state, left_ms);
 }
 
-// A part stays for a late settle a little longer than its home, which decides about that.
 bool ReservationLifecycle::expire_part(const QuotaCall& call) noexcept {
-  constexpr uint32_t slack_ms = 1'000;
   Reservation* const part = reservations_.find(call.reservation);
   if (part == nullptr || part->state != ReservationState::open) return false;
-  part->lifetime_ms = call.lifetime_ms + slack_ms;
+  reservations_.touch(*part);
+  part->lifetime_ms = call.lifetime_ms + part_slack_ms;
   close_lifetime(*part);
   return true;
 }
@@ -182,6 +183,7 @@ void ReservationLifecycle::expire(Reservation& reservation) noexcept {
 }
 
 void ReservationLifecycle::close_lifetime(Reservation& reservation) noexcept {
+  reservations_.touch(reservation);
   close_expired_charges(reservation, subjects_, clock_.moment());
   queues_.mark(reservation.named());  // its end may help waiters
   reservations_.expire(reservation);

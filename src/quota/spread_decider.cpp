@@ -420,6 +420,7 @@ void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
 }
 
 void SpreadDecider::open(Part& part, Reservation& held) noexcept {
+  subjects_.touch(part.limited);
   roll(part.limited, clock_.moment());  // windows may have ended since the shard was asked
   charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
   reservations_.admit(held, {.id = part.spread.reservation,
@@ -449,6 +450,7 @@ void SpreadDecider::drop(Part& part, Reservation& held) noexcept {
 }
 
 void SpreadDecider::record(Part& part) noexcept {
+  subjects_.touch(part.limited);
   charge_used(part.limited, part.request.shares(), clock_.moment());
   if (part.call.op == QuotaOp::record && part.is_home()) ++statistics_.recorded;
 }

@@ -9,6 +9,7 @@
 #include "api/entry.hpp"
 #include "api/limit.hpp"
 #include "limiter/meter_shape.hpp"
+#include "quota/change_mark.hpp"
 #include "quota/compiled_quota.hpp"
 #include "quota/queue_place.hpp"
 
@@ -48,6 +49,7 @@ struct NameHash {
 //   BookAdoption, Engine      configured
 //   HeldAmounts               has_holds, holds
 //   SubjectTable, QueueScan   to_scan
+//   ChangeLog                 mark, record
 //   SubjectTable              all others
 // The meters in `words` are charged in limited_subject_meters.cpp and reservation_charges.cpp.
 struct alignas(64) Subject {
@@ -61,15 +63,17 @@ struct alignas(64) Subject {
   uint32_t held = 0;     // reservations that name it, also remembered ones that have ended
   uint32_t waiting = 0;  // in its queue
   uint16_t route = 0;    // of its name (proto/reservation_id.hpp)
-  api::QuotaSource source : 6 = api::QuotaSource::none;
+  api::QuotaSource source : 3 = api::QuotaSource::none;
+  ChangeMark mark : 2 = ChangeMark::clean;
+  RecordMark record : 2 = RecordMark::none;
   bool has_holds : 1 = false;
-  bool configured : 1 = false;  // named by the configuration file, or put: stays while it is idle
-  bool to_serve = false;        // its queue: a waiter in it may fit
+  bool to_serve = false;  // its queue: a waiter in it may fit
 
   char* name = nullptr;
   uint16_t name_bytes = 0;
-  bool to_scan = false;    // its queue may have waiters that its quota can never admit
-  uint32_t overtaken = 0;  // how many have overtaken its queue's present head
+  bool to_scan = false;     // its queue may have waiters that its quota can never admit
+  bool configured = false;  // named by the configuration file, or put: stays while it is idle
+  uint32_t overtaken = 0;   // how many have overtaken its queue's present head
   Queue queue;
   uint64_t reset_order = 0;                 // of the call that reset it last
   uint64_t served_order = 0;                // of the call that served its queue last

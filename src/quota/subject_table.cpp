@@ -28,9 +28,10 @@ bool contains(const LimitedSubjects& limited, SubjectIndex index) noexcept {
 }  // namespace
 
 SubjectTable::SubjectTable(const Options& options, const CallClock& clock, CurrentBook& book,
-                           Statistics& statistics)
+                           ChangeLog& log, Statistics& statistics)
     : clock_(clock),
       book_(book),
+      log_(log),
       statistics_(statistics),
       hash_seed_(options.name_seed),
       routing_seed_(options.routing_seed),
@@ -59,9 +60,10 @@ SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
   std::memcpy(subject.name, name.data(), name.size());
   subject.route = proto::route_of_hash(proto::routing_hash(name, routing_seed_));
   subject.version = book_.version();
-  subject.resets = resets_;
+  subject.resets = resets_.count;
   index_.insert(hash.low, index);
-  change_quota(subject, own);
+  log_.add(subject, index);
+  change_quota(index, own);
   return index;
 }
 
@@ -77,15 +79,21 @@ LimitedSubjects SubjectTable::limited_subjects(std::span<const SubjectIndex> nam
   return limited;
 }
 
+void SubjectTable::copy_each_first(const LimitedSubjects& limited) noexcept {
+  for (const LimitedSubject& each : limited) log_.copy_first(pool_[each.index], each.index);
+}
+
 void SubjectTable::add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept {
   each.quota = &quota;
   each.words = meters_.scratch(each.place);
   begin_meters(quota, each.words, clock_.moment());
 }
 
-void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept {
+void SubjectTable::change_quota(SubjectIndex index, CurrentBook::OwnQuota own) noexcept {
+  Subject& subject = pool_[index];
   subject.source = own.source;
   if (own.quota == subject.quota) return;
+  log_.touch(subject, index);
   const bool rules_out =
       own.quota == nullptr ? book_.denies_unknown() : rules_out_more(subject.quota, *own.quota);
   if (subject.has_waiters() && rules_out) subject.to_scan = true;
@@ -103,24 +111,32 @@ void SubjectTable::change_quota(Subject& subject, CurrentBook::OwnQuota own) noe
       }
     }
   }
-  if (subject.quota != nullptr) {
-    meters_.free(*subject.quota, subject.words);
-    book_.classes().drop_reference(subject.quota);
-  }
+  free_meters(subject);
   subject.words = words;
   subject.quota = own.quota;
+}
+
+void SubjectTable::free_meters(const Subject& subject) noexcept {
+  if (subject.quota == nullptr) return;
+  meters_.free(*subject.quota, subject.words);
+  book_.classes().drop_reference(subject.quota);
 }
 
 void SubjectTable::refresh(SubjectIndex index) noexcept {
   Subject& subject = pool_[index];
   if (subject.has_waiters()) to_serve_.add(index);  // before any newcomer
-  if (std::exchange(subject.resets, resets_) != resets_) reset_meters(subject, resets_order_);
+  if (subject.resets != resets_.count) {
+    reset_meters(index, resets_.order);
+    subject.resets = resets_.count;
+  }
   if (std::exchange(subject.version, book_.version()) == book_.version()) return;
   if (subject.source == QuotaSource::run_time) return;
-  change_quota(subject, book_.quota_of(name_of(index)));
+  change_quota(index, book_.quota_of(name_of(index)));
 }
 
-void SubjectTable::reset_meters(Subject& subject, uint64_t order) noexcept {
+void SubjectTable::reset_meters(SubjectIndex index, uint64_t order) noexcept {
+  Subject& subject = pool_[index];
+  log_.touch(subject, index);
   subject.reset_order = order;
   if (subject.quota == nullptr) return;
   for (const MeterShape& shape : subject.quota->shapes) {
@@ -131,12 +147,21 @@ void SubjectTable::reset_meters(Subject& subject, uint64_t order) noexcept {
 }
 
 void SubjectTable::reset(SubjectIndex index) noexcept {
-  reset_meters(current(index), clock_.order());
+  current(index);
+  reset_meters(index, clock_.order());
 }
 
 void SubjectTable::reset_all() noexcept {
-  ++resets_;
-  resets_order_ = clock_.order();
+  ++resets_.count;
+  resets_.order = clock_.order();
+}
+
+void SubjectTable::set_restored(SubjectIndex index, uint64_t reset_order,
+                                uint64_t reset_all_order) noexcept {
+  Subject& subject = pool_[index];
+  subject.reset_order = reset_order;
+  log_.set_restored(subject, index);
+  if (reset_order < reset_all_order) reset_meters(index, reset_all_order);
 }
 
 bool SubjectTable::is_idle(SubjectIndex index) noexcept {
@@ -156,7 +181,8 @@ bool SubjectTable::is_idle(SubjectIndex index) noexcept {
 void SubjectTable::forget(SubjectIndex index) noexcept {
   Subject& subject = pool_[index];
   ASSERT(!subject.has_waiters() && subject.held == 0);
-  change_quota(subject, {});
+  log_.forget(subject, index);
+  free_meters(subject);
   index_.erase(subject.hash.low, index);
   names_.free(reinterpret_cast<std::byte*>(subject.name), subject.name_bytes);
   pool_.free(index);

@@ -13,6 +13,7 @@
 
 #include "base/object_pool.hpp"
 #include "quota/call_clock.hpp"
+#include "quota/change_log.hpp"
 #include "quota/current_book.hpp"
 #include "quota/hash_index.hpp"
 #include "quota/held_amounts.hpp"
@@ -33,7 +34,7 @@ class SubjectTable {
   static constexpr uint32_t eviction_scan = 1'024;
 
   // Counts the subjects that it forgets in `statistics`.
-  SubjectTable(const Options& options, const CallClock& clock, CurrentBook& book,
+  SubjectTable(const Options& options, const CallClock& clock, CurrentBook& book, ChangeLog& log,
                Statistics& statistics);
 
   NameHash hash(std::string_view name) const noexcept;
@@ -51,14 +52,42 @@ class SubjectTable {
   // As if a subject were made with this quota; valid until the next call.
   void add_absent(const CompiledQuota& quota, LimitedSubject& each) noexcept;
 
+  // The same where the meters are about to change, or what else its record has.
+  Subject& to_change(SubjectIndex index) noexcept {
+    Subject& subject = current(index);
+    log_.touch(subject, index);
+    return subject;
+  }
+  // The meters of these subjects are about to change.
+  void touch(const LimitedSubjects& limited) noexcept {
+    if (!log_.is_on()) return;
+    for (const LimitedSubject& each : limited) log_.touch(pool_[each.index], each.index);
+  }
+  // They may be: touch() follows if they have changed.
+  void copy_first(const LimitedSubjects& limited) noexcept {
+    if (log_.has_frozen_subjects()) copy_each_first(limited);
+  }
+
   // Keeps the usage of limits that stay the same but for their amount. Null: no quota. A subject
   // with waiters is to be served then.
-  void change_quota(Subject& subject, CurrentBook::OwnQuota own) noexcept;
+  void change_quota(SubjectIndex index, CurrentBook::OwnQuota own) noexcept;
 
   // Forgets the usage that is not open. All: each subject when it is next used, with the same
   // effect as at once.
   void reset(SubjectIndex index) noexcept;
   void reset_all() noexcept;
+
+  // Of all subjects.
+  struct Resets {
+    uint32_t count = 0;
+    uint64_t order = 0;  // of the last one
+  };
+  const Resets& resets() const noexcept { return resets_; }
+
+  // At the start: its meters are those of its record in the file, which has seen this reset. They
+  // see the last one of all subjects, too.
+  void set_restored(SubjectIndex index, uint64_t reset_order, uint64_t reset_all_order) noexcept;
+  void resume_resets(uint64_t order) noexcept { resets_.order = order; }
 
   // Idle: no usage, no waiters, no reservation that names it, and not configured.
   bool forget_if_idle(SubjectIndex index) noexcept;
@@ -86,14 +115,17 @@ class SubjectTable {
   void check_invariants() const noexcept;
 
  private:
+  [[gnu::noinline]] void copy_each_first(const LimitedSubjects& limited) noexcept;
   void refresh(SubjectIndex index) noexcept;
-  void reset_meters(Subject& subject, uint64_t order) noexcept;
+  void reset_meters(SubjectIndex index, uint64_t order) noexcept;
+  void free_meters(const Subject& subject) noexcept;
   bool is_idle(SubjectIndex index) noexcept;
   void forget(SubjectIndex index) noexcept;
   bool make_room(const LimitedSubjects& kept) noexcept;
 
   const CallClock& clock_;
   CurrentBook& book_;
+  ChangeLog& log_;
   Statistics& statistics_;
   const uint64_t hash_seed_;
   const uint64_t routing_seed_;
@@ -103,8 +135,7 @@ class SubjectTable {
   MeterMemory meters_;
   HeldAmounts holds_;
   ServeList to_serve_{pool_};
-  uint32_t resets_ = 0;  // of all subjects
-  uint64_t resets_order_ = 0;
+  Resets resets_;
   SubjectIndex sweep_at_ = 0;
 };
 
@@ -117,7 +148,7 @@ inline SubjectIndex SubjectTable::find(const NameHash& hash) const noexcept {
 
 inline Subject& SubjectTable::current(SubjectIndex index) noexcept {
   Subject& subject = pool_[index];
-  if (subject.version != book_.version() || subject.resets != resets_) refresh(index);
+  if (subject.version != book_.version() || subject.resets != resets_.count) refresh(index);
   return subject;
 }
 

@@ -1,6 +1,7 @@
 // What survives of one subject or one reservation: a record that needs no other one to be read.
 // Flow:   quota's engine fills a record -> write_record() -> read_record() at the next start. Of
-//         records about the same thing the last one counts.
+//         records about the same thing the last epoch's counts; if that has two, a subject came
+//         after one that is gone.
 // Shape:  a word of 32 bits, with the kind in its lowest byte and the length of the rest above,
 //         then by kind
 //           subject           name, class, the last reset's order; meters (meter_words.hpp)

@@ -53,6 +53,15 @@ class WatchedQuotas final : public quota::QuotaDecider {
   bool has_tries() const noexcept override { return store_->has_tries(); }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
   bool has_claims() const noexcept override { return store_->has_claims(); }
+  void begin_cut(state::StateSink& sink, const quota::CutStart& start) noexcept override {
+    store_->begin_cut(sink, start);
+  }
+  bool hand_over(uint32_t records) noexcept override { return store_->hand_over(records); }
+  quota::CutFacts cut_facts() const noexcept override { return store_->cut_facts(); }
+  void write_all() noexcept override { store_->write_all(); }
+  quota::Restored restore(const quota::StoredState& stored, base::Now now) override {
+    return store_->restore(stored, now);
+  }
   uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }
   uint32_t reservations_count() const noexcept override { return store_->reservations_count(); }
   uint32_t waiters_count() const noexcept override { return store_->waiters_count(); }

@@ -79,6 +79,42 @@ TEST_F(IdBookTest, forgets_a_reservation_without_a_record) {
   EXPECT_NE(book_.find_end(kept, 0), nullptr);
 }
 
+TEST_F(IdBookTest, finds_the_ends_that_have_a_record) {
+  EXPECT_EQ(book_.next_recorded(0), IdBook::none);
+  for (const uint32_t cut : {7U, 0U, 8U}) {
+    IdRecord& end = book_.end(assign(0), 0);
+    book_.set_recorded(end, cut);
+  }
+  EXPECT_EQ(book_.next_recorded(0), 0U);
+  EXPECT_EQ(book_.next_recorded(1), 2U);
+  EXPECT_EQ(book_.end_at(2).recorded_in, 8U);
+  EXPECT_EQ(book_.next_recorded(3), IdBook::none);
+  book_.set_recorded(book_.end(assign(0), 0), 0);  // in the place of the first
+  EXPECT_EQ(book_.next_recorded(0), 2U);
+}
+
+TEST_F(IdBookTest, forgets_restored_ends_in_the_order_of_the_ends) {
+  const auto restore = [this](uint64_t id) {
+    return book_.restore_end({.id = id, .recorded_in = 1, .forgotten_ms = 100});
+  };
+  EXPECT_TRUE(restore(0x10003));  // the last one
+  EXPECT_TRUE(restore(0x10002));
+  EXPECT_NE(book_.find_end(0x10003, 99), nullptr);
+  ended_until(100);  // takes the place that is left
+  EXPECT_NE(book_.find_end(0x10002, 99), nullptr);
+  book_.set_recorded(book_.end(assign(0), 0), 0);
+  EXPECT_EQ(book_.find_end(0x10002, 99), nullptr);
+  EXPECT_NE(book_.find_end(0x10003, 99), nullptr);
+  EXPECT_EQ(book_.next_recorded(0), 2U);
+}
+
+TEST_F(IdBookTest, restores_no_more_ends_than_there_are_places) {
+  for (uint64_t id = 1; id <= reservations_max; ++id) {
+    EXPECT_TRUE(book_.restore_end({.id = id, .forgotten_ms = 100}));
+  }
+  EXPECT_FALSE(book_.restore_end({.id = 9, .forgotten_ms = 100}));
+}
+
 TEST_F(IdBookTest, never_gives_an_id_twice) {
   std::set<uint64_t> ids;
   for (int id = 0; id < 20'000; ++id) EXPECT_TRUE(ids.insert(ended_until(1'000)).second);

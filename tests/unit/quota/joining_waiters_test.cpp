@@ -59,7 +59,7 @@ class JoiningWaitersTest : public testing::Test {
   }
   void put(uint64_t amount) {
     const CompiledQuota* const held = driver_.book.classes().hold(quota_of({tpm(amount)}));
-    driver_.subjects.change_quota(driver_.subjects[subject_], {held, api::QuotaSource::run_time});
+    driver_.subjects.change_quota(subject_, {held, api::QuotaSource::run_time});
     driver_.book.classes().drop_reference(held);
   }
   const Waiter& waiter(uint8_t place) { return driver_.queues[spread().waiters[place]]; }

@@ -30,7 +30,7 @@ class QueueScanTest : public testing::Test {
   }
   void put(SubjectIndex subject, const api::Quota& quota) {
     const CompiledQuota* const held = driver_.book.classes().hold(quota);
-    driver_.subjects.change_quota(driver_.subjects[subject], {held, api::QuotaSource::run_time});
+    driver_.subjects.change_quota(subject, {held, api::QuotaSource::run_time});
     driver_.book.classes().drop_reference(held);
   }
   void put(SubjectIndex subject, uint64_t amount) { put(subject, quota_of({tpm(amount)})); }
@@ -140,12 +140,12 @@ TEST_F(QueueScanTest, passes_over_those_that_join_ahead_meanwhile) {
 
 TEST_F(QueueScanTest, a_removed_quota_rules_out_nothing_unless_unknown_subjects_are_denied) {
   const WaiterId waiter = join(a_, 60);
-  driver_.subjects.change_quota(driver_.subjects[a_], {});
+  driver_.subjects.change_quota(a_, {});
   EXPECT_FALSE(driver_.subjects[a_].to_scan);
   policy::QuotaBook denying({.rules = {}, .unknown = policy::UnknownSubjects::deny});
   driver_.book.adopt(denying);
   put(a_, 100);
-  driver_.subjects.change_quota(driver_.subjects[a_], {});
+  driver_.subjects.change_quota(a_, {});
   EXPECT_TRUE(step(a_));
   EXPECT_EQ(found_, Found{waiter});
 }

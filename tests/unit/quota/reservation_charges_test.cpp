@@ -34,7 +34,7 @@ class ReservationCharges : public testing::TestWithParam<api::LimitKind> {
     api::Quota quota = quota_of({limit_of("t", api::Metric::tokens, 100, GetParam())});
     quota.refund_expired = true;
     const CompiledQuota* const held = driver_.book.classes().hold(quota);
-    driver_.subjects.change_quota(driver_.subjects[subject_], {held, api::QuotaSource::run_time});
+    driver_.subjects.change_quota(subject_, {held, api::QuotaSource::run_time});
     driver_.book.classes().drop_reference(held);
   }
   uint64_t used() { return driver_.used(subject_); }

@@ -104,11 +104,12 @@ class TableDriver {
 
  public:
   CurrentBook book;
-  SubjectTable subjects{options, clock, book, statistics};
+  ChangeLog log{options};
+  SubjectTable subjects{options, clock, book, log, statistics};
   base::TimerWheel wheel{0};
   OwnerNames owners{options.reservations_max};
   ClientIds client_ids{options.reservations_max, options.waiters_max};
-  ReservationBook reservations{options, clock, subjects, wheel, owners, client_ids};
+  ReservationBook reservations{options, clock, subjects, wheel, owners, client_ids, log};
   WaitQueues queues{options, clock, subjects, wheel, owners, client_ids};
 };
 

@@ -1,0 +1,77 @@
+// What was stored before an earlier end of the server, as a shard's store reads it at its start.
+// Flow:   the state file -> StoredState -> QuotaDecider::restore() -> Restored, for the log.
+// Shape:  every shard reads all records, several times, and takes what is its own now: the file may
+//         have been written by another number of shards.
+// Units:  state time.
+// Lives:  until restore() returns.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "limiter/meter_shape.hpp"
+#include "state/record.hpp"
+
+namespace sluice::quota {
+
+// Where a record was: in a part of this epoch and shard, whose header has this moment.
+struct RecordOrigin {
+  uint64_t epoch = 0;
+  uint16_t shard = 0;
+  limiter::Moment latest;
+};
+
+class RecordTaker {
+ public:
+  virtual ~RecordTaker() = default;
+  // False: it contradicts what was read before, and no more is needed.
+  virtual bool take(const state::StoredRecord& record, const RecordOrigin& origin) = 0;
+};
+
+class StoredRecords {
+ public:
+  virtual ~StoredRecords() = default;
+  // Passes on all records, those of later epochs first. Records that are older than some with
+  // another number of shards are none of them. False: it could not, or take() returned false.
+  virtual bool read(RecordTaker& taker) = 0;
+};
+
+// Of a shard: from the header of its newest part.
+struct StoredShard {
+  limiter::Moment last;
+  uint64_t reset_all_order = 0;
+};
+
+// A quota as JSON, by its class.
+struct StoredClass {
+  uint64_t id = 0;
+  std::string_view quota;
+};
+
+// A quota that was put at run time, likewise.
+struct StoredQuota {
+  std::string_view name;
+  std::string_view quota;
+};
+
+struct StoredState {
+  StoredRecords& records;
+  std::span<const StoredShard> shards;  // by their numbers: as many as wrote the records
+  std::span<const StoredClass> classes;
+  std::span<const StoredQuota> run_time_quotas;
+};
+
+struct Restored {
+  std::string damage;  // why nothing can be restored; empty: it was
+  uint64_t subjects = 0;
+  uint64_t reservations = 0;  // with a place
+  uint64_t ends = 0;          // without
+  // There was no room.
+  uint64_t subjects_left_out = 0;
+  uint64_t reservations_left_out = 0;
+  uint64_t parts_refunded = 0;  // the verdict on their calls was not stored
+};
+
+}  // namespace sluice::quota

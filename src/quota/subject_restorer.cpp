@@ -1,0 +1,119 @@
+#include "quota/subject_restorer.hpp"
+
+#include <utility>
+
+#include "policy/quota_text.hpp"
+#include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
+#include "state/meter_words.hpp"
+
+namespace sluice::quota {
+
+SubjectRestorer::SubjectRestorer(const Options& options, CurrentBook& book, SubjectTable& subjects,
+                                 const StoredState& stored)
+    : options_(options), book_(book), subjects_(subjects), stored_(stored) {
+  for (const StoredClass& each : stored_.classes) {
+    const CompiledQuota* const quota = compile(each.quota, std::to_string(each.id));
+    if (quota != nullptr) classes_.emplace(each.id, quota);
+  }
+}
+
+SubjectRestorer::~SubjectRestorer() {
+  for (const auto& [_, quota] : classes_) book_.classes().drop_reference(quota);
+}
+
+// Null: it is damaged.
+const CompiledQuota* SubjectRestorer::compile(std::string_view quota, std::string_view of) {
+  const policy::ParsedQuota parsed = policy::parse_quota(quota);
+  if (parsed.complaints.empty()) return book_.classes().hold(parsed.quota);
+  std::string damage = "the quota ";
+  damage.append(of).append(": ").append(parsed.complaints.front());
+  fail(std::move(damage));
+  return nullptr;
+}
+
+void SubjectRestorer::fail(std::string damage) {
+  if (damage_.empty()) damage_ = std::move(damage);
+}
+
+bool SubjectRestorer::take(const state::StoredRecord& record, const RecordOrigin& origin) {
+  if (!damage_.empty()) return false;
+  if (origin.epoch != epoch_) begin_epoch(origin.epoch);
+  if (const auto* const subject = std::get_if<state::StoredSubject>(&record)) {
+    take_subject(*subject, origin);
+  } else if (const auto* const gone = std::get_if<state::GoneSubject>(&record)) {
+    const bool is_own = proto::shard_of_route(gone->key.route, options_.shards) == options_.shard;
+    if (is_own) gone_in_epoch_.emplace_back(gone->key.name.low, gone->key.name.high);
+  }
+  return damage_.empty();
+}
+
+void SubjectRestorer::begin_epoch(uint64_t epoch) {
+  epoch_ = epoch;
+  gone_.insert(gone_in_epoch_.begin(), gone_in_epoch_.end());
+  gone_in_epoch_.clear();
+}
+
+bool SubjectRestorer::is_own(std::string_view name) const noexcept {
+  const uint64_t routed = proto::routing_hash(name, options_.routing_seed);
+  return proto::owner_shard(routed, options_.shards) == options_.shard;
+}
+
+void SubjectRestorer::take_subject(const state::StoredSubject& subject,
+                                   const RecordOrigin& origin) {
+  if (!is_own(subject.name)) return;
+  const NameHash hash = subjects_.hash(subject.name);
+  if (subjects_.find(hash) != no_subject || gone_.contains({hash.low, hash.high})) return;
+  if (!subjects_.is_full() && subject.name.size() <= options_.name_bytes_max) {
+    return make(hash, subject, origin);
+  }
+  ++left_out_count_;
+  gone_.emplace(hash.low, hash.high);
+}
+
+void SubjectRestorer::make(const NameHash& hash, const state::StoredSubject& subject,
+                           const RecordOrigin& origin) {
+  const CompiledQuota* quota = nullptr;
+  if (subject.quota_class != 0) {
+    const auto found = classes_.find(subject.quota_class);
+    if (found == classes_.end()) {
+      return fail("a subject has a quota that is not there");
+    }
+    quota = found->second;
+  }
+  const CurrentBook::OwnQuota own{.quota = quota};
+  const SubjectIndex index = subjects_.make(hash, subject.name, own, no_limited_subjects);
+  const std::span<const limiter::MeterShape> shapes =
+      quota == nullptr ? std::span<const limiter::MeterShape>() : quota->shapes;
+  if (!state::unpack_meters(subject.meters, shapes, origin.latest, subjects_[index].words)) {
+    return fail("the usage of a subject does not belong to its quota");
+  }
+  const StoredShard& shard = stored_.shards[origin.shard];
+  subjects_.set_restored(index, subject.reset_order, shard.reset_all_order);
+  ++count_;
+}
+
+void SubjectRestorer::put_quotas() {
+  for (const StoredQuota& each : stored_.run_time_quotas) put(each);
+}
+
+void SubjectRestorer::put(const StoredQuota& stored) {
+  if (!is_own(stored.name) || stored.name.size() > options_.name_bytes_max) return;
+  const CompiledQuota* const quota = compile(stored.quota, "that was put at run time");
+  if (quota == nullptr) return;
+  const CurrentBook::OwnQuota own{.quota = quota, .source = api::QuotaSource::run_time};
+  const NameHash hash = subjects_.hash(stored.name);
+  SubjectIndex index = subjects_.find(hash);
+  if (index != no_subject) {
+    subjects_.change_quota(index, own);
+  } else if (!subjects_.is_full()) {
+    index = subjects_.make(hash, stored.name, own, no_limited_subjects);
+    ++count_;
+  } else {
+    ++left_out_count_;
+  }
+  book_.classes().drop_reference(quota);
+  if (index != no_subject) subjects_[index].configured = true;
+}
+
+}  // namespace sluice::quota
