@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -243,16 +244,35 @@ Result<std::vector<std::string>> Database::quick_check() {
   return complaints;
 }
 
-// By SQLite's own descriptor: to close another one of this file would drop its locks.
-Result<bool> Database::is_in_wal_mode() {
-  constexpr int version_at = 18;
-  constexpr unsigned char wal_version = 2;
+// By SQLite's own descriptor: to close another one of this file would drop its locks. Returns how
+// much of it there is.
+Result<size_t> Database::read_begin(std::span<char> bytes) {
   sqlite3_file* file = nullptr;
   int code = sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
-  unsigned char version = 0;
-  if (code == SQLITE_OK) code = file->pMethods->xRead(file, &version, 1, version_at);
+  sqlite3_int64 size_bytes = 0;
+  if (code == SQLITE_OK) code = file->pMethods->xFileSize(file, &size_bytes);
+  const size_t read = std::min(bytes.size(), static_cast<size_t>(size_bytes));
+  if (code == SQLITE_OK)
+    code = file->pMethods->xRead(file, bytes.data(), static_cast<int>(read), 0);
   if (code != SQLITE_OK) return fail(kind_of(code, 0), path(), sqlite3_errstr(code));
-  return version == wal_version;
+  return read;
+}
+
+Result<bool> Database::is_database() {
+  constexpr std::string_view magic{"SQLite format 3\0", 16};
+  std::array<char, magic.size()> begin{};
+  const Result<size_t> read = read_begin(begin);
+  if (!read) return tl::unexpected(read.error());
+  return std::string_view(begin.data(), *read) == magic;
+}
+
+Result<bool> Database::is_in_wal_mode() {
+  constexpr size_t version_at = 18;
+  constexpr char wal_version = 2;
+  std::array<char, version_at + 1> begin{};
+  const Result<size_t> read = read_begin(begin);
+  if (!read) return tl::unexpected(read.error());
+  return begin[version_at] == wal_version;
 }
 
 bool Database::in_transaction() const noexcept {

@@ -77,7 +77,9 @@ class Database {
   // `PRAGMA quick_check`: at most complaints_max complaints; none when the file is sound.
   Result<std::vector<std::string>> quick_check();
 
-  // Whether the file itself, without its log, says that it has a log. Before the first statement.
+  // Of the file itself, without its log, before the first statement: whether it begins as every
+  // database of SQLite, and whether it says that it has a log.
+  Result<bool> is_database();
   Result<bool> is_in_wal_mode();
   bool in_transaction() const noexcept;
   // Called after each commit with the number of pages in FILE-wal.
@@ -96,6 +98,7 @@ class Database {
     void operator()(sqlite3* connection) const noexcept;
   };
   Result<void> expect_ok(int code) const;
+  Result<size_t> read_begin(std::span<char> bytes);
 
   std::unique_ptr<sqlite3, Close> connection_;
 };

@@ -26,6 +26,14 @@ Result<std::vector<Row>> read_all(Database& database, std::string_view sql, Read
   }
 }
 
+// A message of SQLite's about such a file would speak of damage.
+Result<void> check_is_database(Database& database, const std::string& path) {
+  const Result<bool> is_database = database.is_database();
+  if (!is_database) return tl::unexpected(is_database.error());
+  if (!*is_database) return fail(FailureKind::not_ours, path, "no SQLite database");
+  return {};
+}
+
 }  // namespace
 
 // The file's first bytes are left to SQLite: to open and close the file would drop the locks of a
@@ -38,7 +46,8 @@ Result<StateReader> StateReader::open(const std::string& path, const char* vfs) 
   if (!database) return tl::unexpected(std::move(database.error()));
   StateReader reader;
   reader.database_ = std::move(*database);
-  Result<void> done = check_schema(reader.database_, real);
+  Result<void> done = check_is_database(reader.database_, real);
+  if (done) done = check_schema(reader.database_, real);
   if (done) {
     done = reader.database_.execute(
         "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;"

@@ -92,7 +92,8 @@ TEST_F(StateReaderTest, refuses_what_it_cannot_read) {
   };
   EXPECT_EQ(StateReader::open(folder.file("no")).error().kind, FailureKind::no_access);
   EXPECT_EQ(kind_of("empty", ""), FailureKind::empty);
-  EXPECT_EQ(kind_of("text", std::string(5'000, 'x')), FailureKind::damaged);
+  EXPECT_EQ(kind_of("text", std::string(5'000, 'x')), FailureKind::not_ours);
+  EXPECT_EQ(kind_of("short", "SQLite"), FailureKind::not_ours);
   ASSERT_TRUE(file->close());
   std::string bytes = test::read_file(path);
   bytes[68] = 'X';
