@@ -22,6 +22,7 @@
 #include "cli/reset_command.hpp"
 #include "cli/serve_command.hpp"
 #include "cli/settle_command.hpp"
+#include "cli/state_command.hpp"
 #include "cli/top_command.hpp"
 #include "cli/usage_command.hpp"
 #include "config/flags.hpp"
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
   cli::add_bench_command(app, run);
   cli::add_top_command(app, run);
   cli::add_check_config_command(app, run);
+  cli::add_state_command(app, run);
   cli::add_completion_command(app, run);
   cli::add_about_commands(app, run);
   try {

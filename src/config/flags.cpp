@@ -351,8 +351,8 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::o
   }
   err << HelpFormatter().make_hint(used) << "Error: " << complaint(error) << '\n';
   // Of these commands exit code 1 is an answer.
-  const std::array answering = {"acquire", "release", "reset",  "debug", "ping", "check-config",
-                                "reserve", "consume", "settle", "usage", "quota"};
+  const std::array answering = {"acquire", "release", "reset",  "debug", "ping",  "check-config",
+                                "reserve", "consume", "settle", "usage", "quota", "state"};
   const bool is_inner = used.get_parent() != nullptr && used.get_parent() != &app;
   const CLI::App& command = is_inner ? *used.get_parent() : used;  // quota, of `quota show`
   const bool answers =

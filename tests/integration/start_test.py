@@ -343,6 +343,7 @@ def test_bash_completes_commands_and_flags():
     assert completions("sluicegate", "be") == ["bench"]
     assert completions("sluicegate", "debug", "--l") == ["--limit"]
     assert completions("sluicegate", "--max-req") == ["--max-requests", "--max-requests-in-queue"]
+    assert completions("sluicegate", "state", "b") == ["backup"]
     assert completions("sluicegate", "acquire", "--wait") == ["--wait", "--wait-limit-ms"]
     assert "--config-file" not in completions("sluicegate", "acquire", "--")
 
@@ -353,7 +354,7 @@ def test_completion_knows_every_flag(shell):
     assert (script.returncode, script.stderr) == (0, "")
     for word in ["max-requests", "config-file", "native-port", "bench", "check-config",
                  "release", "debug", "ping", "top", "timeout-millis",
-                 "denied-share", "handles", "client", "rate", "wait-limit-ms"]:
+                 "denied-share", "handles", "client", "rate", "wait-limit-ms", "state", "backup"]:
         assert word in script.stdout
     if shutil.which(shell):
         checked = subprocess.run([shell, "-n", "/dev/stdin"], input=script.stdout, text=True,

@@ -1,0 +1,23 @@
+// Reads the parts of a state file, whose bytes src/store does not know.
+// Flow:   store::read_info() and check() -> these -> state::PartReader.
+// Errors: values; any bytes may come.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "store/state_reader.hpp"
+
+namespace sluice::cli {
+
+// The wall time of the cut; none: the part is damaged.
+std::optional<int64_t> cut_wall_ns(std::span<const std::byte> part);
+
+// Why the part is damaged: its bits, what its row says of it, or one of its records. None: it is
+// sound.
+std::optional<std::string> find_damage(const store::StoredPart& part);
+
+}  // namespace sluice::cli

@@ -1,0 +1,65 @@
+// Goal: a part that is not as it was written is found. Method: parts of a state, whole and changed.
+#include "cli/part_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/sample_state.hpp"
+#include "tests/support/stored_state.hpp"
+
+namespace sluice::cli {
+namespace {
+
+using sluice::test::as_bytes;
+using sluice::test::sample_part;
+
+constexpr int64_t wall_ns = 20'000 * base::ns_per_day;
+
+store::StoredPart stored(const std::string& bytes, uint64_t epoch, uint32_t shard) {
+  return {.number = 1, .epoch = epoch, .shard = shard, .bytes = as_bytes(bytes)};
+}
+
+TEST(PartCheck, finds_nothing_in_a_sound_part) {
+  const std::string part = sample_part(5, 1, wall_ns);
+  EXPECT_EQ(find_damage(stored(part, 5, 1)), std::nullopt);
+  EXPECT_EQ(cut_wall_ns(as_bytes(part)), wall_ns);
+}
+
+TEST(PartCheck, finds_every_changed_bit) {
+  const std::string sound = sample_part(5, 1, wall_ns);
+  for (size_t bit = 0; bit < 8 * sound.size(); ++bit) {
+    std::string part = sound;
+    part[bit / 8] = static_cast<char>(part[bit / 8] ^ 1 << bit % 8);
+    EXPECT_NE(find_damage(stored(part, 5, 1)), std::nullopt) << bit;
+    EXPECT_EQ(cut_wall_ns(as_bytes(part)), std::nullopt) << bit;
+  }
+}
+
+TEST(PartCheck, finds_a_part_that_is_cut_off) {
+  const std::string part = sample_part(5, 1, wall_ns);
+  EXPECT_EQ(find_damage(stored(part.substr(0, 120), 5, 1)), "its length is wrong");
+  EXPECT_EQ(find_damage(stored("", 5, 1)), "it is not a part of a state");
+}
+
+TEST(PartCheck, finds_a_row_that_says_otherwise_than_the_part) {
+  const std::string part = sample_part(5, 1, wall_ns);
+  EXPECT_EQ(find_damage(stored(part, 6, 1)),
+            "its row has epoch 6 and shard 1, the part itself epoch 5 and shard 1");
+  EXPECT_NE(find_damage(stored(part, 5, 0)), std::nullopt);
+}
+
+// Its checksum is right: a bug wrote it.
+TEST(PartCheck, finds_a_record_that_cannot_be) {
+  state::PartHeader header{.epoch = 5, .records_bytes = 4, .records_count = 1};
+  std::string part(state::PartHeader::bytes, '\0');
+  part.append("\xff\xff\xff\xff");
+  const auto records = as_bytes(part).subspan(state::PartHeader::bytes);
+  state::write_header(std::as_writable_bytes(std::span(part)).first<state::PartHeader::bytes>(),
+                      header, state::records_hash(records));
+  EXPECT_EQ(find_damage(stored(part, 5, 0)), "one of its records has an impossible value");
+  EXPECT_EQ(cut_wall_ns(as_bytes(part)), 0);
+}
+
+}  // namespace
+}  // namespace sluice::cli
