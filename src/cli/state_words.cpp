@@ -97,7 +97,7 @@ std::string info_text(const store::Info& info, int64_t now_wall_ns) {
   };
   add("file", printable(info.path));
   add("server version", meta_text(info, "version"));
-  add("instance", meta_text(info, "instance_id"));
+  if (meta_of(info, "instance_id") != nullptr) add("instance", meta_text(info, "instance_id"));
   add("shards", meta_text(info, "shards"));
   add("schema version", std::to_string(info.schema_version));
   add("last commit", commit_text(info, now_wall_ns));

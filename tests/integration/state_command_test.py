@@ -6,6 +6,7 @@ while it goes on committing.
 
 import json
 import os
+import pathlib
 import re
 import sqlite3
 import subprocess
@@ -185,6 +186,33 @@ def test_a_usage_error_is_no_answer(words):
     result = run_binary("state", *words)
     assert (result.returncode, result.stdout) == (2, "")
     assert "sluicegate state" in result.stderr and "Error: " in result.stderr
+
+
+def shape(text):
+    """The text with every number, size and time alike."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    return re.sub(r"\b\d+(\.\d+)?( (bytes|[KMG]iB))?\b", "N", text)
+
+
+def test_prints_what_is_documented(state, tmp_path):
+    """The commands of docs/state.md in their order; the file of its second check is damaged."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
+    places = {"/var/lib/sluicegate/state.db": state,
+              "/backup/state-monday.db": str(tmp_path / "state-monday.db")}
+    blocks = re.findall(r"^\$ sluicegate (state .*)\n((?:(?!\$ |```).*\n)*)", page, re.MULTILINE)
+    assert len(blocks) == 5
+    for command, documented in blocks:
+        for there, here in places.items():
+            command, documented = command.replace(there, here), documented.replace(there, here)
+        if "damaged" in documented:
+            write(places["/backup/state-monday.db"], 3)
+            change(places["/backup/state-monday.db"],
+                   "UPDATE part SET bytes = CAST(replace(bytes, 'gpt', 'GPT') AS BLOB) "
+                   "WHERE number = 2")
+        result = run_binary(*command.split())
+        assert shape(result.stdout + result.stderr) == shape(documented)
+        if "damaged" in documented:
+            os.remove(places["/backup/state-monday.db"])
 
 
 def test_help_shows_exit_codes():

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   uint64_t epoch = file.last_epoch();
   const auto commit = [&] {
     require(sluice::test::commit_sample(file, ++epoch, sluice::io::read_clock().wall_ns));
+    require(file.tidy());
   };
   for (uint64_t i = 0; i < count; ++i) commit();
   if (argc == 3) std::_Exit(0);

@@ -69,6 +69,7 @@ TEST(StateWords, has_no_figures_of_a_file_without_commits) {
   EXPECT_NE(text.find("server version    unknown\n"), std::string::npos) << text;
   EXPECT_NE(text.find("last commit       none\n"), std::string::npos) << text;
   EXPECT_NE(text.find("parts             0, 0 bytes, no epochs\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("instance"), std::string::npos) << text;
   const text::Json json = info_json(info, commit_ns);
   for (const char* name : {"server_version", "instance_id", "shards", "last_commit",
                            "last_commit_age_ms", "first_epoch", "last_epoch"}) {
