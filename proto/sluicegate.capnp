@@ -447,6 +447,8 @@ enum QuotaCode {
   noSuchQuota @33;
   connectionWaitersFull @34;
   subjectWaitersFull @35;
+  notDurable @36;        # of QuotaChange and Reset: nothing was changed
+  memoryOnly @37;        # of QuotaChange and Reset: changed, and a restart may undo it
 }
 
 struct QuotaAnswers {

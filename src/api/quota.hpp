@@ -69,8 +69,11 @@ enum class QuotaCode : uint8_t {
   // Denied; a later retry may change them.
   connection_waiters_full = 34,  // this connection has its share of the waiters
   subject_waiters_full = 35,     // a subject has
+  // Of a change of a quota or its usage, where the server keeps its state; a later retry may help.
+  not_durable = 36,  // nothing was changed: the state file cannot be written now
+  memory_only = 37,  // changed, but the state file could not be written: a restart may undo it
 };
-inline constexpr uint32_t quota_codes_count = 36;
+inline constexpr uint32_t quota_codes_count = 38;
 
 constexpr bool admits(QuotaCode code) noexcept {
   return code == QuotaCode::ok || code == QuotaCode::unlimited ||

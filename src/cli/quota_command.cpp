@@ -59,7 +59,8 @@ Exit code: 0 when done, 1 when not, 2 when there was no answer or a limit is wro
 
 constexpr const char* remove_text =
     R"(The configuration file's quota applies again.
-Exit code: 0 when done, 1 when none was set, 2 when there was no answer.)";
+Exit code: 0 when done, 1 when none was set or the server cannot keep the change, 2 when there was
+no answer.)";
 
 constexpr const char* reset_text =
     R"(  sluicegate quota reset gpt-4o
@@ -67,7 +68,8 @@ constexpr const char* reset_text =
   sluicegate quota reset --all
 
 Open reservations stay, and still count.
-Exit code: 0 when done, 1 when the subject has no quota, 2 when there was no answer.)";
+Exit code: 0 when done, 1 when the subject has no quota or the server cannot keep the change, 2 when
+there was no answer.)";
 
 struct QuotaFlags {
   std::string name;

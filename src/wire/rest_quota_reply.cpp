@@ -49,6 +49,8 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::subject_waiters_full:
     case QuotaCode::reservations_full:
     case QuotaCode::subjects_full:
+    case QuotaCode::not_durable:
+    case QuotaCode::memory_only:
       return 503;
     case QuotaCode::rpd_exceeded:
     case QuotaCode::rpm_exceeded:

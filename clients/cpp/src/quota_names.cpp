@@ -58,6 +58,12 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"subject_waiters_full",
      "too many requests wait for this subject: they hold as many places as are free "
      "(--max-waiters)"},
+    {"not_durable",
+     "nothing was changed: the server cannot write its state file (--state) now, and its log says "
+     "why: try again later"},
+    {"memory_only",
+     "changed in memory only: the server could not write its state file (--state), and its log "
+     "says why: repeat the call once it can, or a restart may undo the change"},
 }};
 
 template <typename Value, size_t Count>
@@ -81,7 +87,8 @@ std::string_view reason(QuotaCode code) noexcept {
 bool may_retry(QuotaCode code) noexcept {
   const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::subjects_full;
   return (is_denied && code != QuotaCode::withdrawn) ||
-         code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full;
+         code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full ||
+         code == QuotaCode::not_durable || code == QuotaCode::memory_only;
 }
 
 std::string_view name(Metric metric) noexcept {

@@ -190,6 +190,8 @@ def test_many_usage_and_quotas(run):
         peer.send(server_frame(id=peer.read("usage").id, usageReply=usage_reply(["b"])))
         for kind in ("quota", "quota", "reset", "reset"):
             peer.quota_answers(peer.read(kind), count=1)
+        peer.quota_answers(peer.read("quota"), b"\x24", count=1)
+        peer.quota_answers(peer.read("reset"), b"\x25", count=1)
         peer.quota_answers(peer.read("check"), TPM, retryAfterMs=[1_500])
         peer.read()
 
@@ -204,6 +206,10 @@ def test_many_usage_and_quotas(run):
             assert await client.remove_quota("a")
             await client.reset("a")
             await client.reset_all()
+            with pytest.raises(sluicegate.QuotaError, match="not_durable: nothing was changed"):
+                await client.remove_quota("a")
+            with pytest.raises(sluicegate.QuotaError, match="memory_only: changed in memory only"):
+                await client.reset("a")
             decision = await client.decide("a", 5)
             assert not decision and decision.retry_after == 1.5
             assert not await client.decide("a", -5)

@@ -4,6 +4,8 @@ Method: the scripted server of fake_server.py, which reads frames by pycapnp; ev
 answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
+import re
+
 import pytest
 from fake_server import FakeServer
 from frame_codecs import server_frame
@@ -106,6 +108,27 @@ def test_quotas_are_put_and_deleted_and_usage_is_reset():
     assert (month["ceiling"], month["unit"], month["timeZone"], month["countCached"]) == (
         "block", "month", "America/Los_Angeles", True)
     assert resets == [(b"gpt-4o", False), (b"", True)]
+
+
+CHANGES = [lambda client: client.put_quota("gpt-4o", Quota()),
+           lambda client: client.remove_quota("gpt-4o"), lambda client: client.reset("gpt-4o"),
+           lambda client: client.reset_all()]
+
+
+@pytest.mark.parametrize("byte, code", [
+    (b"\x24", QuotaCode.NOT_DURABLE), (b"\x25", QuotaCode.MEMORY_ONLY),
+    (b"\xc8", QuotaCode.UNKNOWN)])
+def test_changes_that_are_not_in_the_state_file_raise(byte, code):
+    def script(peer):
+        peer.welcome()
+        for kind in ("quota", "quota", "reset", "reset"):
+            peer.quota_answers(peer.read(kind), byte, count=1)
+        peer.read()
+    with FakeServer(script) as server, Client(server.address) as client:
+        for change in CHANGES:
+            with pytest.raises(sluicegate.QuotaError, match=re.escape(code.reason)) as raised:
+                change(client)
+            assert type(raised.value) is sluicegate.QuotaError and raised.value.code is code
 
 
 # ---- by the reference's names --------------------------------------------------------------------

@@ -51,6 +51,8 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
       "no_such_quota",
       "connection_waiters_full",
       "subject_waiters_full",
+      "not_durable",
+      "memory_only",
   };
   for (size_t number = 0; number < names.size(); ++number) {
     EXPECT_EQ(code_name(static_cast<QuotaCode>(number)), names[number]) << number;
@@ -86,14 +88,26 @@ TEST(QuotaCode, three_of_them_admit) {
 }
 
 TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
-  for (const QuotaCode code :
-       {QuotaCode::rpd_exceeded, QuotaCode::rpm_exceeded, QuotaCode::tpm_exceeded,
-        QuotaCode::requests_exceeded, QuotaCode::input_tokens_exceeded,
-        QuotaCode::output_tokens_exceeded, QuotaCode::tokens_exceeded, QuotaCode::cost_exceeded,
-        QuotaCode::concurrency_exceeded, QuotaCode::queue_ahead, QuotaCode::deadline_unmeetable,
-        QuotaCode::wait_limit, QuotaCode::draining, QuotaCode::waiters_full,
-        QuotaCode::reservations_full, QuotaCode::subjects_full, QuotaCode::connection_waiters_full,
-        QuotaCode::subject_waiters_full}) {
+  for (const QuotaCode code : {QuotaCode::rpd_exceeded,
+                               QuotaCode::rpm_exceeded,
+                               QuotaCode::tpm_exceeded,
+                               QuotaCode::requests_exceeded,
+                               QuotaCode::input_tokens_exceeded,
+                               QuotaCode::output_tokens_exceeded,
+                               QuotaCode::tokens_exceeded,
+                               QuotaCode::cost_exceeded,
+                               QuotaCode::concurrency_exceeded,
+                               QuotaCode::queue_ahead,
+                               QuotaCode::deadline_unmeetable,
+                               QuotaCode::wait_limit,
+                               QuotaCode::draining,
+                               QuotaCode::waiters_full,
+                               QuotaCode::reservations_full,
+                               QuotaCode::subjects_full,
+                               QuotaCode::connection_waiters_full,
+                               QuotaCode::subject_waiters_full,
+                               QuotaCode::not_durable,
+                               QuotaCode::memory_only}) {
     EXPECT_TRUE(may_retry(code)) << code_name(code);
   }
   for (const QuotaCode code :
@@ -105,6 +119,15 @@ TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
         QuotaCode::no_such_quota}) {
     EXPECT_FALSE(may_retry(code)) << code_name(code);
   }
+}
+
+TEST(QuotaCode, of_changes_that_are_not_in_the_state_file_have_cause_and_cure) {
+  EXPECT_EQ(code_reason(QuotaCode::not_durable),
+            "nothing was changed: the server cannot write its state file (--state) now, and its "
+            "log says why: try again later");
+  EXPECT_EQ(code_reason(QuotaCode::memory_only),
+            "changed in memory only: the server could not write its state file (--state), and its "
+            "log says why: repeat the call once it can, or a restart may undo the change");
 }
 
 TEST(ReservationState, keeps_its_numbers_and_names) {

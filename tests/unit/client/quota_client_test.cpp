@@ -303,6 +303,21 @@ TEST(QuotaClient, names_the_limit_that_cannot_be_sent) {
             "limits[0] (\"rpm\"), metric: is no Metric");
 }
 
+TEST(QuotaClient, returns_the_code_of_a_change_that_is_not_in_the_state_file) {
+  const std::vector<QuotaCode> sent{QuotaCode::not_durable, QuotaCode::memory_only,
+                                    QuotaCode::not_durable, QuotaCode::memory_only,
+                                    static_cast<QuotaCode>(200)};
+  const FakeServer server = serve([&](Peer& peer) {
+    for (const QuotaCode code : sent) peer.write(answers(read_quota(peer).id, 1, {code}));
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  const std::vector<QuotaCode> got{client.put_quota("a", {}), client.remove_quota("a"),
+                                   client.reset("a"), client.reset_all(), client.reset_all()};
+  EXPECT_EQ(got, sent);
+  for (const QuotaCode code : got) EXPECT_FALSE(admits(code)) << name(code);
+}
+
 TEST(QuotaClient, usage_is_reported_by_subject) {
   const FakeServer server = serve([](Peer& peer) {
     const ReceivedFrame received = read_quota(peer);

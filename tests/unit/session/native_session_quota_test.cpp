@@ -348,6 +348,23 @@ TEST_F(NativeSessionQuotaTest, changes_and_resets_quotas) {
   EXPECT_EQ(answered_frame(3).getId(), 10u);
 }
 
+TEST_F(NativeSessionQuotaTest, reports_changes_that_are_not_in_the_state_file) {
+  for (const QuotaCode code : {QuotaCode::not_durable, QuotaCode::memory_only}) {
+    const size_t answered = answers_.size();
+    send(7, [](ClientFrame frame) {
+      frame.initQuota().setSubject(kj::StringPtr("gpt").asBytes());
+      frame.getQuota().setRemove(true);
+    });
+    answer_with({code});
+    send(8, [](ClientFrame frame) { frame.initReset().setAll(true); });
+    answer_with({code});
+    for (size_t index = answered; index < answered + 2; ++index) {
+      ASSERT_GT(answers_.size(), index);
+      EXPECT_EQ(answered_frame(index).getQuotaAnswers().getCodes()[0], static_cast<uint8_t>(code));
+    }
+  }
+}
+
 TEST_F(NativeSessionQuotaTest, refuses_invalid_quota) {
   send(7, [](ClientFrame frame) {
     auto change = frame.initQuota();

@@ -2,6 +2,7 @@
 // Method: answers made by hand, compared with whole bodies.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -154,34 +155,64 @@ TEST(RestQuotaReply, is_not_retryable_when_no_wait_helps) {
   }
 }
 
+// A queued request is held until it has its outcome, and only the native protocol withdraws.
+bool is_refusal(QuotaCode code) {
+  return !api::admits(code) && code != QuotaCode::none && code != QuotaCode::queued &&
+         code != QuotaCode::withdrawn;
+}
+
 TEST(RestQuotaReply, has_a_status_for_every_code) {
-  const std::vector<std::pair<QuotaCode, int>> statuses{{QuotaCode::unknown_subject_allowed, 200},
-                                                        {QuotaCode::rpd_exceeded, 429},
-                                                        {QuotaCode::concurrency_exceeded, 429},
-                                                        {QuotaCode::queue_ahead, 429},
-                                                        {QuotaCode::deadline_unmeetable, 429},
-                                                        {QuotaCode::wait_limit, 429},
-                                                        {QuotaCode::draining, 503},
-                                                        {QuotaCode::waiters_full, 503},
-                                                        {QuotaCode::reservations_full, 503},
-                                                        {QuotaCode::subjects_full, 503},
-                                                        {QuotaCode::id_in_use, 409},
-                                                        {QuotaCode::subjects_apart, 400},
-                                                        {QuotaCode::invalid_subject, 400},
-                                                        {QuotaCode::unknown_reservation, 404},
-                                                        {QuotaCode::already_settled, 409},
-                                                        {QuotaCode::already_cancelled, 409},
-                                                        {QuotaCode::already_expired, 409},
-                                                        {QuotaCode::invalid_quota, 400},
-                                                        {QuotaCode::no_such_quota, 404},
-                                                        {QuotaCode::subject_waiters_full, 503}};
-  for (const auto& [code, status] : statuses) {
+  const std::map<QuotaCode, int> unlike_429{{QuotaCode::draining, 503},
+                                            {QuotaCode::waiters_full, 503},
+                                            {QuotaCode::reservations_full, 503},
+                                            {QuotaCode::subjects_full, 503},
+                                            {QuotaCode::id_in_use, 409},
+                                            {QuotaCode::subjects_apart, 400},
+                                            {QuotaCode::invalid_subject, 400},
+                                            {QuotaCode::unknown_reservation, 404},
+                                            {QuotaCode::already_settled, 409},
+                                            {QuotaCode::already_cancelled, 409},
+                                            {QuotaCode::already_expired, 409},
+                                            {QuotaCode::invalid_quota, 400},
+                                            {QuotaCode::no_such_quota, 404},
+                                            {QuotaCode::connection_waiters_full, 503},
+                                            {QuotaCode::not_durable, 503},
+                                            {QuotaCode::memory_only, 503},
+                                            {QuotaCode::subject_waiters_full, 503}};
+  for (uint32_t number = 0; number < api::quota_codes_count; ++number) {
+    const auto code = static_cast<QuotaCode>(number);
+    if (!is_refusal(code)) continue;
+    const int status = unlike_429.contains(code) ? unlike_429.at(code) : 429;
     const QuotaReply reply = Exchange{QuotaOp::reserve, code}.reply();
     EXPECT_EQ(reply.status, status) << api::code_name(code);
     EXPECT_EQ(body_of(reply)["code"], api::code_name(code));
     EXPECT_EQ(reply.headers.find("Retry-After: 1\r\n") != std::string::npos,
               (status == 429 || status == 503) && api::may_retry(code))
         << api::code_name(code);
+  }
+  const Exchange allowed{QuotaOp::reserve, QuotaCode::unknown_subject_allowed};
+  EXPECT_EQ(allowed.reply().status, 200);
+}
+
+TEST(RestQuotaReply, says_of_each_change_that_is_not_in_the_state_file_what_holds) {
+  for (const QuotaOp op : {QuotaOp::put, QuotaOp::remove, QuotaOp::reset, QuotaOp::reset_all}) {
+    for (const QuotaCode code : {QuotaCode::not_durable, QuotaCode::memory_only}) {
+      Exchange exchange{op, code};
+      exchange.answer().retry_after_ms = 1'000;
+      const QuotaReply reply = exchange.reply();
+      EXPECT_EQ(reply.status, 503);
+      EXPECT_EQ(reply.content_type, "application/problem+json");
+      EXPECT_EQ(reply.headers, "Retry-After: 1\r\n");
+      EXPECT_FALSE(reply.closes);
+      const std::string name{api::code_name(code)};
+      EXPECT_EQ(body_of(reply), (Json{{"type", "urn:sluicegate:problem:" + name},
+                                      {"title", api::code_reason(code)},
+                                      {"status", 503},
+                                      {"code", name},
+                                      {"violated", Json::array()},
+                                      {"retry_after_ms", 1'000},
+                                      {"retryable", true}}));
+    }
   }
 }
 

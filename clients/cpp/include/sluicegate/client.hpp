@@ -218,7 +218,8 @@ class Client {
   std::vector<SubjectState> usage(std::span<const std::string_view> subjects);
   SubjectPage usage_page(uint64_t cursor = 0, uint32_t limit = 0);
   // The quota is in force until remove_quota(), and overrides the server's policy file. Throws
-  // InvalidQuota.
+  // InvalidQuota. Every change may return not_durable: nothing was changed; or memory_only: it was,
+  // but a restart of the server may undo it.
   [[nodiscard]] QuotaCode put_quota(std::string_view subject, const Quota& quota);
   std::optional<Quota> get_quota(std::string_view subject);
   [[nodiscard]] QuotaCode remove_quota(std::string_view subject);

@@ -60,8 +60,11 @@ enum class QuotaCode : uint8_t {
   // Denied; asking again later may help.
   connection_waiters_full = 34,  // this connection has its share of the waiters
   subject_waiters_full = 35,     // a subject has
+  // Of a change of a quota or its usage, where the server keeps its state; a later retry may help.
+  not_durable = 36,  // nothing was changed: the state file cannot be written now
+  memory_only = 37,  // changed, but the state file could not be written: a restart may undo it
 };
-inline constexpr size_t quota_codes_count = 36;
+inline constexpr size_t quota_codes_count = 38;
 
 // "tpm_exceeded", ...; "unknown" for the code of a newer server.
 std::string_view name(QuotaCode) noexcept;

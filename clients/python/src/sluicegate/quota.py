@@ -70,6 +70,8 @@ class QuotaCode(enum.IntEnum):
     NO_SUCH_QUOTA = 33
     CONNECTION_WAITERS_FULL = 34  # this connection has its share of the waiters
     SUBJECT_WAITERS_FULL = 35  # a subject has
+    NOT_DURABLE = 36  # nothing was changed: the server cannot write its state file now
+    MEMORY_ONLY = 37  # changed, but not written to the state file: a restart may undo it
     INVALID_TOKENS = 251  # decide() of a negative number: nothing was sent
     UNKNOWN = 253  # of a newer server: a refusal
     ADMITTED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
@@ -107,6 +109,7 @@ _RETRYABLE = frozenset({code for code in QuotaCode
                         if QuotaCode.RPD_EXCEEDED <= code <= QuotaCode.SUBJECTS_FULL
                         and code is not QuotaCode.WITHDRAWN}
                        | {QuotaCode.CONNECTION_WAITERS_FULL, QuotaCode.SUBJECT_WAITERS_FULL,
+                          QuotaCode.NOT_DURABLE, QuotaCode.MEMORY_ONLY,
                           QuotaCode.DENIED_BY_POLICY})
 _REASONS = {
     QuotaCode.NONE: "",
@@ -157,6 +160,12 @@ _REASONS = {
     QuotaCode.SUBJECT_WAITERS_FULL:
         "too many requests wait for this subject: they hold as many places as are free "
         "(--max-waiters)",
+    QuotaCode.NOT_DURABLE:
+        "nothing was changed: the server cannot write its state file (--state) now, and its log "
+        "says why: try again later",
+    QuotaCode.MEMORY_ONLY:
+        "changed in memory only: the server could not write its state file (--state), and its log "
+        "says why: repeat the call once it can, or a restart may undo the change",
     QuotaCode.INVALID_TOKENS: "estimated tokens must be non-negative",
     QuotaCode.UNKNOWN: "a newer server's reason",
     QuotaCode.ADMITTED_BY_POLICY: "no server decided: the client's failure policy admits",
