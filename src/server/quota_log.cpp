@@ -11,12 +11,18 @@
 namespace sluice::server {
 namespace {
 
+using api::QuotaCode;
 using api::QuotaOp;
 
 constexpr size_t name_bytes_max = 1'024;
 
 std::string loggable(std::string_view name) {
   return text::shortened(name, name_bytes_max);
+}
+
+// Also a change that a restart may undo.
+bool has_changed(QuotaCode code) noexcept {
+  return api::admits(code) || code == QuotaCode::memory_only;
 }
 
 std::string_view message_of(QuotaOp op) noexcept {
@@ -37,7 +43,7 @@ std::string_view message_of(QuotaOp op) noexcept {
 
 bool QuotaLog::is_logged(const api::QuotaBatch& batch) noexcept {
   return !batch.calls.empty() && api::is_administrative(batch.calls.front().op) &&
-         api::admits(batch.answers.front().code) && log::wants(log::Level::info);
+         has_changed(batch.answers.front().code) && log::wants(log::Level::info);
 }
 
 void QuotaLog::log_change(const api::QuotaBatch& batch, std::string_view peer) noexcept {
@@ -48,6 +54,7 @@ void QuotaLog::log_change(const api::QuotaBatch& batch, std::string_view peer) n
   if (call.op == QuotaOp::put) {
     fields["quota"] = policy::quota_json(batch.new_quotas.front());
   }
+  if (batch.answers.front().code == QuotaCode::memory_only) fields["durable"] = false;
   log::info(message_of(call.op), fields);
 }
 

@@ -61,7 +61,14 @@ TEST_F(QuotaLogTest, logs_changes_with_their_peer) {
 TEST_F(QuotaLogTest, logs_no_refused_change) {
   log_change(QuotaOp::put, "gpt", QuotaCode::subjects_full);
   log_change(QuotaOp::remove, "gpt", QuotaCode::no_such_quota);
+  log_change(QuotaOp::put, "gpt", QuotaCode::not_durable);
   EXPECT_TRUE(lines().empty());
+}
+
+TEST_F(QuotaLogTest, logs_a_change_that_a_restart_may_undo_as_such) {
+  log_change(QuotaOp::remove, "gpt", QuotaCode::memory_only);
+  EXPECT_EQ(lines().at(0), Json::parse(R"({"level": "INFO", "message": "quota removed",
+      "peer": "192.0.2.7:51234", "subject": "gpt", "durable": false})"));
 }
 
 TEST_F(QuotaLogTest, logs_a_peer_that_has_left_and_names_of_any_bytes) {
