@@ -164,6 +164,7 @@ inline constexpr uint8_t draining = 4;      // the server shuts down: no call jo
 inline constexpr uint8_t wants_limits = 8;  // report every limit of every subject
 inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
 inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
+inline constexpr uint8_t not_durable = 32;     // put, remove, reset: nobody could keep it now
 inline constexpr uint8_t undelivered = 64;     // cancel: the client has not received it
 // May wait, but its connection has its share of the waiters.
 inline constexpr uint8_t connection_waiters_full = flag::connection_waiters_full;

@@ -102,6 +102,11 @@ class ChangeLog {
   }
 
   // ---- cuts
+  // Whether anything has changed since the last one.
+  bool has_changes() const noexcept {
+    return subjects_.has_live() || reservations_.has_live() || next_forgotten_.size() > 0 ||
+           next_departed_.size() > 0;
+  }
   void begin_cut() noexcept;
   uint32_t cut() const noexcept { return cut_; }
   // All records that are written from now on are of another lap.

@@ -50,6 +50,10 @@ class CutWriter final : public CopyFirst {
   bool write_some(uint32_t records) noexcept;
   CutFacts facts() const noexcept;
   bool is_under_way() const noexcept { return is_under_way_; }
+  // Whether the next cut has more than the log knows of.
+  bool has_more() const noexcept {
+    return writes_all_ || subjects_.resets().order != resets_.order;
+  }
 
   // The next cut has everything that lives.
   void write_all() noexcept { writes_all_ = true; }

@@ -14,6 +14,7 @@ Engine::Engine(const Options& options)
     : options_(options),
       budget_(options.step_work),
       log_(options_),
+      quota_changes_(options_.keeps_state),
       subjects_(options_, clock_, book_, log_, statistics_),
       adoption_(options_, book_, subjects_),
       owners_(options.reservations_max),
@@ -53,6 +54,26 @@ void Engine::end_try(const api::QuotaBatch& batch, base::Now now) noexcept {
   // Its connection's end may have passed this shard before the reservation was opened.
   const uint64_t ended = server_.end_try(batch);
   if (ended != 0 && lifecycle_.end_connection(ended)) server_.serve_marked();
+}
+
+bool Engine::has_changes() const noexcept {
+  return log_.has_changes() || quota_changes_.has_any() || cut_writer_.has_more();
+}
+
+void Engine::begin_cut(state::StateSink& sink, const CutStart& start) noexcept {
+  cut_writer_.begin(sink, start);
+  quota_changes_.write(sink);
+}
+
+void Engine::write_all() noexcept {
+  cut_writer_.write_all();
+  for (SubjectIndex index = 0; index < subjects_.pool().index_end(); ++index) {
+    if (!subjects_.pool().holds(index)) continue;
+    const Subject& subject = subjects_[index];
+    if (subject.source != api::QuotaSource::run_time || subject.quota == nullptr) continue;
+    const std::string_view name(subject.name, subject.name_bytes);
+    quota_changes_.put(name, subject.quota->quota, clock_.moment().wall_ns);
+  }
 }
 
 bool Engine::refund(uint64_t id, base::Now now) noexcept {

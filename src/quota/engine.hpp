@@ -33,6 +33,7 @@
 #include "quota/obstacle.hpp"
 #include "quota/owner_names.hpp"
 #include "quota/queue_server.hpp"
+#include "quota/quota_changes.hpp"
 #include "quota/quota_store.hpp"
 #include "quota/repeated_calls.hpp"
 #include "quota/reservation_book.hpp"
@@ -69,12 +70,11 @@ class Engine {
   void next_try(api::QuotaBatch& batch) noexcept { spread_waiters_.next_try(batch); }
   void end_try(const api::QuotaBatch& batch, base::Now now) noexcept;
   bool has_claims() const noexcept { return claims_.has_any(); }
-  void begin_cut(state::StateSink& sink, const CutStart& start) noexcept {
-    cut_writer_.begin(sink, start);
-  }
+  bool has_changes() const noexcept;
+  void begin_cut(state::StateSink& sink, const CutStart& start) noexcept;
   bool hand_over(uint32_t records) noexcept { return cut_writer_.write_some(records); }
   CutFacts cut_facts() const noexcept { return cut_writer_.facts(); }
-  void write_all() noexcept { cut_writer_.write_all(); }
+  void write_all() noexcept;
   Restored restore(const StoredState& stored, base::Now now);
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
@@ -138,6 +138,7 @@ class Engine {
   std::deque<api::QuotaCall> outgoing_;
 
   ChangeLog log_;
+  QuotaChanges quota_changes_;
   CurrentBook book_;
   SubjectTable subjects_;
   BookAdoption adoption_;

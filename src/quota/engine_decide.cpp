@@ -99,6 +99,11 @@ void Engine::decide_beside_claims(QuotaBatch& batch, api::ShardId origin) noexce
 void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
+  if (api::is_administrative(call.op) && (call.flags & api::quota_flag::not_durable) != 0) {
+    answer.code = QuotaCode::not_durable;
+    answer.retry_after_ms = limits::unknown_retry_after_ms;
+    return;
+  }
   switch (call.op) {
     case QuotaOp::reserve:
     case QuotaOp::consume:

@@ -34,6 +34,7 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
     answer.code = QuotaCode::subjects_full;
     return set_retry_after(answer);  // another subject may be idle then
   }
+  quota_changes_.put(name, batch.new_quotas[index], clock_.moment().wall_ns);
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;
   add_subject_row(batch, index, 0, subject, name, sources());
@@ -52,6 +53,7 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
   }
   Subject& subject = subjects_[found];
   subjects_.change_quota(found, book_.quota_of(name));
+  quota_changes_.remove(name, clock_.moment().wall_ns);
   subject.configured = book_.names(name);
   answer.code = QuotaCode::ok;
   server_.serve(found);

@@ -75,6 +75,8 @@ class QuotaDecider : public api::Decider {
   virtual bool has_claims() const noexcept = 0;
 
   // ---- what survives a restart, with Options::keeps_state
+  // Whether anything has changed since the last cut.
+  virtual bool has_changes() const noexcept = 0;
   // The instant of a cut: until hand_over() returns false, the sink gets the records of what has
   // changed since the last one, as of now, and of a part of everything else.
   virtual void begin_cut(state::StateSink& sink, const CutStart& start) noexcept = 0;

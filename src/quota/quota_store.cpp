@@ -73,6 +73,10 @@ bool QuotaStore::has_claims() const noexcept {
   return engine_->has_claims();
 }
 
+bool QuotaStore::has_changes() const noexcept {
+  return engine_->has_changes();
+}
+
 void QuotaStore::begin_cut(state::StateSink& sink, const CutStart& start) noexcept {
   engine_->begin_cut(sink, start);
 }

@@ -59,6 +59,7 @@ class QuotaStore final : public QuotaDecider {
   void next_try(api::QuotaBatch& batch) noexcept override;
   void end_try(const api::QuotaBatch& batch, base::Now now) noexcept override;
   bool has_claims() const noexcept override;
+  bool has_changes() const noexcept override;
   void begin_cut(state::StateSink& sink, const CutStart& start) noexcept override;
   bool hand_over(uint32_t records) noexcept override;
   CutFacts cut_facts() const noexcept override;

@@ -72,6 +72,16 @@ struct Restored {
   uint64_t subjects_left_out = 0;
   uint64_t reservations_left_out = 0;
   uint64_t parts_refunded = 0;  // the verdict on their calls was not stored
+
+  Restored& operator+=(const Restored& other) {
+    subjects += other.subjects;
+    reservations += other.reservations;
+    ends += other.ends;
+    subjects_left_out += other.subjects_left_out;
+    reservations_left_out += other.reservations_left_out;
+    parts_refunded += other.parts_refunded;
+    return *this;
+  }
 };
 
 }  // namespace sluice::quota

@@ -49,6 +49,13 @@ void PartBuilder::add_class(uint64_t id, std::string_view quota) noexcept {
   classes_.push_back({.id = id, .quota = std::string(quota)});
 }
 
+void PartBuilder::change_quota(const QuotaChange& change) noexcept {
+  ASSERT(stage_ != Stage::finished);
+  quota_changes_.push_back(
+      {.name = std::string(change.name), .quota = std::nullopt, .wall_ms = change.wall_ms});
+  if (change.quota) quota_changes_.back().quota.emplace(*change.quota);
+}
+
 template <typename Record>
 inline void PartBuilder::add(const Record& record) noexcept {
   ASSERT(stage_ != Stage::finished);
@@ -100,6 +107,7 @@ void PartBuilder::clear() noexcept {
   bodies_.clear();
   parts_.clear();
   classes_.clear();
+  quota_changes_.clear();
   stage_ = Stage::between_parts;
 }
 

@@ -6,12 +6,13 @@
 //         they are needed, and freed by clear() but for the first few MiB.
 // Errors: the constructor throws as MappedRegion does. append() always has room: there is no cut
 //         before clear(), so a disk that stands still costs no more memory.
-//         Classes of quotas, which are few, lie on the heap.
+//         Classes of quotas, and quotas put at run time, which are few, lie on the heap.
 // Bounds: arena_bytes().
 // Lives:  one thread; parts() until clear(). Another thread may read the parts meanwhile.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,12 @@ struct QuotaClass {
   std::string quota;
 };
 
+struct OwnedQuotaChange {
+  std::string name;
+  std::optional<std::string> quota;
+  int64_t wall_ms = 0;
+};
+
 class PartBuilder final : public StateSink {
  public:
   using Part = std::span<const std::byte>;
@@ -52,6 +59,7 @@ class PartBuilder final : public StateSink {
   void append(const EndedReservation& ended) noexcept override;
   void append(const GoneReservation& gone) noexcept override;
   void add_class(uint64_t id, std::string_view quota) noexcept override;
+  void change_quota(const QuotaChange& change) noexcept override;
 
   // Ends the cut. The header is that of all its parts but for lengths and counts; its time and
   // order are the present ones. There is a part even without records, if only for its header.
@@ -59,6 +67,7 @@ class PartBuilder final : public StateSink {
   std::span<const Part> parts() const noexcept { return parts_; }
   // Of the same cut.
   std::span<const QuotaClass> quota_classes() const noexcept { return classes_; }
+  std::span<const OwnedQuotaChange> quota_changes() const noexcept { return quota_changes_; }
   // Begins anew.
   void clear() noexcept;
 
@@ -89,6 +98,7 @@ class PartBuilder final : public StateSink {
   std::vector<Body> bodies_;  // of those before; both lists have room for all from the start
   std::vector<Part> parts_;
   std::vector<QuotaClass> classes_;
+  std::vector<OwnedQuotaChange> quota_changes_;
 };
 
 }  // namespace sluice::state

@@ -6,11 +6,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "state/record.hpp"
 
 namespace sluice::state {
+
+// A quota that was put for a subject at run time, as JSON; without `quota`: it was removed.
+struct QuotaChange {
+  std::string_view name;
+  std::optional<std::string_view> quota;
+  int64_t wall_ms = 0;  // when
+};
 
 class StateSink {
  public:
@@ -25,6 +33,9 @@ class StateSink {
   // The quota that SubjectRecord::quota_class means, as JSON; not a record: a part does not have
   // it. It comes before the first record that needs it, once since the present lap began.
   virtual void add_class(uint64_t id, std::string_view quota) noexcept = 0;
+
+  // Not a record either; one for each name.
+  virtual void change_quota(const QuotaChange& change) noexcept = 0;
 };
 
 }  // namespace sluice::state

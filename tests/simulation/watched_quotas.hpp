@@ -53,6 +53,7 @@ class WatchedQuotas final : public quota::QuotaDecider {
   bool has_tries() const noexcept override { return store_->has_tries(); }
   std::string_view unknown_subject() const noexcept override { return store_->unknown_subject(); }
   bool has_claims() const noexcept override { return store_->has_claims(); }
+  bool has_changes() const noexcept override { return store_->has_changes(); }
   void begin_cut(state::StateSink& sink, const quota::CutStart& start) noexcept override {
     store_->begin_cut(sink, start);
   }

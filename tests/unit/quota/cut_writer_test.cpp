@@ -74,6 +74,48 @@ TEST_F(Cuts, has_what_changed_since_the_last_one) {
   EXPECT_EQ(sink_.count(), 0U);
 }
 
+TEST_F(Cuts, are_due_when_anything_has_changed) {
+  cut();
+  EXPECT_FALSE(driver_.store.has_changes());
+  const uint64_t id = reserve("a", 10);
+  EXPECT_TRUE(driver_.store.has_changes());
+  begin();
+  EXPECT_FALSE(driver_.store.has_changes()) << "since the cut's instant";
+  end();
+  driver_.settle(id, 7);
+  EXPECT_TRUE(driver_.store.has_changes());
+  cut();
+  driver_.reset_all();
+  EXPECT_TRUE(driver_.store.has_changes()) << "no subject has seen the reset yet";
+  cut();
+  EXPECT_FALSE(driver_.store.has_changes());
+  driver_.store.write_all();
+  EXPECT_TRUE(driver_.store.has_changes());
+}
+
+TEST_F(Cuts, have_the_quotas_that_were_put_and_removed) {
+  begin();
+  EXPECT_EQ(sink_.run_time_quotas.size(), 2U);
+  EXPECT_EQ(sink_.run_time_quotas["a"], quota_text({.limits = {tpm(1'000)}}));
+  driver_.put("a", {tpm(5)});
+  driver_.remove("b");
+  driver_.remove("nobody");
+  driver_.put("c", {tpm(6)});
+  driver_.remove("c");
+  end();
+  EXPECT_EQ(sink_.run_time_quotas.size(), 2U) << "those since its instant are the next one's";
+  cut();
+  EXPECT_EQ(sink_.run_time_quotas.size(), 3U);
+  EXPECT_EQ(sink_.run_time_quotas["a"], quota_text({.limits = {tpm(5)}}));
+  EXPECT_EQ(sink_.run_time_quotas["b"], "");
+  EXPECT_EQ(sink_.run_time_quotas["c"], "");
+  cut();
+  EXPECT_TRUE(sink_.run_time_quotas.empty());
+  driver_.store.write_all();
+  cut();
+  EXPECT_EQ(sink_.run_time_quotas.size(), 1U) << "what is there now";
+}
+
 TEST_F(Cuts, what_changes_while_it_is_written_is_written_as_it_was) {
   const uint64_t id = reserve("a", 10);
   begin();

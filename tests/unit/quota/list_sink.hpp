@@ -47,6 +47,11 @@ class ListSink final : public state::StateSink {
     ++classes_added;
   }
 
+  void change_quota(const state::QuotaChange& change) noexcept override {
+    run_time_quotas[std::string(change.name)] = change.quota ? std::string(*change.quota) : "";
+    changed_at_ms[std::string(change.name)] = change.wall_ms;
+  }
+
   size_t count() const {
     return subjects.size() + gone_subjects.size() + reservations.size() + ends.size() +
            gone_reservations.size();
@@ -67,6 +72,8 @@ class ListSink final : public state::StateSink {
   std::vector<state::GoneReservation> gone_reservations;
   std::map<uint64_t, std::string> classes;
   int classes_added = 0;
+  std::map<std::string, std::string> run_time_quotas;  // removed ones are empty
+  std::map<std::string, int64_t> changed_at_ms;
 };
 
 }  // namespace sluice::quota

@@ -149,6 +149,8 @@ class StoreDriver {
     return ask(
         {.op = api::QuotaOp::extend, .lifetime_ms = lifetime_ms, .reservation = reservation});
   }
+  api::QuotaAnswer remove(const std::string& name) { return op(api::QuotaOp::remove, {}, {name}); }
+  api::QuotaAnswer reset_all() { return op(api::QuotaOp::reset_all, {}); }
   api::QuotaAnswer reset(const std::string& name) { return op(api::QuotaOp::reset, {}, {name}); }
 
   // ----------------------------------------------------------------- what is reported

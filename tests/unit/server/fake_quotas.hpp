@@ -62,6 +62,7 @@ class FakeQuotas : public quota::QuotaDecider {
   void next_try(api::QuotaBatch&) noexcept override {}
   void end_try(const api::QuotaBatch&, base::Now) noexcept override {}
   bool has_claims() const noexcept override { return false; }
+  bool has_changes() const noexcept override { return false; }
   void begin_cut(state::StateSink&, const quota::CutStart&) noexcept override {}
   bool hand_over(uint32_t) noexcept override { return false; }
   quota::CutFacts cut_facts() const noexcept override { return {}; }
