@@ -48,7 +48,8 @@ EpollIo::EpollIo(Options options)
       buffers_(options.receive_buffers),
       buffer_bytes_(options.receive_buffer_bytes),
       memory_(size_t{buffers_} * buffer_bytes_, "receive buffers"),
-      now_(read_clock()) {
+      now_(read_clock()),
+      clock_offset_ns_(options.clock_offset_ns) {
   ASSERT(buffers_ > 0);
   ASSERT(buffer_bytes_ > 0 && buffer_bytes_ % 8 == 0);
   // Edge-triggered: each raise() is reported once, and nothing has to be read.

@@ -47,7 +47,9 @@ class EpollIo final : public Io {
     return peer_name(sockets_.usable(socket).fd);
   }
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
-  base::Now now() const noexcept override { return now_; }
+  base::Now now() const noexcept override {
+    return {.monotonic_ns = now_.monotonic_ns + clock_offset_ns_, .wall_ns = now_.wall_ns};
+  }
   void wake() noexcept override { wake_signal_.raise(); }
   const Statistics& statistics() const noexcept override { return statistics_; }
 
@@ -104,6 +106,7 @@ class EpollIo final : public Io {
   RefusalPause refusal_pause_;
   bool precise_wait_ = true;  // epoll_pwait2 is there
   base::Now now_;
+  const int64_t clock_offset_ns_;
   Statistics statistics_;
 };
 

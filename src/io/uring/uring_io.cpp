@@ -43,7 +43,8 @@ UringIo::UringIo(Options&& options)
       changed_(sockets_.slots()),
       starved_(sockets_.slots()),
       starved_after_bytes_(sockets_.slots()),
-      now_(read_clock()) {
+      now_(read_clock()),
+      clock_offset_ns_(options.clock_offset_ns) {
   parked_.reserve(size_t{2} * ring_.completions_max());
   for (size_t index = 0; index < listeners_.size(); ++index) {
     listeners_[index].fd = std::move(options.listeners[index]);

@@ -48,7 +48,9 @@ class UringIo final : public Io {
     return peer_name(sockets_.usable(socket).fd);
   }
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
-  base::Now now() const noexcept override { return now_; }
+  base::Now now() const noexcept override {
+    return {.monotonic_ns = now_.monotonic_ns + clock_offset_ns_, .wall_ns = now_.wall_ns};
+  }
   void wake() noexcept override { wake_signal_.raise(); }
   const Statistics& statistics() const noexcept override;
 
@@ -144,6 +146,7 @@ class UringIo final : public Io {
   size_t parked_first_ = 0;
   uint64_t in_flight_ = 0;  // operations of sockets, listeners and the wake signal
   base::Now now_;
+  const int64_t clock_offset_ns_;
   mutable Statistics statistics_;
 };
 
