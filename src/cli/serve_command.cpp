@@ -24,6 +24,9 @@ namespace {
 // How long to wait for the log to be flushed.
 constexpr std::chrono::milliseconds log_timeout{2'000};
 
+// How long the last commit of the state may take, at least.
+constexpr std::chrono::milliseconds state_timeout_min{2'000};
+
 // How long to wait for a configuration file that is being read.
 constexpr std::chrono::milliseconds config_file_timeout{100};
 
@@ -175,6 +178,10 @@ void log_started(const config::Config& config, const server::StartReport& report
                        {"maxWaiters", config.max_waiters},
                        {"maxConnections", config.max_connections},
                        {"reservedAddressSpaceMiB", report.reserved_bytes >> 20}});
+  if (config.state.empty()) {
+    log::info(
+        "no --state FILE: quotas put at run time, usage and reservations end with the server");
+  }
   // The last line of a start: scripts read the ports from it.
   log::info("ready", {{"version", SLUICE_VERSION},
                       {"shards", config.shards},
@@ -200,6 +207,19 @@ DrainEnd drain(server::Server& server, uint32_t drain_ms) {
     if (std::chrono::steady_clock::now() > deadline) return DrainEnd::timed_out;
   }
   return DrainEnd::drained;
+}
+
+// Whether all that has to survive the restart is in the file.
+bool close_state(server::Server& server, const config::Config& config) {
+  using End = server::Server::StateEnd;
+  const End end =
+      server.close_state(std::max(state_timeout_min, std::chrono::milliseconds(config.drain_ms)));
+  if (end == End::none || end == End::clean) return true;
+  log::error("the last changes are not in the state file: the next start finds it as after a crash",
+             {{"state", config.state}});
+  if (end == End::unclean) return false;
+  log::stop(log_timeout);
+  std::_Exit(EXIT_FAILURE);  // without waiting for the disk
 }
 
 // Runs the server until it has shut down; throws if it cannot start.
@@ -235,12 +255,13 @@ int run(const config::Config& config, const std::vector<std::string>& warnings) 
     log::stop(log_timeout);
     std::_Exit(EXIT_FAILURE);  // without waiting for the workers
   }
+  const bool is_kept = close_state(server, config);
   log::info("stopped", {{"connectionsForceClosed", server.force_closed_count()}});
   if (!server.wait_policy_reader(config_file_timeout)) {
     log::stop(log_timeout);
-    std::_Exit(EXIT_SUCCESS);  // a large file is still being read; nobody needs it now
+    std::_Exit(is_kept ? EXIT_SUCCESS : EXIT_FAILURE);  // a large file is still being read
   }
-  return EXIT_SUCCESS;
+  return is_kept ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace

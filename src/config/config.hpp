@@ -43,6 +43,10 @@ struct Config {
   std::string server_type;    // gocc's choice of an HTTP library: "echo" has no HTTP/2
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
 
+  // What survives a restart.
+  std::string state;             // the file; empty: nothing does
+  uint32_t state_sync_ms = 100;  // between two commits
+
   // The log.
   log::Format log_format = log::Format::json;
   log::Level log_level = log::Level::info;

@@ -69,12 +69,13 @@ using ServerTypeFlag = ChoiceFlag<std::string, const char*>;
 // (threads, log, start).
 enum class Seen : uint8_t { process, rest, native, both };
 
-enum class FlagGroup : uint8_t { keys, listening, running, log, bounds, times };
+enum class FlagGroup : uint8_t { keys, listening, running, state, log, bounds, times };
 
-inline constexpr std::array<const char*, 6> group_titles{
+inline constexpr std::array<const char*, 7> group_titles{
     "Limits of a key without its own",
     "Listening",
     "Running",
+    "What survives a restart (docs/state.md)",
     "Log (to stdout; system-default: to stderr)",
     "Bounds of the whole process (beyond them: a clear refusal)",
     "Time-outs"};
@@ -116,7 +117,7 @@ inline constexpr std::array<Choice<log::Level>, 4> log_levels{
 inline constexpr std::array<Choice<const char*>, 3> server_types{
     {{"echo", "echo"}, {"echo-http2", "echo-http2"}, {"fast", "fast"}}};
 
-inline constexpr std::array<Flag, 34> flag_table{{
+inline constexpr std::array<Flag, 36> flag_table{{
     {FlagGroup::keys, "-m,--max-requests",
      NumberFlag{&Config::max_requests, 1, limits::permits_max}, Seen::both,
      "permits per key and window"},
@@ -163,6 +164,13 @@ inline constexpr std::array<Flag, 34> flag_table{{
      Seen::rest, "echo: without HTTP/2, as in gocc; fast is as echo-http2", "default echo-http2"},
     {FlagGroup::running, "-i,--instance-urls", ListFlag{&Config::instance_urls, "URLS"},
      Seen::process, "must be empty: there is no distributed mode yet", "default empty"},
+
+    {FlagGroup::state, "--state", TextFlag{&Config::state, "FILE"}, Seen::process,
+     "SQLite: quotas put at run time, usage, reservations and\n"
+     "leases are kept in it; made if it is not there",
+     "default none: nothing is kept"},
+    {FlagGroup::state, "--state-sync-millis", NumberFlag{&Config::state_sync_ms, 10, 60'000},
+     Seen::process, "between two commits of the file: what a crash may lose,\ntwice at most"},
 
     {FlagGroup::log, "-l,--log-format", LogFormatFlag{&Config::log_format, log_formats},
      Seen::process, "the form of a line", "default json"},

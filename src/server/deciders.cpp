@@ -1,21 +1,29 @@
 #include "server/deciders.hpp"
 
-namespace sluice::server {
-namespace {
+#include <stdexcept>
+#include <utility>
 
-quota::Options quota_options(const WorkerOptions& options) noexcept {
+namespace sluice::server {
+
+quota::Options store_options(const WorkerOptions& options) noexcept {
   quota::Options quota = options.quota;
   quota.shard = options.sessions.shard;
   quota.shards = options.sessions.shards;
   quota.routing_seed = options.sessions.routing_seed;
+  quota.keeps_state = options.state.schedule != nullptr;
   return quota;
 }
 
-}  // namespace
-
 Deciders make_deciders(const WorkerOptions& options) {
   return {.keys = std::make_unique<shard::KeyShard>(options.shard),
-          .quotas = std::make_unique<quota::QuotaStore>(quota_options(options))};
+          .quotas = std::make_unique<quota::QuotaStore>(store_options(options))};
+}
+
+quota::Restored restore(const WorkerOptions& options, quota::QuotaDecider& quotas, base::Now now) {
+  if (options.state.source == nullptr) return {};
+  quota::Restored restored = options.state.source->restore(quotas, now);
+  if (!restored.damage.empty()) throw std::runtime_error(restored.damage);
+  return restored;
 }
 
 }  // namespace sluice::server

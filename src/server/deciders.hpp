@@ -1,7 +1,9 @@
 // The deciders of a worker's shard: one for keys and one for quotas.
-// Flow:   make_deciders(), on the worker's thread, so that memory is taken near its core -> Worker.
-//         A test wraps them first, to check every call.
-// Errors: make_deciders() throws when memory cannot be had.
+// Flow:   make_deciders(), on the worker's thread, so that memory is taken near its core ->
+//         restore() what an earlier start has left -> Worker. A test wraps them first, to check
+//         every call.
+// Errors: make_deciders() and restore() throw when memory cannot be had, restore() also when the
+//         state cannot be read.
 #pragma once
 
 #include <memory>
@@ -17,7 +19,13 @@ struct Deciders {
   std::unique_ptr<quota::QuotaDecider> quotas;
 };
 
+// The options of the worker's store of quotas.
+quota::Options store_options(const WorkerOptions& options) noexcept;
+
 // The deciders that are shipped, empty: the worker passes them their first rules.
 Deciders make_deciders(const WorkerOptions& options);
+
+// Before the worker has them.
+quota::Restored restore(const WorkerOptions& options, quota::QuotaDecider& quotas, base::Now now);
 
 }  // namespace sluice::server

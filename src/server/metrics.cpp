@@ -1,10 +1,12 @@
 #include "server/metrics.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "api/verdict.hpp"
 #include "base/assert.hpp"
 #include "base/limits.hpp"
+#include "base/time.hpp"
 #include "text/number.hpp"
 
 namespace sluice::server {
@@ -20,6 +22,24 @@ class Writer {
            uint64_t value) noexcept {
     family(name, type, help);
     add("sluicegate_", name_, " ");
+    number(value);
+    add("\n");
+  }
+
+  void seconds(std::string_view name, std::string_view type, std::string_view help,
+               int64_t ns) noexcept {
+    family(name, type, help);
+    const auto ms = static_cast<uint64_t>(ns / base::ns_per_ms);
+    add("sluicegate_", name_, " ");
+    number(ms / 1'000);
+    add(".");
+    for (uint64_t digit = 100; digit > 0; digit /= 10) number(ms / digit % 10);
+    add("\n");
+  }
+
+  // A sample for the whole process.
+  void labelled(uint64_t value, std::string_view label, std::string_view content) noexcept {
+    add("sluicegate_", name_, "{", label, "=\"", content, "\"} ");
     number(value);
     add("\n");
   }
@@ -129,6 +149,35 @@ void write_rules(Writer& write, const ProcessStatistics& process) noexcept {
             process.rules_refused);
 }
 
+// The lag is what a crash at this moment would lose.
+void write_state(Writer& write, std::span<const ShardStatistics> shards,
+                 const ProcessStatistics& process) noexcept {
+  if (process.state == nullptr) return;
+  const store::WriterStatistics& state = *process.state;
+  const auto count = [](const store::WriterStatistics::Count& of) {
+    return of.load(std::memory_order_relaxed);
+  };
+  const bool has_changes =
+      !process.state_is_committed ||
+      std::ranges::any_of(shards, [](const auto& shard) { return shard.has_uncut_changes; });
+  write.seconds("state_lag_seconds", "gauge", "What a crash now would lose of the state.",
+                has_changes ? process.state_behind_ns : 0);
+  write.family("state_status", "gauge", "1 for the status of the state's writer.");
+  write.labelled(1, "name", store::status_name(state.status.load(std::memory_order_relaxed)));
+  write.one("state_commits_total", "counter", "Commits of the state file.",
+            count(state.commits_count));
+  write.seconds("state_commit_seconds_total", "counter", "Time that they took.",
+                static_cast<int64_t>(count(state.commits_ns)));
+  write.one("state_records_total", "counter", "Records in them.", count(state.records_count));
+  write.one("state_file_bytes", "gauge", "Size of the state file, with its WAL.",
+            count(state.file_bytes));
+  write.family("state_failures_total", "counter", "Times it was not written, by cause.");
+  for (size_t kind = 0; kind < store::failure_kinds_in_use_count; ++kind) {
+    write.labelled(count(state.failures[kind]), "kind",
+                   store::failure_name(static_cast<store::FailureKind>(kind)));
+  }
+}
+
 void write_log(Writer& write, const ProcessStatistics& process) noexcept {
   write.one("log_lines_lost_total", "counter",
             "Log lines that newer ones overran (a slow reader), or that could not be written.",
@@ -189,6 +238,7 @@ void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatist
   write_quotas(write, shards);
   write_rules(write, process);
   write_log(write, process);
+  write_state(write, shards, process);
   write_connections(write);
   write_loop(write, shards);
   ASSERT(text.size() <= limits::metrics_bytes_max(static_cast<uint32_t>(shards.size())));

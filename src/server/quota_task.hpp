@@ -1,6 +1,7 @@
 // A batch of quota calls on its way to the shards that decide them.
 // Flow:   QuotaTasks takes one from its pool -> a session, or the worker itself, fills the batch ->
-//         each shard that a call belongs to, one after the other -> back, and to the session.
+//         each shard that a call belongs to, one after the other -> back, and to the session: where
+//         quotas have changed, when that is durable.
 // Lives:  lent to one shard at a time.
 #pragma once
 
@@ -18,6 +19,10 @@ struct QuotaTask {
   api::ShardId origin = 0;     // the shard of its calls' tickets
   uint32_t shard = 0;          // the shard that has it, or gets it next
   bool goes_on = false;        // a call may wait, or go on at another shard
+  // The epoch of the state that has what its calls have changed; 0: its answers wait for none.
+  uint64_t epoch = 0;
+  int64_t waits_until_ns = 0;  // for that epoch
+  bool is_parked = false;      // meanwhile another task has its place
   api::QuotaBatch batch;
 };
 

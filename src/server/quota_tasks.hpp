@@ -8,6 +8,9 @@
 //         its own: to cancel undelivered reservations, to end those bound to a connection, those
 //         that its store has for other shards, and waiters of several shards that are to be tried;
 //         they wait until a task is free.
+//         Where quotas have changed and a state is kept, the answers wait until that is durable.
+//         If it fails, or takes longer than durable_wait_ns_max, the answers say so; while it fails
+//         nothing is changed.
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -24,6 +27,7 @@
 #include "server/quota_log.hpp"
 #include "server/quota_task.hpp"
 #include "server/session_table.hpp"
+#include "server/state_keeper.hpp"
 #include "server/waiter_delivery.hpp"
 #include "session/context.hpp"
 
@@ -35,11 +39,15 @@ struct OwnCallBounds {
   size_t bindings_max;
 };
 
+// How many batches may wait for the disk, besides those that have a task's place; and how long.
+inline constexpr uint32_t parked_tasks_max = 64;
+inline constexpr int64_t durable_wait_ns_max = 10 * base::ns_per_s;
+
 class QuotaTasks {
  public:
   QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
              route::Mailboxes& mailboxes, WaiterDelivery& waiters, quota::QuotaDecider& quotas,
-             TaskSlots& slots, const OwnCallBounds& bounds);
+             StateKeeper& keeper, TaskSlots& slots, const OwnCallBounds& bounds);
 
   // As in session::Backend.
   api::QuotaBatch& take_batch() noexcept;
@@ -61,6 +69,13 @@ class QuotaTasks {
   // Decides batches that were kept, now that other calls have a verdict.
   void retry_kept() noexcept;
   bool keeps_any() const noexcept { return !kept_.empty(); }
+  // Answers what has become durable, or will not.
+  void answer_durable() noexcept;
+  bool has_undurable() const noexcept { return !undurable_.empty(); }
+  // When the first of them has waited for too long.
+  int64_t durable_due_ns() const noexcept;
+  // Calls that this shard has decided, or tried to.
+  uint64_t calls_count() const noexcept { return calls_count_; }
 
   uint64_t reserved_bytes() const noexcept { return undelivered_.capacity() * sizeof(uint64_t); }
 
@@ -76,6 +91,10 @@ class QuotaTasks {
   void after_decide(QuotaTask& task) noexcept;
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void finish(QuotaTask& task) noexcept;
+  bool wait_for_disk(QuotaTask& task) noexcept;
+  bool waits_on(const QuotaTask& task) const noexcept;
+  void answer(QuotaTask& task) noexcept;
+  void deliver_grants() noexcept;
   void note_queued(const api::QuotaBatch& batch) noexcept;
   void drop_answers(const api::QuotaBatch& batch) noexcept;
   bool has_calls() const noexcept {
@@ -92,6 +111,7 @@ class QuotaTasks {
   route::Mailboxes& mailboxes_;
   WaiterDelivery& waiters_;
   quota::QuotaDecider& quotas_;
+  StateKeeper& keeper_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;
   QuotaTask* filling_ = nullptr;          // a session has taken its batch, and not called ask() yet
@@ -99,10 +119,12 @@ class QuotaTasks {
   std::vector<uint64_t> ended_bindings_;  // bindings with reservations that are to end
   std::vector<QuotaTask*> kept_;          // in the order in which they came
   std::vector<QuotaTask*> retried_;       // that need not be kept any more
+  std::vector<QuotaTask*> undurable_;     // finished, in this order: they wait for the disk
   bool has_verdicts_ = false;             // since the kept ones were tried last
   bool is_retrying_ = false;              // those from this place on are still to be tried:
   size_t retry_at_ = 0;
-  uint64_t arrivals_ = 0;     // of calls
+  uint64_t arrivals_ = 0;  // of calls
+  uint64_t calls_count_ = 0;
   const uint32_t tries_max_;  // under way: waiters leave tasks to sessions
   uint32_t tries_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "limiter/zone.hpp"
 #include "log/log.hpp"
 #include "policy/rule_file.hpp"
+#include "server/kept_state.hpp"
 #include "server/quota_log.hpp"
 #include "server/rule_watch.hpp"
 #include "server/worker_group.hpp"
@@ -52,7 +53,7 @@ limiter::Policy default_policy(const config::Config& config) {
 // The same for all workers but the shard's number. Bounds of the whole process are divided: keys
 // and their waiters among the shards, over which the hash spreads them evenly.
 WorkerOptions worker_options(const config::Config& config, const StartReport& report,
-                             uint64_t routing_seed) {
+                             const StateSeeds& seeds) {
   std::random_device device;
   const auto share = [&](uint32_t of) { return (of + config.shards - 1) / config.shards; };
   return {
@@ -66,7 +67,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                    .header_timeout_ms = config.header_timeout_ms,
                    .idle_timeout_ms = config.idle_timeout_ms,
                    .shards = config.shards,
-                   .routing_seed = routing_seed,
+                   .routing_seed = seeds.routing_seed,
                    .instance_id = random_word(device),
                    .rest_port = report.port,
                    .http2 = config.server_type != "echo",
@@ -87,10 +88,11 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                 .reservations_max = share(config.max_reservations),
                 .waiters_max = share(config.max_waiters),
                 .name_bytes_max = config.max_key_bytes,
-                .name_seed = random_word(device),
+                .name_seed = seeds.name_seed,
                 .id_seed = random_word(device)},
       .rules = report.rules,
       .quotas = report.quotas,
+      .state = {},
       .splits = {},
       .connections_max = config.max_connections,
       .drain_ms = config.drain_ms,
@@ -146,6 +148,8 @@ Server::Server(const config::Config& config) : config_(config) {}
 
 Server::~Server() {
   rule_watch_.reset();
+  // The writer reads the workers' memory, and wakes them.
+  if (state_) static_cast<void>(state_->stop_writer());
   // All stop before any is destroyed: no worker may wake the Io of another that is gone.
   for (const auto& worker : workers_) worker->stop();
 }
@@ -164,20 +168,21 @@ StartReport Server::start(Configuration configuration) {
   report.quotas = std::move(configuration.parsed.quotas);
   limiter::prepare_zones();
   const uint32_t shards = config_.shards;
+  const StateSeeds seeds = open_state();
   io::Listening http = listen_on(config_.port, "--port");
   io::Listening native = listen_on(config_.native_port, "--native-port");
   report.port = http.port;
   report.native_port = native.port;
   const io::Choice choice = io::choose_backend(config_.io);
   report.io_warning = choice.warning;
-  std::random_device device;
-  const uint64_t routing_seed = random_word(device);
   worker_group_ = std::make_unique<WorkerGroup>(
-      route::MeshOptions{.shards = shards, .routing_seed = routing_seed});
-  WorkerOptions options = worker_options(config_, report, routing_seed);
+      route::MeshOptions{.shards = shards, .routing_seed = seeds.routing_seed});
+  WorkerOptions options = worker_options(config_, report, seeds);
+  if (state_) options.state = state_->options();
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
     io_options.sockets_max = config_.max_connections + spare_sockets;
+    if (state_) io_options.clock_offset_ns = state_->clock_offset_ns();
     // In the order of the ListenerIds.
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));
     io_options.listeners.push_back(std::move(native.sockets.at(shard)));
@@ -187,6 +192,7 @@ StartReport Server::start(Configuration configuration) {
   }
   report.reserved_bytes = worker_group_->mesh().reserved_bytes();
   report.pinned = true;
+  quota::Restored restored;
   for (const auto& worker : workers_) {
     const WorkerStarted started = worker->wait_started();
     // That of a worker that had to fall back, if there is one.
@@ -195,12 +201,45 @@ StartReport Server::start(Configuration configuration) {
     if (report.io_warning.empty()) report.io_warning = started.io_warning;
     report.reserved_bytes += started.reserved_bytes;
     report.pinned = report.pinned && started.pinned;
+    restored += started.restored;
   }
+  if (state_) state_->has_started(restored);
   if (!config_.config_file.empty()) {
     warn_of_too_many_names(report.quotas, config_.max_subjects);
     watch_rules(std::move(configuration.text), configuration.parsed.profiles);
   }
   return report;
+}
+
+// Draws the seeds, unless there is a file that has them.
+StateSeeds Server::open_state() {
+  std::random_device device;
+  const StateSeeds drawn{.name_seed = random_word(device), .routing_seed = random_word(device)};
+  if (config_.state.empty()) return drawn;
+  state_ = std::make_unique<KeptState>(KeptStateOptions{.path = config_.state,
+                                                        .sync_ms = config_.state_sync_ms,
+                                                        .shards = config_.shards,
+                                                        .seeds = drawn,
+                                                        .wake = [this] { wake_workers(); }});
+  return state_->seeds();
+}
+
+void Server::wake_workers() noexcept {
+  if (worker_group_ == nullptr) return;
+  for (uint32_t shard = 0; shard < config_.shards; ++shard) worker_group_->wake(shard);
+}
+
+Server::StateEnd Server::close_state(std::chrono::milliseconds timeout) {
+  if (!state_) return StateEnd::none;
+  switch (state_->stop(timeout)) {
+    case store::StateWriter::End::clean:
+      return StateEnd::clean;
+    case store::StateWriter::End::unclean:
+      return StateEnd::unclean;
+    case store::StateWriter::End::hanging:
+      return StateEnd::hanging;
+  }
+  return StateEnd::unclean;
 }
 
 void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles) {

@@ -18,6 +18,8 @@
 
 namespace sluice::server {
 
+class KeptState;
+struct StateSeeds;
 class WorkerGroup;
 class RuleWatch;
 class WorkerThread;
@@ -62,6 +64,11 @@ class Server {
   // Whether all workers have drained within `timeout`.
   bool wait_drained(std::chrono::milliseconds timeout);
 
+  // After that: has the state file committed and closed. hanging: the disk does not answer; end the
+  // process without destroying the server.
+  enum class StateEnd : uint8_t { none, clean, unclean, hanging };
+  StateEnd close_state(std::chrono::milliseconds timeout);
+
   // After drain(): whether the reading of the configuration file has ended within `timeout`. The
   // destructor waits for that, which may take seconds with a large file.
   bool wait_policy_reader(std::chrono::milliseconds timeout);
@@ -70,11 +77,14 @@ class Server {
   uint64_t force_closed_count() const noexcept;
 
  private:
+  StateSeeds open_state();
+  void wake_workers() noexcept;
   io::Listening listen_on(uint16_t port, std::string_view option) const;
   void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);
 
   config::Config config_;
   std::unique_ptr<WorkerGroup> worker_group_;  // outlives the workers
+  std::unique_ptr<KeptState> state_;           // likewise; null: nothing survives
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::unique_ptr<RuleWatch> rule_watch_;  // ends before the workers
 };

@@ -1,7 +1,6 @@
 #include "server/shard_queries.hpp"
 
 #include "base/limits.hpp"
-#include "log/log.hpp"
 #include "server/metrics.hpp"
 #include "server/shard_cursor.hpp"
 #include "wire/content_type.hpp"
@@ -10,14 +9,12 @@ namespace sluice::server {
 
 ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
                            route::Mailboxes& mailboxes, shard::KeyDecider& keys,
-                           const ShardStatisticsSource& statistics_source,
-                           const WorkerGroup& worker_group, TaskSlots& slots)
+                           const ShardStatisticsSource& statistics_source, TaskSlots& slots)
     : context_(context),
       sessions_(sessions),
       mailboxes_(mailboxes),
       keys_(keys),
       statistics_source_(statistics_source),
-      worker_group_(worker_group),
       pool_(slots) {
   metrics_text_.reserve(limits::metrics_bytes_max(mailboxes.shards_count()));
 }
@@ -122,10 +119,7 @@ void ShardQueries::reply(ShardQuery& query) noexcept {
       session->on_page(id, query.states, next_cursor(query));
       return;
     case ShardQuery::Kind::metrics:
-      write_metrics(
-          query.statistics,
-          {.rules_refused = worker_group_.rules_refused(), .log_lines_lost = log::lines_lost()},
-          metrics_text_);
+      write_metrics(query.statistics, statistics_source_.process_statistics(), metrics_text_);
       session->on_text(id, "text/plain; version=0.0.4", metrics_text_);
       return;
     case ShardQuery::Kind::top:

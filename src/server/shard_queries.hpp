@@ -15,7 +15,6 @@
 #include "route/mailboxes.hpp"
 #include "server/session_table.hpp"
 #include "server/shard_query.hpp"
-#include "server/worker_group.hpp"
 #include "session/context.hpp"
 #include "shard/key_decider.hpp"
 
@@ -25,7 +24,7 @@ class ShardQueries {
  public:
   ShardQueries(session::Context& context, SessionTable& sessions, route::Mailboxes& mailboxes,
                shard::KeyDecider& keys, const ShardStatisticsSource& statistics_source,
-               const WorkerGroup& worker_group, TaskSlots& slots);
+               TaskSlots& slots);
 
   // As in session::Backend.
   void inspect(const session::Session& session, uint64_t id, std::string_view key) noexcept;
@@ -52,7 +51,6 @@ class ShardQueries {
   route::Mailboxes& mailboxes_;
   shard::KeyDecider& keys_;
   const ShardStatisticsSource& statistics_source_;
-  const WorkerGroup& worker_group_;
   TaskPool<ShardQuery> pool_;
   std::string metrics_text_;
 };

@@ -10,6 +10,7 @@
 #include "quota/quota_decider.hpp"
 #include "server/rate_window.hpp"
 #include "shard/key_decider.hpp"
+#include "store/writer_statistics.hpp"
 
 namespace sluice::server {
 
@@ -43,21 +44,27 @@ struct ShardStatistics {
   uint64_t handles_refused = 0;      // keys answered `handles_full`
   uint64_t other_shard_entries = 0;  // entries that another shard decided
   uint64_t wakes = 0;                // of other workers
-};
-
-// Copies the counters of its shard.
-class ShardStatisticsSource {
- public:
-  virtual ShardStatistics shard_statistics() const noexcept = 0;
-
- protected:
-  ~ShardStatisticsSource() = default;
+  bool has_uncut_changes = false;    // of what survives a restart
 };
 
 // What is counted for the whole process.
 struct ProcessStatistics {
   uint64_t rules_refused = 0;
   uint64_t log_lines_lost = 0;
+  // Null: no state is kept.
+  const store::WriterStatistics* state = nullptr;
+  int64_t state_behind_ns = 0;     // since the instant of the last cut that is durable
+  bool state_is_committed = true;  // everything that was cut
+};
+
+// Copies the counters of its shard, and of the process.
+class ShardStatisticsSource {
+ public:
+  virtual ShardStatistics shard_statistics() const noexcept = 0;
+  virtual ProcessStatistics process_statistics() const noexcept = 0;
+
+ protected:
+  ~ShardStatisticsSource() = default;
 };
 
 }  // namespace sluice::server

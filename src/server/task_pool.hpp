@@ -2,6 +2,7 @@
 // calls.
 // Flow:   take() when a session asks -> lent from shard to shard -> free() when it is answered.
 // Shape:  both kinds share one bound, so that a session needs to check one number only.
+//         A task that only waits for the disk is parked: another one has its place meanwhile.
 // Errors: has_room() is false: the session waits until a task is free.
 // Lives:  one per kind and worker. Tasks keep their memory: it is allocated when it is first needed
 //         (ADR 0004).
@@ -49,7 +50,8 @@ struct Asker {
 template <typename Task>
 class TaskPool {
  public:
-  explicit TaskPool(TaskSlots& slots) : slots_(slots), tasks_(slots.count()) {
+  explicit TaskPool(TaskSlots& slots, uint32_t parked_max = 0)
+      : slots_(slots), tasks_(slots.count() + parked_max), parked_max_(parked_max) {
     free_.reserve(tasks_.size());
     for (Task& task : tasks_) free_.push_back(&task);
   }
@@ -70,6 +72,20 @@ class TaskPool {
     slots_.free();
   }
 
+  bool may_park() const noexcept { return parked_count_ < parked_max_; }
+  uint32_t parked_count() const noexcept { return parked_count_; }
+  void park(Task& /*task*/) noexcept {
+    ASSERT(may_park());
+    ++parked_count_;
+    slots_.free();
+  }
+  void free_parked(Task& task) noexcept {
+    ASSERT(parked_count_ > 0);
+    --parked_count_;
+    task.asker.reset();
+    free_.push_back(&task);
+  }
+
   bool awaits(const Asker& asker) const noexcept {
     return std::any_of(tasks_.begin(), tasks_.end(),
                        [&](const Task& task) { return task.asker == asker; });
@@ -79,6 +95,8 @@ class TaskPool {
   TaskSlots& slots_;
   std::vector<Task> tasks_;
   std::vector<Task*> free_;
+  const uint32_t parked_max_;
+  uint32_t parked_count_ = 0;
 };
 
 }  // namespace sluice::server

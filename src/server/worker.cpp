@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/overloaded.hpp"
+#include "log/log.hpp"
 
 namespace sluice::server {
 namespace {
@@ -49,8 +50,9 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       waiters_(context_, sessions_, mailboxes_, *keys_, *quotas_,
                mailboxes_.is_only_shard() ? 0 : options.splits.entries_max),
       tasks_(options.tasks_max),
-      queries_(context_, sessions_, mailboxes_, *keys_, *this, worker_group, tasks_),
-      quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, tasks_,
+      queries_(context_, sessions_, mailboxes_, *keys_, *this, tasks_),
+      keeper_(options.state, store_options(options), *quotas_),
+      quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, tasks_,
                    own_call_bounds(options)),
       decisions_(context_, sessions_, mailboxes_, waiters_, *keys_, worker_group.ids()),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
@@ -92,6 +94,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
   if (mailboxes_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
+  quota_tasks_.answer_durable();
   quota_tasks_.make_own_calls();
   runner_.unblock();
   runner_.change_dialects();
@@ -111,7 +114,17 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   // Sessions that had to wait with Intern or Forget go on in the next turn.
   const bool interned = std::exchange(context_.handle_work, 0) > 0;
   if (interned && !context_.blocked.empty()) context_.room_made = true;
+  keep_state();
   send_messages();
+}
+
+// A new epoch needs the cuts of all shards, also of those whose workers sleep.
+void Worker::keep_state() noexcept {
+  const uint64_t calls = quota_tasks_.calls_count();
+  const bool begins = keeper_.keep(context_.now, calls - std::exchange(calls_kept_, calls));
+  for (uint32_t shard = 0; begins && shard < mailboxes_.shards_count(); ++shard) {
+    if (shard != mailboxes_.shard()) worker_group_.wake(shard);
+  }
 }
 
 void Worker::publish_waiting() noexcept {
@@ -142,8 +155,9 @@ int64_t Worker::wait_ns() const noexcept {
   const int64_t now_ns = context_.now.monotonic_ns;
   const int64_t drain_over_ms = was_force_closed_ ? base::never_ms : drain_deadline_ms_;
   const int64_t due_ns =
-      std::min({keys_->next_due_ns(), quotas_->next_due_ns(),
-                base::due_ns(context_.timers.next_due_ms()), base::due_ns(drain_over_ms)});
+      std::min({keys_->next_due_ns(), quotas_->next_due_ns(), keeper_.due_ns(),
+                quota_tasks_.durable_due_ns(), base::due_ns(context_.timers.next_due_ms()),
+                base::due_ns(drain_over_ms)});
   if (due_ns != base::never_ns) wait = std::min(wait, due_ns - now_ns);
   return std::max<int64_t>(wait, 0);
 }
@@ -194,6 +208,7 @@ void Worker::adopt(route::Handover& handover) noexcept {
 }
 
 void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexcept {
+  keeper_.before_message();
   for (route::Notice& notice : message.notices) waiters_.on_notice(origin, notice);
   decisions_.decide_for(origin, message);
   // Tasks that stay here do not go back with the message.
@@ -213,6 +228,7 @@ void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexc
 }
 
 void Worker::on_returned(api::ShardId target, route::ShardMessage& message) noexcept {
+  keeper_.before_message();
   for (const route::Notice& notice : message.notices) waiters_.on_notice_returned(notice);
   decisions_.on_returned(target, message);
   for (const route::ShardTask& task : message.tasks) {
@@ -247,7 +263,8 @@ bool Worker::drained() const noexcept {
 
 bool Worker::idle() const noexcept {
   return placement_.idle() && !quota_tasks_.has_own_calls() && !quota_tasks_.keeps_any() &&
-         tasks_.used_count() == 0 && mailboxes_.idle() && context_.waits.tickets_count() == 0;
+         !quota_tasks_.has_undurable() && tasks_.used_count() == 0 && mailboxes_.idle() &&
+         context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {
@@ -274,13 +291,21 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,
           .other_shard_entries = mailboxes_.other_shard_entries(),
-          .wakes = mailboxes_.wakes()};
+          .wakes = mailboxes_.wakes(),
+          .has_uncut_changes = keeper_.has_changes()};
+}
+
+ProcessStatistics Worker::process_statistics() const noexcept {
+  ProcessStatistics statistics{.rules_refused = worker_group_.rules_refused(),
+                               .log_lines_lost = log::lines_lost()};
+  keeper_.add_statistics(statistics, context_.now);
+  return statistics;
 }
 
 uint64_t Worker::reserved_bytes() const noexcept {
   return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
          sessions_.reserved_bytes() + mailboxes_.book().reserved_bytes() +
-         quota_tasks_.reserved_bytes();
+         quota_tasks_.reserved_bytes() + keeper_.reserved_bytes();
 }
 
 }  // namespace sluice::server

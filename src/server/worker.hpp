@@ -1,6 +1,7 @@
 // One shard's loop: bytes in, a turn's entries decided together, answers out.
 // Flow:   turn(): Io::poll() -> sessions -> decisions -> what other shards sent -> sessions
-//         -> due timers -> what goes to other shards -> one send a connection.
+//         -> due timers -> what goes to other shards -> one send a connection -> what survives a
+//         restart.
 // Shape:  owns the deciders of its shard, every session of its sockets, and the parts that do the
 //         work: EntryDecisions, WaiterDelivery, ShardQueries, QuotaTasks, ConnectionPlacement and
 //         SessionRunner. This class only calls them in order. It uses the kernel through Io, and
@@ -25,6 +26,7 @@
 #include "server/session_table.hpp"
 #include "server/shard_queries.hpp"
 #include "server/shard_statistics.hpp"
+#include "server/state_keeper.hpp"
 #include "server/waiter_delivery.hpp"
 #include "server/worker_group.hpp"
 #include "server/worker_options.hpp"
@@ -87,6 +89,7 @@ class Worker final : private ShardStatisticsSource {
   friend class route::Mailboxes;  // calls on_message() and on_returned()
 
   ShardStatistics shard_statistics() const noexcept override;
+  ProcessStatistics process_statistics() const noexcept override;
 
   // For route::Mailboxes: a message of another shard, and one of ours that it has answered.
   void on_message(api::ShardId origin, route::ShardMessage& message) noexcept;
@@ -96,6 +99,7 @@ class Worker final : private ShardStatisticsSource {
   void on_event(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
   void publish_waiting() noexcept;
+  void keep_state() noexcept;
   void send_messages() noexcept;
   void check_drain() noexcept;
 
@@ -112,6 +116,7 @@ class Worker final : private ShardStatisticsSource {
   WaiterDelivery waiters_;
   TaskSlots tasks_;  // of both kinds
   ShardQueries queries_;
+  StateKeeper keeper_;
   QuotaTasks quota_tasks_;
   EntryDecisions decisions_;
   SessionRunner runner_;
@@ -123,6 +128,7 @@ class Worker final : private ShardStatisticsSource {
   int64_t drain_deadline_ms_ = base::never_ms;  // while it drains
   bool was_force_closed_ = false;               // it took too long
   uint32_t listeners_open_ = 0;
+  uint64_t calls_kept_ = 0;  // quota calls before the last step of the keeper
 };
 
 }  // namespace sluice::server

@@ -8,6 +8,7 @@
 #include "policy/rule.hpp"
 #include "quota/quota_store.hpp"
 #include "route/split_book.hpp"
+#include "server/state_options.hpp"
 #include "session/context.hpp"
 #include "shard/key_shard.hpp"
 
@@ -19,6 +20,7 @@ struct WorkerOptions {
   quota::Options quota;             // its shards and routing are the sessions'
   std::vector<policy::Rule> rules;  // of the configuration file
   policy::QuotaRules quotas;        // likewise
+  StateOptions state;
   route::SplitOptions splits;
   uint32_t connections_max = 10'000;  // of all workers together
   uint32_t tasks_max = 64;            // queries and batches of quota calls under way

@@ -69,7 +69,9 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
     const bool pinned = place.cpu && pin_to(*place.cpu);
     const auto [io, io_warning] = io::make_io(choice, std::move(io_options));
-    Worker worker(*io, options, worker_group, make_deciders(options));
+    Deciders deciders = make_deciders(options);
+    const quota::Restored restored = restore(options, *deciders.quotas, io->now());
+    Worker worker(*io, options, worker_group, std::move(deciders));
     worker.start();
     {
       const std::lock_guard lock(mutex_);
@@ -79,7 +81,8 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     started_.set_value({.io_backend = std::string(io->name()),
                         .io_warning = io_warning,
                         .reserved_bytes = worker.reserved_bytes(),
-                        .pinned = pinned});
+                        .pinned = pinned,
+                        .restored = restored});
     loop(worker);
     std::unique_lock lock(mutex_);
     io_ = nullptr;

@@ -28,7 +28,8 @@ struct WorkerStarted {
   std::string io_backend;
   std::string io_warning;
   uint64_t reserved_bytes;
-  bool pinned;  // false also when the kernel did not allow it
+  bool pinned;               // false also when the kernel did not allow it
+  quota::Restored restored;  // of an earlier start
 };
 
 class WorkerThread {

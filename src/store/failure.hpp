@@ -31,6 +31,7 @@ enum class FailureKind : uint8_t {
 };
 
 inline constexpr size_t failure_kinds_count = 14;
+inline constexpr size_t failure_kinds_in_use_count = 7;  // of them, the first
 
 // "full", "newer_version": for metrics and logs.
 std::string_view failure_name(FailureKind kind) noexcept;

@@ -22,7 +22,7 @@ from http_peer import HttpPeer, ask, begin_a_request, metrics, request, waiting
 from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, KEEP_WINDOW,
                          NOT_ALLOWED, QUEUED, TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW,
                          NativePeer, hello_frame, ping_frame)
-from quota_calls import call, put
+from quota_calls import call, put, reserve
 from server_process import binary, clean_environment, eventually, in_some_try, run_binary
 
 CASES = set()
@@ -337,6 +337,32 @@ def test_server_type_echo_has_no_http_2(start_server):
 def test_other_instances_are_refused():
     result = run_binary("--port", "0", "--native-port", "0", "-i", "http://a")
     assert result.returncode == 2 and "no distributed mode" in result.stderr
+
+
+# ------------------------------------------------------------------------------------------- state
+
+@effect("state", "process")
+def test_a_quota_is_there_again(start_server, tmp_path):
+    for is_first in (True, False):
+        server = start_server("--state", str(tmp_path / "state.db"))
+        is_there = ask(server, "GET", "/v1/subjects/acme").status == 200
+        assert is_there != is_first
+        put(server, "acme", SLOT)
+        server.stop()
+
+
+@effect("state-sync-millis", "process")
+def test_commits_are_so_far_apart(start_server, tmp_path):
+    commits = "sluicegate_state_commits_total"
+    servers = [start_server("--state", str(tmp_path / millis), "--state-sync-millis", millis)
+               for millis in ("10", "60000")]
+    for server in servers:
+        put(server, "acme", SLOT)
+        before = metrics(server)[commits]
+        reserve(server, "acme")
+        if server is servers[0]:
+            eventually(lambda server=server: metrics(server)[commits] > before, "it has committed")
+    assert metrics(servers[1])[commits] == before
 
 
 # --------------------------------------------------------------------------------------------- log

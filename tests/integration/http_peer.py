@@ -187,7 +187,8 @@ def metrics(server):
     """Every series of GET /metrics: its line without the value -> the value."""
     text = ask(server, "GET", "/metrics").body.decode()
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in lines}
+    values = (line.rsplit(" ", 1) for line in lines)
+    return {name: float(value) if "." in value else int(value) for name, value in values}
 
 
 def totals(server):

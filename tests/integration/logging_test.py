@@ -12,7 +12,8 @@ import pytest
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, metrics, request, totals
 from native_peer import NativePeer
-from server_process import NO_CONFIG_FILE, TIMEOUT_S, binary, clean_environment, eventually
+from server_process import (NO_CONFIG_FILE, NO_STATE_FILE, TIMEOUT_S, binary, clean_environment,
+                            eventually)
 
 UNKNOWN_RELEASE = "Received release request for unknown instance"
 GAVE_UP = "client gave up on request. context cancelled before receiving response"
@@ -35,8 +36,8 @@ def test_logs_only_problems_by_default(start_server, key):
     ask(server, "POST", f"/rate/{key}?cost=-1")
     line = lines(server, "cost out of bounds", 1)[0]
     assert (line["level"], line["key"]) == ("WARN", key)
-    assert server.messages() == [NO_CONFIG_FILE, "limits", "ready", "cost out of bounds",
-                                 "draining", "stopped"]
+    assert server.messages() == [NO_CONFIG_FILE, "limits", NO_STATE_FILE, "ready",
+                                 "cost out of bounds", "draining", "stopped"]
 
 
 def test_logs_requests_of_one_write_in_order(start_server, key):

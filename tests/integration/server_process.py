@@ -10,6 +10,8 @@ import threading
 import time
 
 # gocc has the same warning.
+NO_STATE_FILE = ("no --state FILE: quotas put at run time, usage and reservations end with the "
+                 "server")
 NO_CONFIG_FILE = ("No config file provided, no key specific rate limits will be used (unless "
                   "clients set them)")
 

@@ -25,7 +25,19 @@ size_t largest_text_bytes(uint32_t shards_count) {
   largest.drained_entries = largest.handles_refused = 0;  // they add to others
   std::string text;
   const std::vector<ShardStatistics> shards(shards_count, largest);
-  write_metrics(shards, {.rules_refused = UINT64_MAX, .log_lines_lost = UINT64_MAX}, text);
+  store::WriterStatistics state;
+  for (store::WriterStatistics::Count* const count :
+       {&state.commits_count, &state.commits_ns, &state.records_count, &state.file_bytes}) {
+    count->store(UINT64_MAX >> 1);
+  }
+  for (store::WriterStatistics::Count& count : state.failures) count.store(UINT64_MAX);
+  write_metrics(shards,
+                {.rules_refused = UINT64_MAX,
+                 .log_lines_lost = UINT64_MAX,
+                 .state = &state,
+                 .state_behind_ns = INT64_MAX,
+                 .state_is_committed = false},
+                text);
   return text.size();
 }
 

@@ -68,6 +68,7 @@ class TaskSide final : private ShardStatisticsSource {
   WaiterDelivery waiters;
   TaskSlots slots{64};
   ShardQueries queries;
+  StateKeeper keeper;
   QuotaTasks tasks;
 
   // Not in the table, like a session that has ended.
@@ -84,8 +85,9 @@ class TaskSide final : private ShardStatisticsSource {
         quotas(asked, shard),
         store(std::move(with)),
         waiters(context, sessions, mailboxes, keys, decider(), 10),
-        queries(context, sessions, mailboxes, keys, *this, worker_group, slots),
-        tasks(io, context, sessions, mailboxes, waiters, decider(), slots,
+        queries(context, sessions, mailboxes, keys, *this, slots),
+        keeper({}, {}, decider()),
+        tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
   quota::QuotaDecider& decider() noexcept {
     if (store != nullptr) return *store;
@@ -96,6 +98,7 @@ class TaskSide final : private ShardStatisticsSource {
     ++statistics_taken;
     return {.shard_id = mailboxes.shard(), .keys = keys_counted};
   }
+  ProcessStatistics process_statistics() const noexcept override { return {}; }
 };
 
 }  // namespace sluice::server

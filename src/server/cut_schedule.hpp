@@ -1,0 +1,92 @@
+// When all shards cut what survives a restart: one epoch after the other.
+// Flow:   a worker whose shard has changes: begin() -> the others see it by epoch(), and cut before
+//         they read what a shard sent that has cut already -> CutSink -> the epoch is released ->
+//         the next one.
+// Shape:  the next epoch begins not before the interval since the last one, nor before the writer
+//         has released that, nor before 50 times the time that handing it over took: the state
+//         costs a worker 2 % at most. Where somebody waits for a commit, it begins earlier.
+//         A lap over everything that lives begins when the log is twice what it was after the last.
+// Lives:  one for all workers, outlives them.
+// Threads: any worker. What belongs to an epoch is written before its number (release).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/time.hpp"
+#include "store/cut_sink.hpp"
+
+namespace sluice::server {
+
+struct CutScheduleOptions {
+  uint32_t shards = 1;
+  int64_t interval_ns = 100 * base::ns_per_ms;
+  uint64_t last_epoch = 0;            // in the file
+  uint64_t log_bytes_min = 64 << 20;  // below them no lap begins
+};
+
+class CutSchedule {
+ public:
+  CutSchedule(store::CutSink& sink, const CutScheduleOptions& options);
+
+  store::CutSink& sink() noexcept { return sink_; }
+  const store::WriterStatistics& statistics() const noexcept { return sink_.statistics(); }
+
+  // The last that has begun.
+  uint64_t epoch() const noexcept { return epoch_.load(std::memory_order_acquire); }
+  // Whether a lap begins with it.
+  bool begins_lap() const noexcept { return begins_lap_.load(std::memory_order_relaxed); }
+
+  // Begins the next epoch if it may begin now. True: it has, and the other workers are to be woken.
+  bool begin(int64_t now_ns) noexcept;
+  // When it may; base::never_ns: not before the writer has released the last.
+  int64_t due_ns() const noexcept;
+  // Somebody waits for the commit of this epoch, the next one.
+  void want(uint64_t epoch) noexcept;
+  bool is_wanted() const noexcept {
+    return wanted_epoch_.load(std::memory_order_relaxed) > epoch();
+  }
+
+  // A shard has handed over the present epoch, which took so long; since when its records are
+  // complete (quota::CutFacts).
+  void note_handed_over(uint32_t shard, int64_t took_ns, uint64_t complete_since) noexcept;
+
+  // Since the instant of the last cut that is durable.
+  int64_t behind_ns(int64_t now_ns) const noexcept;
+  // Whether everything that was cut is durable.
+  bool is_committed() const noexcept {
+    const uint64_t last = epoch();
+    return last == options_.last_epoch || statistics().is_durable(last);
+  }
+
+  // Whether a change that is made now will become durable soon, as far as is known.
+  bool may_promise(int64_t now_ns) const noexcept;
+
+ private:
+  // The last epoch. Before this start's first there is none.
+  bool is_released() const noexcept {
+    const uint64_t last = epoch();
+    return last == options_.last_epoch ||
+           statistics().released_epoch.load(std::memory_order_acquire) >= last;
+  }
+  int64_t not_before_ns() const noexcept;
+  void plan_lap(uint64_t epoch) noexcept;
+
+  store::CutSink& sink_;
+  const CutScheduleOptions options_;
+  std::mutex mutex_;  // of who begins the next epoch; never waited for
+  std::atomic<uint64_t> epoch_;
+  std::atomic<int64_t> begun_ns_{0};
+  std::atomic<int64_t> begun_before_ns_{0};  // the epoch before, which is durable
+  std::atomic<int64_t> took_ns_{0};          // the longest of all shards, of the present epoch
+  std::atomic<uint64_t> wanted_epoch_{0};
+  std::atomic<bool> begins_lap_{false};
+  std::unique_ptr<std::atomic<uint64_t>[]> complete_since_;  // by shard
+  // Of who begins the next epoch.
+  uint64_t lap_epoch_ = 0;  // in which the present lap began; 0: none is under way
+  uint64_t log_bytes_after_lap_ = 0;
+};
+
+}  // namespace sluice::server

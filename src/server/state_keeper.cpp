@@ -1,0 +1,105 @@
+#include "server/state_keeper.hpp"
+
+#include <algorithm>
+
+namespace sluice::server {
+namespace {
+
+// Records that are handed over in a turn: as many as it does not notice, and more in an idle one.
+constexpr uint64_t turn_records_min = 64;
+constexpr uint64_t calls_per_record = 4;
+constexpr uint64_t idle_turn_records = 1'024;
+
+}  // namespace
+
+StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& store,
+                         quota::QuotaDecider& quotas)
+    : schedule_(options.schedule),
+      options_(options),
+      shard_(store.shard),
+      shards_(store.shards),
+      quotas_(quotas) {
+  if (!is_on()) return;
+  epoch_ = schedule_->epoch();
+  builder_ = std::make_unique<state::PartBuilder>(
+      state::ArenaBounds{.subjects_max = store.subjects_max,
+                         .name_bytes_max = store.name_bytes_max,
+                         .reservations_max = store.reservations_max});
+}
+
+bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
+  if (!is_on()) return false;
+  const bool has_reason = !is_under_way_ && (quotas_.has_changes() || schedule_->is_wanted());
+  const bool begins = has_reason && schedule_->begin(now.monotonic_ns);
+  before_message();
+  if (!is_under_way_) return begins;
+  const uint64_t records =
+      calls == 0 ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
+  const int64_t begin_ns = options_.cpu_ns();
+  is_under_way_ = quotas_.hand_over(static_cast<uint32_t>(records));
+  took_ns_ += options_.cpu_ns() - begin_ns;
+  if (!is_under_way_) hand_over(now);
+  return begins;
+}
+
+int64_t StateKeeper::due_ns() const noexcept {
+  if (!is_on()) return base::never_ns;
+  if (is_under_way_ || schedule_->epoch() != epoch_) return 0;
+  return quotas_.has_changes() || schedule_->is_wanted() ? schedule_->due_ns() : base::never_ns;
+}
+
+void StateKeeper::add_statistics(ProcessStatistics& statistics, base::Now now) const noexcept {
+  if (!is_on()) return;
+  statistics.state = &schedule_->statistics();
+  statistics.state_behind_ns = schedule_->behind_ns(now.monotonic_ns);
+  statistics.state_is_committed = schedule_->is_committed();
+}
+
+// The writer has released the memory of the last cut: otherwise there would be no new epoch.
+void StateKeeper::begin_cut() noexcept {
+  epoch_ = schedule_->epoch();
+  is_under_way_ = true;
+  took_ns_ = 0;
+  builder_->clear();
+  const uint64_t rewrites = schedule_->statistics().rewrites_count.load(std::memory_order_relaxed);
+  if (rewrites != rewrites_) quotas_.write_all();
+  rewrites_ = rewrites;
+  quotas_.begin_cut(*builder_, {.epoch = epoch_, .begins_lap = schedule_->begins_lap()});
+}
+
+void StateKeeper::hand_over(base::Now now) noexcept {
+  const quota::CutFacts facts = quotas_.cut_facts();
+  finish_parts(now, facts);
+  schedule_->note_handed_over(shard_, took_ns_, facts.complete_since_epoch);
+  schedule_->sink().hand_over({.epoch = epoch_,
+                               .shard = shard_,
+                               .parts = parts_,
+                               .records_count = builder_->records_count(),
+                               .quota_classes = classes_,
+                               .quota_changes = quota_changes_,
+                               .needed_from_epoch = facts.complete_since_epoch});
+}
+
+void StateKeeper::finish_parts(base::Now now, const quota::CutFacts& facts) noexcept {
+  builder_->finish({.epoch = epoch_,
+                    .shard = static_cast<uint16_t>(shard_),
+                    .shards = static_cast<uint16_t>(shards_),
+                    .time = {.state_ns = now.monotonic_ns, .machine = options_.machine_time()},
+                    .calendar_wall_ns = facts.calendar_wall_ns,
+                    .order = facts.order,
+                    .reset_all_order = facts.reset_all_order});
+  parts_.clear();
+  classes_.clear();
+  quota_changes_.clear();
+  for (const state::PartBuilder::Part& part : builder_->parts()) {
+    parts_.push_back({.kind = static_cast<uint8_t>(state::PartKind::quotas), .bytes = part});
+  }
+  for (const state::QuotaClass& each : builder_->quota_classes()) {
+    classes_.push_back({.id = each.id, .quota = each.quota});
+  }
+  for (const state::OwnedQuotaChange& each : builder_->quota_changes()) {
+    quota_changes_.push_back({.name = each.name, .quota = each.quota, .put_at = each.wall_ms});
+  }
+}
+
+}  // namespace sluice::server
