@@ -1,8 +1,10 @@
-"""The scripts report correctly: the counts of tools/test, and the ports that tools/run finds.
+"""The scripts report correctly: the counts of tools/test, and the ports that tools/run finds; and
+tools/run keeps the right state file.
 
 Method: hand-written meson test logs with outcomes that must not be lost.
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -20,6 +22,7 @@ sys.path.insert(0, str(TOOLS / "support"))
 
 import count_results  # noqa: E402  (after the path)
 import run_server  # noqa: E402
+import run_state  # noqa: E402
 import suite_programs  # noqa: E402
 
 
@@ -195,6 +198,85 @@ class Addresses(unittest.TestCase):
         self.assertEqual([run_server.host_for(address) for address in
                           ("0.0.0.0", "::", "127.0.0.2", "::1")],
                          ["localhost", "localhost", "127.0.0.2", "::1"])
+
+
+class StateOfRun(unittest.TestCase):
+    """tools/run keeps the state in a file of its own, unless the user chooses; --fresh removes no
+    other one, and none that a server uses."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name).resolve() / "run" / "state.db"
+
+    def prepared(self, *arguments, **environment):
+        return run_state.prepared(list(arguments), self.path, environment)
+
+    def files(self):
+        return sorted(file.name for file in self.path.parent.iterdir())
+
+    def make_files(self):
+        self.path.parent.mkdir()
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            pathlib.Path(f"{self.path}{suffix}").write_text("4711\n")
+
+    def test_is_in_the_file_of_tools_run(self):
+        flags, line = self.prepared("--port", "9000")
+        self.assertEqual(flags, ["--port", "9000", "--state", str(self.path)])
+        self.assertEqual(line, f"state: {self.path} (--fresh: an empty one)")
+        self.assertTrue(self.path.parent.is_dir())
+
+    def test_is_where_the_user_wants_it(self):
+        for words in (["--state", "mine.db"], ["--state=mine.db"],
+                      ["--state", "a.db", "--state=mine.db", "-m5"]):
+            self.assertEqual(self.prepared(*words), (words, "state: mine.db"))
+        self.assertEqual(self.prepared("-m5", STATE="mine.db"), (["-m5"], "state: mine.db"))
+        for words in (["--state", ""], ["--state="]):
+            self.assertEqual(self.prepared(*words), (words, "state: none is kept"))
+        self.assertEqual(self.prepared(STATE="")[0], ["--state", str(self.path)])
+        self.assertEqual(self.prepared("--state-sync-millis", "50")[0][2], "--state")
+        self.assertEqual(self.prepared("--state-sync-millis=50")[0][1], "--state")
+
+    def test_stays_without_fresh(self):
+        self.make_files()
+        self.prepared()
+        self.assertEqual(len(self.files()), 4)
+
+    def test_is_empty_with_fresh(self):
+        for _ in range(2):  # there are no files the second time
+            if not self.path.parent.exists():
+                self.make_files()
+            self.assertEqual(self.prepared("--fresh", "-m5")[0], ["-m5", "--state", str(self.path)])
+            self.assertEqual(self.files(), ["state.db.lock"])
+
+    def test_stays_when_a_server_uses_it(self):
+        self.make_files()
+        with open(f"{self.path}.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self.assertRaisesRegex(run_state.Refused, "process 4711 uses .*: stop it first"):
+                self.prepared("--fresh")
+        self.assertEqual(len(self.files()), 4)
+
+    def test_of_the_user_stays_with_fresh(self):
+        self.make_files()
+        for words, variables in ((["--state", str(self.path)], {}), (["--state="], {}),
+                                 ([], {"STATE": str(self.path)})):
+            with self.assertRaisesRegex(run_state.Refused, "delete the file of --state"):
+                self.prepared("--fresh", *words, **variables)
+        self.assertEqual(len(self.files()), 4)
+
+    def test_is_named_at_the_start(self):
+        for words, code, printed in (
+                ([], 0, f"tools/run: state: {self.path} (--fresh: an empty one)\n"),
+                (["--fresh", "--state", "x"], 2, "tools/run: --fresh removes only the file of "
+                 "tools/run itself: delete the file of --state, with its -wal and -shm, "
+                 "yourself\n")):
+            run = subprocess.run(
+                [sys.executable, str(TOOLS / "support" / "run_server.py"), "--keep",
+                 str(self.path), "echo", *words], capture_output=True, text=True, check=False,
+                env={"PATH": os.environ["PATH"]})
+            self.assertEqual((run.returncode, run.stderr), (code, printed))
+            self.assertEqual(run.stdout, f"--state {self.path}\n" if code == 0 else "")
 
 
 class FirstRequest(unittest.TestCase):

@@ -1,7 +1,11 @@
 """Starts the server, copies its log to stdout, and shows a first request made with curl.
 
-Used by tools/run. Forwards Ctrl-C to the server as a signal: the first one drains, the second ends
-the server at once.
+Used by tools/run:
+
+    run_server.py [--keep FILE] BINARY [FLAGS...]
+
+FILE is the server's state file, unless the flags name another (run_state.py). Forwards Ctrl-C to
+the server as a signal: the first one drains, the second ends the server at once.
 """
 
 import contextlib
@@ -15,6 +19,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import run_state
 
 KEY = "hello"
 HEALTH = (200, 503)  # what /healthz answers; 503 while the server drains
@@ -124,9 +130,24 @@ def pass_on(server):
         sys.stdout.flush()
 
 
+def command_of(arguments):
+    """The server's command line; names its state file."""
+    if arguments[0] != "--keep":
+        return arguments
+    path, binary, *flags = arguments[1:]
+    flags, line = run_state.prepared(flags, path, os.environ)
+    print(f"tools/run: {line}", file=sys.stderr, flush=True)
+    return [binary, *flags]
+
+
 def main():
+    try:
+        command = command_of(sys.argv[1:])
+    except run_state.Refused as refusal:
+        print(f"tools/run: {refusal}", file=sys.stderr)
+        return 2
     # A session of its own: the terminal's Ctrl-C reaches only this script, which forwards it.
-    server = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True,
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
                               start_new_session=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: server.send_signal(number))
