@@ -4,22 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/server/fake_writer.hpp"
+
 namespace sluice::server {
 namespace {
 
 constexpr int64_t ms = base::ns_per_ms;
 constexpr uint64_t mib = 1 << 20;
-
-class FakeSink final : public store::CutSink {
- public:
-  bool hand_over(const store::ShardCut& /*cut*/) noexcept override { return true; }
-  const store::WriterStatistics& statistics() const noexcept override { return state; }
-  void commit(uint64_t epoch) {
-    state.committed_epoch.store(epoch);
-    state.released_epoch.store(epoch);
-  }
-  store::WriterStatistics state;
-};
 
 class Schedule : public testing::Test {
  protected:
@@ -31,7 +22,7 @@ class Schedule : public testing::Test {
     sink_.commit(schedule_.epoch());
   }
 
-  FakeSink sink_;
+  FakeWriter sink_;
   CutSchedule schedule_{sink_, {.shards = 2, .interval_ns = 100 * ms, .last_epoch = 7}};
   int64_t now_ = 1'000 * ms;
 };
