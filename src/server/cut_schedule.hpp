@@ -34,6 +34,8 @@ class CutSchedule {
   store::CutSink& sink() noexcept { return sink_; }
   const store::WriterStatistics& statistics() const noexcept { return sink_.statistics(); }
 
+  // The last of an earlier start: every shard has cut for it, and for none after it.
+  uint64_t stored_epoch() const noexcept { return options_.last_epoch; }
   // The last that has begun.
   uint64_t epoch() const noexcept { return epoch_.load(std::memory_order_acquire); }
   // Whether a lap begins with it.

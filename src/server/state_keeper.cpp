@@ -20,7 +20,8 @@ StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& stor
       shards_(store.shards),
       quotas_(quotas) {
   if (!is_on()) return;
-  epoch_ = schedule_->epoch();
+  // The workers that have started before this one may have begun an epoch: it needs this cut, too.
+  epoch_ = schedule_->stored_epoch();
   builder_ = std::make_unique<state::PartBuilder>(
       state::ArenaBounds{.subjects_max = store.subjects_max,
                          .name_bytes_max = store.name_bytes_max,

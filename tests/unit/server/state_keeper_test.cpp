@@ -148,6 +148,16 @@ TEST_F(StateKeeperTest, cuts_before_it_reads_what_a_shard_sent_behind_its_own_cu
   EXPECT_EQ(second_.due_ns(), base::never_ns);
 }
 
+TEST_F(StateKeeperTest, cuts_for_an_epoch_that_began_before_its_worker_started) {
+  first_quotas_.changed = true;
+  keep(first_);
+  CutQuotas late_quotas(1);
+  StateKeeper late(options_, options_of(1), late_quotas);
+  EXPECT_EQ(late.due_ns(), 0);
+  keep(late);
+  EXPECT_EQ(writer_.cuts_of(8), 2U);
+}
+
 TEST_F(StateKeeperTest, hands_over_more_records_in_turns_with_more_calls) {
   first_quotas_.changed = true;
   first_quotas_.steps = 5;
