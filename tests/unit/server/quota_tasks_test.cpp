@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/unit/server/fake_writer.hpp"
 #include "tests/unit/server/task_side.hpp"
 
 namespace sluice::server {
@@ -331,6 +332,72 @@ TEST_F(QuotaTasksTest, own_calls_wait_for_a_free_task) {
   turn_all();
   first_.tasks.make_own_calls();
   EXPECT_FALSE(first_.tasks.has_own_calls());
+}
+
+// ------------------------------------------------------------------ answers that wait for the disk
+
+class UndurableAnswers : public testing::Test {
+ protected:
+  void put(uint64_t id) {
+    api::QuotaBatch& batch = side_.tasks.take_batch();
+    batch.calls = {{.op = QuotaOp::put, .subjects_count = 1}};
+    batch.subjects = {"s"};
+    batch.new_quotas = {{}};
+    side_.tasks.ask(side_.ended_session, id, batch);
+  }
+
+  FakeWriter writer_;
+  CutSchedule schedule_{writer_, {}};
+  WorkerGroup worker_group_{{}};
+  TaskSide side_{worker_group_, 0,
+                 StateOptions{.schedule = &schedule_,
+                              .source = nullptr,
+                              .machine_time = [] { return state::MachineTime{}; },
+                              .cpu_ns = [] { return int64_t{0}; }}};
+};
+
+TEST_F(UndurableAnswers, make_room_for_other_calls) {
+  put(7);
+  EXPECT_TRUE(side_.tasks.has_undurable());
+  EXPECT_TRUE(side_.awaits(7));
+  EXPECT_EQ(side_.slots.used_count(), 0U);
+  EXPECT_EQ(side_.tasks.durable_due_ns(), durable_wait_ns_max);
+}
+
+TEST_F(UndurableAnswers, beyond_the_bound_keep_their_places_until_they_are_durable) {
+  for (uint64_t id = 0; id < parked_tasks_max; ++id) put(id);
+  side_.context.room_made = false;
+  put(parked_tasks_max);
+  EXPECT_EQ(side_.slots.used_count(), 1U);
+  EXPECT_FALSE(side_.context.room_made);
+  writer_.commit(1);
+  side_.tasks.answer_durable();
+  EXPECT_EQ(side_.slots.used_count(), 0U);
+  EXPECT_TRUE(side_.context.room_made);
+  EXPECT_FALSE(side_.tasks.has_undurable());
+  EXPECT_EQ(side_.tasks.durable_due_ns(), base::never_ns);
+}
+
+TEST_F(UndurableAnswers, end_with_their_session) {
+  put(7);
+  side_.tasks.answer_durable();
+  EXPECT_FALSE(side_.awaits(7));
+  EXPECT_FALSE(side_.tasks.has_undurable());
+}
+
+TEST_F(UndurableAnswers, are_none_when_the_change_is_durable_already) {
+  writer_.commit(1);
+  put(7);
+  EXPECT_FALSE(side_.tasks.has_undurable());
+}
+
+TEST_F(UndurableAnswers, the_own_calls_of_a_worker_never_are) {
+  side_.tasks.cancel_undelivered(FakeQuotas::reservation(0, 1));
+  side_.tasks.end_binding(42);
+  side_.tasks.make_own_calls();
+  EXPECT_EQ(side_.asked.calls, (Ops{QuotaOp::cancel, QuotaOp::end_binding}));
+  EXPECT_FALSE(side_.tasks.has_undurable());
+  EXPECT_FALSE(schedule_.is_wanted());
 }
 
 }  // namespace

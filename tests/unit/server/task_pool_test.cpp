@@ -40,5 +40,36 @@ TEST(TaskPool, awaits_asker_until_its_task_is_free) {
   EXPECT_FALSE(pool.awaits(asker));
 }
 
+TEST(TaskPool, another_task_has_the_place_of_one_that_is_parked) {
+  TaskSlots slots(2);
+  TaskPool<Task> pool(slots, 1);
+  const Asker asker{.socket = {.index = 3, .generation = 1}, .id = 7};
+  Task& parked = pool.take(asker);
+  Task& other = pool.take({});
+  EXPECT_FALSE(pool.has_room());
+  ASSERT_TRUE(pool.may_park());
+  pool.park(parked);
+  EXPECT_EQ(pool.parked_count(), 1U);
+  EXPECT_FALSE(pool.may_park());
+  EXPECT_DEATH(pool.park(other), "may_park");
+  EXPECT_TRUE(pool.has_room());
+  Task& third = pool.take({});
+  EXPECT_NE(&third, &parked);
+  EXPECT_NE(&third, &other);
+  EXPECT_TRUE(pool.awaits(asker));
+  pool.free_parked(parked);
+  EXPECT_FALSE(pool.awaits(asker));
+  EXPECT_FALSE(pool.has_room()) << "it had no place";
+  EXPECT_EQ(pool.parked_count(), 0U);
+  EXPECT_DEATH(pool.free_parked(parked), "parked_count");
+  pool.free(third);
+  EXPECT_EQ(&pool.take({}), &third);
+}
+
+TEST(TaskPool, parks_none_unless_it_may) {
+  TaskSlots slots(2);
+  EXPECT_FALSE(TaskPool<Task>(slots).may_park());
+}
+
 }  // namespace
 }  // namespace sluice::server

@@ -20,10 +20,13 @@ namespace sluice::server {
 class TaskSide final : private ShardStatisticsSource {
  public:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard)
-      : TaskSide(worker_group, shard, nullptr) {}
+      : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>()) {}
   // With a store instead of the quotas that admit everything.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const quota::Options& with)
       : TaskSide(worker_group, shard, std::make_unique<quota::QuotaStore>(with)) {}
+  // Whose state is kept.
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard, const StateOptions& state)
+      : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>(), state) {}
 
   // Receives, then sends what was posted before and meanwhile.
   void turn() {
@@ -80,13 +83,14 @@ class TaskSide final : private ShardStatisticsSource {
   session::HttpSession other_session{context, io, {1, 1}, other_memory, key, heads};  // likewise
 
  private:
-  TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with)
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with,
+           const StateOptions& state = {})
       : mailboxes(worker_group.mesh(), shard, {}),
         quotas(asked, shard),
         store(std::move(with)),
         waiters(context, sessions, mailboxes, keys, decider(), 10),
         queries(context, sessions, mailboxes, keys, *this, slots),
-        keeper({}, {}, decider()),
+        keeper(state, {}, decider()),
         tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
   quota::QuotaDecider& decider() noexcept {
