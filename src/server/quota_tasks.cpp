@@ -346,7 +346,10 @@ bool QuotaTasks::wait_for_disk(QuotaTask& task) noexcept {
   task.batch.own_texts();
   task.waits_until_ns = context_.now.monotonic_ns + durable_wait_ns_max;
   task.is_parked = pool_.may_park();
-  if (task.is_parked) pool_.park(task);
+  if (task.is_parked) {
+    pool_.park(task);
+    context_.room_made = true;
+  }
   keeper_.want(task.epoch);
   undurable_.push_back(&task);
   return true;

@@ -361,6 +361,7 @@ TEST_F(UndurableAnswers, make_room_for_other_calls) {
   EXPECT_TRUE(side_.tasks.has_undurable());
   EXPECT_TRUE(side_.awaits(7));
   EXPECT_EQ(side_.slots.used_count(), 0U);
+  EXPECT_TRUE(side_.context.room_made);
   EXPECT_EQ(side_.tasks.durable_due_ns(), durable_wait_ns_max);
 }
 
