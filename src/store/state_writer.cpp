@@ -105,11 +105,15 @@ void StateWriter::release() noexcept {
   collector_.clear();
 }
 
+// Nothing is released before the status says that no epoch may begin: shards may be in the middle
+// of the cut of this one.
 void StateWriter::close(Lock& lock) {
   const bool whole = !collector_.is_complete();  // a whole batch could not be committed in time
-  release();
   lock.unlock();
   const bool closed = committer_.close();
+  lock.lock();
+  release();
+  lock.unlock();
   wake_();
   lock.lock();
   clean_ = closed && whole;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,10 +50,14 @@ class GatedStore final : public StateStore {
   }
   Result<void> tidy() override { return store_.tidy(); }
   Result<void> reopen() override { return store_.reopen(); }
-  Result<void> close() override { return store_.close(); }
+  Result<void> close() override {
+    if (closes) closes();
+    return store_.close();
+  }
   StoreSize size() const noexcept override { return store_.size(); }
 
   int niceness = 0;
+  std::function<void()> closes;  // called before it does
 
  private:
   void set(bool open) {
@@ -210,6 +215,17 @@ TEST_F(StateWriterTest, drops_an_epoch_that_is_not_whole) {
   writer->hand_over({.epoch = 1, .shard = 0});
   EXPECT_EQ(writer->stop(long_enough), End::clean);
   EXPECT_TRUE(store.committed.empty());
+  EXPECT_EQ(writer->statistics().released_epoch.load(), 1u);
+}
+
+// A shard would begin another cut in the middle of one: the last epoch looks like over.
+TEST_F(StateWriterTest, releases_no_epoch_before_it_has_stopped) {
+  start(2);
+  uint64_t released = 0;
+  gate->closes = [&] { released = writer->statistics().released_epoch.load(); };
+  writer->hand_over({.epoch = 1, .shard = 0});
+  EXPECT_EQ(writer->stop(long_enough), End::clean);
+  EXPECT_EQ(released, 0u);
   EXPECT_EQ(writer->statistics().released_epoch.load(), 1u);
 }
 
