@@ -10,6 +10,10 @@ constexpr uint64_t turn_records_min = 64;
 constexpr uint64_t calls_per_record = 4;
 constexpr uint64_t idle_turn_records = 1'024;
 
+// What a record takes (docs/performance.md), where there are too few to tell.
+constexpr int64_t record_ns = 200;
+constexpr uint64_t shares_count_min = 256;
+
 }  // namespace
 
 StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& store,
@@ -37,7 +41,9 @@ bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   const uint64_t records =
       calls == 0 ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
   const int64_t begin_ns = options_.cpu_ns();
+  const uint64_t count_before = builder_->records_count();
   is_under_way_ = quotas_.hand_over(static_cast<uint32_t>(records));
+  shares_count_ += builder_->records_count() - count_before;
   took_ns_ += options_.cpu_ns() - begin_ns;
   if (!is_under_way_) hand_over(now);
   return begins;
@@ -61,6 +67,7 @@ void StateKeeper::begin_cut() noexcept {
   epoch_ = schedule_->epoch();
   is_under_way_ = true;
   took_ns_ = 0;
+  shares_count_ = 0;
   builder_->clear();
   const uint64_t rewrites = schedule_->statistics().rewrites_count.load(std::memory_order_relaxed);
   if (rewrites != rewrites_) quotas_.write_all();
@@ -71,7 +78,7 @@ void StateKeeper::begin_cut() noexcept {
 void StateKeeper::hand_over(base::Now now) noexcept {
   const quota::CutFacts facts = quotas_.cut_facts();
   finish_parts(now, facts);
-  schedule_->note_handed_over(shard_, took_ns_, facts.complete_since_epoch);
+  schedule_->note_handed_over(shard_, cost_ns(), facts.complete_since_epoch);
   schedule_->sink().hand_over({.epoch = epoch_,
                                .shard = shard_,
                                .parts = parts_,
@@ -79,6 +86,13 @@ void StateKeeper::hand_over(base::Now now) noexcept {
                                .quota_classes = classes_,
                                .quota_changes = quota_changes_,
                                .needed_from_epoch = facts.complete_since_epoch});
+}
+
+// Of the whole cut: calls have written what they were about to change, and nobody took their time.
+int64_t StateKeeper::cost_ns() const noexcept {
+  const auto count = static_cast<int64_t>(builder_->records_count());
+  if (shares_count_ < shares_count_min) return std::max(took_ns_, count * record_ns);
+  return took_ns_ * count / static_cast<int64_t>(shares_count_);
 }
 
 void StateKeeper::finish_parts(base::Now now, const quota::CutFacts& facts) noexcept {

@@ -63,6 +63,7 @@ class StateKeeper {
  private:
   void begin_cut() noexcept;
   void hand_over(base::Now now) noexcept;
+  int64_t cost_ns() const noexcept;
   void finish_parts(base::Now now, const quota::CutFacts& facts) noexcept;
 
   CutSchedule* const schedule_;
@@ -73,7 +74,8 @@ class StateKeeper {
   std::unique_ptr<state::PartBuilder> builder_;
   uint64_t epoch_ = 0;  // of the last cut, or the one that is under way
   bool is_under_way_ = false;
-  int64_t took_ns_ = 0;  // of the thread's time: the present cut
+  int64_t took_ns_ = 0;        // of the thread's time: the present cut's shares of turns
+  uint64_t shares_count_ = 0;  // of records, in them
   uint64_t rewrites_ = 0;
   // What the writer gets.
   std::vector<store::Part> parts_;
