@@ -173,6 +173,8 @@ CutFacts CutWriter::facts() const noexcept {
   return {.order = clock_.order(),
           .calendar_wall_ns = clock_.moment().wall_ns,
           .reset_all_order = resets_.order,
+          .alive_count = uint64_t{subjects_.pool().used()} + reservations_.pool().used() +
+                         reservations_.ids().recorded_count(),
           .complete_since_epoch = complete_since_};
 }
 

@@ -108,9 +108,12 @@ class IdBook {
   void set_recorded(IdRecord& end, uint32_t cut) noexcept {
     const auto place = static_cast<uint32_t>(&end - &record(0));
     const uint64_t bit = uint64_t{1} << (place % 64);
+    recorded_count_ += (cut == 0 ? 0 : 1) - ((recorded_[place / 64] & bit) == 0 ? 0 : 1);
     end.recorded_in = cut;
     cut == 0 ? recorded_[place / 64] &= ~bit : recorded_[place / 64] |= bit;
   }
+  // Ends that the file may have, also of ids that were forgotten since.
+  uint32_t recorded_count() const noexcept { return recorded_count_; }
   // The first place from `place` on of an end that the file may have; `none`: there is no more.
   uint32_t next_recorded(uint32_t place) const noexcept {
     if (place >= capacity_) return none;
@@ -188,6 +191,7 @@ class IdBook {
   HashIndex index_;
   base::MappedRegion records_;
   base::MappedArray<uint64_t> recorded_;  // a bit for each: recorded_in is not 0
+  uint32_t recorded_count_ = 0;
   uint32_t next_ = 0;  // the record of the next end; it has an older one when its id is not 0
   uint32_t restored_count_ = 0;  // of ends, from the last place downwards
   uint64_t ids_assigned_ = 0;

@@ -1,6 +1,7 @@
 #include "server/cut_schedule.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace sluice::server {
 namespace {
@@ -18,8 +19,7 @@ CutSchedule::CutSchedule(store::CutSink& sink, const CutScheduleOptions& options
     : sink_(sink),
       options_(options),
       epoch_(options.last_epoch),
-      complete_since_(std::make_unique<std::atomic<uint64_t>[]>(options.shards)),
-      log_bytes_after_lap_(sink.statistics().log_bytes.load(std::memory_order_relaxed)) {}
+      shards_(std::make_unique<Shard[]>(options.shards)) {}
 
 bool CutSchedule::begin(int64_t now_ns) noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -54,20 +54,16 @@ int64_t CutSchedule::not_before_ns() const noexcept {
 
 // A lap is over when all shards' records are complete since it began.
 void CutSchedule::plan_lap(uint64_t epoch) noexcept {
-  const uint64_t log_bytes = statistics().log_bytes.load(std::memory_order_relaxed);
-  if (lap_epoch_ != 0) {
-    uint64_t complete_since = UINT64_MAX;
-    for (uint32_t shard = 0; shard < options_.shards; ++shard) {
-      complete_since =
-          std::min(complete_since, complete_since_[shard].load(std::memory_order_relaxed));
-    }
-    if (complete_since >= lap_epoch_) {
-      lap_epoch_ = 0;
-      log_bytes_after_lap_ = log_bytes;
-    }
+  uint64_t complete_since = UINT64_MAX;
+  uint64_t alive_bytes = 0;
+  for (const Shard& shard : std::span(shards_.get(), options_.shards)) {
+    complete_since = std::min(complete_since, shard.complete_since.load(std::memory_order_relaxed));
+    alive_bytes += shard.alive_bytes.load(std::memory_order_relaxed);
   }
-  const bool begins =
-      lap_epoch_ == 0 && log_bytes >= std::max(2 * log_bytes_after_lap_, options_.log_bytes_min);
+  if (complete_since >= lap_epoch_) lap_epoch_ = 0;
+  const uint64_t log_bytes = statistics().log_bytes.load(std::memory_order_relaxed);
+  const uint64_t enough = std::max(alive_bytes + alive_bytes / 2, options_.log_bytes_min);
+  const bool begins = lap_epoch_ == 0 && log_bytes >= enough;
   if (begins) lap_epoch_ = epoch;
   begins_lap_.store(begins, std::memory_order_relaxed);
 }
@@ -78,11 +74,11 @@ void CutSchedule::want(uint64_t epoch) noexcept {
   }
 }
 
-void CutSchedule::note_handed_over(uint32_t shard, int64_t took_ns,
-                                   uint64_t complete_since) noexcept {
-  complete_since_[shard].store(complete_since, std::memory_order_relaxed);
+void CutSchedule::note_handed_over(uint32_t shard, const HandedOver& cut) noexcept {
+  shards_[shard].complete_since.store(cut.complete_since, std::memory_order_relaxed);
+  shards_[shard].alive_bytes.store(cut.alive_bytes, std::memory_order_relaxed);
   int64_t longest = took_ns_.load(std::memory_order_relaxed);
-  while (longest < took_ns && !took_ns_.compare_exchange_weak(longest, took_ns)) {
+  while (longest < cut.took_ns && !took_ns_.compare_exchange_weak(longest, cut.took_ns)) {
   }
 }
 

@@ -5,7 +5,8 @@
 // Shape:  the next epoch begins not before the interval since the last one, nor before the writer
 //         has released that, nor before 50 times the time that handing it over took: the state
 //         costs a worker 2 % at most. Where somebody waits for a commit, it begins earlier.
-//         A lap over everything that lives begins when the log is twice what it was after the last.
+//         A lap over everything that lives begins when the log is one and a half times that: when
+//         it ends, the file is two and a half times what lives.
 // Lives:  one for all workers, outlives them.
 // Threads: any worker. What belongs to an epoch is written before its number (release).
 #pragma once
@@ -24,7 +25,7 @@ struct CutScheduleOptions {
   uint32_t shards = 1;
   int64_t interval_ns = 100 * base::ns_per_ms;
   uint64_t last_epoch = 0;            // in the file
-  uint64_t log_bytes_min = 64 << 20;  // below them no lap begins
+  uint64_t log_bytes_min = 32 << 20;  // below them no lap begins
 };
 
 class CutSchedule {
@@ -51,9 +52,13 @@ class CutSchedule {
     return wanted_epoch_.load(std::memory_order_relaxed) > epoch();
   }
 
-  // A shard has handed over the present epoch, which took so long; since when its records are
-  // complete (quota::CutFacts).
-  void note_handed_over(uint32_t shard, int64_t took_ns, uint64_t complete_since) noexcept;
+  // A shard has handed over the present epoch.
+  struct HandedOver {
+    int64_t took_ns = 0;
+    uint64_t complete_since = 0;  // its records (quota::CutFacts)
+    uint64_t alive_bytes = 0;     // of all records that a lap would write, about
+  };
+  void note_handed_over(uint32_t shard, const HandedOver& cut) noexcept;
 
   // Since the instant of the last cut that is durable.
   int64_t behind_ns(int64_t now_ns) const noexcept;
@@ -85,10 +90,13 @@ class CutSchedule {
   std::atomic<int64_t> took_ns_{0};          // the longest of all shards, of the present epoch
   std::atomic<uint64_t> wanted_epoch_{0};
   std::atomic<bool> begins_lap_{false};
-  std::unique_ptr<std::atomic<uint64_t>[]> complete_since_;  // by shard
+  struct Shard {
+    std::atomic<uint64_t> complete_since{0};
+    std::atomic<uint64_t> alive_bytes{0};
+  };
+  std::unique_ptr<Shard[]> shards_;
   // Of who begins the next epoch.
   uint64_t lap_epoch_ = 0;  // in which the present lap began; 0: none is under way
-  uint64_t log_bytes_after_lap_ = 0;
 };
 
 }  // namespace sluice::server

@@ -14,6 +14,9 @@ constexpr uint64_t idle_turn_records = 1'024;
 constexpr int64_t record_ns = 200;
 constexpr uint64_t shares_count_min = 256;
 
+// So many records tell how long one is.
+constexpr uint64_t record_bytes_count_min = 64;
+
 }  // namespace
 
 StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& store,
@@ -78,7 +81,12 @@ void StateKeeper::begin_cut() noexcept {
 void StateKeeper::hand_over(base::Now now) noexcept {
   const quota::CutFacts facts = quotas_.cut_facts();
   finish_parts(now, facts);
-  schedule_->note_handed_over(shard_, cost_ns(), facts.complete_since_epoch);
+  if (const uint64_t count = builder_->records_count(); count >= record_bytes_count_min) {
+    record_bytes_ = builder_->used_bytes() / count;
+  }
+  schedule_->note_handed_over(shard_, {.took_ns = cost_ns(),
+                                       .complete_since = facts.complete_since_epoch,
+                                       .alive_bytes = facts.alive_count * record_bytes_});
   schedule_->sink().hand_over({.epoch = epoch_,
                                .shard = shard_,
                                .parts = parts_,

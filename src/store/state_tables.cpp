@@ -60,14 +60,15 @@ Result<void> StateTables::write(std::span<const MetaValue> values) {
   return {};
 }
 
+// What is deleted goes first: its pages have room for what comes.
 Result<void> StateTables::write(const Batch& batch, LogEnd& end) {
+  Result<void> done;
+  if (batch.delete_before_epoch != 0) done = delete_before(batch.delete_before_epoch, end);
   for (const ShardCut& cut : batch.cuts) {
-    Result<void> done = write(cut, end);
-    if (!done) return done;
+    if (done) done = write(cut, end);
   }
   end.last_epoch = batch.epoch;
-  if (batch.delete_before_epoch == 0) return {};
-  return delete_before(batch.delete_before_epoch, end);
+  return done;
 }
 
 Result<void> StateTables::write(const ShardCut& cut, LogEnd& end) {

@@ -17,7 +17,9 @@ class Schedule : public testing::Test {
   // All shards hand over, and the writer commits.
   void end_epoch(int64_t took_ns = 0, uint64_t complete_since = 0) {
     for (uint32_t shard = 0; shard < 2; ++shard) {
-      schedule_.note_handed_over(shard, shard == 1 ? took_ns : 0, complete_since);
+      schedule_.note_handed_over(shard, {.took_ns = shard == 1 ? took_ns : 0,
+                                         .complete_since = complete_since,
+                                         .alive_bytes = alive_bytes_of_each_});
     }
     sink_.commit(schedule_.epoch());
   }
@@ -25,6 +27,7 @@ class Schedule : public testing::Test {
   FakeWriter sink_;
   CutSchedule schedule_{sink_, {.shards = 2, .interval_ns = 100 * ms, .last_epoch = 7}};
   int64_t now_ = 1'000 * ms;
+  uint64_t alive_bytes_of_each_ = 0;
 };
 
 TEST_F(Schedule, the_first_epoch_begins_at_once_behind_the_last_of_the_file) {
@@ -88,7 +91,7 @@ TEST_F(Schedule, promises_nothing_while_the_disk_fails_or_hangs) {
   EXPECT_FALSE(schedule_.may_promise(now_));
 }
 
-TEST_F(Schedule, a_lap_begins_when_the_log_is_twice_what_it_was_after_the_last) {
+TEST_F(Schedule, a_lap_begins_when_the_log_is_half_as_much_again_as_what_lives) {
   const auto epoch_begins_lap = [this](uint64_t log_bytes, uint64_t complete_since) {
     end_epoch(0, complete_since);
     sink_.state.log_bytes.store(log_bytes);
@@ -98,13 +101,14 @@ TEST_F(Schedule, a_lap_begins_when_the_log_is_twice_what_it_was_after_the_last) 
   };
   ASSERT_TRUE(schedule_.begin(now_));  // 8
   EXPECT_FALSE(schedule_.begins_lap());
-  EXPECT_FALSE(epoch_begins_lap(64 * mib - 1, 0));
-  EXPECT_TRUE(epoch_begins_lap(64 * mib, 0));  // 10
+  EXPECT_FALSE(epoch_begins_lap(32 * mib - 1, 0));
+  EXPECT_TRUE(epoch_begins_lap(32 * mib, 0));  // 10
   EXPECT_FALSE(epoch_begins_lap(500 * mib, 0)) << "it is under way";
-  EXPECT_FALSE(epoch_begins_lap(500 * mib, 9)) << "an earlier one";
-  EXPECT_FALSE(epoch_begins_lap(50 * mib, 10)) << "it has ended";
-  EXPECT_FALSE(epoch_begins_lap(99 * mib, 10));
-  EXPECT_TRUE(epoch_begins_lap(100 * mib, 10));
+  EXPECT_FALSE(epoch_begins_lap(500 * mib, 9)) << "an earlier one has ended";
+  alive_bytes_of_each_ = 50 * mib;
+  EXPECT_FALSE(epoch_begins_lap(100 * mib, 10)) << "it has ended";
+  EXPECT_FALSE(epoch_begins_lap(150 * mib - 1, 10));
+  EXPECT_TRUE(epoch_begins_lap(150 * mib, 10));
 }
 
 TEST_F(Schedule, knows_how_far_the_file_is_behind) {
