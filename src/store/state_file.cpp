@@ -139,8 +139,10 @@ Result<void> StateFile::in_transaction(Write write) {
   return done;
 }
 
-Result<void> StateFile::set_meta(std::span<const MetaValue> values) {
-  return in_transaction([&] { return tables_.write(values); });
+void StateFile::set_meta(std::span<const MetaValue> values) {
+  for (const MetaValue& each : values) {
+    meta_.push_back({.key = std::string(each.key), .value = std::string(each.value)});
+  }
 }
 
 Result<void> StateFile::commit(const Batch& batch) {
@@ -148,9 +150,15 @@ Result<void> StateFile::commit(const Batch& batch) {
   // An fsync failed, and yet reopen() found the commit whole: now the disk has it.
   if (batch.epoch == end_.last_epoch) return {};
   LogEnd end = end_;
-  Result<void> done = in_transaction([&] { return tables_.write(batch, end); });
-  if (done) end_ = end;
-  return done;
+  Result<void> done = in_transaction([&] {
+    Result<void> written = tables_.write(meta_);
+    if (written) written = tables_.write(batch, end);
+    return written;
+  });
+  if (!done) return done;
+  end_ = end;
+  meta_.clear();
+  return {};
 }
 
 Result<void> StateFile::tidy() {

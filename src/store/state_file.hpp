@@ -1,5 +1,5 @@
 // The state file: a SQLite database that one server at a time writes.
-// Flow:   open() -> set_meta() -> StateReader, by any number of threads, loads -> commit() by the
+// Flow:   open() -> StateReader, by any number of threads, loads -> set_meta(), commit() by the
 //         writer's thread alone -> close().
 // Shape:  schema.hpp; FILE, FILE-wal and FILE-shm are SQLite's, FILE.lock and FILE.new ours.
 // Errors: open() leaves a file that it refuses as it is. See StateStore for what a failed commit
@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "store/database.hpp"
 #include "store/file_lock.hpp"
@@ -41,8 +42,8 @@ class StateFile final : public StateStore {
   // Of the newest part; 0: there is none.
   uint64_t last_epoch() const noexcept { return end_.last_epoch; }
 
-  // In a transaction of their own, before the first commit.
-  Result<void> set_meta(std::span<const MetaValue> values);
+  // Before the first commit, which writes them too: a start that fails changes nothing in a file.
+  void set_meta(std::span<const MetaValue> values);
 
   Result<void> commit(const Batch& batch) override;
   Result<void> tidy() override;
@@ -75,6 +76,7 @@ class StateFile final : public StateStore {
   Database database_;
   StateTables tables_;  // after the connection: its statements end first
   Identity identity_;
+  std::vector<StoredMeta> meta_;  // for the next commit
   bool is_new_ = false;
   bool must_reopen_ = false;
   LogEnd end_;

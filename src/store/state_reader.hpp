@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "store/database.hpp"
+#include "store/state_store.hpp"
 
 namespace sluice::store {
 
@@ -39,12 +40,6 @@ struct StoredQuota {
   std::string quota;
   int64_t put_at = 0;
   bool operator==(const StoredQuota&) const = default;
-};
-
-struct StoredMeta {
-  std::string key;
-  std::string value;
-  bool operator==(const StoredMeta&) const = default;
 };
 
 class StateReader {

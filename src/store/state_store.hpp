@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "store/failure.hpp"
@@ -38,6 +39,12 @@ struct QuotaChange {
 struct MetaValue {
   std::string_view key;
   std::string_view value;
+};
+
+struct StoredMeta {
+  std::string key;
+  std::string value;
+  bool operator==(const StoredMeta&) const = default;
 };
 
 struct ShardCut {

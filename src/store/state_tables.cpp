@@ -52,8 +52,8 @@ Result<LogEnd> StateTables::read_end() {
   return end;
 }
 
-Result<void> StateTables::write(std::span<const MetaValue> values) {
-  for (const MetaValue& value : values) {
+Result<void> StateTables::write(std::span<const StoredMeta> values) {
+  for (const StoredMeta& value : values) {
     Result<void> done = set_meta_.bind(1, value.key).bind(2, value.value).run();
     if (!done) return done;
   }

@@ -28,7 +28,7 @@ class StateTables {
   Result<void> commit() { return commit_.run(); }
   Result<void> rollback() { return rollback_.run(); }
 
-  Result<void> write(std::span<const MetaValue> values);
+  Result<void> write(std::span<const StoredMeta> values);
   // `end` follows what is written.
   Result<void> write(const Batch& batch, LogEnd& end);
   Result<LogEnd> read_end();

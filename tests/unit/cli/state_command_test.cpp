@@ -32,7 +32,7 @@ class StateCommand : public ::testing::Test {
  protected:
   void SetUp() override {
     file = store::StateFile::open({.path = path}).value();
-    ASSERT_TRUE(file->set_meta(sluice::test::sample_meta));
+    file->set_meta(sluice::test::sample_meta);
     for (const uint64_t epoch : {3, 4}) commit(epoch);
   }
 

@@ -70,7 +70,7 @@ TEST_F(StateFileTest, keeps_what_was_committed_over_a_clean_end) {
   EXPECT_EQ(file->path(), real_path(path));
   EXPECT_EQ(file->last_epoch(), 0u);
   const std::vector<MetaValue> meta{{"seed", "17"}};
-  ASSERT_TRUE(file->set_meta(meta));
+  file->set_meta(meta);
   ASSERT_TRUE(commit_one(
       *file, OwnedCut(8, 1).part(2, "bytes").put("a", "{}", 5).quota_class(9, "{\"x\":1}")));
   EXPECT_EQ(file->last_epoch(), 8u);
@@ -82,6 +82,16 @@ TEST_F(StateFileTest, keeps_what_was_committed_over_a_clean_end) {
                                                      .classes = {{9, "{\"x\":1}"}},
                                                      .meta = {{"seed", "17"}}}));
   EXPECT_EQ(try_open().error().kind, FailureKind::in_use) << "its lock lives as long as the object";
+}
+
+TEST_F(StateFileTest, writes_its_meta_values_with_the_first_commit) {
+  const std::vector<MetaValue> meta{{"seed", "17"}};
+  open()->set_meta(meta);
+  EXPECT_TRUE(test::read_content(path).meta.empty()) << "no server has run with it";
+  const auto file = open();
+  file->set_meta(meta);
+  ASSERT_TRUE(commit_one(*file, OwnedCut(1, 0).part(1, "a")));
+  EXPECT_EQ(test::read_content(path).meta.size(), 1u);
 }
 
 TEST_F(StateFileTest, keeps_what_was_committed_when_its_process_dies) {

@@ -109,9 +109,9 @@ TEST_F(StateTablesTest, deletes_classes_that_were_not_named_since) {
 }
 
 TEST_F(StateTablesTest, replaces_values_of_one_name) {
-  const std::vector<MetaValue> first{{"seed", "1"}, {"shards", "2"}};
+  const std::vector<StoredMeta> first{{"seed", "1"}, {"shards", "2"}};
   ASSERT_TRUE(tables.write(first));
-  const std::vector<MetaValue> second{{"shards", "3"}};
+  const std::vector<StoredMeta> second{{"shards", "3"}};
   ASSERT_TRUE(tables.write(second));
   EXPECT_EQ(content().meta, (std::vector<StoredMeta>{{"seed", "1"}, {"shards", "3"}}));
 }
