@@ -149,7 +149,8 @@ void write_rules(Writer& write, const ProcessStatistics& process) noexcept {
             process.rules_refused);
 }
 
-// The lag is what a crash at this moment would lose.
+// The lag is what a crash at this moment would lose. It is 0 only if that is nothing: the clocks of
+// two shards, or a millisecond's rounding, must not make it so.
 void write_state(Writer& write, std::span<const ShardStatistics> shards,
                  const ProcessStatistics& process) noexcept {
   if (process.state == nullptr) return;
@@ -161,7 +162,7 @@ void write_state(Writer& write, std::span<const ShardStatistics> shards,
       !process.state_is_committed ||
       std::ranges::any_of(shards, [](const auto& shard) { return shard.has_uncut_changes; });
   write.seconds("state_lag_seconds", "gauge", "What a crash now would lose of the state.",
-                has_changes ? process.state_behind_ns : 0);
+                has_changes ? std::max(process.state_behind_ns, base::ns_per_ms) : 0);
   write.family("state_status", "gauge", "1 for the status of the state's writer.");
   write.labelled(1, "name", store::status_name(state.status.load(std::memory_order_relaxed)));
   write.one("state_commits_total", "counter", "Commits of the state file.",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "base/time.hpp"
 
 namespace sluice::server {
 namespace {
@@ -51,6 +52,27 @@ TEST(Metrics, text_of_the_most_shards_has_room_behind_unsent_output) {
 
 TEST(Metrics, text_of_one_shard_keeps_to_its_bound) {
   EXPECT_LE(largest_text_bytes(1), limits::metrics_bytes_max(1));
+}
+
+std::string text_with_lag(bool has_uncut_changes, int64_t behind_ns) {
+  ShardStatistics shard;
+  shard.io_name = "uring";
+  shard.has_uncut_changes = has_uncut_changes;
+  const store::WriterStatistics state;
+  std::string text;
+  write_metrics(std::span(&shard, 1),
+                {.state = &state, .state_behind_ns = behind_ns, .state_is_committed = true}, text);
+  return text;
+}
+
+TEST(Metrics, no_lag_is_shown_only_if_nothing_would_be_lost) {
+  const auto has = [](const std::string& text, const std::string& value) {
+    return text.find("\nsluicegate_state_lag_seconds " + value + "\n") != std::string::npos;
+  };
+  EXPECT_TRUE(has(text_with_lag(false, 5 * base::ns_per_s), "0.000"));
+  EXPECT_TRUE(has(text_with_lag(true, 0), "0.001"));
+  EXPECT_TRUE(has(text_with_lag(true, 20'000), "0.001"));
+  EXPECT_TRUE(has(text_with_lag(true, 1'234 * base::ns_per_ms), "1.234"));
 }
 
 }  // namespace
