@@ -102,6 +102,7 @@ void HolderRow::pack_subjects() noexcept {
   for (const TextSpan name : subjects) {
     if (name.bytes > 0) subjects[subjects_count++] = name;
   }
+  std::fill(subjects.begin() + subjects_count, subjects.end(), TextSpan{});  // moved, or none
   subjects_left_out = static_cast<uint8_t>(std::popcount(left_out_bits));
 }
 

@@ -68,7 +68,9 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   if (reservation == nullptr) return;
   if (!reservation->is_part) add_holder(*reservation, row, batch.answer_text, from);
   add_names(*reservation, from.subjects, row, batch.answer_text);
-  if (!proto::reservation_id::has_several_shards(record.id)) row.pack_subjects();
+  // Several shards may have had it in an earlier start.
+  const bool is_whole = from.is_only_shard || !proto::reservation_id::has_several_shards(record.id);
+  if (is_whole) row.pack_subjects();
 }
 
 // Whether the reservation is open and names the subject; no_subject stands for any, and lists each
@@ -154,6 +156,7 @@ bool are_incomplete(const QuotaBatch& batch) noexcept {
 }
 
 void complete_holders(QuotaBatch& batch, const AnswerSources& from) noexcept {
+  if (from.is_only_shard) return;  // they have all names
   for (api::HolderRow& row : batch.holders) {
     if (!proto::reservation_id::has_several_shards(row.reservation)) continue;
     const Reservation* const reservation = from.reservations.find(row.reservation);

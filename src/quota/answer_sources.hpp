@@ -15,6 +15,7 @@ struct AnswerSources {
   CurrentBook& book;
   SubjectTable& subjects;
   const ReservationBook& reservations;
+  bool is_only_shard = false;
 };
 
 }  // namespace sluice::quota

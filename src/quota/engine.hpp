@@ -120,7 +120,9 @@ class Engine {
   void set_outcome(api::QuotaOp op, api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
             const Request& request, api::QuotaCode code, const Obstacle& obstacle) noexcept;
-  AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
+  AnswerSources sources() noexcept {
+    return {clock_, book_, subjects_, reservations_, options_.shards == 1};
+  }
 
   // engine_quota.cpp
   bool names_one(api::QuotaBatch& batch, size_t index) const noexcept;

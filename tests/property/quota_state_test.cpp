@@ -556,6 +556,24 @@ class Restarts {
     }
   }
 
+  static std::vector<std::string_view> subjects_of(const QuotaBatch& batch,
+                                                   const api::HolderRow& row) {
+    std::vector<std::string_view> names;
+    for (uint8_t place = 0; place < row.subjects_count; ++place) {
+      names.push_back(batch.text_of(row.subjects[place]));
+    }
+    return names;
+  }
+
+  // A shard lists its own subjects of a reservation. After another start it may have more of them.
+  static void expect_names(const std::vector<std::string_view>& expected,
+                           const std::vector<std::string_view>& shown) {
+    for (const std::string_view name : expected) {
+      EXPECT_EQ(std::ranges::count(shown, name), 1) << name;
+    }
+    EXPECT_LE(shown.size(), size_t{limits::call_subjects_max});
+  }
+
   static void expect_same_holder(const QuotaBatch& expected, const QuotaBatch& shown,
                                  const std::string& name) {
     SCOPED_TRACE(name);
@@ -572,10 +590,7 @@ class Restarts {
       EXPECT_EQ(one.lifetime_ms, other.lifetime_ms);
       EXPECT_EQ(one.held_ms, other.held_ms);
       EXPECT_EQ(expected.text_of(one.owner), shown.text_of(other.owner));
-      ASSERT_EQ(one.subjects_count, other.subjects_count);
-      for (uint8_t place = 0; place < one.subjects_count; ++place) {
-        EXPECT_EQ(expected.text_of(one.subjects[place]), shown.text_of(other.subjects[place]));
-      }
+      expect_names(subjects_of(expected, one), subjects_of(shown, other));
     }
   }
 

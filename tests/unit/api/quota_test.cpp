@@ -224,5 +224,17 @@ TEST(QuotaBatch, rows_find_their_names) {
   EXPECT_EQ(batch.name_of({.name_begin = 3, .name_bytes = 3}), "two");
 }
 
+TEST(HolderRow, names_are_packed_once_and_for_all) {
+  HolderRow row;
+  row.subjects[2] = {.begin = 5, .bytes = 1};
+  row.subjects[4] = {.begin = 7, .bytes = 1};
+  for (int times = 0; times < 2; ++times) {
+    row.pack_subjects();
+    ASSERT_EQ(row.subjects_count, 2U);
+    EXPECT_EQ(row.subjects[0].begin, 5U);
+    EXPECT_EQ(row.subjects[1].begin, 7U);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::api
