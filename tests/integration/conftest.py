@@ -71,11 +71,12 @@ def server(shared_server, request):
 
 @pytest.fixture
 def start_server(engine, request):
-    """Starts servers with flags for one test, and ends them after it."""
+    """Starts servers with flags for one test, and ends them after it; `shards` other than the
+    engine's only if given."""
     servers = request.node.stash[SERVERS] = []
 
-    def start(*flags, **options):
-        server = ServerProcess(*engine, *flags, **options)
+    def start(*flags, shards=None, **options):
+        server = ServerProcess(engine[0], shards or engine[1], *flags, **options)
         servers.append(server)
         return server
 
