@@ -295,8 +295,9 @@ class Audit:
                                 else self.recorded(use)))
         for group, subjects in enumerate(GROUPS):
             amounts = [show(self.server, name)["limits"][0]["used"] for name in subjects]
-            assert len(set(amounts)) == 1, ("a part is missing", subjects, amounts,
-                                            self.explain(group, max(amounts) - min(amounts)))
+            difference = max(amounts) - min(amounts)
+            assert difference == 0, ("a part is missing", subjects, amounts,
+                                     self.explain(group, difference))
             assert self.low[group] <= amounts[0] <= self.high[group], (
                 subjects, self.low[group], amounts[0], self.high[group])
         for quota in self.book.quotas:
@@ -307,7 +308,7 @@ class Audit:
 
     def explain(self, group, difference):
         """Uses that the difference between two subjects of a group may come from."""
-        return [(use.kind, {**use.__dict__, "subjects": None}) for use in [*self.book.leases, *self.book.uses]
+        return [use.__dict__ for use in [*self.book.leases, *self.book.uses]
                 if use.group == group and difference in (
                     use.amount, use.settled_amount, abs(use.amount - use.settled_amount))]
 

@@ -477,7 +477,7 @@ def test_the_log_says_what_was_restored(kept, subjects):
     assert [line for line in server.warnings() if "state" in line["message"]] == []
 
 
-def test_metrics_tell_what_was_written(kept, key):
+def test_metrics_have_what_was_written(kept, key):
     server = kept.start()
     assert status(server) == "running"
     put(server, key, tokens(1_000))
