@@ -565,11 +565,12 @@ class Restarts {
     return names;
   }
 
-  // A shard lists its own subjects of a reservation. After another start it may have more of them.
+  // A shard lists its own subjects of a reservation, with empty places for the others. After another
+  // start it may have more of them.
   static void expect_names(const std::vector<std::string_view>& expected,
                            const std::vector<std::string_view>& shown) {
     for (const std::string_view name : expected) {
-      EXPECT_EQ(std::ranges::count(shown, name), 1) << name;
+      if (!name.empty()) EXPECT_EQ(std::ranges::count(shown, name), 1) << name;
     }
     EXPECT_LE(shown.size(), size_t{limits::call_subjects_max});
   }

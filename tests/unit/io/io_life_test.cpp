@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "allocation_counter.hpp"
+#include "io/clock.hpp"
 #include "io_fixture.hpp"
 
 namespace sluice::io::test {
@@ -53,6 +54,22 @@ TYPED_TEST(IoLife, close_with_everything_in_flight_reports_sent_then_closed_once
   this->settle();
   EXPECT_EQ(this->reported(socket).closes, 1u);
   EXPECT_FALSE(this->reported(socket).after_closed);
+}
+
+// State time goes on where an earlier start of the server has ended; the machine's clock does not.
+TYPED_TEST(IoLife, the_time_may_be_ahead_of_the_machines_but_waits_are_not_longer) {
+  constexpr int64_t ahead_ns = 40 * base::ns_per_day;
+  const base::Now begin = read_clock();
+  this->build({.sockets_max = 16, .clock_offset_ns = ahead_ns});
+  const base::Now first = this->io_->now();
+  EXPECT_GE(first.monotonic_ns, begin.monotonic_ns + ahead_ns) << "before the first poll";
+  this->poll_once(5 * base::ns_per_ms);
+  const base::Now now = this->io_->now();
+  const base::Now end = read_clock();
+  EXPECT_GE(now.monotonic_ns, first.monotonic_ns + 5 * base::ns_per_ms);
+  EXPECT_LE(now.monotonic_ns, end.monotonic_ns + ahead_ns);
+  EXPECT_GE(now.wall_ns, begin.wall_ns) << "the wall clock's is as it is";
+  EXPECT_LE(now.wall_ns, end.wall_ns);
 }
 
 TYPED_TEST(IoLife, a_socket_knows_its_peer) {

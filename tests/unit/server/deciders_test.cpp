@@ -6,11 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <utility>
+
 #include "io/sim/sim_io.hpp"
 #include "proto/key_hash.hpp"
 #include "proto/reservation_id.hpp"
 #include "server/worker.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
+#include "tests/unit/server/fake_writer.hpp"
 
 namespace sluice::server {
 namespace {
@@ -31,6 +35,66 @@ TEST(Deciders, reservation_ids_lead_to_the_shard_of_their_subject) {
   ASSERT_TRUE(api::admits(batch.answers[0].code));
   EXPECT_EQ(proto::reservation_shard(batch.answers[0].reservation, 3),
             proto::owner_shard(proto::routing_hash("m", 42), 3));
+}
+
+// What an earlier start has left, or why it cannot be read.
+class FakeSource final : public StateSource {
+ public:
+  explicit FakeSource(quota::Restored restored) : restored_(std::move(restored)) {}
+  quota::Restored restore(quota::QuotaDecider& quotas, base::Now now) const override {
+    into = &quotas;
+    at = now;
+    return restored_;
+  }
+  mutable quota::QuotaDecider* into = nullptr;
+  mutable base::Now at;
+
+ private:
+  const quota::Restored restored_;
+};
+
+TEST(Deciders, restores_what_an_earlier_start_has_left) {
+  const FakeSource source({.damage = {}, .subjects = 3});
+  FakeQuotas::Asked asked;
+  FakeQuotas quotas(asked, 0);
+  WorkerOptions options;
+  EXPECT_EQ(restore(options, quotas, {}).subjects, 0U) << "there is nothing";
+  options.state.source = &source;
+  EXPECT_EQ(restore(options, quotas, {.monotonic_ns = 7, .wall_ns = 8}).subjects, 3U);
+  EXPECT_EQ(source.into, &quotas);
+  EXPECT_EQ(source.at.monotonic_ns, 7);
+}
+
+TEST(Deciders, throws_what_is_wrong_with_the_state) {
+  const FakeSource source({.damage = "a subject twice", .subjects = 3});
+  FakeQuotas::Asked asked;
+  FakeQuotas quotas(asked, 0);
+  WorkerOptions options;
+  options.state.source = &source;
+  try {
+    restore(options, quotas, {});
+    FAIL() << "it goes on";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "a subject twice");
+  }
+}
+
+TEST(Deciders, the_store_keeps_a_state_where_there_is_a_schedule_of_cuts) {
+  WorkerOptions options;
+  options.sessions.shard = 2;
+  options.sessions.shards = 3;
+  options.sessions.routing_seed = 42;
+  options.quota.name_seed = 43;
+  EXPECT_FALSE(store_options(options).keeps_state);
+  FakeWriter writer;
+  CutSchedule schedule(writer, {});
+  options.state.schedule = &schedule;
+  const quota::Options store = store_options(options);
+  EXPECT_TRUE(store.keeps_state);
+  EXPECT_EQ(store.shard, 2U);
+  EXPECT_EQ(store.shards, 3U);
+  EXPECT_EQ(store.routing_seed, 42U);
+  EXPECT_EQ(store.name_seed, 43U);
 }
 
 TEST(Deciders, worker_uses_the_deciders_it_was_given) {

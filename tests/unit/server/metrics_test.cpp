@@ -1,5 +1,6 @@
-// Goal: the text of /metrics keeps to its bound, behind whatever output may be unsent.
-// Method: every counter of every shard has all its digits.
+// Goal: the text of /metrics keeps to its bound, behind whatever output may be unsent, and says how
+//       far the state file is behind, and why.
+// Method: every counter of every shard has all its digits; lines of small texts.
 #include "server/metrics.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -73,6 +75,63 @@ TEST(Metrics, no_lag_is_shown_only_if_nothing_would_be_lost) {
   EXPECT_TRUE(has(text_with_lag(true, 0), "0.001"));
   EXPECT_TRUE(has(text_with_lag(true, 20'000), "0.001"));
   EXPECT_TRUE(has(text_with_lag(true, 1'234 * base::ns_per_ms), "1.234"));
+}
+
+// ------------------------------------------------------------------------------------ the state
+
+// The samples whose names begin so, without the lines of help and type.
+std::string samples_of(const std::string& prefix, const ProcessStatistics& process,
+                       const ShardStatistics& shard = {}) {
+  std::string text;
+  write_metrics(std::vector<ShardStatistics>(1, shard), process, text);
+  std::istringstream lines(text);
+  std::string samples;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(prefix)) samples += line + '\n';
+  }
+  return samples;
+}
+
+TEST(Metrics, say_what_the_writer_of_the_state_has_done) {
+  store::WriterStatistics state;
+  state.status.store(store::WriterStatus::failing);
+  state.commits_count.store(12);
+  state.commits_ns.store(3'004'999'999);
+  state.records_count.store(345);
+  state.file_bytes.store(65'536);
+  for (size_t kind = 0; kind < state.failures.size(); ++kind) state.failures[kind].store(kind + 1);
+  const ProcessStatistics process{
+      .state = &state, .state_behind_ns = 60'250'000'000, .state_is_committed = false};
+  EXPECT_EQ(samples_of("sluicegate_state_", process),
+            "sluicegate_state_lag_seconds 60.250\n"
+            "sluicegate_state_status{name=\"failing\"} 1\n"
+            "sluicegate_state_commits_total 12\n"
+            "sluicegate_state_commit_seconds_total 3.004\n"
+            "sluicegate_state_records_total 345\n"
+            "sluicegate_state_file_bytes 65536\n"
+            "sluicegate_state_failures_total{kind=\"full\"} 1\n"
+            "sluicegate_state_failures_total{kind=\"io\"} 2\n"
+            "sluicegate_state_failures_total{kind=\"readonly\"} 3\n"
+            "sluicegate_state_failures_total{kind=\"busy\"} 4\n"
+            "sluicegate_state_failures_total{kind=\"corrupt\"} 5\n"
+            "sluicegate_state_failures_total{kind=\"fsync\"} 6\n"
+            "sluicegate_state_failures_total{kind=\"moved\"} 7\n");
+}
+
+TEST(Metrics, have_no_lag_while_everything_is_in_the_file) {
+  const store::WriterStatistics state;
+  const auto lag = [&](bool is_committed, bool has_uncut_changes) {
+    const ProcessStatistics process{
+        .state = &state, .state_behind_ns = 7'000'000, .state_is_committed = is_committed};
+    return samples_of("sluicegate_state_lag", process, {.has_uncut_changes = has_uncut_changes});
+  };
+  EXPECT_EQ(lag(true, false), "sluicegate_state_lag_seconds 0.000\n");
+  EXPECT_EQ(lag(true, true), "sluicegate_state_lag_seconds 0.007\n");
+  EXPECT_EQ(lag(false, false), "sluicegate_state_lag_seconds 0.007\n");
+}
+
+TEST(Metrics, are_silent_about_a_state_that_nobody_keeps) {
+  EXPECT_EQ(samples_of("sluicegate_state_", {}), "");
 }
 
 }  // namespace

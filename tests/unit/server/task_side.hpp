@@ -10,6 +10,7 @@
 #include "quota/quota_store.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/shard_queries.hpp"
+#include "server/worker_group.hpp"
 #include "shard/key_shard.hpp"
 #include "tests/support/fake_io.hpp"
 #include "tests/unit/server/fake_quotas.hpp"

@@ -379,29 +379,38 @@ TEST_F(TwoStateWorkers, an_epoch_wakes_the_shards_that_sleep) {
 
 // A put that the second shard gets behind the first one's cut is not in the second one's cut.
 TEST_F(TwoStateWorkers, a_shard_cuts_before_it_reads_a_message) {
-  send(put_of(name_on(0)));
+  for (int clients = 0; clients < 3; ++clients) answer(usage_of(name_on(0)));
+  ASSERT_EQ(workers_[0]->sessions_count(), 2U) << "the second one moves to the other shard";
+  clients_[0].write(put_of(name_on(0)));
   while (schedule_.epoch() == 0) turn(0);
-  const std::string late = name_on(1);
-  send(put_of(late));
-  turn(0);
-  turn(0);
+  clients_[2].write(put_of(name_on(1)));
+  for (int turns = 0; turns < 10; ++turns) turn(0);
   turn(1);
   ASSERT_EQ(writer_.cuts_of(1), 2U);
-  for (const FakeWriter::Cut& cut : writer_.cuts) {
-    for (const auto& change : cut.changes) EXPECT_NE(change.name, late);
-  }
-  EXPECT_EQ(answer(usage_of(late), 1).substr(0, 12), "HTTP/1.1 200");
+  EXPECT_EQ(workers_[1]->quotas().subjects_count(), 1U) << "it has read the message";
+  EXPECT_TRUE(writer_.cuts.back().changes.empty());
 }
 
-// Also before it reads what comes back.
+// All shards are reset, the first one first, for a client of the second.
 TEST_F(TwoStateWorkers, a_shard_cuts_before_it_reads_an_answer) {
-  send(usage_of(name_on(1)));
-  turn(0);
-  turn(0);  // the call is on its way
-  send(put_of(name_on(1)), 1);
-  while (schedule_.epoch() == 0) turn(1);
-  turn(0);
-  EXPECT_EQ(writer_.cuts_of(1), 2U);
+  io::SimClient& client = send(request("POST /v1/reset-all"), 1);
+  for (int turns = 0; turns < 10; ++turns) turn(1);
+  while (schedule_.epoch() == 0) turn(0);
+  turn(1);
+  ASSERT_EQ(writer_.cuts_of(1), 2U);
+  const auto reset_order = [this](size_t cut) {
+    const auto reader = state::PartReader::open(writer_.cuts[cut].parts.at(0));
+    EXPECT_TRUE(reader);
+    return reader->header().reset_all_order;
+  };
+  EXPECT_GT(reset_order(0), 0U);
+  EXPECT_EQ(reset_order(1), 0U);
+  commit();
+  EXPECT_EQ(received(client), "");
+  advance(10 * ms);
+  commit();
+  EXPECT_EQ(status(client), "HTTP/1.1 200");
+  EXPECT_GT(reset_order(3), 0U);
 }
 
 }  // namespace

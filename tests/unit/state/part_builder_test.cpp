@@ -114,6 +114,30 @@ TEST(PartBuilder, keeps_the_classes_of_a_cut_beside_its_parts) {
   EXPECT_TRUE(builder.quota_classes().empty());
 }
 
+TEST(PartBuilder, keeps_the_changes_of_quotas_beside_its_parts_in_their_order) {
+  PartBuilder builder(bounds);
+  {
+    const std::string name = "a name that is gone with the call";
+    const std::string quota = R"({"limits":[]})";
+    builder.change_quota({.name = name, .quota = quota, .wall_ms = 5});
+  }
+  builder.change_quota({.name = "b", .quota = std::nullopt, .wall_ms = 6});
+  builder.finish(sample_header());
+  ASSERT_EQ(builder.quota_changes().size(), 2U);
+  const OwnedQuotaChange& put = builder.quota_changes()[0];
+  EXPECT_EQ(put.name, "a name that is gone with the call");
+  EXPECT_EQ(put.quota, R"({"limits":[]})");
+  EXPECT_EQ(put.wall_ms, 5);
+  const OwnedQuotaChange& removed = builder.quota_changes()[1];
+  EXPECT_EQ(removed.name, "b");
+  EXPECT_FALSE(removed.quota.has_value());
+  EXPECT_EQ(removed.wall_ms, 6);
+  EXPECT_EQ(builder.records_count(), 0U);
+  EXPECT_EQ(builder.parts()[0].size(), PartHeader::bytes);
+  builder.clear();
+  EXPECT_TRUE(builder.quota_changes().empty());
+}
+
 TEST(PartBuilder, frees_the_pages_behind_the_first_few) {
   PartBuilder builder(bounds);
   const std::string filling(50'000, 'n');

@@ -1,0 +1,285 @@
+// Goal:   a start finds the seeds, the last time and the subjects of the start before, and refuses
+//         a file that lacks any of it, with a line that names the file, the cause and the cure.
+// Method: real files with the parts of stores, or with parts that no server writes.
+#include "server/stored_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "state/part_builder.hpp"
+#include "store/state_file.hpp"
+#include "tests/support/stored_state.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/unit/quota/store_driver.hpp"
+
+namespace sluice::server {
+namespace {
+
+using test::OwnedCut;
+
+class StoredFileTest : public testing::Test {
+ protected:
+  void open() {
+    auto file = store::StateFile::open({.path = path_});
+    ASSERT_TRUE(file) << file.error().text;
+    file_ = std::move(*file);
+  }
+  void SetUp() override {
+    open();
+    set_meta({{name_seed_key, "11"}, {routing_seed_key, "22"}, {shards_key, "9"}});
+  }
+  void set_meta(const std::vector<store::MetaValue>& values) {
+    file_->set_meta(values);
+    ASSERT_TRUE(test::commit_one(*file_, OwnedCut(file_->last_epoch() + 1, 0)));
+    const std::string path = file_->path();
+    file_ = nullptr;  // to begin with the first epoch again: there is no part
+    file_ = std::move(store::StateFile::open({.path = path}).value());
+  }
+  // A part without records, of a shard that has made its last call at this order.
+  static std::string part(const state::PartHeader& header) {
+    state::PartBuilder builder({.subjects_max = 10, .name_bytes_max = 10, .reservations_max = 10});
+    builder.finish(header);
+    return test::as_text(builder.parts()[0]);
+  }
+  static std::string part(uint64_t epoch, uint16_t shard, uint16_t shards, int64_t state_ns = 5) {
+    return part({.epoch = epoch,
+                 .shard = shard,
+                 .shards = shards,
+                 .time = {.state_ns = state_ns, .machine = {.wall_ns = state_ns + 1}},
+                 .calendar_wall_ns = 4,
+                 .order = 100U + shard,
+                 .reset_all_order = 10U + shard});
+  }
+  void commit(uint64_t epoch, const std::vector<std::string>& parts) {
+    OwnedCut cut(epoch, 0);
+    for (const std::string& each : parts) cut.part(1, each);
+    const store::Result<void> done = test::commit_one(*file_, cut);
+    ASSERT_TRUE(done) << done.error().text;
+  }
+
+  StoredFile read() const { return StoredFile(path_); }
+  void expect_refused(const std::string& cause) const {
+    try {
+      read();
+      FAIL() << "it is not refused: " << cause;
+    } catch (const std::runtime_error& error) {
+      EXPECT_EQ(error.what(), "--state " + path_ + ": damaged: " + cause +
+                                  "; restore a backup, or start with another file");
+    }
+  }
+
+  test::TemporaryFolder folder_;
+  const std::string path_ = folder_.file("state");
+  std::unique_ptr<store::StateFile> file_;
+};
+
+TEST_F(StoredFileTest, a_new_file_has_nothing) {
+  const std::string path = folder_.file("another");
+  ASSERT_TRUE(store::StateFile::open({.path = path}));
+  const StoredFile stored(path);
+  EXPECT_FALSE(stored.seeds());
+  EXPECT_FALSE(stored.last_time());
+  EXPECT_EQ(stored.shards_count(), 0U);
+}
+
+TEST_F(StoredFileTest, finds_seeds_before_there_is_a_part) {
+  const StoredFile stored = read();
+  ASSERT_TRUE(stored.seeds());
+  EXPECT_EQ(stored.seeds()->name_seed, 11U);
+  EXPECT_EQ(stored.seeds()->routing_seed, 22U);
+  EXPECT_FALSE(stored.last_time());
+  EXPECT_EQ(stored.shards_count(), 0U) << "of parts, not what the last start wanted";
+}
+
+TEST_F(StoredFileTest, finds_the_last_time_of_the_newest_epoch) {
+  commit(3, {part(3, 0, 2, 900), part(3, 1, 2, 901)});
+  commit(4, {part(4, 1, 2, 52), part(4, 0, 2, 50)});
+  const StoredFile stored = read();
+  ASSERT_TRUE(stored.last_time());
+  EXPECT_EQ(stored.last_time()->state_ns, 52);
+  EXPECT_EQ(stored.last_time()->machine.wall_ns, 53);
+  EXPECT_EQ(stored.shards_count(), 2U);
+}
+
+TEST_F(StoredFileTest, a_shard_may_have_several_parts_of_an_epoch) {
+  commit(4, {part(4, 0, 2), part(4, 0, 2), part(4, 1, 2)});
+  EXPECT_EQ(read().shards_count(), 2U);
+}
+
+TEST_F(StoredFileTest, older_epochs_may_be_of_another_number_of_shards) {
+  commit(3, {part(3, 0, 1)});
+  commit(4, {part(4, 0, 2), part(4, 1, 2)});
+  EXPECT_EQ(read().shards_count(), 2U);
+}
+
+TEST_F(StoredFileTest, refuses_seeds_that_are_no_numbers) {
+  for (const char* value : {"", "x", "1x", "-1", "99999999999999999999"}) {
+    set_meta({{name_seed_key, value}});
+    expect_refused("name_seed is no number");
+  }
+  set_meta({{name_seed_key, "18446744073709551615"}, {routing_seed_key, "0x1"}});
+  expect_refused("routing_seed is no number");
+  set_meta({{routing_seed_key, "1"}});
+  EXPECT_EQ(read().seeds()->name_seed, UINT64_MAX);
+}
+
+TEST_F(StoredFileTest, refuses_parts_without_the_seeds_of_their_hashes) {
+  const std::string path = folder_.file("another");
+  file_ = nullptr;
+  auto file = store::StateFile::open({.path = path});
+  ASSERT_TRUE(file);
+  file_ = std::move(*file);
+  set_meta({{routing_seed_key, "22"}});
+  EXPECT_FALSE(StoredFile(path).seeds()) << "both or none";
+  commit(1, {part(1, 0, 1)});
+  try {
+    StoredFile stored(path);
+    FAIL() << "it is not refused";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("it lacks the seeds of its hashes"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(StoredFileTest, refuses_an_epoch_that_lacks_a_shard) {
+  commit(3, {part(3, 0, 2), part(3, 1, 2)});
+  commit(4, {part(4, 1, 2)});
+  expect_refused("the newest epoch lacks the parts of a shard");
+}
+
+TEST_F(StoredFileTest, refuses_parts_of_one_epoch_that_differ) {
+  commit(4, {part(4, 0, 1), part(4, 1, 2)});
+  expect_refused("parts of one epoch differ");
+}
+
+TEST_F(StoredFileTest, refuses_a_part_that_is_none) {
+  commit(4, {part(4, 0, 1), "no part"});
+  expect_refused("part 2: it is not a part of a state");
+}
+
+TEST_F(StoredFileTest, says_why_a_file_cannot_be_read) {
+  file_ = nullptr;
+  test::write_file(path_, "no database at all, and longer than the header of one would have been");
+  try {
+    read();
+    FAIL() << "it is not refused";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()).find("--state " + path_), 0U) << error.what();
+  }
+}
+
+// --------------------------------------------------------------------------------- restoring
+
+class RestoringFile : public StoredFileTest {
+ protected:
+  static constexpr quota::Options options{.subjects_max = 100,
+                                          .reservations_max = 100,
+                                          .waiters_max = 10,
+                                          .name_seed = 42,
+                                          .id_seed = 42,
+                                          .keeps_state = true};
+  // What has changed in the store, as a part of this epoch.
+  void commit_store(quota::StoreDriver& driver, uint64_t epoch, uint16_t shards = 1) {
+    state::PartBuilder builder(
+        {.subjects_max = 100, .name_bytes_max = options.name_bytes_max, .reservations_max = 100});
+    driver.store.begin_cut(builder, {.epoch = epoch});
+    while (driver.store.hand_over(1'000)) {
+    }
+    const quota::CutFacts facts = driver.store.cut_facts();
+    builder.finish({.epoch = epoch,
+                    .shards = shards,
+                    .time = {.state_ns = driver.now().monotonic_ns},
+                    .calendar_wall_ns = facts.calendar_wall_ns,
+                    .order = facts.order,
+                    .reset_all_order = facts.reset_all_order});
+    OwnedCut cut(epoch, 0);
+    for (const auto& each : builder.parts()) cut.part(1, test::as_text(each));
+    for (const auto& each : builder.quota_classes()) cut.quota_class(each.id, each.quota);
+    for (const auto& each : builder.quota_changes()) {
+      if (each.quota) {
+        cut.put(each.name, *each.quota, each.wall_ms);
+      } else {
+        cut.remove(each.name);
+      }
+    }
+    const store::Result<void> done = test::commit_one(*file_, cut);
+    ASSERT_TRUE(done) << done.error().text;
+  }
+  static void record(quota::StoreDriver& driver, const std::string& name, uint64_t requests) {
+    driver.record({name}, {.requests = requests});
+  }
+  std::string failure(quota::StoreDriver& driver) const {
+    try {
+      read().restore(driver.store, driver.now());
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(RestoringFile, a_store_goes_on_with_its_quotas_and_their_usage) {
+  quota::StoreDriver before(options);
+  for (const char* name : {"a", "b", "removed"}) before.put(name, {quota::rpm(100)});
+  record(before, "a", 3);
+  commit_store(before, 1);
+  record(before, "a", 4);
+  record(before, "b", 5);
+  before.remove("removed");
+  commit_store(before, 2);
+  record(before, "b", 50);  // and the server ends
+  quota::StoreDriver after(options);
+  const quota::Restored restored = read().restore(after.store, after.now());
+  EXPECT_EQ(restored.subjects, 2U);
+  EXPECT_EQ(after.used("a", "rpm"), 7U);
+  EXPECT_EQ(after.used("b", "rpm"), 5U);
+  EXPECT_EQ(after.limit("a", "rpm").amount, 100U);
+  EXPECT_EQ(after.row("removed").limits_count, 0U);
+}
+
+// The first cut with another number of shards has everything; quotas are in a table of their own.
+TEST_F(RestoringFile, leaves_out_older_parts_of_another_number_of_shards) {
+  quota::StoreDriver before(options);
+  before.put("a", {quota::rpm(100)});
+  record(before, "a", 3);
+  commit_store(before, 1, 2);
+  quota::StoreDriver next(options);
+  next.put("b", {quota::rpm(100)});
+  record(next, "b", 4);
+  commit_store(next, 2);
+  quota::StoreDriver after(options);
+  read().restore(after.store, after.now());
+  EXPECT_EQ(after.used("a", "rpm"), 0U);
+  EXPECT_EQ(after.used("b", "rpm"), 4U);
+}
+
+TEST_F(RestoringFile, refuses_an_older_part_that_is_damaged) {
+  quota::StoreDriver before(options);
+  before.put("a", {quota::rpm(100)});
+  commit(1, {"no part"});
+  commit_store(before, 2);
+  quota::StoreDriver after(options);
+  EXPECT_EQ(failure(after), "--state " + path_ +
+                                ": damaged: part 1: it is not a part of a state; restore a backup, "
+                                "or start with another file");
+}
+
+TEST_F(RestoringFile, refuses_a_subject_of_a_class_that_is_not_there) {
+  quota::StoreDriver before(options);
+  before.put("a", {quota::rpm(100)});
+  state::PartBuilder builder({.subjects_max = 10, .name_bytes_max = 10, .reservations_max = 10});
+  builder.append(state::SubjectRecord{.name = "a", .quota_class = 77});
+  builder.finish({.epoch = 1, .order = 1});
+  commit(1, {test::as_text(builder.parts()[0])});
+  quota::StoreDriver after(options);
+  const std::string text = failure(after);
+  EXPECT_EQ(text.find("--state " + path_ + ": damaged: "), 0U) << text;
+  EXPECT_NE(text.find("; restore a backup"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace sluice::server
