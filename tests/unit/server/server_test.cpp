@@ -1,4 +1,5 @@
-// Goal: the server starts, answers, drains and stops, with its worker on a thread of its own.
+// Goal: the server starts, answers, drains and stops, with its worker on a thread of its own; with a
+//       state it goes on where an earlier start has ended.
 // Method: the real Server in this process, both kernel back ends, a client on a loopback socket.
 //         The epoll half also runs under ThreadSanitizer.
 #include "server/server.hpp"
@@ -26,6 +27,7 @@
 #include "io/file_descriptor.hpp"
 #include "sluicegate/connection.hpp"
 #include "sluicegate/frames.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace sluice::server {
 namespace {
@@ -371,6 +373,132 @@ TEST_P(ServerTest, new_rules_reach_every_shard) {
   std::filesystem::remove(path);
 }
 
+// ------------------------------------------------------------------------- a state that survives
+
+class ServerWithState : public ServerTest {
+ protected:
+  config::Config config() const {
+    config::Config config = ServerTest::config();
+    config.shards = 2;
+    config.pin = false;
+    config.state = folder_.file("state");
+    config.state_sync_ms = 10;
+    config.max_connections = 500;
+    return config;
+  }
+  // What one request is answered.
+  static std::string answer(uint16_t port, const std::string& line, const std::string& body = "") {
+    const io::FileDescriptor client = connect_to(port);
+    send_text(client.get(), line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+                                std::to_string(body.size()) + "\r\n\r\n" + body);
+    return receive(client.get());
+  }
+  static std::string put(uint16_t port, const std::string& name) {
+    return answer(port, "PUT /v1/subjects/" + name,
+                  R"({"limits": [{"name": "rpd", "metric": "requests", "amount": 100,)"
+                  R"( "period_ms": 86400000, "kind": "anchored_day"}]})");
+  }
+  static void record(uint16_t port, const std::string& name) {
+    const std::string text = answer(port, "POST /v1/record", R"({"subjects": [")" + name + "\"]}");
+    EXPECT_EQ(text.substr(0, 12), "HTTP/1.1 200") << text;
+  }
+  static bool has_used(uint16_t port, const std::string& name, int used) {
+    const std::string text = answer(port, "GET /v1/subjects/" + name);
+    return text.find("\"used\":" + std::to_string(used)) != std::string::npos;
+  }
+  static Server::StateEnd end(Server& server) {
+    server.drain();
+    EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
+    return server.close_state(milliseconds(20'000));
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_P(ServerWithState, the_next_start_goes_on_with_quotas_and_usage) {
+  {
+    Server server(config());
+    const uint16_t port = server.start().port;
+    for (const char* name : {"a", "b", "c", "d", "e"}) {
+      EXPECT_EQ(put(port, name).substr(0, 12), "HTTP/1.1 200");
+      record(port, name);
+    }
+    EXPECT_EQ(answer(port, "DELETE /v1/subjects/e").substr(0, 12), "HTTP/1.1 204");
+    EXPECT_EQ(end(server), Server::StateEnd::clean);
+  }
+  for (int start = 2; start < 4; ++start) {
+    Server server(config());
+    const uint16_t port = server.start().port;
+    for (const char* name : {"a", "b", "c", "d"}) {
+      EXPECT_TRUE(has_used(port, name, start - 1)) << name;
+      record(port, name);
+    }
+    EXPECT_EQ(answer(port, "GET /v1/subjects/e").substr(0, 12), "HTTP/1.1 404");
+    EXPECT_EQ(end(server), Server::StateEnd::clean);
+  }
+}
+
+// It is destroyed without more ado, as after an exception.
+TEST_P(ServerWithState, a_put_that_was_answered_outlives_the_server) {
+  {
+    Server server(config());
+    EXPECT_EQ(put(server.start().port, "a").substr(0, 12), "HTTP/1.1 200");
+  }
+  Server server(config());
+  EXPECT_TRUE(has_used(server.start().port, "a", 0));
+}
+
+// Clients put quotas, record and end their connections on both shards, while others read.
+TEST_P(ServerWithState, two_shards_keep_what_many_clients_change) {
+  constexpr int clients_count = 4;
+  constexpr int rounds = 25;
+  {
+    Server server(config());
+    const uint16_t port = server.start().port;
+    std::vector<std::thread> clients;
+    for (int number = 0; number < clients_count; ++number) {
+      clients.emplace_back([port, number] {
+        const std::string name = "s" + std::to_string(number);
+        EXPECT_EQ(put(port, name).substr(0, 12), "HTTP/1.1 200");
+        for (int round = 0; round < rounds; ++round) {
+          record(port, name);
+          if (round % 8 == 0) answer(port, "GET /metrics");
+          if (round % 8 == 4) {
+            const io::FileDescriptor leaves = connect_to(port);
+            send_text(leaves.get(), "DELETE /v1/subjects/other HTTP/1.1\r\nHost: x\r\n\r\n");
+          }
+        }
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(end(server), Server::StateEnd::clean);
+  }
+  config::Config wanted = config();
+  wanted.shards = 1;
+  Server server(wanted);
+  const uint16_t port = server.start().port;
+  for (int number = 0; number < clients_count; ++number) {
+    EXPECT_TRUE(has_used(port, "s" + std::to_string(number), rounds)) << number;
+  }
+}
+
+TEST_P(ServerWithState, does_not_start_on_a_file_that_is_none) {
+  std::ofstream(config().state) << "no state at all, but longer than the header of one would be";
+  Server server(config());
+  try {
+    server.start();
+    FAIL() << "it has started";
+  } catch (const std::exception& error) {
+    EXPECT_EQ(std::string(error.what()).find("--state " + config().state), 0U) << error.what();
+  }
+}
+
+TEST_P(ServerTest, keeps_no_state_without_a_file) {
+  Server server(config());
+  server.start();
+  EXPECT_EQ(server.close_state(milliseconds(0)), Server::StateEnd::none);
+}
+
 TEST_P(ServerTest, stops_at_once_when_destroyed) {
   Server server(config());
   const io::FileDescriptor client = connect_to(server.start().port);
@@ -390,6 +518,11 @@ TEST_P(ServerTest, reports_a_port_in_use) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ServerTest,
+                         ::testing::Values(base::IoBackend::uring, base::IoBackend::epoll),
+                         [](const auto& backend) {
+                           return backend.param == base::IoBackend::uring ? "uring" : "epoll";
+                         });
+INSTANTIATE_TEST_SUITE_P(Backends, ServerWithState,
                          ::testing::Values(base::IoBackend::uring, base::IoBackend::epoll),
                          [](const auto& backend) {
                            return backend.param == base::IoBackend::uring ? "uring" : "epoll";
