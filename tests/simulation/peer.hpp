@@ -16,6 +16,7 @@
 #include "io/sim/sim_io.hpp"
 #include "io/sim/sim_network.hpp"
 #include "oracle.hpp"
+#include "state_events.hpp"
 
 namespace sluice::simulation {
 
@@ -25,6 +26,7 @@ class QuotaBooks;
 struct World {
   // The Io of the shard that the kernel gives the next connection to.
   io::SimIo& any_io() { return *ios[random.below(ios.size())]; }
+  void count(StateEvent event) { ++state_events[static_cast<uint32_t>(event)]; }
 
   io::Random& random;
   std::vector<io::SimIo*> ios;  // of all shards
@@ -48,6 +50,8 @@ struct World {
   bool time_outs = false;       // some clients are slow enough for the server's time-outs
   bool large_messages = false;  // buffers are large enough for some of many kilobytes
   Http2Counts http2_events{};
+  bool keeps_state = false;
+  StateCounts state_events{};
 };
 
 // A few keys get most of the requests.

@@ -385,6 +385,7 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
   if (asked->kind != Kind::change && answers.getCount() != count) {
     return fail("got too few or too many answers");
   }
+  if (asked->kind == Kind::change) note_undurable(code_at(answers, 0));
   for (uint32_t index = 0; index < count && !over(); ++index) {
     const QuotaCode code = code_at(answers, index);
     const Entry& entry = asked->entries[index];
@@ -404,6 +405,12 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
     }
   }
   if (asked->waiting.empty()) asked_.erase(id);
+}
+
+void QuotaPeer::note_undurable(QuotaCode code) {
+  if (code != QuotaCode::not_durable && code != QuotaCode::memory_only) return;
+  if (!world_.keeps_state) return fail("was told of a state that nobody keeps");
+  world_.count(code == QuotaCode::not_durable ? StateEvent::not_durable : StateEvent::memory_only);
 }
 
 // Behind GoAway its own shard refuses every reserve. Others that drain refuse those that would

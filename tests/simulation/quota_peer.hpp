@@ -88,6 +88,7 @@ class QuotaPeer final : public Peer {
 
   void on_frame(schema::ServerFrame::Reader frame);
   void on_answers(uint64_t id, schema::QuotaAnswers::Reader answers);
+  void note_undurable(api::QuotaCode code);
   bool may_be_drained(const Asked& asked) const;
   void on_consumed(Asked& asked, uint32_t index, api::QuotaCode code);
   void on_charged(const Entry& entry);

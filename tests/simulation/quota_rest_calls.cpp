@@ -67,6 +67,16 @@ QuotaRestCall make_call(const std::string& method, const std::string& target,
           .owner = {}};
 }
 
+// Of a quota, or of usage.
+bool is_change(const QuotaRestCall& call) {
+  return call.method == "PUT" || call.method == "DELETE" || call.target.starts_with("/v1/reset");
+}
+
+void note_undurable(World& world, const std::string& code) {
+  if (code == "not_durable") world.count(StateEvent::not_durable);
+  if (code == "memory_only") world.count(StateEvent::memory_only);
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------------- asking
@@ -261,6 +271,7 @@ std::string QuotaRestCalls::take(const QuotaRestCall& call, int status, const st
                                  const State& state) {
   const bool is_known = status == 503 ? is_refusal(call, code_of(body), state)
                                       : std::ranges::count(call.statuses, status) > 0;
+  note_undurable(world_, status == 503 ? code_of(body) : "");
   if (!is_known) return "got " + std::to_string(status) + " " + body + " to " + call.text();
   call.on_answer(status, body);
   return {};
@@ -277,12 +288,13 @@ std::string QuotaRestCalls::code_of(const std::string& body) {
 // Reserves that would wait are refused by any shard that drains, all others by their own. That a
 // full table is full is checked where it is (QuotaWatch).
 bool QuotaRestCalls::is_refusal(const QuotaRestCall& call, const std::string& code,
-                                const State& state) {
+                                const State& state) const {
   const bool is_reserve = !call.owner.empty();
   const bool makes_subjects = call.method == "PUT" || call.target == "/v1/record";
   const bool asks_admission = is_reserve || call.consumes;
   if (code == "draining")
     return asks_admission && (state.drains || (call.may_wait && state.any_drains));
+  if (code == "not_durable" || code == "memory_only") return world_.keeps_state && is_change(call);
   if (code == "subjects_full") return asks_admission || makes_subjects;
   if (code == "reservations_full") return asks_admission || call.target == "/v1/record";
   if (code == "connection_waiters_full") return call.may_wait && state.has_others;

@@ -75,7 +75,7 @@ class QuotaRestCalls {
   QuotaRestCall end(const std::string& way, uint64_t reservation, const std::string& body,
                     const std::string& end_key);
   static std::string code_of(const std::string& body);
-  static bool is_refusal(const QuotaRestCall& call, const std::string& code, const State& state);
+  bool is_refusal(const QuotaRestCall& call, const std::string& code, const State& state) const;
   void on_reserved(const Reserve& asked, int status, const std::string& body);
   void on_usage(const QuestionPtr& question, int status, const std::string& body);
   int64_t now_ns() const { return world_.network->clock().monotonic_ns; }

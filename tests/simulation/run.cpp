@@ -18,6 +18,7 @@
 #include "quota_peer.hpp"
 #include "quota_watch.hpp"
 #include "server/worker.hpp"
+#include "sim_state.hpp"
 #include "watched_io.hpp"
 
 namespace sluice::simulation {
@@ -40,6 +41,8 @@ constexpr int64_t timeout_hurry_ns = base::ns_per_s;
 constexpr int64_t lifetimes_ns = 3 * base::ns_per_s;  // longer than any reservation lives
 constexpr int64_t sweep_ns = 250 * base::ns_per_ms;   // between two turns of a worker that is idle
 constexpr uint64_t sweeps_max = 400;
+constexpr double kept_share = 0.4;  // of the runs with quotas: their state is kept
+constexpr uint64_t finish_turns_max = 20'000;
 
 // One shard: its kernel, its worker, and whether that sleeps.
 struct SimulatedShard {
@@ -56,6 +59,7 @@ class Run {
   RunResult play();
 
  private:
+  void keep_state(server::WorkerOptions& options, uint32_t shards_count);
   server::Deciders watched_deciders(const server::WorkerOptions& options);
   void operate();
   void step();
@@ -65,6 +69,7 @@ class Run {
   void settle();
   void end_quotas();
   void end_keys();
+  void end_state();
   void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
   bool sleeps_on(SimulatedShard& shard);
@@ -82,6 +87,7 @@ class Run {
   void count(ShardEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   Random random_;
+  Random state_random_;  // so that runs without a state draw the same as ever
   const uint64_t operations_count_;
   const bool tiny_table_;
   const bool time_outs_;
@@ -94,6 +100,9 @@ class Run {
   // Null: a run without quotas.
   std::unique_ptr<QuotaBooks> books_;
   std::unique_ptr<QuotaWatch> quotas_;
+  // Null: nothing is kept.
+  std::unique_ptr<SimStore> store_;
+  std::unique_ptr<SimState> state_;
   std::unique_ptr<server::WorkerGroup> worker_group_;
   std::unique_ptr<ConnectionWatch> connections_;
   World world_;
@@ -111,6 +120,7 @@ class Run {
 
 Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     : random_(seed),
+      state_random_(seed ^ 0x57A7'E000'0000'0000),
       operations_count_(operations_count),
       tiny_table_(random_.chance(0.2)),
       time_outs_(random_.chance(0.4)),
@@ -169,6 +179,7 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
   splits_ = options.splits;
+  if (quotas_ && state_random_.chance(kept_share)) keep_state(options, shards_count);
   options.sessions.shards = shards_count;
   options.sessions.routing_seed = worker_group_->mesh().routing_seed();
   shards_.resize(shards_count);
@@ -184,6 +195,21 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     oracle_.watch(*shards_[shard].worker, *shards_[shard].io);
     connections_->watch(*shards_[shard].worker);
   }
+}
+
+// A first start: nothing is loaded.
+void Run::keep_state(server::WorkerOptions& options, uint32_t shards_count) {
+  store_ = std::make_unique<SimStore>(state_random_);
+  const auto machine_time = [](base::Now now) {
+    return state::MachineTime{
+        .boot = {.high = 1}, .boot_ns = now.monotonic_ns, .wall_ns = now.wall_ns};
+  };
+  state_ = std::make_unique<SimState>(state_random_, *store_, network_, shards_count, machine_time,
+                                      [this] {
+                                        for (SimulatedShard& shard : shards_) shard.io->wake();
+                                      });
+  options.state = state_->options();
+  world_.keeps_state = true;
 }
 
 // The real deciders, wrapped by those that check the worker's calls.
@@ -236,6 +262,7 @@ void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
 
 // Runs the workers from any one on, some of them not at all.
 void Run::turn_all(int64_t wait_ns, bool all) {
+  if (state_) state_->step();
   if (shards_.size() == 1) return turn(shards_[0], wait_ns);
   const uint64_t first = random_.below(shards_.size());
   for (uint64_t i = 0; i < shards_.size() && !failure_; ++i) {
@@ -258,7 +285,8 @@ void Run::advance_if_all_sleep() {
     if (!sleeps_on(shard)) return;
     next_ns = std::min(next_ns, shard.wakes_ns);
   }
-  const int64_t until_ns = next_ns - network_.clock().monotonic_ns;
+  if (state_) next_ns = std::min(next_ns, state_->due_ns());
+  const int64_t until_ns = std::max<int64_t>(next_ns - network_.clock().monotonic_ns, 0);
   network_.advance(std::min(until_ns, io_options_.wait_ns_max));
 }
 
@@ -369,11 +397,25 @@ std::string Run::describe_unfinished() const {
 // Stops the faults and the requests: then everything must end by itself.
 void Run::settle() {
   network_.faults().calm();
+  if (state_) state_->calm();
   turn_until_over();
   if (quotas_ && !failure_) end_quotas();
   // The workers drop the handles of ended connections in slices.
   for (uint64_t turns = 0; turns < drop_turns && !failure_; ++turns) turn_all(0, true);
   if (!failure_) end_keys();
+  if (state_ && !failure_) end_state();
+}
+
+// As at a clean stop: everything becomes durable, and the workers have nothing more to keep.
+void Run::end_state() {
+  for (uint64_t turns = 0; !state_->finish() && turns < finish_turns_max && !failure_; ++turns) {
+    network_.advance(base::ns_per_ms);
+    turn_all(0, true);
+  }
+  if (!state_->finish()) failure_.report("the state does not become durable at the end");
+  for (const SimulatedShard& shard : shards_) {
+    if (shard.worker->quotas().has_changes()) failure_.report("changes are not kept at the end");
+  }
 }
 
 // The keys are those of the model; and when their windows are over the sweep forgets every one.
@@ -509,6 +551,12 @@ RunResult Run::play() {
   result.shard_events = events_;
   result.connection_events = connections_->events();
   result.http2_events = world_.http2_events;
+  if (store_) {
+    result.state_events = world_.state_events;
+    result.state_events[static_cast<uint32_t>(StateEvent::kept)] = 1;
+    result.state_events[static_cast<uint32_t>(StateEvent::committed)] = store_->commits();
+    result.state_events[static_cast<uint32_t>(StateEvent::failed)] = store_->failures();
+  }
   if (quotas_) {
     result.quota_events = quotas_->events();
     result.usages_checked = books_->usages_checked();

@@ -14,6 +14,7 @@
 #include "http2_events.hpp"
 #include "io/sim/sim_faults.hpp"
 #include "quota_watch.hpp"
+#include "state_events.hpp"
 
 namespace sluice::simulation {
 
@@ -47,6 +48,7 @@ struct RunResult {
   std::array<uint64_t, quota_events_count> quota_events{};
   std::array<uint64_t, connection_events_count> connection_events{};
   Http2Counts http2_events{};
+  StateCounts state_events{};
   uint64_t usages_checked = 0;  // amounts reported, against the clients' books
 };
 

@@ -69,6 +69,7 @@ struct Totals {
   std::array<uint64_t, quota_events_count> quota_events{};
   std::array<uint64_t, connection_events_count> connection_events{};
   Http2Counts http2_events{};
+  StateCounts state_events{};
   uint64_t usages_checked = 0;
 
   void add(const RunResult& result) {
@@ -89,6 +90,7 @@ struct Totals {
       connection_events[i] += result.connection_events[i];
     }
     for (size_t i = 0; i < http2_events.size(); ++i) http2_events[i] += result.http2_events[i];
+    for (size_t i = 0; i < state_events.size(); ++i) state_events[i] += result.state_events[i];
     usages_checked += result.usages_checked;
   }
 };
@@ -173,8 +175,13 @@ std::string_view name_of_http2_event(uint32_t index) {
   return http2_event_name(static_cast<Http2Event>(index));
 }
 
+std::string_view name_of_state_event(uint32_t index) {
+  return state_event_name(static_cast<StateEvent>(index));
+}
+
 void demand_quotas(const Totals& totals, uint32_t events_count) {
   demand_all(totals.quota_events, name_of_quota_event, events_count);
+  demand_all(totals.state_events, name_of_state_event, state_events_count);
   std::printf("%12lu reported amounts that lie within the books\n", totals.usages_checked);
 }
 
