@@ -409,7 +409,7 @@ void QuotaPeer::on_answers(uint64_t id, schema::QuotaAnswers::Reader answers) {
 
 void QuotaPeer::note_undurable(QuotaCode code) {
   if (code != QuotaCode::not_durable && code != QuotaCode::memory_only) return;
-  if (!world_.keeps_state) return fail("was told of a state that nobody keeps");
+  if (!world_.keeps_state) return fail("got an answer about a state that nobody keeps");
   world_.count(code == QuotaCode::not_durable ? StateEvent::not_durable : StateEvent::memory_only);
 }
 
