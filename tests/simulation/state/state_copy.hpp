@@ -1,6 +1,6 @@
 // What a shard answers about its subjects and reservations at one moment, as values.
-// Flow:   a shard's store, at the instant of a cut -> copy_of() -> compared with what the next start
-//         has loaded (state_check.hpp).
+// Flow:   a shard's store, at the instant of a cut -> copy_of() -> compared with what the next
+//         start has loaded (state_check.hpp).
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,9 @@ route::MeshOptions draw_mesh(io::Random& random, uint32_t shards) {
 StateLife::StateLife(StateWorld& world, SimStore& store, CopiesByEpoch& copies,
                      const LifeOptions& options)
     : world_(world),
+      store_(store),
       copies_(copies),
+      on_commit_(options.on_commit),
       shards_count_(options.shards),
       slowness_(pick<double, 3>(world.random, {0, 0.3, 0.8})),
       step_ns_max_(pick<int64_t, 3>(world.random, {100'000, 2'000'000, 40'000'000})),
@@ -137,7 +139,9 @@ void StateLife::connect_some() {
 void StateLife::step(bool asks) {
   io::Random& random = world_.random;
   network_.advance(static_cast<int64_t>(random.below(static_cast<uint64_t>(step_ns_max_))));
+  const uint64_t commits = store_.commits();
   state_.step();
+  if (store_.commits() != commits) on_commit_(network_.clock());
   for (const auto& client : clients_) {
     if (asks && random.chance(0.3)) client->act();
   }

@@ -23,6 +23,7 @@ struct LifeOptions {
   base::Now start;  // in state time
   SimState::MachineClock machine_time;
   uint64_t id_seed = 0;
+  std::function<void(base::Now)> on_commit;
 };
 
 class StateLife {
@@ -56,7 +57,9 @@ class StateLife {
   std::set<std::string> busy_subjects() const;
 
   StateWorld& world_;
+  SimStore& store_;
   CopiesByEpoch& copies_;
+  const std::function<void(base::Now)> on_commit_;
   const uint32_t shards_count_;
   const double slowness_;
   const int64_t step_ns_max_;

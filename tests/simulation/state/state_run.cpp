@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t starts_min = 2;
 constexpr uint64_t starts_drawn = 5;
 constexpr uint64_t turns_max = 1'500;
+constexpr double checked_share = 0.1;  // of the commits
 
 // The machine, over its boots.
 struct Machine {
@@ -50,6 +51,8 @@ class StateRun {
   void pass_time();
   void check_clock(const state::StateStart& start);
   void check_load(uint32_t shards, base::Now now);
+  void on_commit(base::Now now);
+  StateCopy compare(uint32_t shards, base::Now now);
   StateCopy load(quota::ShardedStores& stores, base::Now now);
   StateCopy copy_all(quota::ShardedStores& stores, base::Now now);
   void check_quotas(const StateCopy& loaded);
@@ -89,9 +92,12 @@ void StateRun::live() {
     time.wall_ns = later.wall_ns;
     return time;
   };
-  StateLife life(
-      world_, store_, copies_,
-      {.shards = shards, .start = now, .machine_time = machine_time, .id_seed = random_.next()});
+  StateLife life(world_, store_, copies_,
+                 {.shards = shards,
+                  .start = now,
+                  .machine_time = machine_time,
+                  .id_seed = random_.next(),
+                  .on_commit = [this](base::Now at) { on_commit(at); }});
   // Some that are overdue end before the first turn.
   const uint64_t count = life.reservations_count();
   if (count > loaded_count_ || count < lasting_count_) {
@@ -136,22 +142,42 @@ void StateRun::check_clock(const state::StateStart& start) {
   }
 }
 
+// The next start.
 void StateRun::check_load(uint32_t shards, base::Now now) {
   const CutCopies cut = copies_[store_.last_epoch()];
-  const uint32_t shards_before = store_.shards_count();
-  if (cut.size() != shards_before) return failure_.report("a durable epoch lacks a shard's cut");
   ++result_.loads;
-  if (shards != shards_before) ++result_.other_shards;
-  quota::ShardedStores stores(shards, StateLife::store_options(1));
-  const StateCopy loaded = load(stores, now);
+  if (shards != store_.shards_count()) ++result_.other_shards;
+  const StateCopy loaded = compare(shards, now);
   if (failure_) return;
-  check_.compare(cut, loaded, shards != shards_before);
-  check_quotas(loaded);
+  for (const auto& [name, subject] : loaded.subjects) {
+    books_.history(name).is_now(subject.limits.at("mark").amount);
+  }
   result_.reservations += loaded.reservations.size();
   loaded_count_ = loaded.reservations.size();
   copies_.clear();
   // Should no further cut become durable.
   copies_[store_.last_epoch()] = cut;
+}
+
+// What a crash would leave now.
+void StateRun::on_commit(base::Now now) {
+  if (!random_.chance(checked_share)) return;
+  compare(store_.shards_count(), now);
+  copies_.erase(copies_.begin(), copies_.find(store_.last_epoch()));
+}
+
+StateCopy StateRun::compare(uint32_t shards, base::Now now) {
+  const CutCopies& cut = copies_[store_.last_epoch()];
+  if (cut.size() != store_.shards_count()) {
+    failure_.report("a durable epoch lacks a shard's cut");
+    return {};
+  }
+  quota::ShardedStores stores(shards, StateLife::store_options(1));
+  const StateCopy loaded = load(stores, now);
+  if (failure_) return {};
+  check_.compare(cut, loaded, shards != store_.shards_count());
+  check_quotas(loaded);
+  return loaded;
 }
 
 StateCopy StateRun::load(quota::ShardedStores& stores, base::Now now) {
@@ -204,7 +230,6 @@ void StateRun::check_quotas(const StateCopy& loaded) {
     const uint64_t mark = subject.limits.at("mark").amount;
     QuotaHistory& history = books_.history(name);
     if (!history.may_be(mark)) failure_.report("a durable change of " + name + " is lost");
-    history.is_now(mark);
   }
 }
 
