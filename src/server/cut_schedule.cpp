@@ -26,8 +26,8 @@ bool CutSchedule::begin(int64_t now_ns) noexcept {
   if (!lock.owns_lock() || due_ns() > now_ns) return false;
   const uint64_t next = epoch() + 1;
   plan_lap(next);
-  const int64_t before_ns = begun_ns_.load(std::memory_order_relaxed);
-  begun_before_ns_.store(before_ns == 0 ? now_ns : before_ns, std::memory_order_relaxed);
+  const int64_t changed_ns = changed_ns_.exchange(0, std::memory_order_relaxed);
+  cut_changed_ns_.store(changed_ns == 0 ? now_ns : changed_ns, std::memory_order_relaxed);
   begun_ns_.store(now_ns, std::memory_order_relaxed);
   took_ns_.store(0, std::memory_order_relaxed);
   epoch_.store(next, std::memory_order_release);
@@ -83,7 +83,7 @@ void CutSchedule::note_handed_over(uint32_t shard, const HandedOver& cut) noexce
 }
 
 int64_t CutSchedule::behind_ns(int64_t now_ns) const noexcept {
-  const std::atomic<int64_t>& since_ns = is_committed() ? begun_ns_ : begun_before_ns_;
+  const std::atomic<int64_t>& since_ns = is_committed() ? changed_ns_ : cut_changed_ns_;
   const int64_t since = since_ns.load(std::memory_order_relaxed);
   return since == 0 ? 0 : std::max<int64_t>(now_ns - since, 0);
 }

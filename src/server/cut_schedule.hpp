@@ -60,7 +60,14 @@ class CutSchedule {
   };
   void note_handed_over(uint32_t shard, const HandedOver& cut) noexcept;
 
-  // Since the instant of the last cut that is durable.
+  // A shard has changes that no cut has yet.
+  void note_changes(int64_t now_ns) noexcept {
+    int64_t none = 0;
+    if (changed_ns_.load(std::memory_order_relaxed) == 0) {
+      changed_ns_.compare_exchange_strong(none, now_ns, std::memory_order_relaxed);
+    }
+  }
+  // Since the first change that is not durable; 0: everything is.
   int64_t behind_ns(int64_t now_ns) const noexcept;
   // Whether everything that was cut is durable.
   bool is_committed() const noexcept {
@@ -86,8 +93,9 @@ class CutSchedule {
   std::mutex mutex_;  // of who begins the next epoch; never waited for
   std::atomic<uint64_t> epoch_;
   std::atomic<int64_t> begun_ns_{0};
-  std::atomic<int64_t> begun_before_ns_{0};  // the epoch before, which is durable
-  std::atomic<int64_t> took_ns_{0};          // the longest of all shards, of the present epoch
+  std::atomic<int64_t> changed_ns_{0};      // the first change that is not cut; 0: none is noted
+  std::atomic<int64_t> cut_changed_ns_{0};  // that of the present epoch
+  std::atomic<int64_t> took_ns_{0};         // the longest of all shards, of the present epoch
   std::atomic<uint64_t> wanted_epoch_{0};
   std::atomic<bool> begins_lap_{false};
   struct Shard {

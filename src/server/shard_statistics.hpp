@@ -53,7 +53,7 @@ struct ProcessStatistics {
   uint64_t log_lines_lost = 0;
   // Null: no state is kept.
   const store::WriterStatistics* state = nullptr;
-  int64_t state_behind_ns = 0;     // since the instant of the last cut that is durable
+  int64_t state_behind_ns = 0;     // since the first change that is not durable
   bool state_is_committed = true;  // everything that was cut
 };
 

@@ -37,7 +37,9 @@ StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& stor
 
 bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   if (!is_on()) return false;
-  const bool has_reason = !is_under_way_ && (quotas_.has_changes() || schedule_->is_wanted());
+  const bool has_changes = quotas_.has_changes();
+  if (has_changes && schedule_->epoch() == epoch_) schedule_->note_changes(now.monotonic_ns);
+  const bool has_reason = !is_under_way_ && (has_changes || schedule_->is_wanted());
   const bool begins = has_reason && schedule_->begin(now.monotonic_ns);
   before_message();
   if (!is_under_way_) return begins;

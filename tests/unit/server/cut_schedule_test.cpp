@@ -114,14 +114,30 @@ TEST_F(Schedule, a_lap_begins_when_the_log_is_half_as_much_again_as_what_lives) 
 TEST_F(Schedule, knows_how_far_the_file_is_behind) {
   EXPECT_EQ(schedule_.behind_ns(now_), 0);
   EXPECT_TRUE(schedule_.is_committed());
+  schedule_.note_changes(now_ - 5 * ms);
+  schedule_.note_changes(now_ - 2 * ms);
+  EXPECT_EQ(schedule_.behind_ns(now_), 5 * ms) << "since the first change";
   ASSERT_TRUE(schedule_.begin(now_));
   EXPECT_FALSE(schedule_.is_committed());
-  EXPECT_EQ(schedule_.behind_ns(now_ + 30 * ms), 30 * ms);
+  schedule_.note_changes(now_ + 10 * ms);
+  EXPECT_EQ(schedule_.behind_ns(now_ + 30 * ms), 35 * ms);
   end_epoch();
   EXPECT_TRUE(schedule_.is_committed());
-  EXPECT_EQ(schedule_.behind_ns(now_ + 50 * ms), 50 * ms);
-  ASSERT_TRUE(schedule_.begin(now_ + 100 * ms));
-  EXPECT_EQ(schedule_.behind_ns(now_ + 150 * ms), 150 * ms) << "since the one before";
+  EXPECT_EQ(schedule_.behind_ns(now_ + 50 * ms), 40 * ms) << "the next epoch has that";
+  EXPECT_EQ(schedule_.behind_ns(now_), 0) << "another worker's clock";
+}
+
+// Where nothing changes nothing can be lost, however long ago the last cut was.
+TEST_F(Schedule, is_behind_since_the_first_change_after_a_time_without_any) {
+  ASSERT_TRUE(schedule_.begin(now_));
+  end_epoch();
+  EXPECT_EQ(schedule_.behind_ns(now_ + 3'600'000 * ms), 0);
+  now_ += 3'600'000 * ms;
+  schedule_.want(9);
+  ASSERT_TRUE(schedule_.begin(now_)) << "without a change, as at the end";
+  EXPECT_EQ(schedule_.behind_ns(now_ + 3 * ms), 3 * ms);
+  end_epoch();
+  EXPECT_EQ(schedule_.behind_ns(now_ + 4 * ms), 0);
 }
 
 }  // namespace

@@ -258,13 +258,28 @@ TEST_F(StateKeeperTest, cuts_no_more_when_the_writer_takes_nothing) {
 }
 
 TEST_F(StateKeeperTest, reports_how_far_the_file_is_behind) {
-  ProcessStatistics statistics;
+  const auto behind_ns = [this](int64_t after_ns) {
+    ProcessStatistics statistics;
+    first_.add_statistics(statistics, {.monotonic_ns = now_ns_ + after_ns, .wall_ns = 0});
+    EXPECT_EQ(statistics.state, &writer_.state);
+    EXPECT_EQ(statistics.state_is_committed, writer_.state.is_durable(schedule_.epoch()));
+    return statistics.state_behind_ns;
+  };
   first_quotas_.changed = true;
   keep(first_);
-  first_.add_statistics(statistics, {.monotonic_ns = now_ns_ + 30 * ms, .wall_ns = 0});
-  EXPECT_EQ(statistics.state, &writer_.state);
-  EXPECT_EQ(statistics.state_behind_ns, 30 * ms);
-  EXPECT_FALSE(statistics.state_is_committed);
+  EXPECT_EQ(behind_ns(30 * ms), 30 * ms);
+  end_epoch();
+  keep(first_);
+  EXPECT_EQ(behind_ns(30 * ms), 0);
+  now_ns_ += 3'600'000 * ms;
+  first_quotas_.changed = true;
+  keep(first_);
+  EXPECT_EQ(behind_ns(30 * ms), 30 * ms) << "of the hour nothing can be lost";
+  first_quotas_.changed = true;
+  now_ns_ += 10 * ms;
+  keep(first_);
+  end_epoch();
+  EXPECT_EQ(behind_ns(0), 100 * ms) << "since the change behind the cut";
   EXPECT_GT(first_.reserved_bytes(), 0U);
 }
 
