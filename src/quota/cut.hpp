@@ -19,7 +19,7 @@ struct CutFacts {
   uint64_t order = 0;            // not before any in the records
   int64_t calendar_wall_ns = 0;  // likewise, of calendars
   uint64_t reset_all_order = 0;  // of the last reset of all subjects before the cut; 0: none
-  uint64_t alive_count = 0;  // records that a lap would write, or a few more
+  uint64_t alive_count = 0;      // records that a lap would write, or a few more
   // Records of earlier epochs are superseded by this one and later ones; 0: none are.
   uint64_t complete_since_epoch = 0;
 };

@@ -10,11 +10,11 @@ constexpr uint64_t turn_records_min = 64;
 constexpr uint64_t calls_per_record = 4;
 constexpr uint64_t idle_turn_records = 1'024;
 
-// What a record takes (docs/performance.md), where there are too few to tell.
+// What a record takes, about, where the shares had too few.
 constexpr int64_t record_ns = 200;
 constexpr uint64_t shares_count_min = 256;
 
-// So many records tell how long one is.
+// The mean length of so many records counts.
 constexpr uint64_t record_bytes_count_min = 64;
 
 }  // namespace

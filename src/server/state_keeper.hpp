@@ -74,8 +74,8 @@ class StateKeeper {
   std::unique_ptr<state::PartBuilder> builder_;
   uint64_t epoch_ = 0;  // of the last cut, or the one that is under way
   bool is_under_way_ = false;
-  int64_t took_ns_ = 0;        // of the thread's time: the present cut's shares of turns
-  uint64_t shares_count_ = 0;  // of records, in them
+  int64_t took_ns_ = 0;         // of the thread's time: the present cut's shares of turns
+  uint64_t shares_count_ = 0;   // of records, in them
   uint64_t record_bytes_ = 64;  // of a record, as in the last cut that had many
   uint64_t rewrites_ = 0;
   // What the writer gets.

@@ -565,8 +565,8 @@ class Restarts {
     return names;
   }
 
-  // A shard lists its own subjects of a reservation, with empty places for the others. After another
-  // start it may have more of them.
+  // A shard lists its own subjects of a reservation, with empty places for the others. After
+  // another start it may have more of them.
   static void expect_names(const std::vector<std::string_view>& expected,
                            const std::vector<std::string_view>& shown) {
     for (const std::string_view name : expected) {

@@ -1,5 +1,5 @@
-// Goal: the server starts, answers, drains and stops, with its worker on a thread of its own; with a
-//       state it goes on where an earlier start has ended.
+// Goal: the server starts, answers, drains and stops, with its worker on a thread of its own; with
+//       a state it goes on where an earlier start has ended.
 // Method: the real Server in this process, both kernel back ends, a client on a loopback socket.
 //         The epoll half also runs under ThreadSanitizer.
 #include "server/server.hpp"
