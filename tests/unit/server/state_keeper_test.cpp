@@ -268,6 +268,7 @@ TEST_F(StateKeeperTest, reports_how_far_the_file_is_behind) {
   first_quotas_.changed = true;
   keep(first_);
   EXPECT_EQ(behind_ns(30 * ms), 30 * ms);
+  second_quotas_.changed = true;  // before its cut, which has it
   end_epoch();
   keep(first_);
   EXPECT_EQ(behind_ns(30 * ms), 0);

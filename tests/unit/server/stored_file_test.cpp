@@ -12,6 +12,7 @@
 
 #include "state/part_builder.hpp"
 #include "store/state_file.hpp"
+#include "tests/support/state_parts.hpp"
 #include "tests/support/stored_state.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/unit/quota/store_driver.hpp"
@@ -97,12 +98,15 @@ TEST_F(StoredFileTest, finds_seeds_before_there_is_a_part) {
 
 TEST_F(StoredFileTest, finds_the_last_time_of_the_newest_epoch) {
   commit(3, {part(3, 0, 2, 900), part(3, 1, 2, 901)});
-  commit(4, {part(4, 1, 2, 52), part(4, 0, 2, 50)});
-  const StoredFile stored = read();
-  ASSERT_TRUE(stored.last_time());
-  EXPECT_EQ(stored.last_time()->state_ns, 52);
-  EXPECT_EQ(stored.last_time()->machine.wall_ns, 53);
-  EXPECT_EQ(stored.shards_count(), 2U);
+  for (const bool is_in_order : {false, true}) {
+    const uint64_t epoch = is_in_order ? 5 : 4;
+    commit(epoch, {part(epoch, 0, 2, is_in_order ? 50 : 52), part(epoch, 1, 2, 51)});
+    const StoredFile stored = read();
+    ASSERT_TRUE(stored.last_time());
+    EXPECT_EQ(stored.last_time()->state_ns, is_in_order ? 51 : 52);
+    EXPECT_EQ(stored.last_time()->machine.wall_ns, is_in_order ? 52 : 53);
+    EXPECT_EQ(stored.shards_count(), 2U);
+  }
 }
 
 TEST_F(StoredFileTest, a_shard_may_have_several_parts_of_an_epoch) {
@@ -266,6 +270,18 @@ TEST_F(RestoringFile, refuses_an_older_part_that_is_damaged) {
   EXPECT_EQ(failure(after), "--state " + path_ +
                                 ": damaged: part 1: it is not a part of a state; restore a backup, "
                                 "or start with another file");
+}
+
+TEST_F(RestoringFile, refuses_a_record_that_is_damaged) {
+  const std::string sound = part(1, 0, 1);
+  std::string broken = sound + "a record that has no sense";
+  const auto bytes = test::sealed(test::as_bytes(broken));
+  commit(1, {test::as_text(bytes)});
+  commit(2, {part(2, 0, 1)});
+  quota::StoreDriver after(options);
+  EXPECT_EQ(failure(after), "--state " + path_ +
+                                ": damaged: one of its records has an impossible value; restore a "
+                                "backup, or start with another file");
 }
 
 TEST_F(RestoringFile, refuses_a_subject_of_a_class_that_is_not_there) {
