@@ -39,10 +39,11 @@ class FakeIo final : public io::Io {
     return count;
   }
   base::Now now() const noexcept override { return {}; }
-  void wake() noexcept override {}
+  void wake() noexcept override { ++wakes; }
   const io::Statistics& statistics() const noexcept override { return statistics_; }
 
   std::vector<io::Event> events;  // of the next poll()
+  int wakes = 0;
   std::vector<std::string> calls;
   std::vector<std::string> sent;
 

@@ -185,11 +185,21 @@ TEST_F(KeptStateTest, a_stop_commits_the_last_changes) {
   EXPECT_EQ(driver_->used("a", "rpd"), 50U);
 }
 
+// The state's time is that of the end, also without a change.
+TEST_F(KeptStateTest, a_stop_commits_once_more_when_nothing_has_changed) {
+  start();
+  EXPECT_EQ(stop(), End::clean);
+  EXPECT_EQ(kept_->schedule().epoch(), 1U);
+  end();
+  EXPECT_EQ(test::read_content(path_).parts.size(), 1U);
+}
+
 // Of a shard that makes no turns.
 TEST_F(KeptStateTest, a_stop_without_the_cut_of_all_shards_is_unclean) {
   start();
   driver_->put("a", {quota::rpd(100)});
   EXPECT_EQ(kept_->stop(milliseconds(20)), End::unclean);
+  EXPECT_EQ(wakes_.load(), 2) << "for that cut, and when the writer has ended";
 }
 
 TEST_F(KeptStateTest, a_stop_is_unclean_while_the_disk_is_full) {

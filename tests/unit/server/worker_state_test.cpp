@@ -12,6 +12,7 @@
 #include "io/sim/sim_io.hpp"
 #include "proto/key_hash.hpp"
 #include "server/worker.hpp"
+#include "tests/support/fake_io.hpp"
 #include "tests/unit/server/fake_writer.hpp"
 
 namespace sluice::server {
@@ -121,7 +122,9 @@ TEST_F(StateWorkers, a_put_is_answered_when_it_is_durable) {
   EXPECT_FALSE(workers_[0]->idle());
   EXPECT_NE(answer(usage_of("a")).find("\"amount\":5"), std::string::npos) << "it holds at once";
   commit();
-  EXPECT_EQ(status(client), "HTTP/1.1 200");
+  const std::string text = received(client);
+  EXPECT_EQ(text.substr(0, 12), "HTTP/1.1 200");
+  EXPECT_NE(text.find("\"name\":\"a\""), std::string::npos) << text;
   EXPECT_TRUE(workers_[0]->idle());
   EXPECT_EQ(writer_.cuts.back().changes.at(0).name, "a");
 }
@@ -178,6 +181,11 @@ TEST_F(StateWorkers, nothing_is_changed_while_it_could_not_be_kept) {
     EXPECT_NE(text.find("not_durable"), std::string::npos) << text;
   }
   EXPECT_EQ(answer(usage_of("b")).substr(0, 12), "HTTP/1.1 404");
+  const std::string reserved = answer(request("POST /v1/reserve", R"({"subjects": ["a"]})"));
+  const size_t id = reserved.find("\"reservation\":\"") + 15;
+  const std::string body = R"({"reservation": ")" + reserved.substr(id, 16) + "\"}";
+  EXPECT_EQ(answer(request("POST /v1/cancel", body)).substr(0, 12), "HTTP/1.1 200") << body;
+  EXPECT_NE(answer(usage_of("a")).find("\"used\":0"), std::string::npos) << "it is refunded";
   EXPECT_EQ(answer(usage_of("a")).substr(0, 12), "HTTP/1.1 200");
   writer_.set_status(store::WriterStatus::running);
   io::SimClient& client = send(put_of("b"));
@@ -213,6 +221,23 @@ TEST_F(StateWorkers, so_does_one_that_has_waited_for_too_long) {
   // The commit takes longer than any that ends, so nobody waits for it.
   EXPECT_NE(received(later).find("memory_only"), std::string::npos);
   EXPECT_TRUE(workers_[0]->idle());
+}
+
+// Handing over has taken so long that the next epoch is not due for 12 s.
+TEST_F(StateWorkers, wakes_when_an_answer_has_waited_for_too_long) {
+  send(put_of("a"));
+  commit();
+  schedule_.note_handed_over(0, 3'000 * ms, 0);
+  io::SimClient& client = send(put_of("b"));
+  turn_all();
+  advance(10'000 * ms - 1);
+  turn_all();
+  EXPECT_EQ(received(client), "");
+  EXPECT_EQ(workers_[0]->poll_timeout_ns(), 1);
+  advance(1);
+  turn_all();
+  EXPECT_NE(received(client).find("memory_only"), std::string::npos);
+  EXPECT_EQ(schedule_.epoch(), 1U);
 }
 
 TEST_F(StateWorkers, a_connection_that_ends_takes_its_answer_with_it) {
@@ -261,6 +286,13 @@ TEST_F(StateWorkers, shows_the_state_in_the_metrics) {
   const std::string text = answer(request("GET /metrics"));
   EXPECT_NE(text.find("\nsluicegate_state_lag_seconds 0.030\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nsluicegate_state_status{name=\"running\"} 1\n"), std::string::npos);
+  commit();
+  advance(1'000 * ms);
+  answer(request("POST /v1/record", R"({"subjects": ["a"]})"));
+  advance(40 * ms);
+  const std::string later = answer(request("GET /metrics"));
+  EXPECT_NE(later.find("\nsluicegate_state_lag_seconds 0.040\n"), std::string::npos)
+      << "no epoch has begun since";
 }
 
 // ------------------------------------------------------------------------------- places of tasks
@@ -365,14 +397,15 @@ TEST_F(TwoStateWorkers, an_answer_waits_for_the_last_epoch_of_all_shards) {
   EXPECT_EQ(status(client), "HTTP/1.1 200");
 }
 
-TEST_F(TwoStateWorkers, an_epoch_wakes_the_shards_that_sleep) {
+TEST_F(TwoStateWorkers, an_epoch_wakes_the_other_shards) {
+  support::FakeIo sleeping;
   turn_all();
+  worker_group_.attach(1, &sleeping);
   io::SimClient& client = send(put_of(name_on(0)));
   while (schedule_.epoch() == 0) turn(0);
-  const int64_t before_ns = ios_[1]->now().monotonic_ns;
-  workers_[1]->turn(200 * ms);
-  EXPECT_EQ(ios_[1]->now().monotonic_ns, before_ns) << "it has slept";
-  EXPECT_EQ(writer_.cuts_of(1), 2U);
+  EXPECT_EQ(sleeping.wakes, 1);
+  worker_group_.attach(1, ios_[1].get());
+  EXPECT_EQ(workers_[1]->poll_timeout_ns(), 0);
   commit();
   EXPECT_EQ(status(client), "HTTP/1.1 200");
 }
