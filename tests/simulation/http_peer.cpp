@@ -79,7 +79,7 @@ void HttpPeer::ask_release() {
 void HttpPeer::ask_other() {
   switch (world_.random.below(12)) {
     case 9:
-      return send_request("GET", "/debug", {.status = 200, .key = {}});
+      return send_request("GET", "/debug", {.status = 200, .key = {}, .walks = true});
     case 10:
       return send_request("GET", "/debug/" + percent_encoded(random_key()),
                           {.kind = Kind::shown, .key = {}});
@@ -208,7 +208,8 @@ void HttpPeer::on_response(const RestAnswer& response) {
 }
 
 bool HttpPeer::is_busy(const Asked& asked, const RestAnswer& response) const {
-  return world_.few_tasks && asked.kind != Kind::health && response.status == 503 &&
+  return (world_.few_tasks || asked.walks) && asked.kind != Kind::health &&
+         response.status == 503 &&
          (asked.head || response.body.starts_with("too many shard queries"));
 }
 

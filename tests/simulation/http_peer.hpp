@@ -23,6 +23,7 @@ class HttpPeer final : public Peer {
     int status = 200;  // of the kind `other`
     std::string key;
     bool json = false;
+    bool walks = false;      // through all keys: a shard has room for few that do
     bool head = false;       // the answer has no body
     bool last = false;       // the server ends the connection behind its answer
     bool continues = false;  // may be answered with `100 Continue` first
