@@ -227,7 +227,7 @@ TEST_F(StateWorkers, so_does_one_that_has_waited_for_too_long) {
 TEST_F(StateWorkers, wakes_when_an_answer_has_waited_for_too_long) {
   send(put_of("a"));
   commit();
-  schedule_.note_handed_over(0, 3'000 * ms, 0);
+  schedule_.note_handed_over(0, {.took_ns = 3'000 * ms});
   io::SimClient& client = send(put_of("b"));
   turn_all();
   advance(10'000 * ms - 1);
