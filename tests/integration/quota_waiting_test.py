@@ -76,15 +76,16 @@ def positions(server, names, id):
 def test_a_waiter_has_a_position_in_each_queue(server, subjects):
     held = hold(server, subjects[3])
     free = subjects[0] + "-without-quota"
-    with start_waiting(server, subjects[2:5]) as first, \
-            start_waiting(server, [*subjects, free][1:], id="job") as second:
-        waits(server, subjects[2:5], 2)
-        assert positions(server, [*subjects, free][1:], "job") == [
-            *((name, 2 if name in subjects[2:5] else 1) for name in subjects[1:]), (free, 0)]
-        assert call(server, "position", {"subjects": subjects, "id": "job"}).status == 404
-        cancel(server, held)
-        cancel(server, first.read().json()["reservation"])
-        cancel(server, second.read().json()["reservation"])
+    with start_waiting(server, subjects[2:5]) as first:
+        waits(server, subjects[2:5])
+        with start_waiting(server, [*subjects, free][1:], id="job") as second:
+            waits(server, subjects[2:5], 2)
+            assert positions(server, [*subjects, free][1:], "job") == [
+                *((name, 2 if name in subjects[2:5] else 1) for name in subjects[1:]), (free, 0)]
+            assert call(server, "position", {"subjects": subjects, "id": "job"}).status == 404
+            cancel(server, held)
+            cancel(server, first.read().json()["reservation"])
+            cancel(server, second.read().json()["reservation"])
     answer = call(server, "position", {"subjects": [*subjects, free][1:], "id": "job"})
     assert (answer.status, answer.json()["code"]) == (404, "not_waiting")
     for body in ({"subjects": subjects}, {"id": "job"}, {"subjects": subjects, "id": ""}):
