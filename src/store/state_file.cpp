@@ -37,8 +37,7 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
   if (done) done = check_header(real.path);
   if (done) done = file->connect();
   if (done && options.checks_pages) done = file->check_pages();
-  if (done) done = file->begin_writing();
-  if (done) done = file->remember_identity();
+  if (done) done = file->prepare();
   if (!done) return tl::unexpected(before_use(std::move(done.error()), real.path));
   if (is_on_network(real.path)) warn_of_network(real.path);
   return file;
@@ -74,22 +73,13 @@ Result<void> StateFile::check_pages() {
   return fail(FailureKind::damaged, options_.path, complaints->front());
 }
 
-Result<void> StateFile::set_pragmas() {
-  const Result<std::string> mode = database_.text("PRAGMA journal_mode=WAL");
-  if (!mode) return tl::unexpected(mode.error());
-  if (*mode != "wal") {
-    return fail(FailureKind::no_access, options_.path,
-                "its file system cannot share memory between processes");
-  }
+// Changes nothing in the file either.
+Result<void> StateFile::prepare() {
   // Debian's SQLite would overwrite all that is deleted with zeros, which is as much to write. A
   // checkpoint is tidy()'s, so that no commit waits for one.
-  return database_.execute(
+  Result<void> done = database_.execute(
       "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA secure_delete=OFF;"
       "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;");
-}
-
-Result<void> StateFile::begin_writing() {
-  Result<void> done = set_pragmas();
   if (!done) return done;
   Result<StateTables> tables = StateTables::prepare(database_);
   if (!tables) return tl::unexpected(std::move(tables.error()));
@@ -99,6 +89,20 @@ Result<void> StateFile::begin_writing() {
   end_ = *end;
   database_.count_wal_pages_in(wal_pages_);
   return {};
+}
+
+Result<void> StateFile::begin_writing() {
+  const Result<std::string> mode = database_.text("PRAGMA journal_mode=WAL");
+  if (!mode) return tl::unexpected(mode.error());
+  if (*mode != "wal") {
+    return fail(FailureKind::no_access, options_.path,
+                "its file system cannot share memory between processes");
+  }
+  const Result<LogEnd> end = tables_.read_end();  // makes FILE-wal, if there is none
+  if (!end) return tl::unexpected(end.error());
+  Result<void> done = remember_identity();
+  if (done) is_writing_ = true;
+  return done;
 }
 
 Result<void> StateFile::remember_identity() {
@@ -147,6 +151,10 @@ void StateFile::set_meta(std::span<const MetaValue> values) {
 
 Result<void> StateFile::commit(const Batch& batch) {
   ASSERT(batch.epoch >= end_.last_epoch);
+  if (!is_writing_) {
+    Result<void> begun = begin_writing();
+    if (!begun) return begun;
+  }
   // An fsync failed, and yet reopen() found the commit whole: now the disk has it.
   if (batch.epoch == end_.last_epoch) return {};
   LogEnd end = end_;
@@ -163,6 +171,7 @@ Result<void> StateFile::commit(const Batch& batch) {
 
 Result<void> StateFile::tidy() {
   ASSERT(database_.is_open() && !must_reopen_);
+  if (!is_writing_) return {};
   if (static_cast<uint64_t>(wal_pages_) * page_bytes < options_.checkpoint_bytes) return {};
   const Result<void> done = database_.checkpoint_passive();
   note(done);
@@ -183,7 +192,7 @@ Result<void> StateFile::reopen() {
   disconnect();
   Result<void> done = check_place();
   if (done) done = connect();
-  if (done) done = begin_writing();
+  if (done) done = prepare();
   if (done) done = check_place();
   if (done) done = tables_.begin();
   if (!done) return done;
@@ -195,6 +204,10 @@ Result<void> StateFile::reopen() {
 
 Result<void> StateFile::close() {
   if (!database_.is_open()) return {};
+  if (!is_writing_) {
+    disconnect();
+    return {};
+  }
   Result<void> done = check_place();
   if (done && must_reopen_) done = fail(FailureKind::fsync, options_.path);
   if (done) {

@@ -2,8 +2,9 @@
 // Flow:   open() -> StateReader, by any number of threads, loads -> set_meta(), commit() by the
 //         writer's thread alone -> close().
 // Shape:  schema.hpp; FILE, FILE-wal and FILE-shm are SQLite's, FILE.lock and FILE.new ours.
-// Errors: open() leaves a file that it refuses as it is. See StateStore for what a failed commit
-//         means. moved is found after each commit: SQLite itself goes on writing a removed file.
+// Errors: open() leaves a file that it refuses as it is, and so does close() without a commit: a
+//         server that cannot load it changes nothing. What a failed commit means: StateStore. moved
+//         is found after each commit: SQLite itself goes on writing a removed file.
 // Bounds: FILE-wal has at most what a reader keeps from being copied, and 16 MiB and a commit more.
 // Lives:  the destructor without close() is as a crash: the next open() finds all commits.
 // Threads: one at a time.
@@ -60,9 +61,9 @@ class StateFile final : public StateStore {
   StateFile(const StateFileOptions& options, FileLock lock);
 
   Result<void> find_or_create();
+  Result<void> prepare();
   Result<void> connect();
   Result<void> check_pages();
-  Result<void> set_pragmas();
   Result<void> begin_writing();
   Result<void> remember_identity();
   template <typename Write>
@@ -78,6 +79,7 @@ class StateFile final : public StateStore {
   Identity identity_;
   std::vector<StoredMeta> meta_;  // for the next commit
   bool is_new_ = false;
+  bool is_writing_ = false;  // since the first commit
   bool must_reopen_ = false;
   LogEnd end_;
   uint64_t file_bytes_ = 0;
