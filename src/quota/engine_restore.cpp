@@ -1,5 +1,6 @@
 // The state of an earlier start, as this one finds it.
 #include <algorithm>
+#include <optional>
 
 #include "base/assert.hpp"
 #include "quota/engine.hpp"
@@ -37,11 +38,15 @@ Restored Engine::restore(const StoredState& stored, base::Now now) {
   resume_clock(stored, now);
 
   SubjectRestorer subjects(options_, book_, subjects_, stored);
-  const bool has_subjects = stored.records.read(subjects);
+  std::optional<uint32_t> own;
+  if (shards_count == options_.shards) own = options_.shard;
+  const bool has_subjects = stored.records.read(subjects, own);
   subjects.put_quotas();
   ReservationRestorer reservations(options_, clock_, subjects_, reservations_, shards_count);
-  bool is_read = has_subjects && stored.records.read(reservations.records());
-  if (is_read && reservations.needs_homes()) is_read = stored.records.read(reservations.homes());
+  bool is_read = has_subjects && stored.records.read(reservations.records(), own);
+  if (is_read && reservations.needs_homes()) {
+    is_read = stored.records.read(reservations.homes(), {});
+  }
   report.damage = subjects.damage();
   if (report.damage.empty() && !is_read) report.damage = "the records cannot be read";
   if (!report.damage.empty()) return report;

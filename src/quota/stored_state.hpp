@@ -1,12 +1,13 @@
 // What was stored before an earlier end of the server, as a shard's store reads it at its start.
 // Flow:   the state file -> StoredState -> QuotaDecider::restore() -> Restored, for the log.
-// Shape:  every shard reads all records, several times, and takes what is its own now: the file may
-//         have been written by another number of shards.
+// Shape:  each shard reads the records several times: those that it has written itself, or, where
+//         the number of shards was another one, all of them, and takes what is its own now.
 // Units:  state time.
 // Lives:  until restore() returns.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,9 +34,10 @@ class RecordTaker {
 class StoredRecords {
  public:
   virtual ~StoredRecords() = default;
-  // Passes on all records, those of later epochs first. Records that are older than some with
-  // another number of shards are none of them. False: it could not, or take() returned false.
-  virtual bool read(RecordTaker& taker) = 0;
+  // Passes on the records of this shard, or of all, those of later epochs first. Records that are
+  // older than some with another number of shards are none of them. False: it could not, or take()
+  // returned false.
+  virtual bool read(RecordTaker& taker, std::optional<uint32_t> of_shard) = 0;
 };
 
 // Of a shard: from the header of its newest part.

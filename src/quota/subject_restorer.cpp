@@ -5,6 +5,7 @@
 #include "policy/quota_text.hpp"
 #include "proto/key_hash.hpp"
 #include "proto/reservation_id.hpp"
+#include "quota/quota_class.hpp"
 #include "state/meter_words.hpp"
 
 namespace sluice::quota {
@@ -12,10 +13,7 @@ namespace sluice::quota {
 SubjectRestorer::SubjectRestorer(const Options& options, CurrentBook& book, SubjectTable& subjects,
                                  const StoredState& stored)
     : options_(options), book_(book), subjects_(subjects), stored_(stored) {
-  for (const StoredClass& each : stored_.classes) {
-    const CompiledQuota* const quota = compile(each.quota, std::to_string(each.id));
-    if (quota != nullptr) classes_.emplace(each.id, quota);
-  }
+  for (const StoredClass& each : stored_.classes) texts_.emplace(each.id, each.quota);
 }
 
 SubjectRestorer::~SubjectRestorer() {
@@ -30,6 +28,24 @@ const CompiledQuota* SubjectRestorer::compile(std::string_view quota, std::strin
   damage.append(of).append(": ").append(parsed.complaints.front());
   fail(std::move(damage));
   return nullptr;
+}
+
+// Null: it is damaged, or not there.
+const CompiledQuota* SubjectRestorer::quota_of_class(uint64_t id) {
+  const auto known = classes_.find(id);
+  if (known != classes_.end()) return known->second;
+  const auto text = texts_.find(id);
+  if (text == texts_.end()) {
+    fail("a subject has a quota that is not there");
+    return nullptr;
+  }
+  if (class_id(text->second) != id) {  // which is its checksum
+    fail("the quota " + std::to_string(id) + " is not the one that was written");
+    return nullptr;
+  }
+  const CompiledQuota* const quota = compile(text->second, std::to_string(id));
+  if (quota != nullptr) classes_.emplace(id, quota);
+  return quota;
 }
 
 void SubjectRestorer::fail(std::string damage) {
@@ -75,11 +91,8 @@ void SubjectRestorer::make(const NameHash& hash, const state::StoredSubject& sub
                            const RecordOrigin& origin) {
   const CompiledQuota* quota = nullptr;
   if (subject.quota_class != 0) {
-    const auto found = classes_.find(subject.quota_class);
-    if (found == classes_.end()) {
-      return fail("a subject has a quota that is not there");
-    }
-    quota = found->second;
+    quota = quota_of_class(subject.quota_class);
+    if (quota == nullptr) return;
   }
   const CurrentBook::OwnQuota own{.quota = quota};
   const SubjectIndex index = subjects_.make(hash, subject.name, own, no_limited_subjects);
@@ -109,7 +122,7 @@ void SubjectRestorer::put(const StoredQuota& stored) {
   } else if (!subjects_.is_full()) {
     index = subjects_.make(hash, stored.name, own, no_limited_subjects);
     ++count_;
-  } else {
+  } else if (!gone_.contains({hash.low, hash.high})) {  // else its record is counted
     ++left_out_count_;
   }
   book_.classes().drop_reference(quota);

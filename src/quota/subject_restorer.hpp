@@ -40,6 +40,7 @@ class SubjectRestorer final : public RecordTaker {
   using Key = std::pair<uint64_t, uint64_t>;  // of a name's hash
 
   const CompiledQuota* compile(std::string_view quota, std::string_view of);
+  const CompiledQuota* quota_of_class(uint64_t id);
   void take_subject(const state::StoredSubject& subject, const RecordOrigin& origin);
   void make(const NameHash& hash, const state::StoredSubject& subject, const RecordOrigin& origin);
   void begin_epoch(uint64_t epoch);
@@ -51,7 +52,8 @@ class SubjectRestorer final : public RecordTaker {
   CurrentBook& book_;
   SubjectTable& subjects_;
   const StoredState& stored_;
-  std::unordered_map<uint64_t, const CompiledQuota*> classes_;
+  std::unordered_map<uint64_t, std::string_view> texts_;        // of all classes
+  std::unordered_map<uint64_t, const CompiledQuota*> classes_;  // those that this shard needs
   std::set<Key> gone_;              // older records about these do not count
   std::vector<Key> gone_in_epoch_;  // likewise, from the next epoch on
   uint64_t epoch_ = 0;

@@ -35,8 +35,9 @@ class FileRecords final : public quota::StoredRecords {
  public:
   FileRecords(const std::string& path, size_t shards) : path_(path), shards_(shards) {}
 
-  bool read(quota::RecordTaker& taker) override {
+  bool read(quota::RecordTaker& taker, std::optional<uint32_t> of_shard) override {
     store::StateReader file = value_of(store::StateReader::open(path_));
+    if (of_shard) file.only_shard(*of_shard);
     while (const auto part = value_of(file.next_part())) {
       state::PartReader reader = open_part(path_, *part);
       // Older ones are superseded by what the first cut with another number of shards wrote.

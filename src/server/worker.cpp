@@ -59,7 +59,9 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       placement_(io, worker_group, context_, sessions_, mailboxes_, statistics_,
                  options.connections_max),
       events_(limits::turn_events) {
-  if (!options.rules.empty() || options.quotas != policy::QuotaRules{}) {
+  // Subjects of an earlier start have its quotas: also an empty file takes them away.
+  if (!options.rules.empty() || options.quotas != policy::QuotaRules{} ||
+      options.state.source != nullptr) {
     auto book =
         std::make_unique<policy::RuleBook>(options.shard.policy, options.rules, options.quotas);
     quotas_->adopt(book->quotas(), {});

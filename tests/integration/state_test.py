@@ -260,6 +260,21 @@ def test_a_changed_policy_file_is_as_after_a_reload(kept, tmp_path, end):
     assert ask(server, "GET", "/v1/subjects/leaves").status == 404
 
 
+@pytest.mark.parametrize("text", [None, "{}"])
+def test_without_quotas_in_the_policy_file_those_of_an_earlier_one_are_gone(kept, tmp_path, text):
+    config = tmp_path / "quotas.json"
+    config.write_text(json.dumps({"quotas": {"subjects": [
+        {"subject": "bob", "limits": [{**tokens(10), "period_ms": YEAR_MS}]}]}}))
+    server = kept.start("--config-file", str(config))
+    call(server, "record", {"subjects": ["bob"], "input_tokens": 10})
+    stop(server)
+    if text is not None:
+        config.write_text(text)
+    server = kept.start(*(["--config-file", str(config)] if text is not None else []))
+    assert ask(server, "GET", "/v1/subjects/bob").status == 404
+    assert call(server, "consume", {"subjects": ["bob"], "input_tokens": 1}).status == 200
+
+
 # ------------------------------------------------------------------------------------ reservations
 
 @both_ends

@@ -8,6 +8,7 @@ of two megabytes is filled (root may mount one), or the kernel lets the process 
 import contextlib
 import ctypes
 import ctypes.util
+import multiprocessing
 import os
 import pathlib
 import resource
@@ -167,6 +168,42 @@ def test_a_flipped_bit_in_a_part(written, place):
     check_refused(written, "damaged", f"part {number}: its checksum is wrong", "restore a backup")
     change_file(written, "UPDATE part SET bytes = ? WHERE number = ?", content, number)
     assert used(written.start(), "a") == 7
+
+
+def flip_a_bit(path, number):
+    """Of an older part: a start reads its records, behind the heads of the newest ones. The process
+    that does it ends as in a crash: SQLite's last connection that is closed removes FILE-wal."""
+    def flip():
+        database = sqlite3.connect(path)
+        content, = database.execute("SELECT bytes FROM part WHERE number = ?", (number,)).fetchone()
+        flipped = content[:-1] + bytes([content[-1] ^ 4])
+        database.execute("UPDATE part SET bytes = ? WHERE number = ?", (flipped, number))
+        database.commit()
+        os._exit(0)
+    process = multiprocessing.get_context("fork").Process(target=flip)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+@on_one_engine
+def test_a_flipped_bit_in_an_older_part_beside_a_log(kept):
+    kept.server = kept.start()
+    for amount in (1, 2, 3):
+        put(kept.server, "a", {**tokens(amount), "period_ms": MONTH_MS})
+    kill(kept.server)
+    flip_a_bit(kept.path, 1)
+    assert wal_of(kept.path).stat().st_size > 0
+    check_refused(kept, "damaged", "part 1: its checksum is wrong", "restore a backup")
+
+
+@on_one_engine
+def test_a_flipped_bit_in_a_backup(written):
+    copy = written.path.with_name("copy.db")
+    assert run_binary("state", "backup", str(written.path), str(copy)).returncode == 0
+    flip_a_bit(copy, 1)
+    restored = Kept(written.start_server, copy)
+    check_refused(restored, "damaged", "part 1: its checksum is wrong", "restore a backup")
 
 
 @on_one_engine

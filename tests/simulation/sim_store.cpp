@@ -24,13 +24,14 @@ class SimRecords final : public quota::StoredRecords {
  public:
   explicit SimRecords(const SimStore& store) : store_(store) {}
 
-  bool read(quota::RecordTaker& taker) override {
+  bool read(quota::RecordTaker& taker, std::optional<uint32_t> of_shard) override {
     const uint32_t shards = store_.shards_count();
     for (auto part = store_.parts_.rbegin(); part != store_.parts_.rend(); ++part) {
       auto reader = state::PartReader::open(*part);
       ASSERT(reader.has_value());
       const state::PartHeader& header = reader->header();
       if (header.shards != shards) return true;
+      if (of_shard && header.shard != *of_shard) continue;
       const quota::RecordOrigin origin{
           .epoch = header.epoch, .shard = header.shard, .latest = header.latest()};
       while (const auto record = reader->next()) {

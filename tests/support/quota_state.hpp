@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -119,13 +120,14 @@ class MemoryState : public StoredRecords {
         {.records = *this, .shards = shards, .classes = classes, .run_time_quotas = quotas}, now);
   }
 
-  bool read(RecordTaker& taker) override {
+  bool read(RecordTaker& taker, std::optional<uint32_t> of_shard) override {
     const uint16_t shards = header_of(parts_.back()).shards;
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
       auto reader = state::PartReader::open(*part);
       EXPECT_TRUE(reader.has_value());
       const state::PartHeader& header = reader->header();
       if (header.shards != shards) break;
+      if (of_shard && header.shard != *of_shard) continue;
       const RecordOrigin origin{
           .epoch = header.epoch, .shard = header.shard, .latest = header.latest()};
       while (const auto record = reader->next()) {

@@ -14,7 +14,7 @@ namespace {
 
 class NoRecords final : public StoredRecords {
  public:
-  bool read(RecordTaker&) override { return true; }
+  bool read(RecordTaker&, std::optional<uint32_t>) override { return true; }
 };
 
 class SubjectRestorerTest : public testing::Test {
