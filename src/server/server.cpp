@@ -204,6 +204,7 @@ StartReport Server::start(Configuration configuration) {
     restored += started.restored;
   }
   if (state_) state_->has_started(restored);
+  for (const auto& worker : workers_) worker->begin();
   if (!config_.config_file.empty()) {
     warn_of_too_many_names(report.quotas, config_.max_subjects);
     watch_rules(std::move(configuration.text), configuration.parsed.profiles);

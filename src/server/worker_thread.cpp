@@ -36,8 +36,10 @@ WorkerThread::~WorkerThread() {
 }
 
 void WorkerThread::command(Command command) noexcept {
+  const std::lock_guard lock(mutex_);
   command_.store(command);
-  wake();
+  changed_.notify_all();
+  if (io_ != nullptr) io_->wake();
 }
 
 void WorkerThread::wake() noexcept {
@@ -72,7 +74,6 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     Deciders deciders = make_deciders(options);
     const quota::Restored restored = restore(options, *deciders.quotas, io->now());
     Worker worker(*io, options, worker_group, std::move(deciders));
-    worker.start();
     {
       const std::lock_guard lock(mutex_);
       io_ = io.get();
@@ -83,7 +84,10 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
                         .reserved_bytes = worker.reserved_bytes(),
                         .pinned = pinned,
                         .restored = restored});
-    loop(worker);
+    if (wait_begin()) {
+      worker.start();
+      loop(worker);
+    }
     std::unique_lock lock(mutex_);
     io_ = nullptr;
     stopped_ = true;
@@ -95,6 +99,19 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     stopped_ = true;
     changed_.notify_all();
   }
+}
+
+void WorkerThread::begin() noexcept {
+  const std::lock_guard lock(mutex_);
+  may_begin_ = true;
+  changed_.notify_all();
+}
+
+// False: it is stopped before.
+bool WorkerThread::wait_begin() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return may_begin_ || command_.load() == Command::stop; });
+  return may_begin_;
 }
 
 void WorkerThread::loop(Worker& worker) noexcept {

@@ -38,7 +38,10 @@ class WorkerThread {
                WorkerGroup& worker_group, WorkerPlace place = {});
   ~WorkerThread();
 
+  // Until it has loaded its share of the state.
   WorkerStarted wait_started() { return started_.get_future().get(); }
+  // Accepts from now on, and turns; called when all workers have loaded theirs.
+  void begin() noexcept;
 
   void drain() noexcept { command(Command::drain); }
   bool wait_drained(std::chrono::milliseconds timeout);
@@ -60,6 +63,7 @@ class WorkerThread {
   void wake() noexcept;
   void run(const io::Choice& choice, io::Options io_options, const WorkerOptions& options,
            WorkerGroup& worker_group, WorkerPlace place) noexcept;
+  bool wait_begin() noexcept;
   void loop(Worker& worker) noexcept;
   void set_drained(const Worker& worker) noexcept;
 
@@ -70,6 +74,7 @@ class WorkerThread {
   std::mutex mutex_;  // of the members below; never locked while serving
   std::condition_variable changed_;
   io::Io* io_ = nullptr;  // to wake the worker; null before the loop and after it
+  bool may_begin_ = false;
   bool drained_ = false;
   bool stopped_ = false;  // the loop is over, or never began
   bool may_end_ = false;
