@@ -210,10 +210,10 @@ DrainEnd drain(server::Server& server, uint32_t drain_ms) {
 }
 
 // Whether all that has to survive the restart is in the file.
-bool close_state(server::Server& server, const config::Config& config) {
+bool close_state(server::Server& server, const config::Config& config,
+                 std::chrono::milliseconds timeout) {
   using End = server::Server::StateEnd;
-  const End end =
-      server.close_state(std::max(state_timeout_min, std::chrono::milliseconds(config.drain_ms)));
+  const End end = server.close_state(std::max(state_timeout_min, timeout));
   if (end == End::none || end == End::clean) return true;
   log::error("the last changes are not in the state file: the next start finds it as after a crash",
              {{"state", config.state}});
@@ -248,6 +248,7 @@ int run(const config::Config& config, const std::vector<std::string>& warnings) 
   const int signal = wait_for_stop_signal(server, config.config_file, stops_on_hangup);
   log::info("draining", {{"signal", name_of(signal)}, {"drainMillis", config.drain_ms}});
   const DrainEnd end = drain(server, config.drain_ms);
+  if (end == DrainEnd::timed_out) close_state(server, config, {});
   if (end != DrainEnd::drained) {
     log::warning(end == DrainEnd::second_signal
                      ? "stopped before draining ended: second signal"
@@ -255,7 +256,7 @@ int run(const config::Config& config, const std::vector<std::string>& warnings) 
     log::stop(log_timeout);
     std::_Exit(EXIT_FAILURE);  // without waiting for the workers
   }
-  const bool is_kept = close_state(server, config);
+  const bool is_kept = close_state(server, config, std::chrono::milliseconds(config.drain_ms));
   log::info("stopped", {{"connectionsForceClosed", server.force_closed_count()}});
   if (!server.wait_policy_reader(config_file_timeout)) {
     log::stop(log_timeout);

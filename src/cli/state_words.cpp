@@ -97,7 +97,6 @@ std::string info_text(const store::Info& info, int64_t now_wall_ns) {
   };
   add("file", printable(info.path));
   add("server version", meta_text(info, "version"));
-  if (meta_of(info, "instance_id") != nullptr) add("instance", meta_text(info, "instance_id"));
   add("shards", meta_text(info, "shards"));
   add("schema version", std::to_string(info.schema_version));
   add("last commit", commit_text(info, now_wall_ns));
@@ -117,7 +116,6 @@ text::Json info_json(const store::Info& info, int64_t now_wall_ns) {
   const auto epoch = [&](uint64_t number) { return has_parts ? text::Json(number) : text::Json(); };
   return {{"file", info.path},
           {"server_version", meta_json(info, "version")},
-          {"instance_id", meta_json(info, "instance_id")},
           {"shards", shards_json(info)},
           {"schema_version", info.schema_version},
           {"last_commit", wall_ns ? text::Json(time_text(*wall_ns)) : text::Json()},

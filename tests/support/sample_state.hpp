@@ -31,11 +31,8 @@ inline std::string sample_part(uint64_t epoch, uint16_t shard, int64_t wall_ns) 
 }
 
 // What the server writes into `meta` at its start.
-inline constexpr std::array<store::MetaValue, 5> sample_meta{{{"instance_id", "5f0c"},
-                                                              {"name_seed", "11111"},
-                                                              {"routing_seed", "22222"},
-                                                              {"shards", "2"},
-                                                              {"version", "0.1.0"}}};
+inline constexpr std::array<store::MetaValue, 4> sample_meta{
+    {{"name_seed", "11111"}, {"routing_seed", "22222"}, {"shards", "2"}, {"version", "0.1.0"}}};
 
 // The cuts of both shards, with a quota that was put at run time.
 inline store::Result<void> commit_sample(store::StateStore& store, uint64_t epoch,

@@ -24,8 +24,7 @@ store::Info sample() {
           .last_commit_wall_ns = commit_ns,
           .quota_classes_count = 6,
           .run_time_quotas_count = 7,
-          .meta = {{"instance_id", "5f0c"},
-                   {"name_seed", "11111"},
+          .meta = {{"name_seed", "11111"},
                    {"routing_seed", "22222"},
                    {"shards", "2"},
                    {"version", "0.1.0"}}};
@@ -35,7 +34,6 @@ TEST(StateWords, has_a_line_for_each_fact) {
   EXPECT_EQ(info_text(sample(), commit_ns + base::ns_per_s),
             "file              /tmp/state.db\n"
             "server version    0.1.0\n"
-            "instance          5f0c\n"
             "shards            2\n"
             "schema version    1\n"
             "last commit       2026-11-21T00:00:00.123Z, 1.0 s ago\n"
@@ -48,7 +46,7 @@ TEST(StateWords, has_a_line_for_each_fact) {
 
 TEST(StateWords, has_the_same_as_json) {
   EXPECT_EQ(text::one_line(info_json(sample(), commit_ns + 1'500 * base::ns_per_ms)),
-            R"({"file":"/tmp/state.db","server_version":"0.1.0","instance_id":"5f0c","shards":2,)"
+            R"({"file":"/tmp/state.db","server_version":"0.1.0","shards":2,)"
             R"("schema_version":1,"last_commit":"2026-11-21T00:00:00.123Z",)"
             R"("last_commit_age_ms":1500,"first_epoch":3,"last_epoch":5,"parts":4,)"
             R"("parts_bytes":3000000,"run_time_quotas":7,"quota_classes":6,"file_bytes":81920,)"
@@ -69,10 +67,9 @@ TEST(StateWords, has_no_figures_of_a_file_without_commits) {
   EXPECT_NE(text.find("server version    unknown\n"), std::string::npos) << text;
   EXPECT_NE(text.find("last commit       none\n"), std::string::npos) << text;
   EXPECT_NE(text.find("parts             0, 0 bytes, no epochs\n"), std::string::npos) << text;
-  EXPECT_EQ(text.find("instance"), std::string::npos) << text;
   const text::Json json = info_json(info, commit_ns);
-  for (const char* name : {"server_version", "instance_id", "shards", "last_commit",
-                           "last_commit_age_ms", "first_epoch", "last_epoch"}) {
+  for (const char* name : {"server_version", "shards", "last_commit", "last_commit_age_ms",
+                           "first_epoch", "last_epoch"}) {
     EXPECT_TRUE(json[name].is_null()) << name;
   }
 }
@@ -114,7 +111,7 @@ TEST(StateWords, shows_a_size_in_a_unit_that_fits) {
 TEST(StateWords, escapes_what_a_terminal_would_interpret) {
   store::Info info = sample();
   info.path = "/tmp/\x1b[2J";
-  info.meta[4].value = "\x1b[2J";
+  info.meta[3].value = "\x1b[2J";
   EXPECT_EQ(info_text(info, commit_ns).find('\x1b'), std::string::npos);
 }
 
