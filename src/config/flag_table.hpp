@@ -170,7 +170,9 @@ inline constexpr std::array<Flag, 36> flag_table{{
      "leases are kept in it; made if it is not there",
      "default none: nothing is kept"},
     {FlagGroup::state, "--state-sync-millis", NumberFlag{&Config::state_sync_ms, 10, 60'000},
-     Seen::process, "between two commits of the file: what a crash may lose,\ntwice at most"},
+     Seen::process,
+     "between two commits of the file: a crash loses what is\n"
+     "younger; it is longer while very many subjects change"},
 
     {FlagGroup::log, "-l,--log-format", LogFormatFlag{&Config::log_format, log_formats},
      Seen::process, "the form of a line", "default json"},

@@ -66,6 +66,8 @@ void CutSchedule::plan_lap(uint64_t epoch) noexcept {
   const bool begins = lap_epoch_ == 0 && log_bytes >= enough;
   if (begins) lap_epoch_ = epoch;
   begins_lap_.store(begins, std::memory_order_relaxed);
+  const bool is_last = ends_lap_.load(std::memory_order_relaxed);
+  is_whole_.store(is_last && lap_epoch_ != 0, std::memory_order_relaxed);
 }
 
 void CutSchedule::want(uint64_t epoch) noexcept {
@@ -92,7 +94,15 @@ bool CutSchedule::may_promise(int64_t now_ns) const noexcept {
   if (statistics().status.load(std::memory_order_relaxed) != store::WriterStatus::running) {
     return false;
   }
-  return is_released() || now_ns - begun_ns_.load(std::memory_order_relaxed) < commit_ns_max;
+  return !hangs(now_ns);
+}
+
+bool CutSchedule::hangs(int64_t now_ns) const noexcept {
+  return !is_released() && now_ns - begun_ns_.load(std::memory_order_relaxed) >= commit_ns_max;
+}
+
+bool CutSchedule::notice_hang(int64_t now_ns) noexcept {
+  return hangs(now_ns) && hung_epoch_.exchange(epoch(), std::memory_order_relaxed) != epoch();
 }
 
 }  // namespace sluice::server

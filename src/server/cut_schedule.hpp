@@ -41,6 +41,10 @@ class CutSchedule {
   uint64_t epoch() const noexcept { return epoch_.load(std::memory_order_acquire); }
   // Whether a lap begins with it.
   bool begins_lap() const noexcept { return begins_lap_.load(std::memory_order_relaxed); }
+  // Whether it has everything that lives, so that the lap that is under way is over.
+  bool is_whole() const noexcept { return is_whole_.load(std::memory_order_relaxed); }
+  // The epochs that begin from now on are the last ones of a clean stop: they end the lap.
+  void end_lap() noexcept { ends_lap_.store(true, std::memory_order_relaxed); }
 
   // Begins the next epoch if it may begin now. True: it has, and the other workers are to be woken.
   bool begin(int64_t now_ns) noexcept;
@@ -70,13 +74,15 @@ class CutSchedule {
   // Since the first change that is not durable; 0: everything is.
   int64_t behind_ns(int64_t now_ns) const noexcept;
   // Whether everything that was cut is durable.
-  bool is_committed() const noexcept {
-    const uint64_t last = epoch();
-    return last == options_.last_epoch || statistics().is_durable(last);
+  bool is_committed() const noexcept { return is_durable(epoch()); }
+  bool is_durable(uint64_t epoch) const noexcept {
+    return epoch <= options_.last_epoch || statistics().is_durable(epoch);
   }
 
   // Whether a change that is made now will become durable soon, as far as is known.
   bool may_promise(int64_t now_ns) const noexcept;
+  // True once in an epoch whose commit takes longer than any that ends: the disk hangs.
+  bool notice_hang(int64_t now_ns) noexcept;
 
  private:
   // The last epoch. Before this start's first there is none.
@@ -86,6 +92,7 @@ class CutSchedule {
            statistics().released_epoch.load(std::memory_order_acquire) >= last;
   }
   int64_t not_before_ns() const noexcept;
+  bool hangs(int64_t now_ns) const noexcept;
   void plan_lap(uint64_t epoch) noexcept;
 
   store::CutSink& sink_;
@@ -98,6 +105,9 @@ class CutSchedule {
   std::atomic<int64_t> took_ns_{0};         // the longest of all shards, of the present epoch
   std::atomic<uint64_t> wanted_epoch_{0};
   std::atomic<bool> begins_lap_{false};
+  std::atomic<bool> is_whole_{false};
+  std::atomic<bool> ends_lap_{false};
+  std::atomic<uint64_t> hung_epoch_{0};  // the last that was noticed
   struct Shard {
     std::atomic<uint64_t> complete_since{0};
     std::atomic<uint64_t> alive_bytes{0};

@@ -97,8 +97,8 @@ void KeptState::log_start(const quota::Restored& restored) const {
              {"endedReservations", restored.ends}});
   if (restored.subjects_left_out + restored.reservations_left_out == 0) return;
   log::warning(
-      "state: there was no room for all; what was left out is gone: start with a larger "
-      "--max-subjects or --max-reservations and a backup of the file",
+      "state: there was no room for all: what was left out has no limit and no usage now: start "
+      "with a larger --max-subjects or --max-reservations and a backup of the file",
       {{"subjects", restored.subjects_left_out}, {"reservations", restored.reservations_left_out}});
 }
 
@@ -106,6 +106,7 @@ store::StateWriter::End KeptState::stop(std::chrono::milliseconds timeout) {
   using End = store::StateWriter::End;
   const int64_t until_ns = monotonic_ns() + timeout.count() * base::ns_per_ms;
   const uint64_t epoch = schedule_->epoch() + 1;
+  schedule_->end_lap();
   schedule_->want(epoch);
   wake_();
   wait_committed(epoch, until_ns);

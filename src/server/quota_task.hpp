@@ -19,8 +19,8 @@ struct QuotaTask {
   api::ShardId origin = 0;     // the shard of its calls' tickets
   uint32_t shard = 0;          // the shard that has it, or gets it next
   bool goes_on = false;        // a call may wait, or go on at another shard
-  // The epoch of the state that has what its calls have changed; 0: its answers wait for none.
-  uint64_t epoch = 0;
+  bool may_change = false;     // a call may change a quota: the answers wait for the disk
+  uint64_t epoch = 0;          // of the state that has what its calls have changed
   int64_t waits_until_ns = 0;  // for that epoch
   bool is_parked = false;      // meanwhile another task has its place
   api::QuotaBatch batch;

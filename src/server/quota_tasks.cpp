@@ -63,29 +63,6 @@ bool is_try(const api::QuotaBatch& batch) noexcept {
   return !batch.spread.empty() && batch.spread.front().is_try;
 }
 
-// Whether an answer says that a quota, or usage, is as the call wants it. A quota that is not there
-// may have been removed by the same call before, whose answer was memory_only.
-bool is_change(const QuotaCall& call, const api::QuotaAnswer& answer) noexcept {
-  return (api::is_administrative(call.op) && answer.code == api::QuotaCode::ok) ||
-         answer.code == api::QuotaCode::no_such_quota;
-}
-
-bool has_changed_quotas(const api::QuotaBatch& batch) noexcept {
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
-    if (is_change(batch.calls[index], batch.answers[index])) return true;
-  }
-  return false;
-}
-
-void note_memory_only(api::QuotaBatch& batch) noexcept {
-  for (size_t index = 0; index < batch.calls.size(); ++index) {
-    api::QuotaAnswer& answer = batch.answers[index];
-    if (!is_change(batch.calls[index], answer)) continue;
-    answer.code = api::QuotaCode::memory_only;
-    answer.retry_after_ms = limits::unknown_retry_after_ms;
-  }
-}
-
 // Whether the pages of this call lead through all shards: those about one subject are in one.
 bool leads_through_shards(const QuotaCall& call) noexcept {
   return api::is_paged(call.op) && call.subjects_count == 0;
@@ -105,11 +82,11 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       quotas_(quotas),
       keeper_(keeper),
       log_(mailboxes.shard()),
-      pool_(slots, keeper.is_on() ? parked_tasks_max : 0),
+      pool_(slots, keeper.parked_tasks_max()),
+      undurable_(keeper, sessions, pool_, slots.count()),
       tries_max_(std::max(slots.count() / 2, 1U)) {
   undelivered_.reserve(bounds.cancels_max);
   ended_bindings_.reserve(bounds.bindings_max);
-  undurable_.reserve(slots.count() + parked_tasks_max);
 }
 
 // This shard decides, that is refuses, a call that belongs to no shard.
@@ -169,18 +146,21 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
                    .number = (uint64_t{mailboxes_.shard()} << 48) | arrivals_};
   arrivals_ += batch.calls.size();
   const bool alone = mailboxes_.is_only_shard();
-  const bool refuses_changes = keeper_.is_on() && !keeper_.may_promise(context_.now);
+  const bool refuses_changes =
+      keeper_.is_on() && !(keeper_.may_promise(context_.now) && pool_.may_park());
   bool leaves = false;
   bool spreads = false;
   task.goes_on = false;
+  task.may_change = false;
   task.epoch = 0;
   for (QuotaCall& call : batch.calls) {
     call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
     task.goes_on |= api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(call.op);
     spreads = spreads || (!alone && is_spread(batch, call));
-    if (refuses_changes && api::is_administrative(call.op)) {
-      call.flags |= api::quota_flag::not_durable;
+    if (api::is_administrative(call.op)) {
+      task.may_change = keeper_.is_on();
+      if (refuses_changes) call.flags |= api::quota_flag::not_durable;
     }
     leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
               leads_through_shards(call);
@@ -280,8 +260,8 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
   }
   batch.ended_claims = false;
   calls_count_ += batch.calls.size();
-  if (keeper_.is_on()) task.epoch = std::max(task.epoch, keeper_.next_epoch());
   quotas_.decide(batch, context_.now, task.origin);
+  if (task.may_change) task.epoch = std::max(task.epoch, keeper_.epoch_of_changes());
   has_verdicts_ |= batch.ended_claims || batch.pass == Pass::apply || batch.pass == Pass::open;
   if (const std::string_view unknown = quotas_.unknown_subject(); !unknown.empty()) {
     log_.note_unknown(unknown, quotas_.statistics().unknown_subjects, context_.now);
@@ -330,63 +310,23 @@ void QuotaTasks::finish(QuotaTask& task) noexcept {
     --tries_;
     quotas_.end_try(task.batch, context_.now);
   }
-  if (keeper_.is_on() && wait_for_disk(task)) return;
+  if (task.may_change && undurable_.add(task, context_.now)) {
+    context_.room_made |= task.is_parked;
+    return;
+  }
   answer(task);
   pool_.free(task);
   context_.room_made = true;
   deliver_grants();
 }
 
-// Whether its answers say that quotas have changed, and the state has that not yet. Its place goes
-// to another task, as long as there are not too many that wait.
-bool QuotaTasks::wait_for_disk(QuotaTask& task) noexcept {
-  if (!task.asker || !has_changed_quotas(task.batch) || keeper_.is_durable(task.epoch)) {
-    return false;
-  }
-  task.batch.own_texts();
-  task.waits_until_ns = context_.now.monotonic_ns + durable_wait_ns_max;
-  task.is_parked = pool_.may_park();
-  if (task.is_parked) {
-    pool_.park(task);
-    context_.room_made = true;
-  }
-  keeper_.want(task.epoch);
-  undurable_.push_back(&task);
-  return true;
-}
-
-// Nobody waits for the disk without a session.
-bool QuotaTasks::waits_on(const QuotaTask& task) const noexcept {
-  const session::Session* const session = sessions_.find(task.asker->socket);
-  return session != nullptr && !session->ended() && keeper_.may_promise(context_.now) &&
-         context_.now.monotonic_ns < task.waits_until_ns;
-}
-
 void QuotaTasks::answer_durable() noexcept {
-  size_t kept = 0;
-  for (size_t at = 0; at < undurable_.size(); ++at) {
-    QuotaTask& task = *undurable_[at];
-    const bool is_durable = keeper_.is_durable(task.epoch);
-    if (!is_durable && waits_on(task)) {
-      undurable_[kept++] = &task;
-      continue;
-    }
-    if (!is_durable) note_memory_only(task.batch);
-    answer(task);
-    if (task.is_parked) {
-      pool_.free_parked(task);
-    } else {
-      pool_.free(task);
-      context_.room_made = true;
-    }
-  }
-  if (kept == undurable_.size()) return;
-  undurable_.resize(kept);
+  if (!undurable_.has_any()) return;
+  const size_t count =
+      undurable_.answer_due(context_.now, [this](QuotaTask& task) { answer(task); });
+  if (count == 0) return;
+  context_.room_made = true;
   deliver_grants();
-}
-
-int64_t QuotaTasks::durable_due_ns() const noexcept {
-  return undurable_.empty() ? base::never_ns : undurable_.front()->waits_until_ns;
 }
 
 void QuotaTasks::deliver_grants() noexcept {
@@ -464,6 +404,7 @@ void QuotaTasks::start_try(QuotaTask& task) noexcept {
   ++tries_;
   quotas_.next_try(task.batch);
   task.batch.own_texts();
+  task.may_change = false;
   task.origin = mailboxes_.shard();
   task.shard = 0;
   go_on(task);

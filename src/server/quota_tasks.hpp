@@ -9,8 +9,7 @@
 //         that its store has for other shards, and waiters of several shards that are to be tried;
 //         they wait until a task is free.
 //         Where quotas have changed and a state is kept, the answers wait until that is durable.
-//         If it fails, or takes longer than durable_wait_ns_max, the answers say so; while it fails
-//         nothing is changed.
+//         While it fails nothing is changed (UndurableTasks).
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
 //         batch reserved is cancelled.
 // Lives:  one per worker, one thread only.
@@ -28,6 +27,7 @@
 #include "server/quota_task.hpp"
 #include "server/session_table.hpp"
 #include "server/state_keeper.hpp"
+#include "server/undurable_tasks.hpp"
 #include "server/waiter_delivery.hpp"
 #include "session/context.hpp"
 
@@ -38,10 +38,6 @@ struct OwnCallBounds {
   size_t cancels_max;
   size_t bindings_max;
 };
-
-// How many batches may wait for the disk, besides those that have a task's place; and how long.
-inline constexpr uint32_t parked_tasks_max = 64;
-inline constexpr int64_t durable_wait_ns_max = 10 * base::ns_per_s;
 
 class QuotaTasks {
  public:
@@ -71,9 +67,8 @@ class QuotaTasks {
   bool keeps_any() const noexcept { return !kept_.empty(); }
   // Answers what has become durable, or will not.
   void answer_durable() noexcept;
-  bool has_undurable() const noexcept { return !undurable_.empty(); }
-  // When the first of them has waited for too long.
-  int64_t durable_due_ns() const noexcept;
+  bool has_undurable() const noexcept { return undurable_.has_any(); }
+  int64_t durable_due_ns() const noexcept { return undurable_.due_ns(); }
   // Calls that this shard has decided, or tried to.
   uint64_t calls_count() const noexcept { return calls_count_; }
 
@@ -91,8 +86,6 @@ class QuotaTasks {
   void after_decide(QuotaTask& task) noexcept;
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void finish(QuotaTask& task) noexcept;
-  bool wait_for_disk(QuotaTask& task) noexcept;
-  bool waits_on(const QuotaTask& task) const noexcept;
   void answer(QuotaTask& task) noexcept;
   void deliver_grants() noexcept;
   void note_queued(const api::QuotaBatch& batch) noexcept;
@@ -114,12 +107,12 @@ class QuotaTasks {
   StateKeeper& keeper_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;
+  UndurableTasks undurable_;
   QuotaTask* filling_ = nullptr;          // a session has taken its batch, and not called ask() yet
   std::vector<uint64_t> undelivered_;     // reservations to be cancelled
   std::vector<uint64_t> ended_bindings_;  // bindings with reservations that are to end
   std::vector<QuotaTask*> kept_;          // in the order in which they came
   std::vector<QuotaTask*> retried_;       // that need not be kept any more
-  std::vector<QuotaTask*> undurable_;     // finished, in this order: they wait for the disk
   bool has_verdicts_ = false;             // since the kept ones were tried last
   bool is_retrying_ = false;              // those from this place on are still to be tried:
   size_t retry_at_ = 0;

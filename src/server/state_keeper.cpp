@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "log/log.hpp"
+
 namespace sluice::server {
 namespace {
 
@@ -42,6 +44,7 @@ bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   const bool has_reason = !is_under_way_ && (has_changes || schedule_->is_wanted());
   const bool begins = has_reason && schedule_->begin(now.monotonic_ns);
   before_message();
+  log_hang(now);
   if (!is_under_way_) return begins;
   const uint64_t records =
       calls == 0 ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
@@ -52,6 +55,15 @@ bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   took_ns_ += options_.cpu_ns() - begin_ns;
   if (!is_under_way_) hand_over(now);
   return begins;
+}
+
+void StateKeeper::log_hang(base::Now now) noexcept {
+  if (!schedule_->notice_hang(now.monotonic_ns)) return;
+  log::error(
+      "the state is not written for now: a commit has not ended for 10 s; see the kernel's log, "
+      "and "
+      "whether all shards have CPU time",
+      {{"epoch", schedule_->epoch()}});
 }
 
 int64_t StateKeeper::due_ns() const noexcept {
@@ -75,7 +87,7 @@ void StateKeeper::begin_cut() noexcept {
   shares_count_ = 0;
   builder_->clear();
   const uint64_t rewrites = schedule_->statistics().rewrites_count.load(std::memory_order_relaxed);
-  if (rewrites != rewrites_) quotas_.write_all();
+  if (rewrites != rewrites_ || schedule_->is_whole()) quotas_.write_all();
   rewrites_ = rewrites;
   quotas_.begin_cut(*builder_, {.epoch = epoch_, .begins_lap = schedule_->begins_lap()});
 }

@@ -31,6 +31,7 @@ class StateKeeper {
               quota::QuotaDecider& quotas);
 
   bool is_on() const noexcept { return schedule_ != nullptr; }
+  uint32_t parked_tasks_max() const noexcept { return is_on() ? options_.parked_tasks_max : 0; }
 
   // Before anything is read that another shard has sent.
   void before_message() noexcept {
@@ -49,12 +50,10 @@ class StateKeeper {
   bool may_promise(base::Now now) const noexcept {
     return schedule_->may_promise(now.monotonic_ns);
   }
-  // The epoch that has what is changed now.
-  uint64_t next_epoch() const noexcept { return epoch_ + 1; }
+  // The epoch that has all that this shard has changed so far.
+  uint64_t epoch_of_changes() const noexcept { return epoch_ + (quotas_.has_changes() ? 1 : 0); }
   void want(uint64_t epoch) noexcept { schedule_->want(epoch); }
-  bool is_durable(uint64_t epoch) const noexcept {
-    return schedule_->statistics().is_durable(epoch);
-  }
+  bool is_durable(uint64_t epoch) const noexcept { return schedule_->is_durable(epoch); }
 
   bool has_changes() const noexcept { return is_on() && quotas_.has_changes(); }
   void add_statistics(ProcessStatistics& statistics, base::Now now) const noexcept;
@@ -62,6 +61,7 @@ class StateKeeper {
 
  private:
   void begin_cut() noexcept;
+  void log_hang(base::Now now) noexcept;
   void hand_over(base::Now now) noexcept;
   int64_t cost_ns() const noexcept;
   void finish_parts(base::Now now, const quota::CutFacts& facts) noexcept;

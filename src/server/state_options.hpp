@@ -25,6 +25,8 @@ struct StateOptions {
   const StateSource* source = nullptr;  // null: there is nothing
   std::function<state::MachineTime()> machine_time;
   std::function<int64_t()> cpu_ns;  // that the calling thread has used
+  // Batches that may wait for the disk; beyond them changes of quotas are refused.
+  uint32_t parked_tasks_max = 4'096;
 };
 
 }  // namespace sluice::server

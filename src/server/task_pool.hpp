@@ -79,9 +79,10 @@ class TaskPool {
     ++parked_count_;
     slots_.free();
   }
+  // Keeps no memory where many were parked.
   void free_parked(Task& task) noexcept {
     ASSERT(parked_count_ > 0);
-    --parked_count_;
+    if (--parked_count_ >= slots_.count()) task = {};
     task.asker.reset();
     free_.push_back(&task);
   }

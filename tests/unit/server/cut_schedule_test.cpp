@@ -84,7 +84,10 @@ TEST_F(Schedule, promises_nothing_while_the_disk_fails_or_hangs) {
   EXPECT_TRUE(schedule_.may_promise(now_));
   ASSERT_TRUE(schedule_.begin(now_));
   EXPECT_TRUE(schedule_.may_promise(now_ + 9'999 * ms));
+  EXPECT_FALSE(schedule_.notice_hang(now_ + 9'999 * ms));
   EXPECT_FALSE(schedule_.may_promise(now_ + 10'000 * ms));
+  EXPECT_TRUE(schedule_.notice_hang(now_ + 10'000 * ms));
+  EXPECT_FALSE(schedule_.notice_hang(now_ + 20'000 * ms)) << "once";
   end_epoch();
   EXPECT_TRUE(schedule_.may_promise(now_ + 60'000 * ms));
   sink_.state.status.store(store::WriterStatus::failing);

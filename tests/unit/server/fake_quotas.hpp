@@ -16,6 +16,7 @@ class FakeQuotas : public quota::QuotaDecider {
   // The record, which outlives the quotas, so that a worker may own them.
   struct Asked {
     std::vector<api::QuotaOp> calls;
+    uint8_t last_flags = 0;  // of the last of them
     int adopted = 0;
     int drained = 0;
     int checked = 0;
@@ -39,6 +40,7 @@ class FakeQuotas : public quota::QuotaDecider {
       const api::QuotaCall& call = batch.calls[index];
       if (call.shard != shard_) continue;
       asked_.calls.push_back(call.op);
+      asked_.last_flags = call.flags;
       batch.answers[index].code = api::QuotaCode::ok;
       batch.answers[index].reservation = reservation(shard_, asked_.calls.size());
     }
@@ -62,7 +64,7 @@ class FakeQuotas : public quota::QuotaDecider {
   void next_try(api::QuotaBatch&) noexcept override {}
   void end_try(const api::QuotaBatch&, base::Now) noexcept override {}
   bool has_claims() const noexcept override { return false; }
-  bool has_changes() const noexcept override { return false; }
+  bool has_changes() const noexcept override { return true; }
   void begin_cut(state::StateSink&, const quota::CutStart&) noexcept override {}
   bool hand_over(uint32_t) noexcept override { return false; }
   quota::CutFacts cut_facts() const noexcept override { return {}; }

@@ -226,15 +226,18 @@ TEST_F(StateKeeperTest, writes_everything_once_after_each_failed_fsync) {
 }
 
 TEST_F(StateKeeperTest, promises_the_epoch_that_has_what_changes_now) {
-  EXPECT_EQ(first_.next_epoch(), 8U);
+  EXPECT_EQ(first_.epoch_of_changes(), 7U) << "the last of the file";
+  EXPECT_TRUE(first_.is_durable(7));
   EXPECT_TRUE(first_.may_promise(now()));
-  first_quotas_.changed = true;
+  first_quotas_.changed = second_quotas_.changed = true;
+  EXPECT_EQ(first_.epoch_of_changes(), 8U);
   keep(first_);
-  EXPECT_EQ(first_.next_epoch(), 9U);
-  EXPECT_EQ(second_.next_epoch(), 8U) << "it has not cut yet";
+  first_quotas_.changed = true;
+  EXPECT_EQ(first_.epoch_of_changes(), 9U);
+  EXPECT_EQ(second_.epoch_of_changes(), 8U) << "it has not cut yet";
   EXPECT_FALSE(first_.is_durable(8));
   end_epoch();
-  EXPECT_EQ(second_.next_epoch(), 9U);
+  EXPECT_EQ(second_.epoch_of_changes(), 8U) << "nothing has changed since";
   EXPECT_TRUE(first_.is_durable(8));
   EXPECT_FALSE(first_.is_durable(9));
   first_.want(9);

@@ -18,6 +18,8 @@
 namespace sluice::server {
 namespace {
 
+constexpr uint32_t parked_tasks_max = 128;
+
 constexpr int64_t ms = base::ns_per_ms;
 
 class StateWorkers : public testing::Test {
@@ -38,7 +40,8 @@ class StateWorkers : public testing::Test {
       options.sessions.shards = shards;
       options.state = {.schedule = &schedule_,
                        .machine_time = [] { return state::MachineTime{}; },
-                       .cpu_ns = [] { return int64_t{0}; }};
+                       .cpu_ns = [] { return int64_t{0}; },
+                       .parked_tasks_max = parked_tasks_max};
       ios_.push_back(std::make_unique<io::SimIo>(io::SimOptions{.sockets_max = 200}, network_));
       workers_.push_back(
           std::make_unique<Worker>(*ios_[shard], options, worker_group_, make_deciders(options)));
@@ -129,13 +132,13 @@ TEST_F(StateWorkers, a_put_is_answered_when_it_is_durable) {
   EXPECT_EQ(writer_.cuts.back().changes.at(0).name, "a");
 }
 
-TEST_F(StateWorkers, so_are_a_reset_and_a_removal_also_of_what_is_not_there) {
+TEST_F(StateWorkers, so_are_a_reset_and_a_removal) {
   send(put_of("a"));
   commit();
   for (const auto& [request, expected] :
        {std::pair(request("POST /v1/reset", R"({"subject": "a"})"), "HTTP/1.1 200"),
         std::pair(request("POST /v1/reset-all"), "HTTP/1.1 200"),
-        std::pair(removal_of("a"), "HTTP/1.1 204"), std::pair(removal_of("a"), "HTTP/1.1 404")}) {
+        std::pair(removal_of("a"), "HTTP/1.1 204")}) {
     advance(10 * ms);
     io::SimClient& client = send(request);
     turn_all();
@@ -143,6 +146,24 @@ TEST_F(StateWorkers, so_are_a_reset_and_a_removal_also_of_what_is_not_there) {
     commit();
     EXPECT_EQ(status(client), expected) << request;
   }
+}
+
+TEST_F(StateWorkers, a_removal_of_what_is_not_there_waits_for_the_removal_before) {
+  send(put_of("a"));
+  commit();
+  advance(10 * ms);
+  io::SimClient& first = send(removal_of("a"));
+  turn_all();
+  io::SimClient& again = send(removal_of("a"));
+  turn_all();
+  EXPECT_EQ(received(again), "");
+  commit();
+  EXPECT_EQ(status(first), "HTTP/1.1 204");
+  EXPECT_EQ(status(again), "HTTP/1.1 404");
+  const uint64_t epoch = schedule_.epoch();
+  advance(10 * ms);
+  EXPECT_EQ(answer(removal_of("a")).substr(0, 12), "HTTP/1.1 404") << "nothing has changed";
+  EXPECT_EQ(schedule_.epoch(), epoch);
 }
 
 TEST_F(StateWorkers, other_calls_wait_for_no_disk) {
@@ -326,21 +347,22 @@ TEST_F(StateWorkersWithTwoTasks, calls_that_wait_for_the_disk_keep_no_place) {
   EXPECT_TRUE(workers_[0]->idle());
 }
 
-TEST_F(StateWorkersWithTwoTasks, those_beyond_the_bound_do) {
-  put_many(parked_tasks_max + 1);
-  EXPECT_EQ(workers_[0]->tasks_count(), 1U);
-  EXPECT_EQ(answer(usage_of("s0")).substr(0, 12), "HTTP/1.1 200");
-  put_many(1);
-  EXPECT_EQ(workers_[0]->tasks_count(), 2U);
-  io::SimClient& reader = send(usage_of("s0"));
+TEST_F(StateWorkersWithTwoTasks, those_beyond_the_bound_are_refused) {
+  put_many(parked_tasks_max);
+  io::SimClient& refused = send(put_of("one-more"));
   turn_all();
-  EXPECT_EQ(received(reader), "") << "there is no task";
+  EXPECT_NE(received(refused).find("not_durable"), std::string::npos);
+  EXPECT_EQ(workers_[0]->tasks_count(), 0U);
+  EXPECT_EQ(answer(usage_of("s0")).substr(0, 12), "HTTP/1.1 200");
   commit();
   advance(10 * ms);
   commit();
-  EXPECT_EQ(status(reader), "HTTP/1.1 200");
-  EXPECT_EQ(answered(), parked_tasks_max + 2);
-  EXPECT_EQ(workers_[0]->tasks_count(), 0U);
+  EXPECT_EQ(answered(), parked_tasks_max);
+  io::SimClient& again = send(put_of("one-more"));
+  turn_all();
+  advance(10 * ms);
+  commit();
+  EXPECT_EQ(status(again), "HTTP/1.1 200");
 }
 
 class TwoStateWorkersWithOneTask : public StateWorkers {
