@@ -2,7 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "policy/quota_text.hpp"
 #include "state/part_reader.hpp"
+#include "state/record.hpp"
 
 namespace sluice::cli {
 
@@ -24,6 +26,17 @@ std::optional<std::string> find_damage(const store::StoredPart& part) {
   }
   if (!reader->damage()) return std::nullopt;
   return std::string(state::damage_text(*reader->damage()));
+}
+
+std::optional<std::string> find_damage(const store::StoredClass& quota) {
+  if (state::quota_class_of(quota.quota) != quota.id) return "it is not the one that was written";
+  return find_damage(store::StoredQuota{.quota = quota.quota});
+}
+
+std::optional<std::string> find_damage(const store::StoredQuota& put) {
+  const policy::ParsedQuota parsed = policy::parse_quota(put.quota);
+  if (parsed.complaints.empty()) return std::nullopt;
+  return parsed.complaints.front();
 }
 
 }  // namespace sluice::cli

@@ -1,4 +1,4 @@
-// Reads the parts of a state file, whose bytes src/store does not know.
+// Reads the parts and quotas of a state file, whose bytes src/store does not know.
 // Flow:   store::read_info() and check() -> these -> state::PartReader.
 // Errors: values; any bytes may come.
 #pragma once
@@ -19,5 +19,9 @@ std::optional<int64_t> cut_wall_ns(std::span<const std::byte> part);
 // Why the part is damaged: its bits, what its row says of it, or one of its records. None: it is
 // sound.
 std::optional<std::string> find_damage(const store::StoredPart& part);
+
+// Why no server can load the quota. None: it can.
+std::optional<std::string> find_damage(const store::StoredClass& quota);
+std::optional<std::string> find_damage(const store::StoredQuota& put);
 
 }  // namespace sluice::cli

@@ -49,8 +49,8 @@ Exit code: 0 when it was shown, 2 when the file could not be read.)";
 constexpr const char* check_text_more =
     R"(  sluicegate state check state.db && echo sound
 
-It reads the whole file: the pages of the database, the checksum of each part, and each record. What
-is wrong is printed on stderr, a line each. A server checks the same when it starts.
+It reads the whole file: the pages of the database, the checksum of each part, each record, and each
+quota. What is wrong is printed on stderr, a line each. A server checks the same when it starts.
 
 Exit code: 0 when it is sound, 1 when not, 2 when it could not be read or is no state file.)";
 
@@ -122,6 +122,22 @@ std::string damaged_parts_text(const store::CheckReport& found) {
   return fmt::format("{}; only the first {} complaints are shown", text, store::complaints_max);
 }
 
+// What a server would find when it loads them.
+void check_quotas(const std::string& file, store::CheckReport& report) {
+  auto reader = value_or_throw(store::StateReader::open(file));
+  const auto complain = [&](const std::string& of, const std::optional<std::string>& damage) {
+    if (damage && report.complaints.size() < store::complaints_max) {
+      report.complaints.push_back(fmt::format("the quota {}: {}", of, *damage));
+    }
+  };
+  for (const store::StoredClass& each : value_or_throw(reader.quota_classes())) {
+    complain(fmt::format("of class {}", each.id), find_damage(each));
+  }
+  for (const store::StoredQuota& each : value_or_throw(reader.run_time_quotas())) {
+    complain(fmt::format("put for {}", printable(each.name)), find_damage(each));
+  }
+}
+
 int report_findings(const std::string& file, const store::CheckReport& found) {
   if (found.complaints.empty()) {
     std::puts(fmt::format("{}: sound, {} parts, {}, last commit {}", file, found.info.parts_count,
@@ -142,8 +158,10 @@ int report_findings(const std::string& file, const store::CheckReport& found) {
 
 int check_file(const StateFlags& flags) {
   require_file(flags.file);
-  const auto checked = store::check(flags.file, cut_wall_ns, find_damage);
+  const auto verify = [](const store::StoredPart& part) { return find_damage(part); };
+  auto checked = store::check(flags.file, cut_wall_ns, verify);
   if (!checked) return report_damage(checked.error());
+  if (checked->complaints.empty()) check_quotas(flags.file, *checked);
   return report_findings(printable(flags.file), *checked);
 }
 

@@ -1,9 +1,7 @@
 #include "quota/quota_class.hpp"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "policy/quota_text.hpp"
+#include "state/record.hpp"
 
 namespace sluice::quota {
 
@@ -12,8 +10,7 @@ std::string quota_text(const api::Quota& quota) {
 }
 
 uint64_t class_id(std::string_view quota_text) noexcept {
-  const uint64_t hash = XXH3_64bits(quota_text.data(), quota_text.size());
-  return hash == 0 ? 1 : hash;
+  return state::quota_class_of(quota_text);
 }
 
 }  // namespace sluice::quota

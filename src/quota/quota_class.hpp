@@ -1,10 +1,9 @@
 // The classes of quotas in records: a number that stands for a quota, the same on every shard.
 // Flow:   a subject's quota -> class_id() in its record; quota_text(), once a lap, for the file's
 //         table of classes -> the quota again at the next start.
-// Shape:  the hash of the quota's JSON, as policy/quota_text.hpp writes it; never 0. The profile of
-//         a quota is not part of it.
+// Shape:  state::quota_class_of() the quota's JSON, as policy/quota_text.hpp writes it. The profile
+//         of a quota is not part of it.
 // Lives:  pure.
-// Source: XXH3 (xxhash 0.8).
 #pragma once
 
 #include <cstdint>

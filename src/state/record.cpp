@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/assert.hpp"
 #include "base/time.hpp"
 
@@ -284,6 +287,11 @@ std::optional<StoredRecord> read_body(ByteReader& reader, Kind kind,
 }
 
 }  // namespace
+
+uint64_t quota_class_of(std::string_view quota) noexcept {
+  const uint64_t hash = XXH3_64bits(quota.data(), quota.size());
+  return hash == 0 ? 1 : hash;
+}
 
 void write_record(ByteWriter& writer, const SubjectRecord& subject) noexcept {
   const RecordFrame frame(writer, Kind::subject);

@@ -50,6 +50,10 @@ struct SubjectKey {
   bool operator==(const SubjectKey&) const = default;
 };
 
+// What stands for a quota in records: the hash of its JSON, so it is the checksum of that; never 0.
+// Source: XXH3 (xxhash 0.8).
+uint64_t quota_class_of(std::string_view quota) noexcept;
+
 struct SubjectRecord {
   std::string_view name;
   uint64_t quota_class = 0;  // identifies the quota that its meters belong to; 0: it has none

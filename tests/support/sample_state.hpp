@@ -38,8 +38,10 @@ inline constexpr std::array<store::MetaValue, 4> sample_meta{
 inline store::Result<void> commit_sample(store::StateStore& store, uint64_t epoch,
                                          int64_t wall_ns) {
   const std::string bytes[] = {sample_part(epoch, 0, wall_ns), sample_part(epoch, 1, wall_ns)};
-  const store::QuotaClass quota_class{.id = 7, .quota = R"({"limits":[]})"};
-  const store::QuotaChange put{.name = "gpt-4o", .quota = R"({"limits":[]})", .put_at = 1};
+  constexpr std::string_view quota =
+      R"({"limits":[{"amount":5,"metric":"tokens","name":"t","period_ms":60000}]})";
+  const store::QuotaClass quota_class{.id = state::quota_class_of(quota), .quota = quota};
+  const store::QuotaChange put{.name = "gpt-4o", .quota = quota, .put_at = 1};
   std::array<store::Part, sample_shards> parts;
   std::array<store::ShardCut, sample_shards> cuts;
   for (uint32_t shard = 0; shard < sample_shards; ++shard) {

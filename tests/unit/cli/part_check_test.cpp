@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "state/record.hpp"
 #include "tests/support/sample_state.hpp"
 #include "tests/support/stored_state.hpp"
 
@@ -59,6 +60,21 @@ TEST(PartCheck, finds_a_record_that_cannot_be) {
                       header, state::records_hash(records));
   EXPECT_EQ(find_damage(stored(part, 5, 0)), "one of its records has an impossible value");
   EXPECT_EQ(cut_wall_ns(as_bytes(part)), 0);
+}
+
+TEST(PartCheck, finds_quotas_that_no_server_can_load) {
+  const std::string quota =
+      R"({"limits":[{"amount":5,"metric":"tokens","name":"t","period_ms":60000}]})";
+  const uint64_t id = state::quota_class_of(quota);
+  EXPECT_EQ(find_damage(store::StoredClass{.id = id, .quota = quota}), std::nullopt);
+  EXPECT_EQ(find_damage(store::StoredQuota{.name = "a", .quota = quota}), std::nullopt);
+  std::string changed = quota;
+  changed[changed.find('5')] = '9';
+  EXPECT_EQ(find_damage(store::StoredClass{.id = id, .quota = changed}),
+            "it is not the one that was written");
+  EXPECT_NE(find_damage(store::StoredClass{.id = state::quota_class_of("#"), .quota = "#"}),
+            std::nullopt);
+  EXPECT_NE(find_damage(store::StoredQuota{.name = "a", .quota = "#"}), std::nullopt);
 }
 
 }  // namespace
