@@ -16,7 +16,7 @@ namespace {
 using api::QuotaOp;
 using Ops = std::vector<QuotaOp>;
 
-constexpr uint32_t parked_tasks_max = 64;
+constexpr uint32_t parked_bound = 64;
 
 class UndurableAnswers : public testing::Test {
  protected:
@@ -36,7 +36,7 @@ class UndurableAnswers : public testing::Test {
                               .source = nullptr,
                               .machine_time = [] { return state::MachineTime{}; },
                               .cpu_ns = [] { return int64_t{0}; },
-                              .parked_tasks_max = parked_tasks_max}};
+                              .parked_tasks_max = parked_bound}};
 };
 
 TEST_F(UndurableAnswers, make_room_for_other_calls) {
@@ -49,9 +49,9 @@ TEST_F(UndurableAnswers, make_room_for_other_calls) {
 }
 
 TEST_F(UndurableAnswers, are_refused_beyond_the_bound) {
-  for (uint64_t id = 0; id < parked_tasks_max; ++id) put(id);
+  for (uint64_t id = 0; id < parked_bound; ++id) put(id);
   EXPECT_EQ(side_.asked.last_flags & api::quota_flag::not_durable, 0);
-  put(parked_tasks_max);
+  put(parked_bound);
   EXPECT_NE(side_.asked.last_flags & api::quota_flag::not_durable, 0);
   writer_.commit(1);
   side_.tasks.answer_durable();
