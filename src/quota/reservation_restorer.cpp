@@ -76,8 +76,7 @@ void ReservationRestorer::set_home(uint64_t id, const Home& home) {
   }
 }
 
-// ---- whose it is
-// ---------------------------------------------------------------------------------
+// ---- which shard it belongs to -----------------------------------------------------------------
 
 bool ReservationRestorer::is_home_here(uint64_t id) const noexcept {
   return proto::reservation_shard(id, options_.shards) == options_.shard;
@@ -141,8 +140,7 @@ bool ReservationRestorer::is_known(const Thing& thing) const {
   return std::any_of(begin, end, [&](const auto& at) { return pieces_[at.second].of == thing; });
 }
 
-// ---- records
-// -------------------------------------------------------------------------------------
+// ---- records -----------------------------------------------------------------------------------
 
 void ReservationRestorer::take_home(const ReservationRecord& record) {
   const Thing thing{.id = record.id};
@@ -235,8 +233,7 @@ void ReservationRestorer::take_end(const EndedReservation& end) {
   }
 }
 
-// ---- parts
-// ---------------------------------------------------------------------------------------
+// ---- parts -------------------------------------------------------------------------------------
 
 void ReservationRestorer::finish() noexcept {
   for (const auto& [id, subjects] : shards_of_) {

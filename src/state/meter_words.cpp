@@ -50,8 +50,7 @@ bool has_ring(Layout layout) noexcept {
   return layout != Layout::none && layout != Layout::window;
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing -----------------------------------------------------------------------------------
 
 // Reads no more of the ring than it has to: in most subjects only the newest sub-window has usage,
 // and the ring is memory that nobody has read lately.
@@ -96,8 +95,7 @@ void pack_window(ByteWriter& writer, const uint64_t* words) noexcept {
   writer.varint(words[Meter::end_at]);
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 bool is_past_sub_window(uint64_t sub_window, const MeterShape& shape, const Moment& latest) {
   return Wide{sub_window} * static_cast<uint64_t>(shape.width_ns) <=

@@ -70,8 +70,7 @@ class RecordFrame {
   const Kind kind_;
 };
 
-// ---- parts of records
-// ----------------------------------------------------------------------------
+// ---- parts of records --------------------------------------------------------------------------
 
 void write(ByteWriter& writer, const Hash& hash) noexcept {
   writer.word(hash.low);
@@ -145,8 +144,7 @@ ReservedSubject read_reserved_subject(ByteReader& reader) noexcept {
   return subject;
 }
 
-// ---- reservations
-// --------------------------------------------------------------------------------
+// ---- reservations ------------------------------------------------------------------------------
 
 constexpr uint16_t flag_if(bool condition, uint16_t flag) noexcept {
   return condition ? flag : uint16_t{0};
@@ -249,8 +247,7 @@ EndedReservation read_ended(ByteReader& reader, const Moment& latest) noexcept {
   return ended;
 }
 
-// ---- the others
-// ----------------------------------------------------------------------------------
+// ---- the others --------------------------------------------------------------------------------
 
 StoredSubject read_subject(ByteReader& reader, const Moment& latest) noexcept {
   StoredSubject subject;

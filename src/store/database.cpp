@@ -87,8 +87,7 @@ void add_lines(std::string_view row, std::vector<std::string>& complaints) {
 
 }  // namespace
 
-// ---- Statement
-// -----------------------------------------------------------------------------------
+// ---- Statement ---------------------------------------------------------------------------------
 
 void Statement::Finalize::operator()(sqlite3_stmt* statement) const noexcept {
   sqlite3_finalize(statement);
@@ -157,8 +156,7 @@ std::span<const std::byte> Statement::blob(int column) const noexcept {
   return {static_cast<const std::byte*>(begin), static_cast<size_t>(bytes)};
 }
 
-// ---- Database
-// ------------------------------------------------------------------------------------
+// ---- Database ----------------------------------------------------------------------------------
 
 void Database::Close::operator()(sqlite3* connection) const noexcept {
   const int code = sqlite3_close(connection);
