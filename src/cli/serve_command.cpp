@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -212,9 +213,9 @@ DrainEnd drain(server::Server& server, uint32_t drain_ms) {
 // Whether all that has to survive the restart is in the file.
 bool close_state(server::Server& server, const config::Config& config,
                  std::chrono::milliseconds timeout) {
-  using End = server::Server::StateEnd;
-  const End end = server.close_state(std::max(state_timeout_min, timeout));
-  if (end == End::none || end == End::clean) return true;
+  using End = store::StateWriter::End;
+  const std::optional<End> end = server.close_state(std::max(state_timeout_min, timeout));
+  if (!end || end == End::clean) return true;
   log::error("the last changes are not in the state file: the next start finds it as after a crash",
              {{"state", config.state}});
   if (end == End::unclean) return false;

@@ -230,17 +230,9 @@ void Server::wake_workers() noexcept {
   for (uint32_t shard = 0; shard < config_.shards; ++shard) worker_group_->wake(shard);
 }
 
-Server::StateEnd Server::close_state(std::chrono::milliseconds timeout) {
-  if (!state_) return StateEnd::none;
-  switch (state_->stop(timeout)) {
-    case store::StateWriter::End::clean:
-      return StateEnd::clean;
-    case store::StateWriter::End::unclean:
-      return StateEnd::unclean;
-    case store::StateWriter::End::hanging:
-      return StateEnd::hanging;
-  }
-  return StateEnd::unclean;
+std::optional<store::StateWriter::End> Server::close_state(std::chrono::milliseconds timeout) {
+  if (!state_) return std::nullopt;
+  return state_->stop(timeout);
 }
 
 void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "config/config.hpp"
 #include "io/listen.hpp"
 #include "policy/rule_file.hpp"
+#include "store/state_writer.hpp"
 
 namespace sluice::server {
 
@@ -64,10 +66,9 @@ class Server {
   // Whether all workers have drained within `timeout`.
   bool wait_drained(std::chrono::milliseconds timeout);
 
-  // After that: has the state file committed and closed. hanging: the disk does not answer; end the
-  // process without destroying the server.
-  enum class StateEnd : uint8_t { none, clean, unclean, hanging };
-  StateEnd close_state(std::chrono::milliseconds timeout);
+  // After that: has the state file committed and closed. None: there is none. hanging: the disk
+  // does not answer; end the process without destroying the server.
+  std::optional<store::StateWriter::End> close_state(std::chrono::milliseconds timeout);
 
   // After drain(): whether the reading of the configuration file has ended within `timeout`. The
   // destructor waits for that, which may take seconds with a large file.

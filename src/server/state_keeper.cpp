@@ -61,8 +61,7 @@ void StateKeeper::log_hang(base::Now now) noexcept {
   if (!schedule_->notice_hang(now.monotonic_ns)) return;
   log::error(
       "the state is not written for now: a commit has not ended for 10 s; see the kernel's log, "
-      "and "
-      "whether all shards have CPU time",
+      "and whether all shards have CPU time",
       {{"epoch", schedule_->epoch()}});
 }
 

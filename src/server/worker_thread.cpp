@@ -36,10 +36,12 @@ WorkerThread::~WorkerThread() {
 }
 
 void WorkerThread::command(Command command) noexcept {
-  const std::lock_guard lock(mutex_);
-  command_.store(command);
+  {
+    const std::lock_guard lock(mutex_);
+    command_.store(command);
+  }
   changed_.notify_all();
-  if (io_ != nullptr) io_->wake();
+  wake();
 }
 
 void WorkerThread::wake() noexcept {

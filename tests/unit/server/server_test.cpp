@@ -406,7 +406,7 @@ class ServerWithState : public ServerTest {
     const std::string text = answer(port, "GET /v1/subjects/" + name);
     return text.find("\"used\":" + std::to_string(used)) != std::string::npos;
   }
-  static Server::StateEnd end(Server& server) {
+  static std::optional<store::StateWriter::End> end(Server& server) {
     server.drain();
     EXPECT_TRUE(server.wait_drained(milliseconds(20'000)));
     return server.close_state(milliseconds(20'000));
@@ -424,7 +424,7 @@ TEST_P(ServerWithState, the_next_start_goes_on_with_quotas_and_usage) {
       record(port, name);
     }
     EXPECT_EQ(answer(port, "DELETE /v1/subjects/e").substr(0, 12), "HTTP/1.1 204");
-    EXPECT_EQ(end(server), Server::StateEnd::clean);
+    EXPECT_EQ(end(server), store::StateWriter::End::clean);
   }
   for (int start = 2; start < 4; ++start) {
     Server server(config());
@@ -434,7 +434,7 @@ TEST_P(ServerWithState, the_next_start_goes_on_with_quotas_and_usage) {
       record(port, name);
     }
     EXPECT_EQ(answer(port, "GET /v1/subjects/e").substr(0, 12), "HTTP/1.1 404");
-    EXPECT_EQ(end(server), Server::StateEnd::clean);
+    EXPECT_EQ(end(server), store::StateWriter::End::clean);
   }
 }
 
@@ -471,7 +471,7 @@ TEST_P(ServerWithState, two_shards_keep_what_many_clients_change) {
       });
     }
     for (std::thread& client : clients) client.join();
-    EXPECT_EQ(end(server), Server::StateEnd::clean);
+    EXPECT_EQ(end(server), store::StateWriter::End::clean);
   }
   config::Config wanted = config();
   wanted.shards = 1;
@@ -496,7 +496,7 @@ TEST_P(ServerWithState, does_not_start_on_a_file_that_is_none) {
 TEST_P(ServerTest, keeps_no_state_without_a_file) {
   Server server(config());
   server.start();
-  EXPECT_EQ(server.close_state(milliseconds(0)), Server::StateEnd::none);
+  EXPECT_EQ(server.close_state(milliseconds(0)), std::nullopt);
 }
 
 TEST_P(ServerTest, stops_at_once_when_destroyed) {

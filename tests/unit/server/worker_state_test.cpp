@@ -63,6 +63,16 @@ class StateWorkers : public testing::Test {
     turn_all();
   }
   void advance(int64_t ns) { network_.advance(ns); }
+  // The worker sleeps until then, and answers not before.
+  void expect_memory_only_after(int64_t ns, io::SimClient& client) {
+    advance(ns - 1);
+    turn_all();
+    EXPECT_EQ(received(client), "");
+    EXPECT_EQ(workers_[0]->poll_timeout_ns(), 1);
+    advance(1);
+    turn_all();
+    EXPECT_NE(received(client).find("memory_only"), std::string::npos);
+  }
 
   // ---- clients of the worker of this shard
   io::SimClient& send(const std::string& request, uint32_t shard = 0) {
@@ -232,13 +242,7 @@ TEST_F(StateWorkers, so_does_one_that_has_waited_for_too_long) {
   advance(4'000 * ms);
   io::SimClient& later = send(put_of("b"));
   turn_all();
-  advance(6'000 * ms - 1);
-  turn_all();
-  EXPECT_EQ(received(client), "");
-  EXPECT_EQ(workers_[0]->poll_timeout_ns(), 1);
-  advance(1);
-  turn_all();
-  EXPECT_NE(received(client).find("memory_only"), std::string::npos);
+  expect_memory_only_after(6'000 * ms, client);
   // The commit takes longer than any that ends, so nobody waits for it.
   EXPECT_NE(received(later).find("memory_only"), std::string::npos);
   EXPECT_TRUE(workers_[0]->idle());
@@ -251,13 +255,7 @@ TEST_F(StateWorkers, wakes_when_an_answer_has_waited_for_too_long) {
   schedule_.note_handed_over(0, {.took_ns = 3'000 * ms});
   io::SimClient& client = send(put_of("b"));
   turn_all();
-  advance(10'000 * ms - 1);
-  turn_all();
-  EXPECT_EQ(received(client), "");
-  EXPECT_EQ(workers_[0]->poll_timeout_ns(), 1);
-  advance(1);
-  turn_all();
-  EXPECT_NE(received(client).find("memory_only"), std::string::npos);
+  expect_memory_only_after(10'000 * ms, client);
   EXPECT_EQ(schedule_.epoch(), 1U);
 }
 
