@@ -10,6 +10,7 @@ import pathlib
 import re
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
@@ -125,17 +126,27 @@ def test_backup_never_overwrites(state, tmp_path):
     assert target.read_text() == "mine"
 
 
+def last_epoch_of(path):
+    return json.loads(run_binary("state", "info", path, "--json").stdout)["last_epoch"]
+
+
+def wait_for_commit_after(path, epoch):
+    deadline = time.monotonic() + TIMEOUT_S
+    while last_epoch_of(path) <= epoch:
+        assert time.monotonic() < deadline, f"no commit after epoch {epoch}"
+
+
 def test_all_work_beside_a_server(state_in_use, tmp_path):
     last = 0
     for n in range(5):
+        wait_for_commit_after(state_in_use, last)
         target = str(tmp_path / f"copy-{n}.db")
         for words in [*commands_on(state_in_use, target), ["state", "check", target]]:
             result = run_binary(*words)
             assert (result.returncode, result.stderr) == (0, ""), result
-        info = json.loads(run_binary("state", "info", state_in_use, "--json").stdout)
-        copy = json.loads(run_binary("state", "info", target, "--json").stdout)
-        assert last < copy["last_epoch"] <= info["last_epoch"]
-        last = info["last_epoch"]
+        present = last_epoch_of(state_in_use)
+        assert last < last_epoch_of(target) <= present
+        last = present
 
 
 @pytest.mark.parametrize("content, expected", [
