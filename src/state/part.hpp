@@ -52,7 +52,7 @@ struct PartHeader {
 };
 
 // What the records of a part are about, for the file's table of parts.
-enum class PartKind : uint8_t { quotas = 1 };
+enum class PartKind : uint8_t { quotas = 1, windows = 2 };
 
 // Why a part cannot be read.
 enum class PartDamage : uint8_t {

@@ -24,7 +24,8 @@ enum class Kind : uint8_t {
   gone_subject = 2,
   reservation = 3,
   ended_reservation = 4,
-  gone_reservation = 5
+  gone_reservation = 5,
+  window = 6
 };
 
 constexpr uint32_t kind_bits = 8;
@@ -266,6 +267,38 @@ GoneReservation read_gone_reservation(ByteReader& reader) noexcept {
   return {.id = id, .is_part = part == 1};
 }
 
+void write(ByteWriter& writer, const limiter::Policy& policy) noexcept {
+  writer.varint(static_cast<uint64_t>(policy.window_ms));
+  writer.varint(policy.max_requests);
+  writer.varint(policy.max_requests_in_queue);
+}
+
+limiter::Policy read_policy(ByteReader& reader) noexcept {
+  limiter::Policy policy;
+  policy.window_ms = static_cast<int64_t>(read_at_most(reader, limits::window_ms_max));
+  policy.max_requests = static_cast<uint32_t>(read_at_most(reader, limits::permits_max));
+  policy.max_requests_in_queue = static_cast<uint32_t>(read_at_most(reader, limits::queue_max));
+  if (policy.window_ms == 0 || policy.max_requests == 0) reader.fail();
+  return policy;
+}
+
+// The permits may be more than the policy has: that may have had more.
+WindowRecord read_window(ByteReader& reader, const Moment& latest) noexcept {
+  WindowRecord window;
+  window.key = reader.text(limits::key_bytes_max);
+  if (window.key.empty()) reader.fail();
+  const auto end_ms_max = static_cast<uint64_t>(base::ceil_ms(latest.ns) + limits::window_ms_max);
+  window.end_ms = static_cast<int64_t>(read_at_most(reader, end_ms_max));
+  window.approved = static_cast<uint32_t>(read_at_most(reader, UINT32_MAX));
+  window.denied = static_cast<uint32_t>(read_at_most(reader, UINT32_MAX));
+  window.policy = read_policy(reader);
+  window.rules_policy = window.policy;
+  if (reader.left() == 0) return window;
+  window.rules_policy = read_policy(reader);
+  if (window.rules_policy == window.policy) reader.fail();
+  return window;
+}
+
 std::optional<StoredRecord> read_body(ByteReader& reader, Kind kind,
                                       const Moment& latest) noexcept {
   switch (kind) {
@@ -279,6 +312,8 @@ std::optional<StoredRecord> read_body(ByteReader& reader, Kind kind,
       return read_ended(reader, latest);
     case Kind::gone_reservation:
       return read_gone_reservation(reader);
+    case Kind::window:
+      return read_window(reader, latest);
   }
   return std::nullopt;
 }
@@ -339,6 +374,16 @@ void write_record(ByteWriter& writer, const GoneReservation& gone) noexcept {
   const RecordFrame frame(writer, Kind::gone_reservation);
   writer.word(gone.id);
   writer.word(uint8_t{gone.is_part});
+}
+
+void write_record(ByteWriter& writer, const WindowRecord& window) noexcept {
+  const RecordFrame frame(writer, Kind::window);
+  writer.text(window.key);
+  writer.varint(static_cast<uint64_t>(window.end_ms));
+  writer.varint(window.approved);
+  writer.varint(window.denied);
+  write(writer, window.policy);
+  if (window.rules_policy != window.policy) write(writer, window.rules_policy);
 }
 
 std::optional<StoredRecord> read_record(ByteReader& reader, const Moment& latest) noexcept {

@@ -11,6 +11,8 @@
 //                             and hash of the request; owner; subjects
 //           ended reservation id, state, admission; until when it is remembered, amounts
 //           gone reservation  id, whether it was a part
+//           window            key; end, permits, denials; the policy, and that of the rules if
+//                             requests have changed it
 //         Ids and hashes are words; times, orders, amounts and lengths are varints.
 // Units:  state time; milliseconds where a name ends in _ms.
 // Errors: read_record() finds every record that write_record() cannot have written.
@@ -29,6 +31,7 @@
 #include "api/quota.hpp"
 #include "base/limits.hpp"
 #include "limiter/meter_shape.hpp"
+#include "limiter/policy.hpp"
 #include "state/byte_reader.hpp"
 #include "state/byte_writer.hpp"
 #include "state/meter_words.hpp"
@@ -136,8 +139,19 @@ struct GoneReservation {
   bool operator==(const GoneReservation&) const = default;
 };
 
-using StoredRecord =
-    std::variant<StoredSubject, GoneSubject, ReservationRecord, EndedReservation, GoneReservation>;
+// The present window of a plain key, in parts of their own (PartKind::windows).
+struct WindowRecord {
+  std::string_view key;
+  int64_t end_ms = 0;
+  uint32_t approved = 0;
+  uint32_t denied = 0;
+  limiter::Policy policy;        // in force
+  limiter::Policy rules_policy;  // the same, unless requests have changed it
+  bool operator==(const WindowRecord&) const = default;
+};
+
+using StoredRecord = std::variant<StoredSubject, GoneSubject, ReservationRecord, EndedReservation,
+                                  GoneReservation, WindowRecord>;
 
 // The most that each takes.
 inline constexpr size_t record_head_bytes = sizeof(uint32_t);
@@ -148,6 +162,7 @@ inline constexpr size_t reservation_bytes_max =
 inline constexpr size_t ended_bytes_max =
     record_head_bytes + sizeof(uint64_t) + 2 + 5 * varint_bytes_max;
 inline constexpr size_t gone_bytes_max = record_head_bytes + subject_key_bytes;
+inline constexpr size_t window_numbers_bytes_max = 11 * varint_bytes_max;  // of a window
 
 constexpr size_t subject_bytes_max(size_t name_bytes, size_t limits_count) noexcept {
   return record_head_bytes + sizeof(uint64_t) + 2 * varint_bytes_max + name_bytes +
@@ -169,12 +184,16 @@ constexpr size_t record_bytes_max(const EndedReservation& /*ended*/) noexcept {
 constexpr size_t record_bytes_max(const GoneReservation& /*gone*/) noexcept {
   return gone_bytes_max;
 }
+constexpr size_t record_bytes_max(const WindowRecord& window) noexcept {
+  return record_head_bytes + window.key.size() + window_numbers_bytes_max;
+}
 
 void write_record(ByteWriter& writer, const SubjectRecord& subject) noexcept;
 void write_record(ByteWriter& writer, const GoneSubject& gone) noexcept;
 void write_record(ByteWriter& writer, const ReservationRecord& reservation) noexcept;
 void write_record(ByteWriter& writer, const EndedReservation& ended) noexcept;
 void write_record(ByteWriter& writer, const GoneReservation& gone) noexcept;
+void write_record(ByteWriter& writer, const WindowRecord& window) noexcept;
 
 // The next record. No time or order in it may be later than `latest`, and no lifetime may end
 // later than one that begins then. None: it is damaged. The meters of a subject are checked when

@@ -38,4 +38,11 @@ class StateSink {
   virtual void change_quota(const QuotaChange& change) noexcept = 0;
 };
 
+// Likewise for the windows of plain keys, which need not be of one instant.
+class WindowSink {
+ public:
+  virtual ~WindowSink() = default;
+  virtual void append(const WindowRecord& window) noexcept = 0;
+};
+
 }  // namespace sluice::state

@@ -334,5 +334,60 @@ TEST(Record, is_read_one_after_the_other) {
   EXPECT_EQ(reader.left(), 0U);
 }
 
+// ---- windows -----------------------------------------------------------------------------------
+
+WindowRecord plain_window() {
+  WindowRecord window = sample_window();
+  window.rules_policy = window.policy;
+  return window;
+}
+
+TEST(Record, of_a_window_is_the_same_when_it_is_read) {
+  expect_same(sample_window());
+  expect_same(plain_window());
+  EXPECT_EQ(bytes_of_record(plain_window()).size(), 30U);
+  WindowRecord longest = sample_window();
+  const std::string key(limits::key_bytes_max, 'k');
+  longest.key = key;
+  longest.end_ms = base::ceil_ms(sample_ns) + limits::window_ms_max;
+  longest.approved = longest.denied = UINT32_MAX;
+  longest.policy = {.window_ms = limits::window_ms_max,
+                    .max_requests = limits::permits_max,
+                    .max_requests_in_queue = limits::queue_max};
+  expect_same(longest);
+}
+
+TEST(Record, of_a_window_is_refused_with_a_value_that_it_cannot_have) {
+  const std::vector<std::pair<const char*, std::function<void(WindowRecord&)>>> changes{
+      {"no key", [](auto& window) { window.key = ""; }},
+      {"an end behind the longest window",
+       [](auto& window) { window.end_ms = base::ceil_ms(sample_ns) + limits::window_ms_max + 1; }},
+      {"no length", [](auto& window) { window.policy.window_ms = 0; }},
+      {"too long", [](auto& window) { window.policy.window_ms = limits::window_ms_max + 1; }},
+      {"no permits", [](auto& window) { window.policy.max_requests = 0; }},
+      {"too many", [](auto& window) { window.policy.max_requests = limits::permits_max + 1; }},
+      {"a queue too long",
+       [](auto& window) { window.policy.max_requests_in_queue = limits::queue_max + 1; }},
+      {"no permits by the rules", [](auto& window) { window.rules_policy.max_requests = 0; }}};
+  for (const auto& [what, change] : changes) {
+    WindowRecord window = sample_window();
+    change(window);
+    EXPECT_FALSE(read(bytes_of_record(window))) << what;
+  }
+}
+
+TEST(Record, of_a_window_names_no_policy_twice) {
+  Bytes bytes = bytes_of_record(plain_window());
+  const Bytes policy = written([](ByteWriter& writer) {
+    writer.varint(7'200'000);
+    writer.varint(50);
+    writer.varint(0);
+  });
+  bytes.insert(bytes.end(), policy.begin(), policy.end());
+  const auto length = static_cast<uint32_t>(bytes.size() - record_head_bytes);
+  bytes[1] = static_cast<std::byte>(length);
+  EXPECT_FALSE(read(bytes));
+}
+
 }  // namespace
 }  // namespace sluice::state

@@ -48,6 +48,16 @@ inline ReservationRecord open_reservation() {
   return reservation;
 }
 
+// Of a key whose requests have changed its policy.
+inline WindowRecord sample_window() {
+  return {.key = "tenant-7/day",
+          .end_ms = sample_ns / base::ns_per_ms + 3'600'000,
+          .approved = 17,
+          .denied = 3,
+          .policy = {.window_ms = 7'200'000, .max_requests = 50, .max_requests_in_queue = 0},
+          .rules_policy = {.window_ms = 60'000, .max_requests = 100, .max_requests_in_queue = 400}};
+}
+
 // With everything that a reservation can have.
 inline ReservationRecord full_reservation() {
   ReservationRecord reservation = open_reservation();
