@@ -26,6 +26,11 @@ struct FixedWindow {
 
   static constexpr FixedWindow unused_at(int64_t now_ms) noexcept { return {.end_ms = now_ms}; }
 
+  static constexpr FixedWindow restored(int64_t end_ms, uint32_t approved,
+                                        uint32_t denied) noexcept {
+    return {.end_ms = end_ms, .approved = approved, .denied = denied};
+  }
+
   constexpr bool over(int64_t now_ms) const noexcept { return now_ms >= end_ms; }
 
   constexpr int64_t fresh_ms() const noexcept { return end_ms; }

@@ -21,11 +21,15 @@ template <typename Window>
 concept WindowAlgorithm = std::is_trivially_copyable_v<Window> &&
     std::equality_comparable<Window> &&
     requires(Window window, const Window& seen, int64_t now_ns, int64_t now_ms, int64_t window_ms,
-             int64_t end_ms, uint32_t cost, uint32_t limit) {
+             int64_t end_ms, uint32_t cost, uint32_t limit, uint32_t count) {
   // Of a new key; of a key that does not exist, which has used nothing.
   { Window::starting_at(now_ns, window_ms) }
   noexcept->std::same_as<Window>;
   { Window::unused_at(now_ms) }
+  noexcept->std::same_as<Window>;
+
+  // The one that had these; after a restart of the server.
+  { Window::restored(end_ms, count, count) }
   noexcept->std::same_as<Window>;
 
   { seen.end_ms } -> std::convertible_to<int64_t>;

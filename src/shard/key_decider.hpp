@@ -19,6 +19,7 @@
 #include "api/verdict.hpp"
 #include "base/time.hpp"
 #include "policy/rule_book.hpp"
+#include "state/state_sink.hpp"
 
 namespace sluice::shard {
 
@@ -47,6 +48,14 @@ struct Page {
   std::span<const api::KeyState> keys;  // until the shard's next call
   uint64_t next_cursor = 0;             // 0: this was the last page
 };
+
+// Some of the keys whose windows survive a restart, by their positions as in Page.
+struct WindowsToWrite {
+  uint64_t cursor = 0;  // from here on
+  uint64_t end = 0;     // up to here; positions_end: all
+  uint32_t buckets_max = 0;
+};
+inline constexpr uint64_t positions_end = uint64_t{1} << 32;
 
 // One of the keys with the most entries of late; sampled (key_traffic.hpp). A verdict that is
 // neither approved nor queued counts as denied.
@@ -102,6 +111,16 @@ class KeyDecider : public api::Decider {
 
   // The keys with the most entries, most first; until the shard's next call.
   virtual std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept = 0;
+
+  // Whether there may be keys whose windows last Options::kept_window_ms or longer.
+  virtual bool may_have_kept_windows() const noexcept = 0;
+  // Writes the records of those keys; a key that is neither made nor forgotten meanwhile is in
+  // exactly one of the calls that go from 0 to positions_end. Returns where the next call goes on.
+  virtual uint64_t write_windows(const WindowsToWrite& which, state::WindowSink& sink,
+                                 base::Now now) noexcept = 0;
+  // Makes a key of a record of an earlier start, unless it is there already or its time is over.
+  // If the rules have changed since, as adopt() does. False: there is no room.
+  virtual bool restore(const state::WindowRecord& window, base::Now now) noexcept = 0;
 
   virtual uint32_t keys_count() const noexcept = 0;
   virtual uint32_t handles_count() const noexcept = 0;

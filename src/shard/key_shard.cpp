@@ -80,6 +80,17 @@ std::span<const HeavyKey> KeyShard::heaviest_keys(uint32_t keys_max, base::Now n
   return store_->heaviest_keys(keys_max, now);
 }
 
+bool KeyShard::may_have_kept_windows() const noexcept {
+  return store_->may_have_kept_windows();
+}
+uint64_t KeyShard::write_windows(const WindowsToWrite& which, state::WindowSink& sink,
+                                 base::Now now) noexcept {
+  return store_->write_windows(which, sink, now);
+}
+bool KeyShard::restore(const state::WindowRecord& window, base::Now now) noexcept {
+  return store_->restore(window, now);
+}
+
 uint32_t KeyShard::keys_count() const noexcept {
   return store_->keys_count();
 }

@@ -32,6 +32,7 @@ struct Options {
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
   bool requests_can_set_window = true;
+  int64_t kept_window_ms = base::never_ms;  // windows that last so long survive a restart
   limiter::Policy policy;  // of every key that no rule matches, unless it brings its own
   HashSecret hash_secret{};
   ExpiryListener* expiry_listener = nullptr;  // outlives the shard
@@ -72,6 +73,10 @@ class KeyShard final : public KeyDecider {
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept override;
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept override;
   std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept override;
+  bool may_have_kept_windows() const noexcept override;
+  uint64_t write_windows(const WindowsToWrite& which, state::WindowSink& sink,
+                         base::Now now) noexcept override;
+  bool restore(const state::WindowRecord& window, base::Now now) noexcept override;
   uint32_t keys_count() const noexcept override;
   uint32_t handles_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

@@ -92,6 +92,7 @@ KeyStore::ExtraIndex KeyStore::take_extra(Place place, const Window& window,
   const ExtraIndex index = extras_.take(window, policy, rules_version_, hash);
   ASSERT(index != base::ObjectPool<KeyExtra>::none);  // there is one for every key
   extras_[index].window_end.owner = index;
+  note_extra(policy);
   cell(place).set_extra(index);
   return index;
 }

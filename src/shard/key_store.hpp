@@ -4,7 +4,8 @@
 //         that has no extra.
 // Shape:  key_store_decide.cpp (entries), key_store_queue.cpp (waiters and timers),
 //         key_store_forget.cpp (expiry and the full table), key_store_rules.cpp (new rules),
-//         key_store_inspect.cpp (views), key_store_handle.cpp (keys by number).
+//         key_store_inspect.cpp (views), key_store_handle.cpp (keys by number), key_store_keep.cpp
+//         (what survives a restart).
 // Units:  permits; `now_ms` is monotonic time rounded down.
 // Errors: none: every outcome is a Verdict.
 // Lives:  as KeyShard, which is its public face.
@@ -65,6 +66,10 @@ class KeyStore {
   std::optional<api::KeyState> inspect(std::string_view key, base::Now now) noexcept;
   Page page(uint64_t cursor, uint32_t keys_max, base::Now now) noexcept;
   std::span<const HeavyKey> heaviest_keys(uint32_t keys_max, base::Now now) noexcept;
+  bool may_have_kept_windows() const noexcept;
+  uint64_t write_windows(const WindowsToWrite& which, state::WindowSink& sink,
+                         base::Now now) noexcept;
+  bool restore(const state::WindowRecord& window, base::Now now) noexcept;
   uint32_t keys_count() const noexcept { return table_.keys_count(); }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
   const Statistics& statistics() const noexcept { return statistics_; }
@@ -176,12 +181,25 @@ class KeyStore {
   void report_expired(Place place) noexcept;
   void forget(Place place) noexcept;
   void sweep(int64_t now_ms) noexcept;
+  // Of a bucket that is walked over soon: so many ahead.
+  static constexpr uint32_t buckets_ahead = 16;
   void prefetch_handle_slots(Bucket& bucket) const noexcept;
   bool make_room(int64_t now_ms) noexcept;
   int64_t evictable_ms(Place place, int64_t now_ms) const noexcept;
   void restart_eviction_search() noexcept;
 
+  // What survives a restart.
+  bool is_kept(Place place, int64_t now_ms) const noexcept;
+  void write_window(Place place, state::WindowSink& sink) const noexcept;
+  void note_extra(const limiter::Policy& policy) noexcept {
+    if (policy.window_ms >= options_.kept_window_ms) may_have_kept_extras_ = true;
+  }
+
   // Views.
+  // Every key with a position in [first, end), until visit() returns false; whether it never did.
+  template <typename Visit>
+  bool visit_keys(const BucketArray& array, uint64_t first, uint64_t end,
+                  Visit visit) const noexcept;
   api::KeyState state(Place place, int64_t now_ms) const noexcept;
   std::span<const uint32_t> first_waiting_costs(Place place) noexcept;
   bool add_to_page(uint64_t first, uint64_t end, uint32_t wanted, int64_t now_ms) noexcept;
@@ -217,6 +235,10 @@ class KeyStore {
   int64_t swept_ms_ = 0;
   bool sweep_behind_ = false;  // there was more to sweep than one call may
 
+  // A key with an extra may have had a window that survives a restart, since the last walk over
+  // all keys began.
+  bool may_have_kept_extras_ = false;
+
   // The search for a key to evict in a full table.
   uint32_t eviction_bucket_ = 0;
   uint32_t searched_buckets_ = 0;       // searched in a row without success
@@ -232,6 +254,42 @@ inline api::Verdict KeyStore::decide_fast(WindowCell own, uint32_t cost, bool ma
     return api::Verdict::none;
   const PolicyClasses::Class& by = classes_[own.policy()];
   return by.stale ? api::Verdict::none : decide_in_place(own, by.policy, cost, may_wait, now_ms);
+}
+
+// Their homes come first, and behind the last home whatever flowed over.
+template <typename Visit>
+bool KeyStore::visit_keys(const BucketArray& array, uint64_t first, uint64_t end,
+                          Visit visit) const noexcept {
+  const uint32_t last_home = array.home(static_cast<uint32_t>(end - 1));
+  const uint32_t first_home = array.home(static_cast<uint32_t>(first));
+  uint32_t index = first_home;
+  bool homes_left = true;
+  do {
+    Bucket& bucket = array.bucket(index);
+    if (index + buckets_ahead < array.buckets_count()) {
+      prefetch_handle_slots(array.bucket(index + buckets_ahead));
+    }
+    for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+      const Place place{&bucket, slot};
+      if (bucket.tags[slot] == 0) continue;
+      const uint64_t position = array.cold(place).position;
+      if (position < first || position >= end) continue;
+      if (!visit(place)) return false;
+    }
+    if (index == last_home) homes_left = false;
+    if (!homes_left && bucket.overflow == 0) return true;
+    index = array.after(index);
+  } while (index != first_home);
+  return true;
+}
+
+// Handle slots lie anywhere: waiting for each would cost a shard of ten million of them a quarter
+// of its time.
+inline void KeyStore::prefetch_handle_slots(Bucket& bucket) const noexcept {
+  for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
+    const KeyCell own = bucket.cell(slot);
+    if (bucket.tags[slot] != 0 && own.has_handle_slot()) handles_.prefetch(own.handle_slot());
+  }
 }
 
 // In the owner word of a timer: it is a waiter's, else an extra's.

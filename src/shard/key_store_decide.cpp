@@ -224,6 +224,7 @@ void KeyStore::change_policy(const Question& question, ExtraIndex index) noexcep
   if (!changes(extra.policy, question.entry)) return;
   const limiter::Policy old = extra.policy;
   extra.policy = overridden(old, question.entry.overrides());
+  note_extra(extra.policy);
   const int64_t end_ms = extra.window.end_ms;
   anchor(extra.window, old.window_ms, extra.policy.window_ms, question.now);
   extra.window.end_by(end_ms);

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
 constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
-constexpr uint32_t buckets_ahead = 16;         // with their handle slots prefetched
 constexpr uint32_t sweep_refreshes_max = 64;   // likewise: a match takes a microsecond or more
 constexpr uint32_t eviction_buckets_max = 1'024;
 
@@ -36,15 +35,6 @@ void KeyStore::forget(Place place) noexcept {
   if (place.bucket->cell(place.slot).has_handle_slot()) own.set_vacant();
   table_.erase(place);
   restart_eviction_search();
-}
-
-// Handle slots lie anywhere: waiting for each would cost a shard of ten million of them a quarter
-// of its time.
-inline void KeyStore::prefetch_handle_slots(Bucket& bucket) const noexcept {
-  for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
-    const KeyCell own = bucket.cell(slot);
-    if (bucket.tags[slot] != 0 && own.has_handle_slot()) handles_.prefetch(own.handle_slot());
-  }
 }
 
 // Sweeps as many buckets as are due since the last call, within bounds.

@@ -86,28 +86,13 @@ bool KeyStore::add_to_page(uint64_t first, uint64_t end, uint32_t wanted, int64_
 // The live keys with positions in [first, end). False when the page has no room for them all.
 bool KeyStore::add_to_page(const BucketArray& array, uint64_t first, uint64_t end, uint32_t room,
                            int64_t now_ms) noexcept {
-  const uint32_t last_home = array.home(static_cast<uint32_t>(end - 1));
-  const uint32_t first_home = array.home(static_cast<uint32_t>(first));
-  uint32_t index = first_home;
-  // Their homes come first, and behind the last home whatever flowed over.
-  bool homes_left = true;
-  do {
-    Bucket& bucket = array.bucket(index);
-    for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
-      const Place place{&bucket, slot};
-      if (bucket.tags[slot] == 0) continue;
-      const uint64_t position = array.cold(place).position;
-      if (position < first || position >= end) continue;
-      refresh(place, now_ms);
-      if (expired(place, now_ms)) continue;
-      if (page_.size() >= room) return false;
-      page_.push_back(state(place, now_ms));
-    }
-    if (index == last_home) homes_left = false;
-    if (!homes_left && bucket.overflow == 0) return true;
-    index = array.after(index);
-  } while (index != first_home);
-  return true;
+  return visit_keys(array, first, end, [&](Place place) {
+    refresh(place, now_ms);
+    if (expired(place, now_ms)) return true;
+    if (page_.size() >= room) return false;
+    page_.push_back(state(place, now_ms));
+    return true;
+  });
 }
 
 std::span<const HeavyKey> KeyStore::heaviest_keys(uint32_t keys_max, base::Now now) noexcept {

@@ -71,6 +71,7 @@ void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   anchor(extra.window, extra.policy.window_ms, rules_policy.window_ms, since);
   extra.rules_policy = rules_policy;
   extra.policy = rules_policy;
+  note_extra(rules_policy);
   extra.queue.expel_above(rules_policy.max_requests, [&](Waiter& waiter) {
     grant(waiter, extra, api::Verdict::never_fits, now_ms);
   });

@@ -7,6 +7,7 @@
 //         used.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,11 @@
 #include "base/mapped_region.hpp"
 
 namespace sluice::shard {
+
+// The text of all keys at once is at most this long.
+constexpr uint64_t key_text_bytes_max(uint32_t keys_max, uint32_t key_bytes_max) noexcept {
+  return std::min<uint64_t>(uint64_t{keys_max} * key_bytes_max, uint64_t{8} << 30);
+}
 
 class KeyText {
  public:

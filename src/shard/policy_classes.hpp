@@ -5,6 +5,7 @@
 // Errors: find_or_add() returns `none` when all places are taken: the key gets an extra instead.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -57,6 +58,13 @@ class PolicyClasses {
 
   // Some key had to take an extra since the start.
   bool was_full() const noexcept { return was_full_; }
+
+  // Whether some key has a policy with a window of at least this length.
+  bool has_window_of(int64_t window_ms) const noexcept {
+    return std::any_of(classes_.begin(), classes_.end(), [=](const Class& each) {
+      return each.keys > 0 && each.policy.window_ms >= window_ms;
+    });
+  }
 
   void make_stale(base::Now now) noexcept {
     for (Class& each : classes_) {

@@ -66,6 +66,14 @@ class CheckedShard final : public shard::KeyDecider {
                                                  base::Now now) noexcept override {
     return shard_->heaviest_keys(keys_max, now);
   }
+  bool may_have_kept_windows() const noexcept override { return shard_->may_have_kept_windows(); }
+  uint64_t write_windows(const shard::WindowsToWrite& which, state::WindowSink& sink,
+                         base::Now now) noexcept override {
+    return shard_->write_windows(which, sink, now);
+  }
+  bool restore(const state::WindowRecord& window, base::Now now) noexcept override {
+    return shard_->restore(window, now);
+  }
   uint32_t keys_count() const noexcept override { return shard_->keys_count(); }
   uint32_t handles_count() const noexcept override { return shard_->handles_count(); }
   uint32_t waiters_count() const noexcept override { return shard_->waiters_count(); }

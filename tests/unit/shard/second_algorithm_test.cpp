@@ -26,6 +26,9 @@ struct LeakyBucket {
     return {.end_ms = base::ceil_ms(now_ns) + window_ms};
   }
   static LeakyBucket unused_at(int64_t now_ms) noexcept { return {.end_ms = now_ms}; }
+  static LeakyBucket restored(int64_t end_ms, uint32_t approved, uint32_t) noexcept {
+    return {.end_ms = end_ms, .approved = approved};
+  }
 
   bool over(int64_t now_ms) const noexcept { return now_ms >= end_ms; }
   int64_t fresh_ms() const noexcept { return expiry_ms(1'000); }
@@ -87,7 +90,7 @@ static_assert(WindowPacking<LeakyPacking> && WindowPacking<FixedWindowPacking>);
 static_assert(!limiter::WindowAlgorithm<int> && !WindowPacking<LeakyBucket>);
 
 constexpr limiter::Policy policy{.window_ms = 100, .max_requests = 3};
-constexpr int64_t start_ms = int64_t{1} << 40;  // both parts of the packed time are used
+constexpr int64_t first_ms = int64_t{1} << 40;  // both parts of the packed time are used
 
 class SecondAlgorithmTest : public testing::Test {
  protected:
@@ -97,7 +100,7 @@ class SecondAlgorithmTest : public testing::Test {
   void insert(size_t key) {
     const Place place = table.insert(hash(key), name(key));
     ASSERT_TRUE(place);
-    const auto window = LeakyBucket::starting_at(start_ms * base::ns_per_ms, policy.window_ms);
+    const auto window = LeakyBucket::starting_at(first_ms * base::ns_per_ms, policy.window_ms);
     LeakyCell(place.bucket->cell(place.slot)).set_window(window, policy_of(key));
     model.push_back(window);
   }
@@ -131,19 +134,19 @@ class SecondAlgorithmTest : public testing::Test {
 
 TEST_F(SecondAlgorithmTest, decides_in_the_cells_of_a_table_that_grows) {
   for (size_t key = 0; !table.growing(); ++key) insert(key);
-  ask_all(start_ms);
+  ask_all(first_ms);
   table.grow_slice();
   ASSERT_TRUE(table.growing());
-  for (int64_t now_ms = start_ms; now_ms < start_ms + 250; now_ms += 70) ask_all(now_ms);
+  for (int64_t now_ms = first_ms; now_ms < first_ms + 250; now_ms += 70) ask_all(now_ms);
   while (table.growing()) table.grow_slice();
-  ask_all(start_ms + 320);
+  ask_all(first_ms + 320);
   table.check_invariants();
 }
 
 TEST_F(SecondAlgorithmTest, decides_in_handle_slots_and_again_in_the_table) {
   constexpr size_t keys_count = 50;
   for (size_t key = 0; key < keys_count; ++key) insert(key);
-  ask_all(start_ms);
+  ask_all(first_ms);
   for (size_t key = 0; key < keys_count; key += 3) {
     const Place place = table.find(hash(key));
     KeyCell own = place.bucket->cell(place.slot);
@@ -151,24 +154,24 @@ TEST_F(SecondAlgorithmTest, decides_in_handle_slots_and_again_in_the_table) {
     handles.handle_slot(handle).copy(own);
     own.set_handle_slot(handle);
   }
-  ask_all(start_ms + 130);
+  ask_all(first_ms + 130);
   for (size_t key = 0; key < keys_count; key += 3) {
     const Place place = table.find(hash(key));
     KeyCell own = place.bucket->cell(place.slot);
     ASSERT_TRUE(own.has_handle_slot());
     own.copy(handles.handle_slot(own.handle_slot()));
   }
-  ask_all(start_ms + 260);
+  ask_all(first_ms + 260);
 }
 
 // An expired key, one that waits and one that can never be served are not decided in place.
 TEST_F(SecondAlgorithmTest, leaves_the_rest_to_the_store) {
   insert(0);
-  EXPECT_EQ(decide_in_place(cell(0), policy, 4, false, start_ms), Verdict::none);
-  EXPECT_EQ(decide_in_place(cell(0), policy, 3, false, start_ms), Verdict::approved);
-  EXPECT_EQ(decide_in_place(cell(0), policy, 1, true, start_ms), Verdict::none);
-  EXPECT_EQ(decide_in_place(cell(0), policy, 1, false, start_ms), Verdict::denied);
-  EXPECT_EQ(decide_in_place(cell(0), policy, 1, false, start_ms + 400), Verdict::none);
+  EXPECT_EQ(decide_in_place(cell(0), policy, 4, false, first_ms), Verdict::none);
+  EXPECT_EQ(decide_in_place(cell(0), policy, 3, false, first_ms), Verdict::approved);
+  EXPECT_EQ(decide_in_place(cell(0), policy, 1, true, first_ms), Verdict::none);
+  EXPECT_EQ(decide_in_place(cell(0), policy, 1, false, first_ms), Verdict::denied);
+  EXPECT_EQ(decide_in_place(cell(0), policy, 1, false, first_ms + 400), Verdict::none);
   EXPECT_EQ(cell(0).window().approved, 3U);
 }
 
