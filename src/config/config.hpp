@@ -46,6 +46,7 @@ struct Config {
   // What survives a restart.
   std::string state;             // the file; empty: nothing does
   uint32_t state_sync_ms = 100;  // between two commits
+  uint32_t state_window_ms = 60'000;  // keys' windows of this length or longer; 0: none
 
   // The log.
   log::Format log_format = log::Format::json;

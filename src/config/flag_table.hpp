@@ -117,7 +117,7 @@ inline constexpr std::array<Choice<log::Level>, 4> log_levels{
 inline constexpr std::array<Choice<const char*>, 3> server_types{
     {{"echo", "echo"}, {"echo-http2", "echo-http2"}, {"fast", "fast"}}};
 
-inline constexpr std::array<Flag, 36> flag_table{{
+inline constexpr std::array<Flag, 37> flag_table{{
     {FlagGroup::keys, "-m,--max-requests",
      NumberFlag{&Config::max_requests, 1, limits::permits_max}, Seen::both,
      "permits per key and window"},
@@ -173,6 +173,10 @@ inline constexpr std::array<Flag, 36> flag_table{{
      Seen::process,
      "between two commits of the file: a crash loses what is\n"
      "younger; it is longer while very many subjects change"},
+    {FlagGroup::state, "--state-window-millis", NumberFlag{&Config::state_window_ms, 0, 86'400'000},
+     Seen::process,
+     "windows of keys that last so long, or longer, are kept,\n"
+     "too; a crash loses the last 10 s of them; 0: none"},
 
     {FlagGroup::log, "-l,--log-format", LogFormatFlag{&Config::log_format, log_formats},
      Seen::process, "the form of a line", "default json"},

@@ -67,6 +67,7 @@ void CutSchedule::plan_lap(uint64_t epoch) noexcept {
   if (begins) lap_epoch_ = epoch;
   begins_lap_.store(begins, std::memory_order_relaxed);
   const bool is_last = ends_lap_.load(std::memory_order_relaxed);
+  is_last_.store(is_last, std::memory_order_relaxed);
   is_whole_.store(is_last && lap_epoch_ != 0, std::memory_order_relaxed);
 }
 

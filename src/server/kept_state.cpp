@@ -74,16 +74,17 @@ KeptState::KeptState(const KeptStateOptions& options)
 StateOptions KeptState::options() noexcept {
   return {.schedule = schedule_.get(),
           .source = stored_shards_ > 0 ? stored_.get() : nullptr,
+          .stored_shards = stored_shards_,
           .machine_time = [boot = boot_] { return machine_time(boot); },
           .cpu_ns = [] { return io::read_clock_ns(CLOCK_THREAD_CPUTIME_ID); }};
 }
 
-void KeptState::has_started(const quota::Restored& restored) {
+void KeptState::has_started(const quota::Restored& restored, const RestoredWindows& windows) {
   stored_.reset();
-  log_start(restored);
+  log_start(restored, windows);
 }
 
-void KeptState::log_start(const quota::Restored& restored) const {
+void KeptState::log_start(const quota::Restored& restored, const RestoredWindows& windows) const {
   if (const std::string warning = state::clock_warning(start_); !warning.empty()) {
     log::warning(warning, {{"state", path_}});
   }
@@ -94,12 +95,15 @@ void KeptState::log_start(const quota::Restored& restored) const {
              {"shardsBefore", stored_shards_},
              {"subjects", restored.subjects},
              {"reservations", restored.reservations},
-             {"endedReservations", restored.ends}});
-  if (restored.subjects_left_out + restored.reservations_left_out == 0) return;
+             {"endedReservations", restored.ends},
+             {"windows", windows.count}});
+  if (restored.subjects_left_out + restored.reservations_left_out + windows.left_out == 0) return;
   log::warning(
       "state: there was no room for all: what was left out has no limit and no usage now: start "
-      "with a larger --max-subjects or --max-reservations and a backup of the file",
-      {{"subjects", restored.subjects_left_out}, {"reservations", restored.reservations_left_out}});
+      "with a larger --max-subjects, --max-reservations or --max-keys and a backup of the file",
+      {{"subjects", restored.subjects_left_out},
+       {"reservations", restored.reservations_left_out},
+       {"windows", windows.left_out}});
 }
 
 store::StateWriter::End KeptState::stop(std::chrono::milliseconds timeout) {

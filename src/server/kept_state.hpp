@@ -38,7 +38,7 @@ class KeptState {
   int64_t clock_offset_ns() const noexcept { return start_.offset_ns; }
   StateOptions options() noexcept;
   // All workers have loaded their shares; what they found together.
-  void has_started(const quota::Restored& restored);
+  void has_started(const quota::Restored& restored, const RestoredWindows& windows);
 
   const CutSchedule& schedule() const noexcept { return *schedule_; }
 
@@ -49,7 +49,7 @@ class KeptState {
   store::StateWriter::End stop_writer() { return writer_->stop(std::chrono::milliseconds(0)); }
 
  private:
-  void log_start(const quota::Restored& restored) const;
+  void log_start(const quota::Restored& restored, const RestoredWindows& windows) const;
   void wait_committed(uint64_t epoch, int64_t until_ns) const;
 
   const std::string path_;

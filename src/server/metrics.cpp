@@ -163,6 +163,12 @@ void write_state(Writer& write, std::span<const ShardStatistics> shards,
       std::ranges::any_of(shards, [](const auto& shard) { return shard.has_uncut_changes; });
   write.seconds("state_lag_seconds", "gauge", "What a crash now would lose of the state.",
                 has_changes ? std::max(process.state_behind_ns, base::ns_per_ms) : 0);
+  int64_t windows_behind_ns = 0;
+  for (const ShardStatistics& shard : shards) {
+    windows_behind_ns = std::max(windows_behind_ns, shard.windows_behind_ns);
+  }
+  write.seconds("state_windows_lag_seconds", "gauge",
+                "What a crash now would lose of long windows of keys.", windows_behind_ns);
   write.family("state_status", "gauge", "1 for the status of the state's writer.");
   write.labelled(1, "name", store::status_name(state.status.load(std::memory_order_relaxed)));
   write.one("state_commits_total", "counter", "Commits of the state file.",

@@ -50,6 +50,11 @@ limiter::Policy default_policy(const config::Config& config) {
           .max_requests_in_queue = config.max_requests_in_queue};
 }
 
+int64_t kept_window_ms(const config::Config& config) {
+  const bool keeps = !config.state.empty() && config.state_window_ms > 0;
+  return keeps ? config.state_window_ms : base::never_ms;
+}
+
 // The same for all workers but the shard's number. Bounds of the whole process are divided: keys
 // and their waiters among the shards, over which the hash spreads them evenly.
 WorkerOptions worker_options(const config::Config& config, const StartReport& report,
@@ -81,6 +86,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                 .requests_can_set_rate = config.requests_can_set_rate,
                 .requests_can_mod_queue = config.requests_can_mod_queue,
                 .requests_can_set_window = config.requests_can_set_window,
+                .kept_window_ms = kept_window_ms(config),
                 .policy = default_policy(config),
                 .hash_secret = draw_secret(device),
                 .expiry_listener = expiry_log()},
@@ -193,6 +199,7 @@ StartReport Server::start(Configuration configuration) {
   report.reserved_bytes = worker_group_->mesh().reserved_bytes();
   report.pinned = true;
   quota::Restored restored;
+  RestoredWindows windows;
   for (const auto& worker : workers_) {
     const WorkerStarted started = worker->wait_started();
     // That of a worker that had to fall back, if there is one.
@@ -202,8 +209,9 @@ StartReport Server::start(Configuration configuration) {
     report.reserved_bytes += started.reserved_bytes;
     report.pinned = report.pinned && started.pinned;
     restored += started.restored;
+    windows += started.windows;
   }
-  if (state_) state_->has_started(restored);
+  if (state_) state_->has_started(restored, windows);
   for (const auto& worker : workers_) worker->begin();
   if (!config_.config_file.empty()) {
     warn_of_too_many_names(report.quotas, config_.max_subjects);

@@ -45,6 +45,7 @@ struct ShardStatistics {
   uint64_t other_shard_entries = 0;  // entries that another shard decided
   uint64_t wakes = 0;                // of other workers
   bool has_uncut_changes = false;    // of what survives a restart
+  int64_t windows_behind_ns = 0;     // since the first call whose window is not durable
 };
 
 // What is counted for the whole process.

@@ -22,15 +22,17 @@ constexpr uint64_t record_bytes_count_min = 64;
 }  // namespace
 
 StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& store,
-                         quota::QuotaDecider& quotas)
+                         quota::QuotaDecider& quotas, WindowKeeper& windows)
     : schedule_(options.schedule),
       options_(options),
       shard_(store.shard),
       shards_(store.shards),
-      quotas_(quotas) {
+      quotas_(quotas),
+      windows_(windows) {
   if (!is_on()) return;
   // The workers that have started before this one may have begun an epoch: it needs this cut, too.
   epoch_ = schedule_->stored_epoch();
+  writes_all_ = options_.stored_shards != 0 && options_.stored_shards != shards_;
   builder_ = std::make_unique<state::PartBuilder>(
       state::ArenaBounds{.subjects_max = store.subjects_max,
                          .name_bytes_max = store.name_bytes_max,
@@ -39,22 +41,34 @@ StateKeeper::StateKeeper(const StateOptions& options, const quota::Options& stor
 
 bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   if (!is_on()) return false;
-  const bool has_changes = quotas_.has_changes();
-  if (has_changes && schedule_->epoch() == epoch_) schedule_->note_changes(now.monotonic_ns);
-  const bool has_reason = !is_under_way_ && (has_changes || schedule_->is_wanted());
-  const bool begins = has_reason && schedule_->begin(now.monotonic_ns);
+  now_ns_ = now.monotonic_ns;
+  windows_.note_turn(now_ns_);
+  if (quotas_.has_changes() && schedule_->epoch() == epoch_) schedule_->note_changes(now_ns_);
+  const bool begins = !is_under_way_ && has_reason() && schedule_->begin(now_ns_);
   before_message();
   log_hang(now);
   if (!is_under_way_) return begins;
   const uint64_t records =
       calls == 0 ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
-  const int64_t begin_ns = options_.cpu_ns();
-  const uint64_t count_before = builder_->records_count();
-  is_under_way_ = quotas_.hand_over(static_cast<uint32_t>(records));
-  shares_count_ += builder_->records_count() - count_before;
-  took_ns_ += options_.cpu_ns() - begin_ns;
+  is_under_way_ = write_some(static_cast<uint32_t>(records), now);
   if (!is_under_way_) hand_over(now);
   return begins;
+}
+
+bool StateKeeper::has_reason() const noexcept {
+  return quotas_.has_changes() || schedule_->is_wanted() || windows_.due_ns() <= now_ns_;
+}
+
+// False: the cut has everything.
+bool StateKeeper::write_some(uint32_t records, base::Now now) noexcept {
+  if (has_quotas_left_) {
+    const int64_t begin_ns = options_.cpu_ns();
+    const uint64_t count_before = builder_->records_count();
+    has_quotas_left_ = quotas_.hand_over(records);
+    shares_count_ += builder_->records_count() - count_before;
+    took_ns_ += options_.cpu_ns() - begin_ns;
+  }
+  return has_quotas_left_ || windows_.write_some(records, now);
 }
 
 void StateKeeper::log_hang(base::Now now) noexcept {
@@ -68,7 +82,8 @@ void StateKeeper::log_hang(base::Now now) noexcept {
 int64_t StateKeeper::due_ns() const noexcept {
   if (!is_on()) return base::never_ns;
   if (is_under_way_ || schedule_->epoch() != epoch_) return 0;
-  return quotas_.has_changes() || schedule_->is_wanted() ? schedule_->due_ns() : base::never_ns;
+  const int64_t reason_ns = quotas_.has_changes() || schedule_->is_wanted() ? 0 : windows_.due_ns();
+  return std::max(reason_ns, schedule_->due_ns());
 }
 
 void StateKeeper::add_statistics(ProcessStatistics& statistics, base::Now now) const noexcept {
@@ -82,13 +97,19 @@ void StateKeeper::add_statistics(ProcessStatistics& statistics, base::Now now) c
 void StateKeeper::begin_cut() noexcept {
   epoch_ = schedule_->epoch();
   is_under_way_ = true;
+  has_quotas_left_ = true;
   took_ns_ = 0;
   shares_count_ = 0;
   builder_->clear();
   const uint64_t rewrites = schedule_->statistics().rewrites_count.load(std::memory_order_relaxed);
-  if (rewrites != rewrites_ || schedule_->is_whole()) quotas_.write_all();
+  const bool writes_all = rewrites != rewrites_ || writes_all_;
+  if (writes_all || schedule_->is_whole()) quotas_.write_all();
   rewrites_ = rewrites;
+  writes_all_ = false;
   quotas_.begin_cut(*builder_, {.epoch = epoch_, .begins_lap = schedule_->begins_lap()});
+  using Extent = WindowKeeper::Extent;
+  const Extent at_least = schedule_->is_last() ? Extent::changed : Extent::share;
+  windows_.begin_cut(epoch_, writes_all ? Extent::all : at_least, now_ns_);
 }
 
 void StateKeeper::hand_over(base::Now now) noexcept {
@@ -100,13 +121,15 @@ void StateKeeper::hand_over(base::Now now) noexcept {
   schedule_->note_handed_over(shard_, {.took_ns = cost_ns(),
                                        .complete_since = facts.complete_since_epoch,
                                        .alive_bytes = facts.alive_count * record_bytes_});
-  schedule_->sink().hand_over({.epoch = epoch_,
-                               .shard = shard_,
-                               .parts = parts_,
-                               .records_count = builder_->records_count(),
-                               .quota_classes = classes_,
-                               .quota_changes = quota_changes_,
-                               .needed_from_epoch = facts.complete_since_epoch});
+  schedule_->sink().hand_over(
+      {.epoch = epoch_,
+       .shard = shard_,
+       .parts = parts_,
+       .records_count = builder_->records_count() + windows_.records_count(),
+       .quota_classes = classes_,
+       .quota_changes = quota_changes_,
+       .needed_from_epoch = facts.complete_since_epoch,
+       .windows_needed_from_epoch = windows_.complete_since_epoch()});
 }
 
 // Of the whole cut: calls have written what they were about to change, and nobody took their time.
@@ -117,24 +140,33 @@ int64_t StateKeeper::cost_ns() const noexcept {
 }
 
 void StateKeeper::finish_parts(base::Now now, const quota::CutFacts& facts) noexcept {
-  builder_->finish({.epoch = epoch_,
-                    .shard = static_cast<uint16_t>(shard_),
-                    .shards = static_cast<uint16_t>(shards_),
-                    .time = {.state_ns = now.monotonic_ns, .machine = options_.machine_time()},
-                    .calendar_wall_ns = facts.calendar_wall_ns,
-                    .order = facts.order,
-                    .reset_all_order = facts.reset_all_order});
+  const state::PartHeader header{
+      .epoch = epoch_,
+      .shard = static_cast<uint16_t>(shard_),
+      .shards = static_cast<uint16_t>(shards_),
+      .time = {.state_ns = now.monotonic_ns, .machine = options_.machine_time()},
+      .calendar_wall_ns = facts.calendar_wall_ns,
+      .order = facts.order,
+      .reset_all_order = facts.reset_all_order};
+  builder_->finish(header);
+  windows_.finish(header);
   parts_.clear();
   classes_.clear();
   quota_changes_.clear();
-  for (const state::PartBuilder::Part& part : builder_->parts()) {
-    parts_.push_back({.kind = static_cast<uint8_t>(state::PartKind::quotas), .bytes = part});
-  }
+  add_parts(state::PartKind::quotas, builder_->parts());
+  add_parts(state::PartKind::windows, windows_.parts());
   for (const state::QuotaClass& each : builder_->quota_classes()) {
     classes_.push_back({.id = each.id, .quota = each.quota});
   }
   for (const state::OwnedQuotaChange& each : builder_->quota_changes()) {
     quota_changes_.push_back({.name = each.name, .quota = each.quota, .put_at = each.wall_ms});
+  }
+}
+
+void StateKeeper::add_parts(state::PartKind kind,
+                            std::span<const state::PartBytes> parts) noexcept {
+  for (const state::PartBytes part : parts) {
+    parts_.push_back({.kind = static_cast<uint8_t>(kind), .bytes = part});
   }
 }
 

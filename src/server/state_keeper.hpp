@@ -1,6 +1,7 @@
 // Hands over what survives a restart, of one shard: in cuts, each as of one instant for all shards.
-// Flow:   keep() once a turn: an epoch begins, the store's records go into parts, some a turn ->
-//         the writer's CutSink. before_message() cuts when another shard has begun an epoch.
+// Flow:   keep() once a turn: an epoch begins, the store's records go into parts, some a turn, and
+//         then those of windows (WindowKeeper) -> the writer's CutSink. before_message() cuts when
+//         another shard has begun an epoch.
 // Shape:  the cut of an epoch has nothing that depends on what another shard did after its own:
 //         what that shard sends is only read behind the cut (Chandy and Lamport, 1985). The
 //         schedule's number of the epoch is written before a shard cuts, and so before it sends.
@@ -20,15 +21,17 @@
 #include "quota/quota_store.hpp"
 #include "server/shard_statistics.hpp"
 #include "server/state_options.hpp"
+#include "server/window_keeper.hpp"
 #include "state/part_builder.hpp"
+#include "state/part_kind.hpp"
 
 namespace sluice::server {
 
 class StateKeeper {
  public:
   // `store` are the options of the shard's store.
-  StateKeeper(const StateOptions& options, const quota::Options& store,
-              quota::QuotaDecider& quotas);
+  StateKeeper(const StateOptions& options, const quota::Options& store, quota::QuotaDecider& quotas,
+              WindowKeeper& windows);
 
   bool is_on() const noexcept { return schedule_ != nullptr; }
   uint32_t parked_tasks_max() const noexcept { return is_on() ? options_.parked_tasks_max : 0; }
@@ -60,24 +63,31 @@ class StateKeeper {
   uint64_t reserved_bytes() const noexcept { return builder_ ? builder_->reserved_bytes() : 0; }
 
  private:
+  bool has_reason() const noexcept;
   void begin_cut() noexcept;
+  bool write_some(uint32_t records, base::Now now) noexcept;
   void log_hang(base::Now now) noexcept;
   void hand_over(base::Now now) noexcept;
   int64_t cost_ns() const noexcept;
   void finish_parts(base::Now now, const quota::CutFacts& facts) noexcept;
+  void add_parts(state::PartKind kind, std::span<const state::PartBytes> parts) noexcept;
 
   CutSchedule* const schedule_;
   const StateOptions options_;
   const uint32_t shard_;
   const uint32_t shards_;
   quota::QuotaDecider& quotas_;
+  WindowKeeper& windows_;
   std::unique_ptr<state::PartBuilder> builder_;
   uint64_t epoch_ = 0;  // of the last cut, or the one that is under way
   bool is_under_way_ = false;
+  bool has_quotas_left_ = false;
+  int64_t now_ns_ = 0;          // of the last turn's step
   int64_t took_ns_ = 0;         // of the thread's time: the present cut's shares of turns
   uint64_t shares_count_ = 0;   // of records, in them
   uint64_t record_bytes_ = 64;  // of a record, as in the last cut that had many
   uint64_t rewrites_ = 0;
+  bool writes_all_ = false;  // the first cut, with another number of shards than the file's
   // What the writer gets.
   std::vector<store::Part> parts_;
   std::vector<store::QuotaClass> classes_;

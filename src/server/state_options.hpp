@@ -4,13 +4,33 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "base/time.hpp"
 #include "quota/quota_decider.hpp"
 #include "server/cut_schedule.hpp"
+#include "shard/key_decider.hpp"
 #include "state/state_clock.hpp"
 
 namespace sluice::server {
+
+// Which keys belong to a shard.
+struct OwnKeys {
+  uint32_t shard = 0;
+  uint32_t shards = 1;
+  std::function<bool(std::string_view key)> is_own;
+};
+
+struct RestoredWindows {
+  uint64_t count = 0;
+  uint64_t left_out = 0;  // there was no room
+
+  RestoredWindows& operator+=(const RestoredWindows& other) {
+    count += other.count;
+    left_out += other.left_out;
+    return *this;
+  }
+};
 
 // What an earlier start has left.
 class StateSource {
@@ -18,11 +38,15 @@ class StateSource {
   virtual ~StateSource() = default;
   // In a store that is new. Any worker, on its own thread. Throws when the state cannot be read.
   virtual quota::Restored restore(quota::QuotaDecider& quotas, base::Now now) const = 0;
+  // Likewise the windows of the keys that are the shard's own, in a store that has its rules.
+  virtual RestoredWindows restore(shard::KeyDecider& keys, const OwnKeys& own,
+                                  base::Now now) const = 0;
 };
 
 struct StateOptions {
   CutSchedule* schedule = nullptr;      // null: nothing is kept
   const StateSource* source = nullptr;  // null: there is nothing
+  uint32_t stored_shards = 0;           // that wrote it; 0: there is nothing
   std::function<state::MachineTime()> machine_time;
   std::function<int64_t()> cpu_ns;  // that the calling thread has used
   // Batches that may wait for the disk; beyond them changes of quotas are refused.

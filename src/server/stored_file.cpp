@@ -31,13 +31,20 @@ state::PartReader open_part(const std::string& path, const store::StoredPart& pa
                           std::string(state::damage_text(reader.error())));
 }
 
+store::StateReader open_reader(const std::string& path, state::PartKind kind,
+                               std::optional<uint32_t> of_shard) {
+  store::StateReader file = value_of(store::StateReader::open(path));
+  file.only_kind(kind);
+  if (of_shard) file.only_shard(*of_shard);
+  return file;
+}
+
 class FileRecords final : public quota::StoredRecords {
  public:
   FileRecords(const std::string& path, size_t shards) : path_(path), shards_(shards) {}
 
   bool read(quota::RecordTaker& taker, std::optional<uint32_t> of_shard) override {
-    store::StateReader file = value_of(store::StateReader::open(path_));
-    if (of_shard) file.only_shard(*of_shard);
+    store::StateReader file = open_reader(path_, state::PartKind::quotas, of_shard);
     while (const auto part = value_of(file.next_part())) {
       state::PartReader reader = open_part(path_, *part);
       // Older ones are superseded by what the first cut with another number of shards wrote.
@@ -62,6 +69,15 @@ class FileRecords final : public quota::StoredRecords {
   const std::string& path_;
   const size_t shards_;
 };
+
+void restore_windows(state::PartReader& reader, shard::KeyDecider& keys, const OwnKeys& own,
+                     base::Now now, RestoredWindows& restored) {
+  while (const auto record = reader.next()) {
+    const auto* const window = std::get_if<state::WindowRecord>(&*record);
+    if (window == nullptr || !own.is_own(window->key)) continue;
+    if (!keys.restore(*window, now)) ++restored.left_out;
+  }
+}
 
 }  // namespace
 
@@ -90,6 +106,7 @@ void StoredFile::read_meta(store::StateReader& reader) {
 
 // Every commit has a part of each shard: those of the newest epoch are all that is needed.
 void StoredFile::read_headers(store::StateReader& reader) {
+  reader.only_kind(state::PartKind::quotas);
   uint64_t epoch = 0;
   size_t found = 0;
   std::vector<bool> has;
@@ -128,6 +145,23 @@ quota::Restored StoredFile::restore(quota::QuotaDecider& quotas, base::Now now) 
       {.records = records, .shards = shards_, .classes = class_views, .run_time_quotas = put_views},
       now);
   if (!restored.damage.empty()) throw damaged(path_, restored.damage);
+  return restored;
+}
+
+// The newest parts come first, and keys that are there already stay as they are.
+RestoredWindows StoredFile::restore(shard::KeyDecider& keys, const OwnKeys& own,
+                                    base::Now now) const {
+  const bool same_shards = own.shards == shards_.size();
+  store::StateReader file =
+      open_reader(path_, state::PartKind::windows,
+                  same_shards ? std::optional<uint32_t>(own.shard) : std::nullopt);
+  RestoredWindows restored;
+  while (const auto part = value_of(file.next_part())) {
+    state::PartReader reader = open_part(path_, *part);
+    restore_windows(reader, keys, own, now, restored);
+    if (reader.damage()) throw damaged(path_, state::damage_text(*reader.damage()));
+  }
+  restored.count = keys.keys_count();
   return restored;
 }
 

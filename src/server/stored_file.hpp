@@ -37,6 +37,8 @@ class StoredFile final : public StateSource {
   uint32_t shards_count() const noexcept { return static_cast<uint32_t>(shards_.size()); }
 
   quota::Restored restore(quota::QuotaDecider& quotas, base::Now now) const override;
+  RestoredWindows restore(shard::KeyDecider& keys, const OwnKeys& own,
+                          base::Now now) const override;
 
  private:
   void read_meta(store::StateReader& reader);

@@ -14,6 +14,10 @@ namespace {
 constexpr int64_t idle_wait_ns = 250 * base::ns_per_ms;
 constexpr int64_t sweep_behind_wait_ns = base::ns_per_ms;
 
+bool keeps_windows(const WorkerOptions& options) noexcept {
+  return options.shard.kept_window_ms != base::never_ms;
+}
+
 OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
   return {// All reservations that can be open, and those that answers of open tasks name.
           .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
@@ -29,6 +33,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       worker_group_(worker_group),
       drain_ms_(options.drain_ms),
       spin_ns_(options.spin_ns),
+      stored_windows_(keeps_windows(options) ? options.state.source : nullptr),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
       mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
@@ -51,7 +56,8 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                mailboxes_.is_only_shard() ? 0 : options.splits.entries_max),
       tasks_(options.tasks_max),
       queries_(context_, sessions_, mailboxes_, *keys_, *this, tasks_),
-      keeper_(options.state, store_options(options), *quotas_),
+      windows_(options.state, options.shard, *keys_),
+      keeper_(options.state, store_options(options), *quotas_, windows_),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, tasks_,
                    own_call_bounds(options)),
       decisions_(context_, sessions_, mailboxes_, waiters_, *keys_, worker_group.ids()),
@@ -74,6 +80,16 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
 Worker::~Worker() {
   // Sessions close first: they take their waiters off the book and the shard.
   runner_.close_all();
+}
+
+RestoredWindows Worker::restore_windows() {
+  if (stored_windows_ == nullptr) return {};
+  const OwnKeys own{.shard = mailboxes_.shard(),
+                    .shards = mailboxes_.shards_count(),
+                    .is_own = [this](std::string_view key) {
+                      return mailboxes_.owner_of(key) == mailboxes_.here();
+                    }};
+  return stored_windows_->restore(*keys_, own, io_.now());
 }
 
 void Worker::start() noexcept {
@@ -294,7 +310,8 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .handles_refused = context_.handles_refused,
           .other_shard_entries = mailboxes_.other_shard_entries(),
           .wakes = mailboxes_.wakes(),
-          .has_uncut_changes = keeper_.has_changes()};
+          .has_uncut_changes = keeper_.has_changes(),
+          .windows_behind_ns = windows_.behind_ns(context_.now.monotonic_ns)};
 }
 
 ProcessStatistics Worker::process_statistics() const noexcept {
@@ -307,7 +324,7 @@ ProcessStatistics Worker::process_statistics() const noexcept {
 uint64_t Worker::reserved_bytes() const noexcept {
   return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
          sessions_.reserved_bytes() + mailboxes_.book().reserved_bytes() +
-         quota_tasks_.reserved_bytes() + keeper_.reserved_bytes();
+         quota_tasks_.reserved_bytes() + windows_.reserved_bytes() + keeper_.reserved_bytes();
 }
 
 }  // namespace sluice::server

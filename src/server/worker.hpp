@@ -40,6 +40,8 @@ class Worker final : private ShardStatisticsSource {
   Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_group, Deciders deciders);
   ~Worker();
 
+  // Of an earlier start, before anything else. Throws when the state cannot be read.
+  RestoredWindows restore_windows();
   // Accepts from now on.
   void start() noexcept;
 
@@ -107,6 +109,7 @@ class Worker final : private ShardStatisticsSource {
   WorkerGroup& worker_group_;
   const int64_t drain_ms_;
   const int64_t spin_ns_;
+  const StateSource* const stored_windows_;  // null: there are none
   const std::unique_ptr<shard::KeyDecider> keys_;
   const std::unique_ptr<quota::QuotaDecider> quotas_;
   route::Mailboxes mailboxes_;
@@ -116,6 +119,7 @@ class Worker final : private ShardStatisticsSource {
   WaiterDelivery waiters_;
   TaskSlots tasks_;  // of both kinds
   ShardQueries queries_;
+  WindowKeeper windows_;
   StateKeeper keeper_;
   QuotaTasks quota_tasks_;
   EntryDecisions decisions_;

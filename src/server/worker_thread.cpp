@@ -76,6 +76,7 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     Deciders deciders = make_deciders(options);
     const quota::Restored restored = restore(options, *deciders.quotas, io->now());
     Worker worker(*io, options, worker_group, std::move(deciders));
+    const RestoredWindows windows = worker.restore_windows();
     {
       const std::lock_guard lock(mutex_);
       io_ = io.get();
@@ -85,7 +86,8 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
                         .io_warning = io_warning,
                         .reserved_bytes = worker.reserved_bytes(),
                         .pinned = pinned,
-                        .restored = restored});
+                        .restored = restored,
+                        .windows = windows});
     if (wait_begin()) {
       worker.start();
       loop(worker);

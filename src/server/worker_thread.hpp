@@ -28,8 +28,10 @@ struct WorkerStarted {
   std::string io_backend;
   std::string io_warning;
   uint64_t reserved_bytes;
-  bool pinned;               // false also when the kernel did not allow it
-  quota::Restored restored;  // of an earlier start
+  bool pinned;  // false also when the kernel did not allow it
+  // Of an earlier start.
+  quota::Restored restored;
+  RestoredWindows windows;
 };
 
 class WorkerThread {

@@ -61,7 +61,7 @@ class PolicyClasses {
 
   // Whether some key has a policy with a window of at least this length.
   bool has_window_of(int64_t window_ms) const noexcept {
-    return std::any_of(classes_.begin(), classes_.end(), [=](const Class& each) {
+    return std::any_of(classes_.begin(), classes_.end(), [window_ms](const Class& each) {
       return each.keys > 0 && each.policy.window_ms >= window_ms;
     });
   }

@@ -51,9 +51,6 @@ struct PartHeader {
   bool operator==(const PartHeader&) const = default;
 };
 
-// What the records of a part are about, for the file's table of parts.
-enum class PartKind : uint8_t { quotas = 1, windows = 2 };
-
 // Why a part cannot be read.
 enum class PartDamage : uint8_t {
   not_a_part,    // it does not begin as one

@@ -27,8 +27,13 @@ bool CutCollector::add(const ShardCut& cut) noexcept {
 // from the earliest lap on.
 Batch CutCollector::batch() const noexcept {
   ASSERT(is_complete());
-  const auto earliest = std::ranges::min_element(cuts_, {}, &ShardCut::needed_from_epoch);
-  return {.epoch = epoch_, .cuts = cuts_, .delete_before_epoch = earliest->needed_from_epoch};
+  const auto earliest = [this](uint64_t ShardCut::*needed_from) {
+    return *std::ranges::min_element(cuts_, {}, needed_from).*needed_from;
+  };
+  return {.epoch = epoch_,
+          .cuts = cuts_,
+          .delete_before_epoch = earliest(&ShardCut::needed_from_epoch),
+          .delete_windows_before_epoch = earliest(&ShardCut::windows_needed_from_epoch)};
 }
 
 void CutCollector::clear() noexcept {

@@ -65,13 +65,20 @@ EpochCommitter::Outcome EpochCommitter::reopen_and_commit(const Batch* batch) {
 
 // A lap that began before an fsync failed is no reason to delete what is older: the disk may lack
 // parts of it.
+uint64_t EpochCommitter::allowed(uint64_t delete_before, uint64_t deleted_before) const noexcept {
+  return delete_before > distrusted_epoch_ && delete_before > deleted_before ? delete_before : 0;
+}
+
 Result<void> EpochCommitter::commit(const Batch& batch) {
-  Batch allowed = batch;
-  const bool deletes = batch.delete_before_epoch > distrusted_epoch_ &&
-                       batch.delete_before_epoch > deleted_before_epoch_;
-  if (!deletes) allowed.delete_before_epoch = 0;
-  Result<void> done = store_.commit(allowed);
-  if (done && deletes) deleted_before_epoch_ = batch.delete_before_epoch;
+  Batch own = batch;
+  own.delete_before_epoch = allowed(batch.delete_before_epoch, deleted_before_epoch_);
+  own.delete_windows_before_epoch =
+      allowed(batch.delete_windows_before_epoch, deleted_windows_before_epoch_);
+  Result<void> done = store_.commit(own);
+  if (!done) return done;
+  deleted_before_epoch_ = std::max(deleted_before_epoch_, own.delete_before_epoch);
+  deleted_windows_before_epoch_ =
+      std::max(deleted_windows_before_epoch_, own.delete_windows_before_epoch);
   return done;
 }
 

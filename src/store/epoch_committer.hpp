@@ -57,6 +57,7 @@ class EpochCommitter {
 
  private:
   Outcome reopen_and_commit(const Batch* batch);
+  uint64_t allowed(uint64_t delete_before, uint64_t deleted_before) const noexcept;
   Result<void> commit(const Batch& batch);
   void publish(const Batch& batch, int64_t took_ns);
   void tidy();
@@ -75,6 +76,7 @@ class EpochCommitter {
   bool must_reopen_ = false;
   uint64_t distrusted_epoch_ = 0;  // parts up to this one may be missing on the disk
   uint64_t deleted_before_epoch_ = 0;
+  uint64_t deleted_windows_before_epoch_ = 0;
   int64_t outage_begin_ns_ = 0;
   uint32_t reported_kinds_ = 0;  // bits; 0: there is no outage
 };

@@ -83,12 +83,12 @@ Result<std::vector<StoredQuota>> StateReader::run_time_quotas() {
 
 Result<void> StateReader::start_parts() {
   Result<Statement> prepared = database_.prepare(
-      shard_ ? "SELECT number, epoch, shard, kind, bytes FROM part WHERE shard = ?1"
-               " ORDER BY number DESC"
-             : "SELECT number, epoch, shard, kind, bytes FROM part ORDER BY number DESC");
+      "SELECT number, epoch, shard, kind, bytes FROM part"
+      " WHERE (?1 IS NULL OR shard = ?1) AND (?2 IS NULL OR kind = ?2) ORDER BY number DESC");
   if (!prepared) return tl::unexpected(std::move(prepared.error()));
   parts_ = std::move(*prepared);
   if (shard_) parts_.bind(1, int64_t{*shard_});
+  if (kind_) parts_.bind(2, int64_t{*kind_});
   place_ = Place::within_parts;
   return {};
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "state/part_kind.hpp"
 #include "store/database.hpp"
 #include "store/state_store.hpp"
 
@@ -55,6 +56,8 @@ class StateReader {
   // Only the parts of this shard, from now on; to be called before the first next_part(). Of use
   // where the number of shards is the one that the file was written with.
   void only_shard(uint32_t shard) noexcept { shard_ = shard; }
+  // Likewise only the parts of this kind.
+  void only_kind(state::PartKind kind) noexcept { kind_ = static_cast<uint8_t>(kind); }
   // After a failure there is none.
   Result<std::optional<StoredPart>> next_part();
 
@@ -70,6 +73,7 @@ class StateReader {
   Statement parts_;
   Place place_ = Place::before_parts;
   std::optional<uint32_t> shard_;
+  std::optional<uint8_t> kind_;
 };
 
 }  // namespace sluice::store

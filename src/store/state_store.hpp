@@ -2,7 +2,8 @@
 // instant, written whole or not at all.
 // Flow:   a shard's worker fills a ShardCut -> StateWriter collects those of all shards ->
 //         StateStore::commit(Batch) -> StateFile, or the simulation's store.
-// Shape:  the bytes of parts are opaque here; a later part replaces what an earlier one says.
+// Shape:  the bytes of parts are opaque here; a later part replaces what an earlier one of its kind
+//         (state/part_kind.hpp) says.
 // Lives:  every view points to memory of the worker that made the cut.
 #pragma once
 
@@ -57,17 +58,20 @@ struct ShardCut {
   // The epoch in which the last finished lap over all that lives began: what this shard wrote
   // before is superseded. 0: no lap was finished yet.
   uint64_t needed_from_epoch = 0;
+  uint64_t windows_needed_from_epoch = 0;  // likewise of the parts of that kind
 };
 
 struct Batch {
   uint64_t epoch = 0;
   std::span<const ShardCut> cuts;
-  uint64_t delete_before_epoch = 0;  // parts and classes of earlier epochs; 0: none
+  // Of earlier epochs; 0: none.
+  uint64_t delete_before_epoch = 0;  // classes, and all parts but those of windows
+  uint64_t delete_windows_before_epoch = 0;
 };
 
 struct StoreSize {
   uint64_t file_bytes = 0;  // of all files of the store
-  uint64_t log_bytes = 0;   // of all parts: a lap is due when they have doubled
+  uint64_t log_bytes = 0;   // of all parts but those of windows: a lap is due when they are many
 };
 
 class StateStore {

@@ -4,9 +4,13 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "state/part_kind.hpp"
 
 namespace sluice::store {
 namespace {
+
+constexpr auto windows = static_cast<uint8_t>(state::PartKind::windows);
+static_assert(windows == 2);  // as in the statements
 
 int64_t as_stored(uint64_t number) noexcept {
   return std::bit_cast<int64_t>(number);
@@ -21,12 +25,15 @@ Result<StateTables> StateTables::prepare(Database& database) {
       {&tables.commit_, "COMMIT"},
       {&tables.rollback_, "ROLLBACK"},
       {&tables.read_end_,
-       "SELECT coalesce(max(number),0) + 1, coalesce(sum(length(bytes)),0),"
+       "SELECT coalesce(max(number),0) + 1, coalesce(sum(length(bytes)) FILTER (WHERE kind <> "
+       "2),0),"
        " coalesce((SELECT epoch FROM part ORDER BY number DESC LIMIT 1),0) FROM part"},
       {&tables.first_needed_, "SELECT number FROM part WHERE epoch >= ?1 ORDER BY number LIMIT 1"},
-      {&tables.older_parts_, "SELECT coalesce(sum(length(bytes)),0) FROM part WHERE number < ?1"},
+      {&tables.older_parts_,
+       "SELECT coalesce(sum(length(bytes)),0) FROM part WHERE number < ?1 AND kind <> 2"},
       {&tables.add_part_, "INSERT INTO part VALUES(?1,?2,?3,?4,?5)"},
-      {&tables.delete_parts_, "DELETE FROM part WHERE number < ?1"},
+      {&tables.delete_parts_, "DELETE FROM part WHERE number < ?1 AND kind <> 2"},
+      {&tables.delete_windows_, "DELETE FROM part WHERE number < ?1 AND kind = 2"},
       {&tables.add_class_, "INSERT OR REPLACE INTO quota_class VALUES(?1,?2,?3)"},
       {&tables.delete_classes_, "DELETE FROM quota_class WHERE epoch < ?1"},
       {&tables.put_quota_, "INSERT OR REPLACE INTO run_time_quota VALUES(?1,?2,?3)"},
@@ -64,6 +71,9 @@ Result<void> StateTables::write(std::span<const StoredMeta> values) {
 Result<void> StateTables::write(const Batch& batch, LogEnd& end) {
   Result<void> done;
   if (batch.delete_before_epoch != 0) done = delete_before(batch.delete_before_epoch, end);
+  if (done && batch.delete_windows_before_epoch != 0) {
+    done = delete_windows_before(batch.delete_windows_before_epoch, end);
+  }
   for (const ShardCut& cut : batch.cuts) {
     if (done) done = write(cut, end);
   }
@@ -84,7 +94,7 @@ Result<void> StateTables::write(const ShardCut& cut, LogEnd& end) {
     add_part_.bind(1, end.next_number).bind(2, as_stored(cut.epoch)).bind(3, int64_t{cut.shard});
     done = add_part_.bind(4, int64_t{part.kind}).bind(5, part.bytes).run();
     ++end.next_number;
-    end.bytes += part.bytes.size();
+    if (part.kind != windows) end.bytes += part.bytes.size();
   }
   return done;
 }
@@ -102,18 +112,30 @@ Result<void> StateTables::write(const QuotaChange& quota) {
 }
 
 // Epochs grow with the numbers, so the older parts are those before the first needed one.
-Result<void> StateTables::delete_before(uint64_t epoch, LogEnd& end) {
+Result<int64_t> StateTables::first_number_of(uint64_t epoch, const LogEnd& end) {
   const Result<bool> first = first_needed_.bind(1, as_stored(epoch)).step();
   if (!first) return tl::unexpected(first.error());
   const int64_t number = *first ? first_needed_.integer(0) : end.next_number;
   first_needed_.reset();
-  const Result<bool> older = older_parts_.bind(1, number).step();
+  return number;
+}
+
+Result<void> StateTables::delete_before(uint64_t epoch, LogEnd& end) {
+  const Result<int64_t> number = first_number_of(epoch, end);
+  if (!number) return tl::unexpected(number.error());
+  const Result<bool> older = older_parts_.bind(1, *number).step();
   if (!older) return tl::unexpected(older.error());
   end.bytes -= static_cast<uint64_t>(older_parts_.integer(0));
   older_parts_.reset();
-  Result<void> done = delete_parts_.bind(1, number).run();
+  Result<void> done = delete_parts_.bind(1, *number).run();
   if (!done) return done;
   return delete_classes_.bind(1, as_stored(epoch)).run();
+}
+
+Result<void> StateTables::delete_windows_before(uint64_t epoch, const LogEnd& end) {
+  const Result<int64_t> number = first_number_of(epoch, end);
+  if (!number) return tl::unexpected(number.error());
+  return delete_windows_.bind(1, *number).run();
 }
 
 }  // namespace sluice::store

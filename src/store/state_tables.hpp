@@ -16,7 +16,7 @@ namespace sluice::store {
 struct LogEnd {
   int64_t next_number = 1;
   uint64_t last_epoch = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // but of windows
 };
 
 class StateTables {
@@ -38,10 +38,12 @@ class StateTables {
   Result<void> write(const QuotaClass& quota, uint64_t epoch);
   Result<void> write(const QuotaChange& quota);
   Result<void> delete_before(uint64_t epoch, LogEnd& end);
+  Result<void> delete_windows_before(uint64_t epoch, const LogEnd& end);
+  Result<int64_t> first_number_of(uint64_t epoch, const LogEnd& end);
 
   Statement begin_, commit_, rollback_;
   Statement read_end_, first_needed_, older_parts_;
-  Statement add_part_, delete_parts_;
+  Statement add_part_, delete_parts_, delete_windows_;
   Statement add_class_, delete_classes_;
   Statement put_quota_, remove_quota_, set_meta_;
 };

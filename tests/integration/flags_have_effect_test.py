@@ -18,7 +18,7 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, ask, begin_a_request, metrics, request, waiting
+from http_peer import HttpPeer, ask, begin_a_request, inspect, metrics, request, waiting
 from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, KEEP_WINDOW,
                          NOT_ALLOWED, QUEUED, TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW,
                          NativePeer, hello_frame, ping_frame)
@@ -363,6 +363,17 @@ def test_commits_are_so_far_apart(start_server, tmp_path):
         if server is servers[0]:
             eventually(lambda server=server: metrics(server)[commits] > before, "it has committed")
     assert metrics(servers[1])[commits] == before
+
+
+@effect("state-window-millis", "process")
+def test_windows_that_last_so_long_are_there_again(start_server, tmp_path):
+    flags = "--state", str(tmp_path / "state.db"), "--state-window-millis", "70000"
+    for millis in (69_999, 70_000):
+        server = start_server(*flags)
+        ask(server, "POST", f"/rate/k{millis}?windowMillis={millis}")
+        server.stop()
+    server = start_server(*flags)
+    assert [inspect(server, f"k{millis}") is None for millis in (69_999, 70_000)] == [True, False]
 
 
 # --------------------------------------------------------------------------------------------- log

@@ -36,6 +36,7 @@ SimState::SimState(io::Random& random, SimStore& store, io::SimNetwork& network,
 server::StateOptions SimState::options() {
   return {.schedule = &schedule_,
           .source = store_.is_empty() ? nullptr : &store_,
+          .stored_shards = store_.shards_count(),
           .machine_time = [this] { return machine_time_(network_.clock()); },
           .cpu_ns = [this] { return cpu_ns(); }};
 }

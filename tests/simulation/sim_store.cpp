@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "pick.hpp"
+#include "state/part_kind.hpp"
 #include "state/part_reader.hpp"
 
 namespace sluice::simulation {
@@ -100,6 +101,9 @@ void SimStore::write(const store::Batch& batch) {
   ++commits_;
   const uint64_t needed_from = batch.delete_before_epoch;
   std::erase_if(parts_, [&](const Bytes& part) { return header_of(part).epoch < needed_from; });
+  std::erase_if(windows_, [&](const Bytes& part) {
+    return header_of(part).epoch < batch.delete_windows_before_epoch;
+  });
   std::erase_if(classes_, [&](const auto& each) { return each.second.epoch < needed_from; });
   log_bytes_ = 0;
   for (const Bytes& part : parts_) log_bytes_ += part.size();
@@ -114,8 +118,10 @@ void SimStore::write(const store::ShardCut& cut) {
     if (each.quota) run_time_quotas_.emplace(each.name, *each.quota);
   }
   for (const store::Part& part : cut.parts) {
-    parts_.emplace_back(part.bytes.begin(), part.bytes.end());
-    ASSERT(header_of(parts_.back()).epoch == cut.epoch);
+    const bool is_window = part.kind == static_cast<uint8_t>(state::PartKind::windows);
+    std::vector<Bytes>& parts = is_window ? windows_ : parts_;
+    parts.emplace_back(part.bytes.begin(), part.bytes.end());
+    ASSERT(header_of(parts.back()).epoch == cut.epoch);
   }
 }
 
@@ -147,6 +153,22 @@ quota::Restored SimStore::restore(quota::QuotaDecider& quotas, base::Now now) co
   SimRecords records(*this);
   return quotas.restore(
       {.records = records, .shards = shards, .classes = classes, .run_time_quotas = put}, now);
+}
+
+server::RestoredWindows SimStore::restore(shard::KeyDecider& keys, const server::OwnKeys& own,
+                                          base::Now now) const {
+  server::RestoredWindows restored;
+  for (auto part = windows_.rbegin(); part != windows_.rend(); ++part) {
+    auto reader = state::PartReader::open(*part);
+    ASSERT(reader.has_value());
+    while (const auto record = reader->next()) {
+      const auto& window = std::get<state::WindowRecord>(*record);
+      if (own.is_own(window.key) && !keys.restore(window, now)) ++restored.left_out;
+    }
+    ASSERT(!reader->damage());
+  }
+  restored.count = keys.keys_count();
+  return restored;
 }
 
 }  // namespace sluice::simulation

@@ -51,6 +51,8 @@ class SimStore final : public store::StateStore, public server::StateSource {
   // The latest of the newest parts; none: there is no part.
   std::optional<state::StoredTime> last_time() const;
   quota::Restored restore(quota::QuotaDecider& quotas, base::Now now) const override;
+  server::RestoredWindows restore(shard::KeyDecider& keys, const server::OwnKeys& own,
+                                  base::Now now) const override;
 
   uint64_t commits() const { return commits_; }
   uint64_t failures() const { return failures_; }
@@ -78,7 +80,8 @@ class SimStore final : public store::StateStore, public server::StateSource {
   Rates rates_;
   bool must_reopen_ = false;
   uint64_t last_epoch_ = 0;
-  std::vector<Bytes> parts_;  // in the order of their commits
+  std::vector<Bytes> parts_;    // in the order of their commits
+  std::vector<Bytes> windows_;  // likewise, of this kind
   std::map<uint64_t, Class> classes_;
   std::map<std::string, std::string> run_time_quotas_;
   uint64_t log_bytes_ = 0;

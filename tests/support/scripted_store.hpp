@@ -23,6 +23,7 @@ class ScriptedStore final : public store::StateStore {
     uint64_t epoch = 0;
     size_t cuts_count = 0;
     uint64_t delete_before_epoch = 0;
+    uint64_t delete_windows_before_epoch = 0;
     bool operator==(const Committed&) const = default;
   };
   std::vector<Committed> committed;
@@ -31,7 +32,9 @@ class ScriptedStore final : public store::StateStore {
   store::Result<void> commit(const store::Batch& batch) override {
     calls.emplace_back("commit");
     store::Result<void> done = next(commits);
-    if (done) committed.push_back({batch.epoch, batch.cuts.size(), batch.delete_before_epoch});
+    if (done)
+      committed.push_back({batch.epoch, batch.cuts.size(), batch.delete_before_epoch,
+                           batch.delete_windows_before_epoch});
     return done;
   }
   store::Result<void> tidy() override {

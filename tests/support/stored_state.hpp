@@ -52,6 +52,11 @@ class OwnedCut {
     return *this;
   }
 
+  OwnedCut& windows_needed_from(uint64_t epoch) {
+    windows_needed_from_ = epoch;
+    return *this;
+  }
+
   store::ShardCut view() const {
     return {.epoch = epoch_,
             .shard = shard_,
@@ -59,7 +64,8 @@ class OwnedCut {
             .records_count = parts_.size(),
             .quota_classes = classes_,
             .quota_changes = changes_,
-            .needed_from_epoch = needed_from_};
+            .needed_from_epoch = needed_from_,
+            .windows_needed_from_epoch = windows_needed_from_};
   }
 
  private:
@@ -70,6 +76,7 @@ class OwnedCut {
   uint64_t epoch_;
   uint32_t shard_;
   uint64_t needed_from_ = 0;
+  uint64_t windows_needed_from_ = 0;
   std::vector<std::shared_ptr<const std::string>> texts_;  // a copy of the cut shares them
   std::vector<store::Part> parts_;
   std::vector<store::QuotaClass> classes_;

@@ -46,6 +46,10 @@ class FakeSource final : public StateSource {
     at = now;
     return restored_;
   }
+  RestoredWindows restore(shard::KeyDecider& /*keys*/, const OwnKeys& /*own*/,
+                          base::Now /*now*/) const override {
+    return {};
+  }
   mutable quota::QuotaDecider* into = nullptr;
   mutable base::Now at;
 

@@ -61,8 +61,8 @@ class KeptStateTest : public testing::Test {
     if (state.source != nullptr) {
       restored_ = state.source->restore(driver_->store, driver_->now());
     }
-    keeper_ = std::make_unique<StateKeeper>(state, options(), driver_->store);
-    kept_->has_started(restored_);
+    keeper_ = std::make_unique<StateKeeper>(state, options(), driver_->store, no_windows_);
+    kept_->has_started(restored_, {});
   }
   void set_clock() {
     const base::Now now = clock(*kept_);
@@ -116,6 +116,8 @@ class KeptStateTest : public testing::Test {
   quota::Restored restored_;
   std::unique_ptr<KeptState> kept_;
   std::unique_ptr<quota::StoreDriver> driver_;
+  shard::KeyShard keys_{{.keys_max = 1}};
+  WindowKeeper no_windows_{{}, {}, keys_};
   std::unique_ptr<StateKeeper> keeper_;
 };
 

@@ -102,8 +102,10 @@ TEST(Metrics, say_what_the_writer_of_the_state_has_done) {
   for (size_t kind = 0; kind < state.failures.size(); ++kind) state.failures[kind].store(kind + 1);
   const ProcessStatistics process{
       .state = &state, .state_behind_ns = 60'250'000'000, .state_is_committed = false};
-  EXPECT_EQ(samples_of("sluicegate_state_", process),
+  const ShardStatistics shard{.windows_behind_ns = 1'500'000'000};
+  EXPECT_EQ(samples_of("sluicegate_state_", process, shard),
             "sluicegate_state_lag_seconds 60.250\n"
+            "sluicegate_state_windows_lag_seconds 1.500\n"
             "sluicegate_state_status{name=\"failing\"} 1\n"
             "sluicegate_state_commits_total 12\n"
             "sluicegate_state_commit_seconds_total 3.004\n"

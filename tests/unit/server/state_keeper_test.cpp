@@ -12,6 +12,7 @@
 #include "tests/unit/quota/store_driver.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
 #include "tests/unit/server/fake_writer.hpp"
+#include "tests/unit/shard/shard_driver.hpp"
 
 namespace sluice::server {
 namespace {
@@ -27,12 +28,14 @@ class CutQuotas final : public FakeQuotas {
   bool has_changes() const noexcept override { return changed; }
   void begin_cut(state::StateSink& sink, const quota::CutStart& start) noexcept override {
     begun.push_back(start);
+    is_under_way = true;
     sink.append(state::SubjectRecord{.name = "of the instant"});
     changed = false;
   }
   bool hand_over(uint32_t records) noexcept override {
+    EXPECT_TRUE(is_under_way) << "the cut has everything";
     shares.push_back(records);
-    return shares.size() < steps;
+    return is_under_way = shares.size() < steps;
   }
   quota::CutFacts cut_facts() const noexcept override { return facts; }
   void write_all() noexcept override {
@@ -41,6 +44,7 @@ class CutQuotas final : public FakeQuotas {
   }
 
   bool changed = false;
+  bool is_under_way = false;
   size_t steps = 1;
   quota::CutFacts facts;
   std::vector<quota::CutStart> begun;
@@ -83,6 +87,18 @@ class StateKeeperTest : public testing::Test {
     now_ns_ += 100 * ms;
   }
 
+  void acquire(shard::KeyShard& keys, std::string_view key, int64_t window_ms) {
+    const api::Overrides overrides{.window_ms = window_ms};
+    api::Entry entry = shard::ShardDriver::entry(key, {});
+    entry.given_overrides = &overrides;
+    api::Verdict verdict{};
+    api::Detail detail;
+    api::WaiterId waiter = api::no_waiter;
+    keys.decide(std::span(&entry, 1),
+                {.verdicts = {&verdict, 1}, .details = {&detail, 1}, .waiters = {&waiter, 1}},
+                now(), 0);
+  }
+
   int64_t now_ns_ = 1'000 * ms;
   int64_t cpu_ns_ = 0;
   FakeWriter writer_;
@@ -94,8 +110,11 @@ class StateKeeperTest : public testing::Test {
       .cpu_ns = [this] { return cpu_ns_ += ms; }};
   CutQuotas first_quotas_{0};
   CutQuotas second_quotas_{1};
-  StateKeeper first_{options_, options_of(0), first_quotas_};
-  StateKeeper second_{options_, options_of(1), second_quotas_};
+  shard::KeyShard keys_{{.keys_max = 1'000, .kept_window_ms = 60'000}};
+  WindowKeeper windows_{options_, {.keys_max = 1'000, .kept_window_ms = 60'000}, keys_};
+  WindowKeeper no_windows_{{}, {}, keys_};
+  StateKeeper first_{options_, options_of(0), first_quotas_, windows_};
+  StateKeeper second_{options_, options_of(1), second_quotas_, no_windows_};
 };
 
 TEST_F(StateKeeperTest, hands_over_a_part_with_the_facts_of_its_cut) {
@@ -152,7 +171,7 @@ TEST_F(StateKeeperTest, cuts_for_an_epoch_that_began_before_its_worker_started) 
   first_quotas_.changed = true;
   keep(first_);
   CutQuotas late_quotas(1);
-  StateKeeper late(options_, options_of(1), late_quotas);
+  StateKeeper late(options_, options_of(1), late_quotas, no_windows_);
   EXPECT_EQ(late.due_ns(), 0);
   keep(late);
   EXPECT_EQ(writer_.cuts_of(8), 2U);
@@ -287,8 +306,39 @@ TEST_F(StateKeeperTest, reports_how_far_the_file_is_behind) {
   EXPECT_GT(first_.reserved_bytes(), 0U);
 }
 
+TEST_F(StateKeeperTest, hands_over_windows_in_parts_of_their_own) {
+  acquire(keys_, "a key", 3'600'000);
+  EXPECT_TRUE(keep(first_)) << "a share is due, although no quota has changed";
+  while (writer_.cuts.back().parts.size() < 2) {  // the key is in one of the lap's shares
+    while (second_.due_ns() == 0) keep(second_);
+    writer_.commit(schedule_.epoch());
+    now_ns_ += 1'000 * ms;
+    ASSERT_TRUE(keep(first_));
+  }
+  const FakeWriter::Cut& cut = writer_.cuts.back();
+  EXPECT_EQ(cut.kinds, (std::vector<uint8_t>{1, 2}));
+  EXPECT_EQ(cut.records_count, 2U);
+  auto reader = state::PartReader::open(cut.parts.at(1)).value();
+  state::PartHeader expected = header_of(cut);
+  expected.records_bytes = reader.header().records_bytes;
+  EXPECT_EQ(reader.header(), expected);
+  EXPECT_EQ(std::get<state::WindowRecord>(reader.next().value()).key, "a key");
+}
+
+TEST_F(StateKeeperTest, hands_over_many_windows_in_several_turns) {
+  shard::KeyShard many({.keys_max = 100'000, .kept_window_ms = 60'000});
+  for (int number = 0; number < 20'000; ++number) acquire(many, std::to_string(number), 60'000);
+  WindowKeeper windows(options_, {.keys_max = 100'000, .kept_window_ms = 60'000}, many);
+  StateKeeper keeper(options_, options_of(0), first_quotas_, windows);
+  int turns = 1;
+  for (keep(keeper); keeper.due_ns() == 0; keep(keeper)) ++turns;
+  EXPECT_GT(turns, 1);
+  EXPECT_EQ(first_quotas_.shares.size(), 1U);
+  EXPECT_EQ(writer_.cuts_of(8), 1U);
+}
+
 TEST_F(StateKeeperTest, does_nothing_where_no_state_is_kept) {
-  StateKeeper keeper({}, options_of(0), first_quotas_);
+  StateKeeper keeper({}, options_of(0), first_quotas_, no_windows_);
   first_quotas_.changed = true;
   keeper.before_message();
   EXPECT_FALSE(keeper.is_on());
@@ -336,11 +386,14 @@ class KeptStore : public testing::Test {
   FakeWriter writer_;
   CutSchedule schedule_{writer_, {.interval_ns = 100 * ms}};
   quota::StoreDriver driver_{options()};
+  shard::KeyShard keys_{{.keys_max = 100}};
+  WindowKeeper no_windows_{{}, {}, keys_};
   StateKeeper keeper_{{.schedule = &schedule_,
                        .machine_time = [] { return state::MachineTime{}; },
                        .cpu_ns = [] { return int64_t{0}; }},
                       options(),
-                      driver_.store};
+                      driver_.store,
+                      no_windows_};
 };
 
 TEST_F(KeptStore, every_change_is_in_some_cut_once) {

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "shard/key_shard.hpp"
 #include "state/part_builder.hpp"
+#include "state/window_parts.hpp"
 #include "store/state_file.hpp"
 #include "tests/support/state_parts.hpp"
 #include "tests/support/stored_state.hpp"
@@ -295,6 +297,94 @@ TEST_F(RestoringFile, refuses_a_subject_of_a_class_that_is_not_there) {
   const std::string text = failure(after);
   EXPECT_EQ(text.find("--state " + path_ + ": damaged: "), 0U) << text;
   EXPECT_NE(text.find("; restore a backup"), std::string::npos) << text;
+}
+
+// ---- windows of keys ---------------------------------------------------------------------------
+
+class StoredWindowsTest : public StoredFileTest {
+ protected:
+  static std::string windows(uint64_t epoch, uint16_t shard, uint16_t shards,
+                             const std::vector<std::pair<const char*, uint32_t>>& approved) {
+    state::WindowParts parts(10, 100);
+    for (const auto& [key, permits] : approved) {
+      const limiter::Policy policy{.window_ms = 60'000};
+      parts.append({.key = key,
+                    .end_ms = 50'000,
+                    .approved = permits,
+                    .policy = policy,
+                    .rules_policy = policy});
+    }
+    parts.finish({.epoch = epoch,
+                  .shard = shard,
+                  .shards = shards,
+                  .time = {.state_ns = 5 * base::ns_per_ms},
+                  .calendar_wall_ns = 4,
+                  .order = 100});
+    return test::as_text(parts.parts()[0]);
+  }
+  void commit_windows(uint64_t epoch, uint16_t shards, const std::vector<std::string>& parts) {
+    OwnedCut cut(epoch, 0);
+    for (uint16_t shard = 0; shard < shards; ++shard) cut.part(1, part(epoch, shard, shards));
+    for (const std::string& each : parts) cut.part(2, each);
+    ASSERT_TRUE(test::commit_one(*file_, cut));
+  }
+  // Of a shard that owns the keys that begin with its number.
+  RestoredWindows restore(uint32_t shard, uint32_t shards) {
+    const OwnKeys own{
+        .shard = shard, .shards = shards, .is_own = [shard, shards](std::string_view key) {
+          return static_cast<uint32_t>(key.front() - '0') % shards == shard;
+        }};
+    return read().restore(keys_, own, now_);
+  }
+  uint32_t approved(const char* key) {
+    const auto state = keys_.inspect(key, now_);
+    return state ? state->approved : 0;
+  }
+
+  const base::Now now_{.monotonic_ns = 6 * base::ns_per_ms, .wall_ns = 0};
+  shard::KeyShard keys_{{.keys_max = 2}};
+};
+
+TEST_F(StoredWindowsTest, restores_the_newest_record_of_a_key) {
+  commit_windows(3, 1, {windows(3, 0, 1, {{"0", 1}, {"1", 2}})});
+  commit_windows(4, 1, {windows(4, 0, 1, {{"1", 3}})});
+  const RestoredWindows restored = restore(0, 1);
+  EXPECT_EQ(restored.count, 2U);
+  EXPECT_EQ(restored.left_out, 0U);
+  EXPECT_EQ(approved("0"), 1U);
+  EXPECT_EQ(approved("1"), 3U);
+}
+
+TEST_F(StoredWindowsTest, restores_those_of_all_shards_where_their_number_is_another) {
+  commit_windows(3, 2, {windows(3, 0, 2, {{"0", 1}, {"2", 2}}), windows(3, 1, 2, {{"3", 4}})});
+  EXPECT_EQ(restore(0, 3).count, 2U);
+  EXPECT_EQ(approved("0"), 1U);
+  EXPECT_EQ(approved("3"), 4U);
+  EXPECT_EQ(approved("2"), 0U) << "another shard's";
+}
+
+TEST_F(StoredWindowsTest, says_how_many_had_no_room) {
+  commit_windows(3, 1, {windows(3, 0, 1, {{"0", 1}, {"1", 2}, {"2", 3}, {"3", 4}})});
+  const RestoredWindows restored = restore(0, 1);
+  EXPECT_EQ(restored.count, 2U);
+  EXPECT_EQ(restored.left_out, 2U);
+}
+
+TEST_F(StoredWindowsTest, refuses_a_damaged_part) {
+  commit_windows(3, 1, {"no part"});
+  try {
+    restore(0, 1);
+    FAIL() << "it is not refused";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("damaged: part "), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(StoredWindowsTest, are_not_taken_for_quotas) {
+  commit_windows(3, 1, {windows(3, 0, 1, {{"0", 1}})});
+  EXPECT_EQ(read().shards_count(), 1U);
+  quota::StoreDriver driver;
+  EXPECT_EQ(read().restore(driver.store, now_).subjects, 0U);
 }
 
 }  // namespace

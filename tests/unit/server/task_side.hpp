@@ -72,6 +72,7 @@ class TaskSide final : private ShardStatisticsSource {
   WaiterDelivery waiters;
   TaskSlots slots{64};
   ShardQueries queries;
+  WindowKeeper windows{{}, {}, keys};
   StateKeeper keeper;
   QuotaTasks tasks;
 
@@ -91,7 +92,7 @@ class TaskSide final : private ShardStatisticsSource {
         store(std::move(with)),
         waiters(context, sessions, mailboxes, keys, decider(), 10),
         queries(context, sessions, mailboxes, keys, *this, slots),
-        keeper(state, {}, decider()),
+        keeper(state, {}, decider(), windows),
         tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
   quota::QuotaDecider& decider() noexcept {

@@ -43,6 +43,14 @@ TEST(CutCollector, deletes_only_what_no_shard_needs) {
   EXPECT_EQ(collector.batch().delete_before_epoch, 4u);
 }
 
+TEST(CutCollector, deletes_only_the_windows_that_no_shard_needs) {
+  CutCollector collector(2);
+  collector.add({.epoch = 9, .shard = 0, .needed_from_epoch = 2, .windows_needed_from_epoch = 8});
+  collector.add({.epoch = 9, .shard = 1, .needed_from_epoch = 3, .windows_needed_from_epoch = 7});
+  EXPECT_EQ(collector.batch().delete_before_epoch, 2u);
+  EXPECT_EQ(collector.batch().delete_windows_before_epoch, 7u);
+}
+
 TEST(CutCollectorDeathTest, dies_of_cuts_that_must_not_be) {
   CutCollector collector(2);
   collector.add({.epoch = 5, .shard = 0});

@@ -31,9 +31,13 @@ class EpochCommitterTest : public ::testing::Test {
     std::fclose(log_file);
   }
 
-  Outcome commit(uint64_t epoch, uint64_t needed_from_epoch = 0) {
+  Outcome commit(uint64_t epoch, uint64_t needed_from_epoch = 0,
+                 uint64_t windows_needed_from_epoch = 0) {
     const ShardCut cut{.epoch = epoch, .records_count = 3};
-    const Batch batch{.epoch = epoch, .cuts = {&cut, 1}, .delete_before_epoch = needed_from_epoch};
+    const Batch batch{.epoch = epoch,
+                      .cuts = {&cut, 1},
+                      .delete_before_epoch = needed_from_epoch,
+                      .delete_windows_before_epoch = windows_needed_from_epoch};
     return committer.step(&batch);
   }
 
@@ -221,6 +225,19 @@ TEST_F(EpochCommitterTest, deletes_nothing_that_a_lap_from_before_a_failed_fsync
   commit(9, 7);
   EXPECT_EQ(store.committed.back(), (test::ScriptedStore::Committed{9, 1, 7}))
       << "a lap that began with the next cut has written everything";
+}
+
+TEST_F(EpochCommitterTest, deletes_windows_likewise_by_laps_of_their_own) {
+  commit(5, 3, 2);
+  commit(6, 3, 4);
+  store.commits = {fsync};
+  commit(7, 6, 6);
+  commit_at_last(7);
+  commit(8, 0, 7);
+  commit(9, 0, 8);
+  EXPECT_EQ(store.committed,
+            (std::vector<test::ScriptedStore::Committed>{
+                {5, 1, 3, 2}, {6, 1, 0, 4}, {7, 1, 0, 0}, {8, 1, 0, 0}, {9, 1, 0, 8}}));
 }
 
 TEST_F(EpochCommitterTest, deletes_with_the_commit_that_succeeds) {

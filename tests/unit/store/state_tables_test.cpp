@@ -23,12 +23,14 @@ class StateTablesTest : public ::testing::Test {
     tables = StateTables::prepare(database).value();
   }
 
-  void write(const std::vector<OwnedCut>& cuts, uint64_t delete_before_epoch = 0) {
+  void write(const std::vector<OwnedCut>& cuts, uint64_t delete_before_epoch = 0,
+             uint64_t delete_windows_before_epoch = 0) {
     std::vector<ShardCut> views;
     for (const OwnedCut& cut : cuts) views.push_back(cut.view());
     const Batch batch{.epoch = views.empty() ? end.last_epoch + 1 : views.front().epoch,
                       .cuts = views,
-                      .delete_before_epoch = delete_before_epoch};
+                      .delete_before_epoch = delete_before_epoch,
+                      .delete_windows_before_epoch = delete_windows_before_epoch};
     ASSERT_TRUE(tables.begin());
     const auto done = tables.write(batch, end);
     ASSERT_TRUE(done) << done.error().text;
@@ -72,6 +74,23 @@ TEST_F(StateTablesTest, keeps_numbers_of_64_bits) {
   write({OwnedCut(1, UINT32_MAX).part(255, "a").quota_class(UINT64_MAX, "{}")});
   EXPECT_EQ(content().parts.front(), (test::OwnedPart{1, UINT32_MAX, 255, "a"}));
   EXPECT_EQ(content().classes, (std::vector<StoredClass>{{UINT64_MAX, "{}"}}));
+}
+
+// Parts of kind 2 are those of windows.
+TEST_F(StateTablesTest, deletes_windows_apart_from_all_else) {
+  write({OwnedCut(1, 0).part(1, "a").part(2, "windows")});
+  write({OwnedCut(2, 0).part(1, "b").part(2, "windows")});
+  EXPECT_EQ(end.bytes, 2u) << "without windows";
+  write({OwnedCut(3, 0).part(1, "c")}, 2);
+  EXPECT_EQ(content().parts,
+            (std::vector<test::OwnedPart>{
+                {3, 0, 1, "c"}, {2, 0, 2, "windows"}, {2, 0, 1, "b"}, {1, 0, 2, "windows"}}));
+  write({OwnedCut(4, 0).part(1, "d").part(2, "new")}, 0, 2);
+  write({OwnedCut(5, 0).part(1, "")}, 0, 4);
+  EXPECT_EQ(content().parts,
+            (std::vector<test::OwnedPart>{
+                {5, 0, 1, ""}, {4, 0, 2, "new"}, {4, 0, 1, "d"}, {3, 0, 1, "c"}, {2, 0, 1, "b"}}));
+  EXPECT_EQ(end.bytes, 3u);
 }
 
 TEST_F(StateTablesTest, puts_and_removes_quotas_in_the_given_order) {
