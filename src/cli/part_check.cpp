@@ -1,7 +1,5 @@
 #include "cli/part_check.hpp"
 
-#include <spdlog/fmt/fmt.h>
-
 #include "policy/quota_text.hpp"
 #include "state/part_reader.hpp"
 #include "state/record.hpp"
@@ -12,20 +10,6 @@ std::optional<int64_t> cut_wall_ns(std::span<const std::byte> part) {
   const auto header = state::read_header(part);
   if (!header) return std::nullopt;
   return header->time.machine.wall_ns;
-}
-
-std::optional<std::string> find_damage(const store::StoredPart& part) {
-  auto reader = state::PartReader::open(part.bytes);
-  if (!reader) return std::string(state::damage_text(reader.error()));
-  const state::PartHeader& header = reader->header();
-  if (header.epoch != part.epoch || header.shard != part.shard) {
-    return fmt::format("its row has epoch {} and shard {}, the part itself epoch {} and shard {}",
-                       part.epoch, part.shard, header.epoch, header.shard);
-  }
-  while (reader->next()) {
-  }
-  if (!reader->damage()) return std::nullopt;
-  return std::string(state::damage_text(*reader->damage()));
 }
 
 std::optional<std::string> find_damage(const store::StoredClass& quota) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "server/part_damage.hpp"
 #include "store/state_reader.hpp"
 
 namespace sluice::cli {
@@ -16,9 +17,7 @@ namespace sluice::cli {
 // The wall time of the cut; none: the part is damaged.
 std::optional<int64_t> cut_wall_ns(std::span<const std::byte> part);
 
-// Why the part is damaged: its bits, what its row says of it, or one of its records. None: it is
-// sound.
-std::optional<std::string> find_damage(const store::StoredPart& part);
+using server::find_damage;  // of a part
 
 // Why no server can load the quota. None: it can.
 std::optional<std::string> find_damage(const store::StoredClass& quota);

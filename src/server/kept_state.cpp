@@ -10,6 +10,7 @@
 
 #include "io/clock.hpp"
 #include "log/log.hpp"
+#include "server/part_damage.hpp"
 
 namespace sluice::server {
 namespace {
@@ -34,7 +35,7 @@ int64_t monotonic_ns() noexcept {
 }
 
 std::unique_ptr<store::StateFile> open_file(const std::string& path) {
-  auto file = store::StateFile::open({.path = path});
+  auto file = store::StateFile::open({.path = path, .verify = find_damage});
   if (!file) throw std::runtime_error("--state " + file.error().text);
   return std::move(*file);
 }

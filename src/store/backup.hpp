@@ -1,9 +1,9 @@
 // Copies a state file, for `sluicegate state backup`; also beside a running server, whose commits
 // do not disturb the copy: it is as of one instant.
 // Errors: exists: the target is never overwritten; damaged: the source's pages are checked first.
-//         A copy that fails leaves no target.
+//         A copy that fails leaves no target; one that is interrupted leaves TARGET.unfinished at
+//         most.
 // Lives:  when it has returned, the copy survives a power failure.
-// Source: VACUUM INTO. SQLite's own .backup begins anew at every commit, ten times a second.
 #pragma once
 
 #include <string>

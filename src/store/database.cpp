@@ -325,4 +325,17 @@ Result<void> Database::rewrite_wal() {
               sqlite3_errstr(code));
 }
 
+Result<void> Database::sync_file() {
+  sqlite3_file* file = nullptr;
+  int code = sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (code == SQLITE_OK) code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+  if (code == SQLITE_OK) return {};
+  return fail(kind_of(code, 0), path(), sqlite3_errstr(code));
+}
+
+void Database::remove_file(const std::string& path, const char* vfs) noexcept {
+  sqlite3_vfs* const found = sqlite3_vfs_find(vfs);
+  if (found != nullptr) found->xDelete(found, path.c_str(), 0);
+}
+
 }  // namespace sluice::store

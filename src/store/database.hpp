@@ -92,6 +92,11 @@ class Database {
   void checkpoint_on_close() noexcept;
   // Writes every byte of FILE-wal again, and has the disk confirm it.
   Result<void> rewrite_wal();
+  // Has the disk confirm every byte of FILE.
+  Result<void> sync_file();
+
+  // Of a file that no connection has open; there need not be one.
+  static void remove_file(const std::string& path, const char* vfs) noexcept;
 
  private:
   struct Close {

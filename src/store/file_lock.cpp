@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,14 +28,6 @@ std::string holder_of(const std::string& lock_path) {
   return "process " + std::string(number.substr(0, number.find('\n')));
 }
 
-// False also when somebody has removed the file meanwhile: then it protects nothing.
-bool is_at(const io::FileDescriptor& file, const std::string& lock_path) {
-  struct stat opened {};
-  if (::fstat(file.get(), &opened) != 0) return false;
-  const auto at_path = status_of(lock_path);
-  return at_path && at_path->identity == FileIdentity{opened.st_dev, opened.st_ino};
-}
-
 // Only people read it, so it does not matter if it cannot be written.
 void write_holder(const io::FileDescriptor& file) {
   const std::string text = std::to_string(::getpid()) + "\n";
@@ -56,7 +47,7 @@ Result<FileLock> FileLock::take(const std::string& path, std::chrono::millisecon
       if (errno != EWOULDBLOCK && errno != EINTR) {
         return fail(FailureKind::io, lock_path, error_text(errno));
       }
-    } else if (is_at(file, lock_path)) {
+    } else if (is_at(file, lock_path)) {  // else it protects nothing
       write_holder(file);
       return FileLock(std::move(file));
     }

@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "base/time.hpp"
-#include "io/file_descriptor.hpp"
 
 namespace sluice::store {
 namespace {
@@ -51,6 +50,13 @@ std::optional<FileStatus> status_of(const std::string& path) noexcept {
       .identity = {.device = status.st_dev, .inode = status.st_ino},
       .bytes = static_cast<uint64_t>(status.st_size),
       .modified_wall_ns = status.st_mtim.tv_sec * base::ns_per_s + status.st_mtim.tv_nsec};
+}
+
+bool is_at(const io::FileDescriptor& file, const std::string& path) noexcept {
+  struct stat opened {};
+  if (::fstat(file.get(), &opened) != 0) return false;
+  const auto at_path = status_of(path);
+  return at_path && at_path->identity == FileIdentity{opened.st_dev, opened.st_ino};
 }
 
 bool is_on_network(const std::string& path) noexcept {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/file_descriptor.hpp"
 #include "store/failure.hpp"
 
 namespace sluice::store {
@@ -31,6 +32,9 @@ struct FileStatus {
 // By path and without opening it: to close a descriptor of a database would drop SQLite's locks.
 // Empty: there is no such file, or no way to it.
 std::optional<FileStatus> status_of(const std::string& path) noexcept;
+
+// Whether the path still leads to this open file.
+bool is_at(const io::FileDescriptor& file, const std::string& path) noexcept;
 
 // NFS, SMB, 9p and the like, whose locks and fsync cannot be relied upon.
 bool is_on_network(const std::string& path) noexcept;

@@ -25,6 +25,7 @@ constexpr std::string_view tables_sql = R"(
     kind INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
 )";
 constexpr int64_t tables_count = 4;
+constexpr uint32_t first_version_with_these_tables = 1;
 
 // SQLite's header: a text at first, both numbers big-endian at these places.
 constexpr std::string_view magic{"SQLite format 3\0", 16};
@@ -39,14 +40,15 @@ uint32_t number_at(const Header& header, size_t at) noexcept {
   return __builtin_bswap32(number);
 }
 
-Result<void> check_identity(uint32_t application, uint32_t version, const std::string& path) {
+Result<void> check_identity(uint32_t application, uint32_t version, uint32_t oldest,
+                            const std::string& path) {
   if (application != application_id) return fail(FailureKind::not_ours, path);
   if (version > schema_version) {
     return fail(FailureKind::newer_version, path,
                 "it has version " + std::to_string(version) + ", this program knows " +
                     std::to_string(schema_version));
   }
-  if (version < schema_version) {
+  if (version < oldest) {
     return fail(FailureKind::damaged, path, "there never was a version " + std::to_string(version));
   }
   return {};
@@ -99,7 +101,7 @@ Result<void> create_file(const std::string& path, const char* vfs) {
   return sync_folder_of(path);
 }
 
-Result<void> check_header(const std::string& path) {
+Result<void> check_header(const std::string& path, uint32_t oldest) {
   const io::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return fail_to_open(path, errno);
   Header header{};
@@ -110,25 +112,35 @@ Result<void> check_header(const std::string& path) {
       std::string_view(header.data(), magic.size()) != magic) {
     return fail(FailureKind::not_ours, path, "no SQLite database");
   }
-  return check_identity(number_at(header, application_at), number_at(header, version_at), path);
+  return check_identity(number_at(header, application_at), number_at(header, version_at), oldest,
+                        path);
 }
 
-Result<void> check_schema(Database& database, const std::string& path) {
-  const Result<void> log = check_log(database, path);
-  if (!log) return log;
-  const auto application = database.integer("PRAGMA application_id");
-  if (!application) return tl::unexpected(application.error());
+Result<uint32_t> read_version(Database& database) {
   const auto version = database.integer("PRAGMA user_version");
   if (!version) return tl::unexpected(version.error());
-  const auto identity =
-      check_identity(static_cast<uint32_t>(*application), static_cast<uint32_t>(*version), path);
-  if (!identity) return identity;
+  return static_cast<uint32_t>(*version);
+}
+
+Result<void> check_tables(Database& database, const std::string& path) {
   const auto found = database.integer(
       "SELECT count(*) FROM sqlite_schema WHERE type='table' AND"
       " name IN ('meta','quota_class','run_time_quota','part')");
   if (!found) return tl::unexpected(found.error());
   if (*found != tables_count) return fail(FailureKind::damaged, path, "a table is missing");
   return {};
+}
+
+Result<void> check_schema(Database& database, const std::string& path, uint32_t oldest) {
+  const Result<void> log = check_log(database, path);
+  if (!log) return log;
+  const auto application = database.integer("PRAGMA application_id");
+  if (!application) return tl::unexpected(application.error());
+  const auto version = read_version(database);
+  if (!version) return tl::unexpected(version.error());
+  const auto identity = check_identity(static_cast<uint32_t>(*application), *version, oldest, path);
+  if (!identity || *version < first_version_with_these_tables) return identity;
+  return check_tables(database, path);
 }
 
 }  // namespace sluice::store

@@ -6,6 +6,7 @@
 //                                               and the last epoch that named it
 //           run_time_quota(name, quota, put_at) what callers have put for subjects
 //           part(number, epoch, shard, kind, bytes)  the log; numbers grow, the last record counts
+//         Version 1 is the same; a part of version 2 may be of any kind.
 // Errors: empty, not_ours, newer_version, damaged; the file is left as it is.
 #pragma once
 
@@ -19,18 +20,26 @@ namespace sluice::store {
 
 inline constexpr uint32_t application_id = 0x534C4753;  // "SLGS"
 
-// 1: the first. With the next one check_schema() must accept the older ones, and StateFile::open()
-// bring them to the present one, as docs/adr and the design have it: a copy, then one transaction.
-inline constexpr uint32_t schema_version = 1;
+// With the next one comes a further step in migration.hpp.
+inline constexpr uint32_t schema_version = 2;
+inline constexpr uint32_t oldest_schema_version = 1;  // that can be read, and migrated
 
 // Makes the file whole under another name and then renames it, so that a crash never leaves one
 // that is empty or lacks tables. There must be no such file. Only its user may read it.
 Result<void> create_file(const std::string& path, const char* vfs);
 
-// Reads the first bytes itself. No connection to the file may be open in this process.
-Result<void> check_header(const std::string& path);
+// Reads the first bytes itself. No connection to the file may be open in this process. `oldest`: of
+// the versions that are accepted.
+Result<void> check_header(const std::string& path, uint32_t oldest = oldest_schema_version);
 
 // Also what FILE-wal says about it, and whether that belongs to it. Before the first statement.
-Result<void> check_schema(Database& database, const std::string& path);
+Result<void> check_schema(Database& database, const std::string& path,
+                          uint32_t oldest = oldest_schema_version);
+
+// Of a file that has passed.
+Result<uint32_t> read_version(Database& database);
+
+// Whether the tables of the present version are there.
+Result<void> check_tables(Database& database, const std::string& path);
 
 }  // namespace sluice::store

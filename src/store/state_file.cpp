@@ -34,9 +34,10 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
   if (!lock) return tl::unexpected(std::move(lock.error()));
   std::unique_ptr<StateFile> file(new StateFile(real, std::move(*lock)));
   Result<void> done = file->find_or_create();
-  if (done) done = check_header(real.path);
+  if (done) done = check_header(real.path, file->oldest_version());
   if (done) done = file->connect();
   if (done && options.checks_pages) done = file->check_pages();
+  if (done) done = file->migrate();
   if (done) done = file->prepare();
   if (!done) return tl::unexpected(before_use(std::move(done.error()), real.path));
   if (is_on_network(real.path)) warn_of_network(real.path);
@@ -61,9 +62,25 @@ Result<void> StateFile::connect() {
   if (!database) return tl::unexpected(std::move(database.error()));
   database_ = std::move(*database);
   if (database_.is_readonly()) return fail(FailureKind::readonly, options_.path);
-  Result<void> done = check_schema(database_, options_.path);
+  Result<void> done = check_schema(database_, options_.path, oldest_version());
   if (!done) return done;
-  return database_.execute("PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;");
+  // Debian's SQLite would overwrite all that is deleted with zeros, which is as much to write. A
+  // checkpoint is tidy()'s, so that no commit waits for one.
+  return database_.execute(
+      "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;"
+      "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA secure_delete=OFF;"
+      "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;");
+}
+
+uint32_t StateFile::oldest_version() const noexcept {
+  return options_.migrations.front().from;
+}
+
+Result<void> StateFile::migrate() {
+  return store::migrate(database_, {.path = options_.path,
+                                    .steps = options_.migrations,
+                                    .verify = options_.verify,
+                                    .vfs = options_.vfs});
 }
 
 Result<void> StateFile::check_pages() {
@@ -75,12 +92,6 @@ Result<void> StateFile::check_pages() {
 
 // Changes nothing in the file either.
 Result<void> StateFile::prepare() {
-  // Debian's SQLite would overwrite all that is deleted with zeros, which is as much to write. A
-  // checkpoint is tidy()'s, so that no commit waits for one.
-  Result<void> done = database_.execute(
-      "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA secure_delete=OFF;"
-      "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;");
-  if (!done) return done;
   Result<StateTables> tables = StateTables::prepare(database_);
   if (!tables) return tl::unexpected(std::move(tables.error()));
   tables_ = std::move(*tables);

@@ -1,7 +1,8 @@
 // The state file: a SQLite database that one server at a time writes.
 // Flow:   open() -> StateReader, by any number of threads, loads -> set_meta(), commit() by the
 //         writer's thread alone -> close().
-// Shape:  schema.hpp; FILE, FILE-wal and FILE-shm are SQLite's, FILE.lock and FILE.new ours.
+// Shape:  schema.hpp; FILE, FILE-wal and FILE-shm are SQLite's, FILE.lock and FILE.new ours. open()
+//         migrates a file of an older version (migration.hpp).
 // Errors: open() leaves a file that it refuses as it is, and so does close() without a commit: a
 //         server that cannot load it changes nothing. What a failed commit means: StateStore. moved
 //         is found after each commit: SQLite itself goes on writing a removed file.
@@ -20,6 +21,7 @@
 #include "store/database.hpp"
 #include "store/file_lock.hpp"
 #include "store/file_place.hpp"
+#include "store/migration.hpp"
 #include "store/state_store.hpp"
 #include "store/state_tables.hpp"
 
@@ -31,6 +33,8 @@ struct StateFileOptions {
   std::chrono::milliseconds lock_patience = store::lock_patience;
   uint32_t checkpoint_bytes = 16 << 20;  // FILE-wal is copied to FILE from this size on
   const char* vfs = nullptr;             // SQLite's layer above the system; for tests
+  VerifyPart verify;                     // of a file that is to be migrated
+  std::span<const MigrationStep> migrations = migration_steps;
 };
 
 class StateFile final : public StateStore {
@@ -60,10 +64,12 @@ class StateFile final : public StateStore {
   };
   StateFile(const StateFileOptions& options, FileLock lock);
 
+  uint32_t oldest_version() const noexcept;
   Result<void> find_or_create();
   Result<void> prepare();
   Result<void> connect();
   Result<void> check_pages();
+  Result<void> migrate();
   Result<void> begin_writing();
   Result<void> remember_identity();
   template <typename Write>

@@ -59,7 +59,7 @@ def test_info_has_a_line_for_each_fact(state):
     result = run_binary("state", "info", state)
     assert (result.returncode, result.stderr) == (0, "")
     assert re.fullmatch(
-        rf"file +{state}\nserver version +0\.1\.0\nshards +2\nschema version +1\n"
+        rf"file +{state}\nserver version +0\.1\.0\nshards +2\nschema version +2\n"
         rf"last commit +{TIME}\nparts +6, \d+ bytes, epochs 1 to 3\nrun-time quotas +1\n"
         r"quota classes +1\nFILE +80\.0 KiB, of which 0 bytes are free for new parts\n"
         r"FILE-wal +\d+\.\d KiB\n", result.stdout), result.stdout
@@ -172,13 +172,13 @@ def test_a_database_of_somebody_else_is_an_error(tmp_path):
 
 
 def test_a_newer_version_is_an_error(state, tmp_path):
-    change(state, "PRAGMA user_version = 2")
+    change(state, "PRAGMA user_version = 3")
     for words in commands_on(state, str(tmp_path / "copy.db")):
         result = run_binary(*words)
         assert (result.returncode, result.stdout) == (2, "")
         assert result.stderr == (
-            f"Error: {state}: a newer version of Sluicegate wrote it (it has version 2, this "
-            "program knows 1); start that version, or name another file\n")
+            f"Error: {state}: a newer version of Sluicegate wrote it (it has version 3, this "
+            "program knows 2); start that version, or name another file\n")
 
 
 def test_a_missing_file_is_an_error(tmp_path):

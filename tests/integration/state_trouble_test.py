@@ -109,8 +109,8 @@ def test_a_process_that_ends_leaves_its_file_to_the_next(written):
 
 @on_one_engine
 def test_a_newer_version(written):
-    change_file(written, "PRAGMA user_version = 2")
-    check_refused(written, "a newer version of Sluicegate wrote it", "version 2",
+    change_file(written, "PRAGMA user_version = 3")
+    check_refused(written, "a newer version of Sluicegate wrote it", "version 3",
                   "start that version, or name another file")
 
 

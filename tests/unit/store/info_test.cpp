@@ -24,7 +24,7 @@ TEST(Info, says_that_a_new_file_has_nothing) {
   const std::string path = folder.file("state");
   const auto file = StateFile::open({.path = path}).value();
   const Info info = read_info(path, time_of).value();
-  EXPECT_EQ(info.schema_version, 1u);
+  EXPECT_EQ(info.schema_version, 2u);
   EXPECT_EQ(info.parts_count, 0u);
   EXPECT_EQ(info.last_epoch, 0u);
   EXPECT_FALSE(info.last_commit_wall_ns);

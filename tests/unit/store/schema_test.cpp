@@ -46,7 +46,7 @@ TEST_F(SchemaTest, makes_a_file_with_its_marks_and_tables) {
   Database database = Database::open(path, Access::write, nullptr).value();
   EXPECT_TRUE(check_schema(database, path));
   EXPECT_EQ(database.integer("PRAGMA application_id").value(), 0x534C4753);
-  EXPECT_EQ(database.integer("PRAGMA user_version").value(), 1);
+  EXPECT_EQ(database.integer("PRAGMA user_version").value(), 2);
   EXPECT_EQ(database.integer("PRAGMA page_size").value(), 16'384);
   EXPECT_EQ(database.text("PRAGMA journal_mode").value(), "wal");
   EXPECT_EQ(database
@@ -116,10 +116,21 @@ TEST_F(SchemaTest, refuses_a_database_of_another_application) {
 
 TEST_F(SchemaTest, refuses_a_newer_version) {
   create();
-  change_byte(63, 2);
+  change_byte(63, 3);
   expect_refused(FailureKind::newer_version);
   change_byte(63, 0);
   expect_refused(FailureKind::damaged);
+}
+
+TEST_F(SchemaTest, accepts_the_versions_that_the_caller_can_migrate) {
+  create();
+  change_byte(63, 1);
+  EXPECT_TRUE(check_header(path));
+  Database database = Database::open(path, Access::write, nullptr).value();
+  EXPECT_TRUE(check_schema(database, path));
+  EXPECT_EQ(read_version(database).value(), 1u);
+  EXPECT_EQ(check_schema(database, path, 2).error().kind, FailureKind::damaged);
+  EXPECT_EQ(check_header(path, 2).error().kind, FailureKind::damaged);
 }
 
 TEST_F(SchemaTest, refuses_a_file_that_it_cannot_read) {
@@ -132,7 +143,7 @@ TEST_F(SchemaTest, believes_the_log_rather_than_the_header) {
   create();
   {
     Database database = Database::open(path, Access::write, nullptr).value();
-    ASSERT_TRUE(database.execute("PRAGMA user_version=2"));
+    ASSERT_TRUE(database.execute("PRAGMA user_version=3"));
   }
   EXPECT_TRUE(check_header(path)) << "the new version is in FILE-wal only";
   Database database = Database::open(path, Access::write, nullptr).value();

@@ -211,7 +211,7 @@ TEST_F(StateFileTest, refuses_files_of_others) {
 TEST_F(StateFileTest, refuses_a_file_of_a_newer_version) {
   make_filled();
   std::string bytes = test::read_file(path);
-  bytes[63] = 2;
+  bytes[63] = 3;
   test::write_file(path, bytes);
   expect_refused(FailureKind::newer_version);
 }
