@@ -13,24 +13,30 @@
 
 #include "cli/native_server.hpp"
 #include "cli/part_check.hpp"
+#include "cli/remove_on_signal.hpp"
+#include "cli/state_files.hpp"
+#include "cli/state_upkeep.hpp"
 #include "cli/state_words.hpp"
 #include "log/time.hpp"
 #include "store/backup.hpp"
 #include "store/check.hpp"
+#include "store/file_place.hpp"
 #include "store/info.hpp"
+#include "store/unfinished_file.hpp"
 
 namespace sluice::cli {
 namespace {
 
 constexpr const char* state_description =
-    R"(Shows, checks and copies a state file (the server's --state).
+    R"(Shows, checks, copies and mends a state file (the server's --state).
 
   sluicegate state info /var/lib/sluicegate/state.db
   sluicegate state check /var/lib/sluicegate/state.db
   sluicegate state backup /var/lib/sluicegate/state.db /backup/state-monday.db
+  sluicegate state compact /var/lib/sluicegate/state.db
 
-All three work beside a running server, which goes on meanwhile: they see one commit, whole. None of
-them changes the file. They need the right to read FILE, and FILE-wal and FILE-shm beside it.
+All but compact work beside a running server, which goes on meanwhile: they see one commit, whole,
+and change nothing in the file.
 )";
 
 constexpr const char* info_text_more =
@@ -62,7 +68,17 @@ FILE-wal, and only its user may read it. To restore it: stop the server, remove 
 FILE-shm, put a copy of TARGET in the place of FILE, and start the server. While a server runs, a
 copy that cp makes of FILE is torn.
 
-Exit code: 0 when it was copied, 2 when not; then there is no TARGET.)";
+Exit code: 0 when it was copied, 1 when FILE has damaged parts, which TARGET has now, too, 2 when it
+was not copied; then there is no TARGET.)";
+
+constexpr const char* compact_text_more =
+    R"(  sluicegate state compact state.db
+
+A file does not shrink by itself: what is free in it is used by the next commits. Stop the server
+first. The file is copied without its free room to FILE.unfinished, which then takes its place: the
+disk needs as much room as the file has in the end. Whatever fails or dies, FILE has what it had.
+
+Exit code: 0 when it is compact, 2 when not.)";
 
 struct StateFlags {
   std::string file;
@@ -70,30 +86,12 @@ struct StateFlags {
   bool json = false;
 };
 
-// SQLite would speak of a folder that cannot be written, or of the disk.
-void require_file(const std::string& file) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file, error);
-  const char* cause = nullptr;
-  if (status.type() == std::filesystem::file_type::not_found) cause = "there is no such file";
-  if (status.type() == std::filesystem::file_type::directory) cause = "it is a folder";
-  if (cause == nullptr) return;
-  throw std::runtime_error(
-      fmt::format("{}: {}; name the file that the server has as --state", printable(file), cause));
-}
-
-template <typename Value>
-Value value_or_throw(store::Result<Value> result) {
-  if (!result) throw std::runtime_error(result.error().text);
-  return std::move(*result);
-}
-
 store::Info info_of(const std::string& file) {
   return value_or_throw(store::read_info(file, cut_wall_ns));
 }
 
 int show_info(const StateFlags& flags) {
-  require_file(flags.file);
+  require_state_file(flags.file);
   const store::Info info = info_of(flags.file);
   const int64_t now_ns = log::now().wall_ns;
   if (flags.json) {
@@ -156,25 +154,51 @@ int report_findings(const std::string& file, const store::CheckReport& found) {
   return 1;
 }
 
+std::optional<std::string> verify_part(const store::StoredPart& part) {
+  return find_damage(part);
+}
+
+store::CheckReport check_parts(const std::string& file) {
+  return value_or_throw(store::check(file, cut_wall_ns, verify_part));
+}
+
 int check_file(const StateFlags& flags) {
-  require_file(flags.file);
-  const auto verify = [](const store::StoredPart& part) { return find_damage(part); };
-  auto checked = store::check(flags.file, cut_wall_ns, verify);
+  require_state_file(flags.file);
+  auto checked = store::check(flags.file, cut_wall_ns, verify_part);
   if (!checked) return report_damage(checked.error());
   if (checked->complaints.empty()) check_quotas(flags.file, *checked);
   return report_findings(printable(flags.file), *checked);
 }
 
+// Pages that are sound may have parts that are not: the copy has them, too.
+int report_copied_damage(const store::CheckReport& copy, const StateFlags& flags) {
+  if (copy.damaged_parts_count == 0) return 0;
+  std::fputs(fmt::format("{}: the copy is not sound, as {} itself: {}, the first: {}; `sluicegate "
+                         "state recover` makes a sound file of it\n",
+                         printable(flags.target), printable(flags.file), damaged_parts_text(copy),
+                         copy.complaints.front())
+                 .c_str(),
+             stderr);
+  return 1;
+}
+
 int back_up(const StateFlags& flags) {
-  require_file(flags.file);
-  const store::Result<void> done = store::backup(flags.file, flags.target);
-  if (!done) throw std::runtime_error(done.error().text);
-  const store::Info copy = info_of(flags.target);
+  require_state_file(flags.file);
+  {
+    const RemoveOnSignal removal(store::UnfinishedFile::path_of(store::real_path(flags.target)));
+    throw_failure(store::backup(flags.file, flags.target));
+  }
+  const store::CheckReport checked = check_parts(flags.target);
+  const store::Info& copy = checked.info;
   std::puts(fmt::format("{}: {} copied, {}, last commit {}", printable(flags.target),
                         size_text(copy.file_bytes), epochs_text(copy),
                         commit_text(copy, log::now().wall_ns))
                 .c_str());
-  return 0;
+  return report_copied_damage(checked, flags);
+}
+
+int compact(const StateFlags& flags) {
+  return compact_state(flags.file);
 }
 
 }  // namespace
@@ -199,6 +223,7 @@ void add_state_command(CLI::App& app, Run& run) {
       ->add_option("TARGET", flags->target, "the copy, which must not exist")
       ->type_name("")
       ->required();
+  add("compact", "Makes a state file as small as what it has.", compact_text_more, compact);
 }
 
 }  // namespace sluice::cli

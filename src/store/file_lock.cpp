@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,18 @@ std::string holder_of(const std::string& lock_path) {
   return "process " + std::string(number.substr(0, number.find('\n')));
 }
 
+// Root makes the lock of a server's file that has none: the server's user must be able to open it.
+void give_to_owner_of(const io::FileDescriptor& lock, const std::string& path) {
+  struct stat file {};
+  struct stat own {};
+  if (::geteuid() != 0 || ::stat(path.c_str(), &file) != 0 || ::fstat(lock.get(), &own) != 0) {
+    return;
+  }
+  if (own.st_uid == 0 && file.st_uid != 0) {
+    [[maybe_unused]] const int changed = ::fchown(lock.get(), file.st_uid, file.st_gid);
+  }
+}
+
 // Only people read it, so it does not matter if it cannot be written.
 void write_holder(const io::FileDescriptor& file) {
   const std::string text = std::to_string(::getpid()) + "\n";
@@ -48,6 +61,7 @@ Result<FileLock> FileLock::take(const std::string& path, std::chrono::millisecon
         return fail(FailureKind::io, lock_path, error_text(errno));
       }
     } else if (is_at(file, lock_path)) {  // else it protects nothing
+      give_to_owner_of(file, path);
       write_holder(file);
       return FileLock(std::move(file));
     }

@@ -47,7 +47,7 @@ UnfinishedFile::~UnfinishedFile() {
 Result<UnfinishedFile> UnfinishedFile::make(const std::string& target, const char* vfs) {
   const std::string path = path_of(target);
   io::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.is_open()) return fail_to_open(path, errno);
+  if (!file.is_open()) return fail_to_open(target, errno);
   const bool is_locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   if (!is_locked && errno != EWOULDBLOCK) return fail(FailureKind::io, path, error_text(errno));
   if (!is_locked || !is_at(file, path)) return fail(FailureKind::in_use, path);

@@ -211,7 +211,7 @@ def test_prints_what_is_documented(state, tmp_path):
     places = {"/var/lib/sluicegate/state.db": state,
               "/backup/state-monday.db": str(tmp_path / "state-monday.db")}
     blocks = re.findall(r"^\$ sluicegate (state .*)\n((?:(?!\$ |```).*\n)*)", page, re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for command, documented in blocks:
         for there, here in places.items():
             command, documented = command.replace(there, here), documented.replace(there, here)
@@ -227,7 +227,7 @@ def test_prints_what_is_documented(state, tmp_path):
 
 
 def test_help_shows_exit_codes():
-    for word in ["info", "check", "backup"]:
+    for word in ["info", "check", "backup", "compact"]:
         shown = run_binary("help", "state", word)
         assert (shown.returncode, shown.stderr) == (0, "")
         assert "Exit code: 0 when it " in shown.stdout

@@ -165,3 +165,131 @@ def test_a_migration_that_is_killed_goes_on(version_1):
     assert versions <= {1, 2}
     server = version_1.start()
     assert show(server, "a")["limits"][0]["amount"] == 1_000
+
+
+# ------------------------------------------------------------------------------------------ compact
+
+def compact(path):
+    return run_binary("state", "compact", str(path))
+
+
+@pytest.fixture
+def wide(kept):
+    """A file of a clean stop with much free room."""
+    server = kept.start()
+    put(server, "a", {**tokens(1_000), "period_ms": MONTH_MS}, slots(9))
+    call(server, "record", {"subjects": ["a"], "input_tokens": 7})
+    stop(server)
+    change_file(kept.path, "CREATE TABLE ballast(bytes BLOB)",
+                "INSERT INTO ballast VALUES(zeroblob(4000000))", "DROP TABLE ballast")
+    return kept
+
+
+def test_compact_frees_the_room_that_is_not_used(wide):
+    before = wide.path.stat()
+    assert before.st_size > 4_000_000
+    result = compact(wide.path)
+    assert (result.returncode, result.stderr) == (0, ""), result
+    assert result.stdout.startswith(f"{wide.path}: 3.9 MiB before, "), result
+    after = wide.path.stat()
+    assert after.st_size < 200_000
+    assert (after.st_mode, after.st_uid) == (before.st_mode, before.st_uid)
+    assert run_binary("state", "check", str(wide.path)).returncode == 0
+    assert used(wide.start(), "a") == 7
+
+
+def test_compact_of_a_crash_keeps_what_is_in_the_log(written):
+    assert pathlib.Path(f"{written.path}-wal").stat().st_size > 0
+    assert compact(written.path).returncode == 0
+    assert used(written.start(), "a") == 7
+
+
+def test_compact_leaves_a_file_in_use_alone(kept):
+    server = kept.start()
+    put(server, "a", tokens(100))
+    result = compact(kept.path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"another process uses it (process {server.pid})" in result.stderr, result
+    put(server, "b", tokens(100))
+    stop(server)
+    assert show(kept.start(), "b")["source"] == "run_time"
+
+
+def test_compact_needs_room(wide):
+    def forbid_growth():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+    before = wide.path.read_bytes()
+    result = run_binary("state", "compact", str(wide.path), preexec=forbid_growth)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{wide.path}.unfinished: " in result.stderr, result
+    assert len(wide.path.read_bytes()) == len(before)
+    assert not pathlib.Path(f"{wide.path}.unfinished").exists()
+    assert used(wide.start(), "a") == 7
+
+
+def test_compact_that_is_killed_loses_nothing(wide):
+    original = wide.path.read_bytes()
+    for pause_ms in range(0, 60, 3):
+        for file in wide.path.parent.glob("state.db*"):
+            file.unlink()
+        wide.path.write_bytes(original)
+        with spawn("state", "compact", str(wide.path)) as process:
+            time.sleep(pause_ms / 1_000)
+            process.kill()
+            process.wait(TIMEOUT_S)
+        checked = run_binary("state", "check", str(wide.path))
+        assert checked.returncode == 0, checked
+        assert first_value(wide.path, "SELECT count(*) FROM run_time_quota") == 1
+    assert used(wide.start(), "a") == 7
+
+
+# ----------------------------------------------------------------------------- copies that are ended
+
+@pytest.fixture
+def large(tmp_path):
+    """A file whose copy takes a while."""
+    path = tmp_path / "large.db"
+    path.write_bytes(gzip.decompress(VERSION_1.read_bytes()))
+    change_file(path, "CREATE TABLE ballast(bytes BLOB)", *[
+        "INSERT INTO ballast VALUES(zeroblob(10000000))"] * 20)
+    return path
+
+
+@pytest.mark.parametrize("command", ["backup", "compact"])
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_unfinished(large, command, ending):
+    target = large if command == "compact" else large.with_name("copy.db")
+    unfinished = pathlib.Path(f"{target}.unfinished")
+    words = [str(large)] if command == "compact" else [str(large), str(target)]
+    with spawn("state", command, *words) as process:
+        eventually(lambda: unfinished.exists() and unfinished.stat().st_size > 0, "it is copied")
+        process.send_signal(ending)
+        assert process.wait(TIMEOUT_S) == -ending
+    assert not list(large.parent.glob("*unfinished*"))
+    assert large.exists() and (command == "compact" or not target.exists())
+    assert run_binary("state", "check", str(large)).returncode == 0
+
+
+def test_a_copy_that_was_killed_is_made_anew(large):
+    target = large.with_name("copy.db")
+    unfinished = pathlib.Path(f"{target}.unfinished")
+    with spawn("state", "backup", str(large), str(target)) as process:
+        eventually(lambda: unfinished.exists() and unfinished.stat().st_size > 0, "it is copied")
+        process.kill()
+        process.wait(TIMEOUT_S)
+    assert unfinished.exists() and not target.exists()
+    assert run_binary("state", "backup", str(large), str(target)).returncode == 0
+    assert target.exists() and not unfinished.exists()
+
+
+def test_a_backup_of_a_damaged_part_says_so(version_1, tmp_path):
+    change_file(version_1.path, "UPDATE part SET bytes = CAST(replace(bytes, 'batch', 'BATCH')"
+                                " AS BLOB) WHERE number = 5")
+    copy = tmp_path / "copy.db"
+    result = run_binary("state", "backup", str(version_1.path), str(copy))
+    assert result.returncode == 1, result
+    assert " copied, epochs 1 to 4" in result.stdout
+    assert result.stderr == (
+        f"{copy}: the copy is not sound, as {version_1.path} itself: 1 damaged part, the first: "
+        "part 5: its checksum is wrong; `sluicegate state recover` makes a sound file of it\n")

@@ -213,13 +213,13 @@ TEST_F(StateCommand, refuses_what_is_no_state_file_with_cause_and_cure) {
 }
 
 TEST_F(StateCommand, refuses_a_file_of_a_newer_version) {
-  execute("PRAGMA user_version = 2");
+  execute("PRAGMA user_version = 3");
   for (const std::string& words :
        {"info " + path, "check " + path, "backup " + path + " " + target}) {
     EXPECT_EQ(refusal(words),
               path +
-                  ": a newer version of Sluicegate wrote it (it has version 2, this "
-                  "program knows 1); start that version, or name another file");
+                  ": a newer version of Sluicegate wrote it (it has version 3, this "
+                  "program knows 2); start that version, or name another file");
   }
   EXPECT_FALSE(std::filesystem::exists(target));
 }
@@ -244,7 +244,8 @@ TEST_F(StateCommand, refuses_a_target_that_cannot_be_made) {
 }
 
 TEST_F(StateCommand, needs_its_arguments) {
-  for (const char* words : {"", "info", "check", "backup", "backup a", "info a b", "recover a"}) {
+  for (const char* words : {"", "info", "check", "backup", "backup a", "info a b", "compact",
+                            "compact a b", "mend a"}) {
     EXPECT_THROW(run(words), CLI::ParseError) << words;
   }
 }
