@@ -1,8 +1,9 @@
 #include "cli/part_check.hpp"
 
 #include "policy/quota_text.hpp"
-#include "state/part_reader.hpp"
+#include "state/part.hpp"
 #include "state/record.hpp"
+#include "text/json.hpp"
 
 namespace sluice::cli {
 
@@ -12,15 +13,23 @@ std::optional<int64_t> cut_wall_ns(std::span<const std::byte> part) {
   return header->time.machine.wall_ns;
 }
 
-std::optional<std::string> find_damage(const store::StoredClass& quota) {
-  if (state::quota_class_of(quota.quota) != quota.id) return "it is not the one that was written";
-  return find_damage(store::StoredQuota{.quota = quota.quota});
+// The text of a quota that was put has no checksum: damage is what is no JSON.
+QuotaFinding examine(const store::StoredQuota& put) {
+  using State = QuotaFinding::State;
+  const policy::ParsedQuota parsed = policy::parse_quota(put.quota);
+  if (parsed.complaints.empty()) return {};
+  const bool is_json = text::parse_json(put.quota).complaint.empty();
+  return {.state = is_json ? State::unusable : State::damaged, .cause = parsed.complaints.front()};
 }
 
-std::optional<std::string> find_damage(const store::StoredQuota& put) {
-  const policy::ParsedQuota parsed = policy::parse_quota(put.quota);
-  if (parsed.complaints.empty()) return std::nullopt;
-  return parsed.complaints.front();
+QuotaFinding examine(const store::StoredClass& quota) {
+  using State = QuotaFinding::State;
+  if (state::quota_class_of(quota.quota) != quota.id) {
+    return {.state = State::damaged, .cause = "it is not the one that was written"};
+  }
+  QuotaFinding found = examine(store::StoredQuota{.quota = quota.quota});
+  if (found.state == State::damaged) found.state = State::unusable;
+  return found;
 }
 
 }  // namespace sluice::cli

@@ -19,8 +19,17 @@ std::optional<int64_t> cut_wall_ns(std::span<const std::byte> part);
 
 using server::find_damage;  // of a part
 
-// Why no server can load the quota. None: it can.
-std::optional<std::string> find_damage(const store::StoredClass& quota);
-std::optional<std::string> find_damage(const store::StoredQuota& put);
+// What a server finds when it loads a quota.
+struct QuotaFinding {
+  enum class State : uint8_t {
+    sound,
+    unusable,  // its bits are right, but not for this program on this machine: see the cause
+    damaged
+  };
+  State state = State::sound;
+  std::string cause;
+};
+QuotaFinding examine(const store::StoredClass& quota);
+QuotaFinding examine(const store::StoredQuota& put);
 
 }  // namespace sluice::cli

@@ -4,6 +4,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -34,6 +35,7 @@ constexpr const char* state_description =
   sluicegate state check /var/lib/sluicegate/state.db
   sluicegate state backup /var/lib/sluicegate/state.db /backup/state-monday.db
   sluicegate state compact /var/lib/sluicegate/state.db
+  sluicegate state recover /var/lib/sluicegate/state.db /var/lib/sluicegate/recovered.db
 
 All but compact work beside a running server, which goes on meanwhile: they see one commit, whole,
 and change nothing in the file.
@@ -80,6 +82,19 @@ disk needs as much room as the file has in the end. Whatever fails or dies, FILE
 
 Exit code: 0 when it is compact, 2 when not.)";
 
+constexpr const char* recover_text_more =
+    R"(  sluicegate state recover damaged.db state.db
+
+FILE stays as it is. NEW has the newest commit of which every part is sound, all sound parts before
+it, and the quotas that can be read. Each thing that is lost is a line on stderr. What lost parts
+had is as if it had never happened: limits may admit it again, and reservations may be open that
+have ended, until their lifetimes end. Restore a backup instead if it is not much older.
+
+To go on with NEW: stop the server, move FILE, FILE-wal and FILE-shm away, rename NEW to FILE, start
+the server.
+
+Exit code: 0 when nothing is lost, 1 when something is, 2 when there is no NEW.)";
+
 struct StateFlags {
   std::string file;
   std::string target;
@@ -120,19 +135,23 @@ std::string damaged_parts_text(const store::CheckReport& found) {
   return fmt::format("{}; only the first {} complaints are shown", text, store::complaints_max);
 }
 
+constexpr const char* cannot_be_used = " cannot be used here";
+
 // What a server would find when it loads them.
 void check_quotas(const std::string& file, store::CheckReport& report) {
   auto reader = value_or_throw(store::StateReader::open(file));
-  const auto complain = [&](const std::string& of, const std::optional<std::string>& damage) {
-    if (damage && report.complaints.size() < store::complaints_max) {
-      report.complaints.push_back(fmt::format("the quota {}: {}", of, *damage));
-    }
+  const auto complain = [&](const std::string& of, const QuotaFinding& found) {
+    using State = QuotaFinding::State;
+    if (found.state == State::sound || report.complaints.size() == store::complaints_max) return;
+    report.complaints.push_back(fmt::format("the quota {}{}: {}", of,
+                                            found.state == State::damaged ? "" : cannot_be_used,
+                                            found.cause));
   };
   for (const store::StoredClass& each : value_or_throw(reader.quota_classes())) {
-    complain(fmt::format("of class {}", each.id), find_damage(each));
+    complain(fmt::format("of class {}", each.id), examine(each));
   }
   for (const store::StoredQuota& each : value_or_throw(reader.run_time_quotas())) {
-    complain(fmt::format("put for {}", printable(each.name)), find_damage(each));
+    complain(fmt::format("put for {}", printable(each.name)), examine(each));
   }
 }
 
@@ -146,8 +165,19 @@ int report_findings(const std::string& file, const store::CheckReport& found) {
   for (const std::string& complaint : found.complaints) {
     std::fputs(fmt::format("{}: {}\n", file, complaint).c_str(), stderr);
   }
+  const auto is_unusable = [](const std::string& complaint) {
+    return complaint.find(cannot_be_used) != std::string::npos;
+  };
+  if (std::ranges::all_of(found.complaints, is_unusable)) {
+    std::fputs(fmt::format("{}: sound, but this program cannot use it on this machine: remove the "
+                           "cause, or use the program and the machine that wrote it\n",
+                           file)
+                   .c_str(),
+               stderr);
+    return 1;
+  }
   std::fputs(fmt::format("{}: not sound, {}; restore a backup, or move it and the FILE-wal beside "
-                         "it away to begin anew\n",
+                         "it away to begin anew; `sluicegate state recover` saves what is sound\n",
                          file, damaged_parts_text(found))
                  .c_str(),
              stderr);
@@ -201,6 +231,10 @@ int compact(const StateFlags& flags) {
   return compact_state(flags.file);
 }
 
+int recover(const StateFlags& flags) {
+  return recover_state(flags.file, flags.target);
+}
+
 }  // namespace
 
 void add_state_command(CLI::App& app, Run& run) {
@@ -224,6 +258,10 @@ void add_state_command(CLI::App& app, Run& run) {
       ->type_name("")
       ->required();
   add("compact", "Makes a state file as small as what it has.", compact_text_more, compact);
+  add("recover", "Saves what is sound of a damaged state file.", recover_text_more, recover)
+      ->add_option("NEW", flags->target, "the new file, which must not exist")
+      ->type_name("")
+      ->required();
 }
 
 }  // namespace sluice::cli

@@ -7,7 +7,9 @@
 #include "cli/native_server.hpp"
 #include "cli/remove_on_signal.hpp"
 #include "cli/state_files.hpp"
+#include "cli/state_recovery.hpp"
 #include "cli/state_words.hpp"
+#include "log/time.hpp"
 #include "store/compact.hpp"
 #include "store/file_place.hpp"
 #include "store/unfinished_file.hpp"
@@ -22,6 +24,23 @@ int compact_state(const std::string& file) {
                         size_text(done.bytes_after))
                 .c_str());
   return 0;
+}
+
+int recover_state(const std::string& from, const std::string& to) {
+  require_state_file(from);
+  RecoveryReport done;
+  {
+    const RemoveOnSignal removal(store::UnfinishedFile::path_of(store::real_path(to)));
+    done = StateRecovery(from, to).run();
+  }
+  for (const std::string& loss : done.losses) {
+    std::fputs(fmt::format("{}: lost: {}\n", printable(from), loss).c_str(), stderr);
+  }
+  std::puts(fmt::format("{}: {} parts recovered, {}, {} run-time quotas, last commit {}",
+                        printable(to), done.made.parts_count, epochs_text(done.made),
+                        done.made.run_time_quotas_count, commit_text(done.made, log::now().wall_ns))
+                .c_str());
+  return done.losses.empty() ? 0 : 1;
 }
 
 }  // namespace sluice::cli

@@ -1,4 +1,4 @@
-// `sluicegate state compact`: an action on a state file that no server has.
+// `sluicegate state compact` and `recover`.
 // Errors: std::runtime_error, one line with cause and cure; exit code 2.
 #pragma once
 
@@ -7,5 +7,6 @@
 namespace sluice::cli {
 
 int compact_state(const std::string& file);
+int recover_state(const std::string& from, const std::string& to);
 
 }  // namespace sluice::cli

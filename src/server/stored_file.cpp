@@ -11,7 +11,9 @@ namespace sluice::server {
 namespace {
 
 constexpr std::string_view flag = "--state ";
-constexpr std::string_view cure = "; restore a backup, or start with another file";
+constexpr std::string_view cure =
+    "; restore a backup, or start with another file; `sluicegate state recover` saves what is "
+    "sound";
 
 template <typename T>
 T value_of(store::Result<T> result) {

@@ -386,6 +386,10 @@ void write_record(ByteWriter& writer, const WindowRecord& window) noexcept {
   if (window.rules_policy != window.policy) write(writer, window.rules_policy);
 }
 
+size_t first_record_bytes(std::span<const std::byte> records) noexcept {
+  return record_head_bytes + (ByteReader(records).word<uint32_t>() >> kind_bits);
+}
+
 std::optional<StoredRecord> read_record(ByteReader& reader, const Moment& latest) noexcept {
   const auto head = reader.word<uint32_t>();
   ByteReader body(reader.bytes(head >> kind_bits));  // cut off: empty, as no record is

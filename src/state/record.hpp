@@ -195,6 +195,9 @@ void write_record(ByteWriter& writer, const EndedReservation& ended) noexcept;
 void write_record(ByteWriter& writer, const GoneReservation& gone) noexcept;
 void write_record(ByteWriter& writer, const WindowRecord& window) noexcept;
 
+// The length of the first record of some, as its head has it.
+size_t first_record_bytes(std::span<const std::byte> records) noexcept;
+
 // The next record. No time or order in it may be later than `latest`, and no lifetime may end
 // later than one that begins then. None: it is damaged. The meters of a subject are checked when
 // they are unpacked.

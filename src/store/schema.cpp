@@ -58,11 +58,8 @@ Result<void> check_identity(uint32_t application, uint32_t version, uint32_t old
 Result<void> write_schema(const std::string& path, const char* vfs) {
   Result<Database> database = Database::open(path, Access::write, vfs);
   if (!database) return tl::unexpected(std::move(database.error()));
-  std::string sql = "PRAGMA page_size=16384; PRAGMA synchronous=FULL; BEGIN;";
-  sql.append("PRAGMA application_id=").append(std::to_string(application_id)).append(";");
-  sql.append("PRAGMA user_version=").append(std::to_string(schema_version)).append(";");
-  sql.append(tables_sql).append("COMMIT; PRAGMA journal_mode=WAL;");
-  Result<void> done = database->execute(sql);
+  Result<void> done = create_tables(*database);
+  if (done) done = database->execute("PRAGMA journal_mode=WAL;");
   if (done) database->checkpoint_on_close();
   return done;
 }
@@ -89,6 +86,14 @@ Result<void> make_empty(const std::string& path) {
 }
 
 }  // namespace
+
+Result<void> create_tables(Database& database) {
+  std::string sql = "PRAGMA page_size=16384; PRAGMA synchronous=FULL; BEGIN;";
+  sql.append("PRAGMA application_id=").append(std::to_string(application_id)).append(";");
+  sql.append("PRAGMA user_version=").append(std::to_string(schema_version)).append(";");
+  sql.append(tables_sql).append("COMMIT;");
+  return database.execute(sql);
+}
 
 Result<void> create_file(const std::string& path, const char* vfs) {
   const std::string unfinished = path + ".new";
@@ -131,15 +136,22 @@ Result<void> check_tables(Database& database, const std::string& path) {
   return {};
 }
 
-Result<void> check_schema(Database& database, const std::string& path, uint32_t oldest) {
+Result<void> check_marks(Database& database, const std::string& path, uint32_t oldest) {
   const Result<void> log = check_log(database, path);
   if (!log) return log;
   const auto application = database.integer("PRAGMA application_id");
   if (!application) return tl::unexpected(application.error());
   const auto version = read_version(database);
   if (!version) return tl::unexpected(version.error());
-  const auto identity = check_identity(static_cast<uint32_t>(*application), *version, oldest, path);
-  if (!identity || *version < first_version_with_these_tables) return identity;
+  return check_identity(static_cast<uint32_t>(*application), *version, oldest, path);
+}
+
+Result<void> check_schema(Database& database, const std::string& path, uint32_t oldest) {
+  const Result<void> marks = check_marks(database, path, oldest);
+  if (!marks) return marks;
+  const auto version = read_version(database);
+  if (!version) return tl::unexpected(version.error());
+  if (*version < first_version_with_these_tables) return {};
   return check_tables(database, path);
 }
 

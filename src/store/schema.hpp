@@ -36,6 +36,12 @@ Result<void> check_header(const std::string& path, uint32_t oldest = oldest_sche
 Result<void> check_schema(Database& database, const std::string& path,
                           uint32_t oldest = oldest_schema_version);
 
+// The same but for the tables, of which some may be missing.
+Result<void> check_marks(Database& database, const std::string& path, uint32_t oldest);
+
+// The tables, and what marks a file as ours, in an empty database. Outside of a transaction.
+Result<void> create_tables(Database& database);
+
 // Of a file that has passed.
 Result<uint32_t> read_version(Database& database);
 

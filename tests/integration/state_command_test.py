@@ -91,7 +91,7 @@ def test_check_names_what_is_damaged(state):
         f"{state}: part 5: its epoch 9 is later than that of the part after it",
         f"{state}: part 2: its length is wrong",
         f"{state}: not sound, 2 damaged parts; restore a backup, or move it and the FILE-wal "
-        "beside it away to begin anew"]
+        "beside it away to begin anew; `sluicegate state recover` saves what is sound"]
 
 
 def test_check_of_a_file_that_lacks_its_end(state):
@@ -206,31 +206,35 @@ def shape(text):
 
 
 def test_prints_what_is_documented(state, tmp_path):
-    """The commands of docs/state.md in their order; the file of its second check is damaged."""
+    """The commands of docs/state.md in their order; the files of its second check and of `recover`
+    are damaged."""
     page = (pathlib.Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
     places = {"/var/lib/sluicegate/state.db": state,
+              "/backup/recovered.db": str(tmp_path / "recovered.db"),
               "/backup/state-monday.db": str(tmp_path / "state-monday.db")}
     blocks = re.findall(r"^\$ sluicegate (state .*)\n((?:(?!\$ |```).*\n)*)", page, re.MULTILINE)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     for command, documented in blocks:
         for there, here in places.items():
             command, documented = command.replace(there, here), documented.replace(there, here)
-        if "damaged" in documented:
+        damaged = "checksum is wrong" in documented
+        if damaged:
+            pathlib.Path(places["/backup/state-monday.db"]).unlink(missing_ok=True)
             write(places["/backup/state-monday.db"], 3)
             change(places["/backup/state-monday.db"],
                    "UPDATE part SET bytes = CAST(replace(bytes, 'gpt', 'GPT') AS BLOB) "
                    "WHERE number = 2")
         result = run_binary(*command.split())
-        assert shape(result.stdout + result.stderr) == shape(documented)
-        if "damaged" in documented:
+        assert shape(result.stderr + result.stdout) == shape(documented)
+        if damaged:
             os.remove(places["/backup/state-monday.db"])
 
 
 def test_help_shows_exit_codes():
-    for word in ["info", "check", "backup", "compact"]:
+    for word in ["info", "check", "backup", "compact", "recover"]:
         shown = run_binary("help", "state", word)
         assert (shown.returncode, shown.stderr) == (0, "")
-        assert "Exit code: 0 when it " in shown.stdout
+        assert "Exit code: 0 when " in shown.stdout
         assert max(map(len, shown.stdout.splitlines())) <= 100
 
 

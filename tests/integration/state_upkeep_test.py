@@ -8,7 +8,6 @@ process that dies in the middle.
 
 import contextlib
 import gzip
-import json
 import os
 import pathlib
 import resource
@@ -19,6 +18,7 @@ import time
 
 import pytest
 
+from http_peer import ask
 from quota_calls import call, put, reserve, show, slots, tokens, used
 from server_process import TIMEOUT_S, clean_environment, eventually, run_binary
 from state_calls import Kept, kill, stop, wait_durable
@@ -293,3 +293,131 @@ def test_a_backup_of_a_damaged_part_says_so(version_1, tmp_path):
     assert result.stderr == (
         f"{copy}: the copy is not sound, as {version_1.path} itself: 1 damaged part, the first: "
         "part 5: its checksum is wrong; `sluicegate state recover` makes a sound file of it\n")
+
+
+# ------------------------------------------------------------------------------------------ recover
+
+PAGE = 16_384
+
+
+@pytest.fixture
+def long(kept):
+    """Many parts: the usage of "a" in the first, further subjects in the others."""
+    server = kept.start(shards=2)
+    put(server, "a", {**tokens(1_000), "period_ms": MONTH_MS}, slots(9))
+    call(server, "record", {"subjects": ["a"], "input_tokens": 7})
+    kept.reservation = reserve(server, "a", input_tokens=100,
+                               lifetime_ms=MONTH_MS)["reservation"]
+    wait_durable(server)
+    for n in range(60):
+        put(server, f"b{n}", {**tokens(1_000 + n), "period_ms": MONTH_MS})
+        call(server, "record", {"subjects": [f"b{n}"], "input_tokens": n})
+    stop(server)
+    return kept
+
+
+def recover(kept):
+    """The result, and servers with the new file."""
+    made = kept.path.with_name("made.db")
+    before = kept.path.read_bytes()
+    result = run_binary("state", "recover", str(kept.path), str(made))
+    assert kept.path.read_bytes() == before
+    assert result.returncode in (0, 1), result
+    checked = run_binary("state", "check", str(made))
+    assert (checked.returncode, checked.stderr) == (0, ""), checked
+    assert made.stat().st_mode & 0o777 == 0o600
+    return result, Kept(kept.start_server, made)
+
+
+def damage(path, offset, size=PAGE):
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xff" * size)
+
+
+def numbers_and_epochs(path):
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT number, epoch FROM part ORDER BY number").fetchall()
+
+
+def test_recover_of_a_sound_file_loses_nothing(long):
+    result, made = recover(long)
+    assert (result.returncode, result.stderr) == (0, ""), result
+    assert " parts recovered, epochs 1 to " in result.stdout
+    server = made.start(shards=2)
+    assert (used(server, "a"), used(server, "b59")) == (107, 59)
+    assert call(server, "cancel", {"reservation": long.reservation}).status == 200
+    assert used(server, "a") == 7
+
+
+def test_recover_leaves_a_damaged_part_out(long):
+    """What only it had is lost; a newer state of the same things is not needed."""
+    number, = [n for n, _ in numbers_and_epochs(long.path)][20:21]
+    change_file(long.path, f"UPDATE part SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) "
+                           f"|| 'x' AS BLOB) WHERE number = {number}")
+    assert "is damaged" in long.refusal() or "damaged" in long.refusal()
+    result, made = recover(long)
+    assert result.returncode == 1
+    assert result.stderr == f"{long.path}: lost: part {number}: its checksum is wrong\n"
+    server = made.start(shards=2)
+    assert (used(server, "a"), used(server, "b59")) == (107, 59)
+    assert show(server, "b0")["source"] == "run_time"
+
+
+def test_recover_goes_back_to_the_newest_whole_commit(long):
+    rows = numbers_and_epochs(long.path)
+    last = rows[-1]
+    change_file(long.path, "UPDATE part SET bytes = zeroblob(length(bytes)) WHERE number = "
+                           f"{last[0]}")
+    result, made = recover(long)
+    assert result.returncode == 1
+    assert f"{long.path}: lost: part {last[0]}: it is not a part of a state\n" in result.stderr
+    assert f" of epoch {last[1]}: not whole\n" in result.stderr, result
+    assert f"epochs 1 to {last[1] - 1}, " in result.stdout
+    assert used(made.start(shards=2), "a") == 107
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_recover_survives_any_damaged_page(long, shards):
+    """What can be read is there, and a server starts with it."""
+    sound = long.path.read_bytes()
+    pages = len(sound) // PAGE
+    kept_usage = 0
+    for page in range(1, pages):
+        long.path.write_bytes(sound)
+        damage(long.path, page * PAGE)
+        assert run_binary("state", "check", str(long.path)).returncode == 1
+        result, made = recover(long)
+        assert result.returncode == 1 and ": lost: " in result.stderr, result
+        server = made.start(shards=shards)
+        answer = ask(server, "GET", "/v1/subjects/a")
+        if answer.status == 200:
+            count = answer.json()["limits"][0]["used"]
+            assert count in (0, 7, 107), answer
+            kept_usage += count == 107
+        stop(server)
+        made.path.unlink()
+    assert kept_usage >= 1
+
+
+def test_recover_of_a_file_that_lacks_its_end(long):
+    size = long.path.stat().st_size
+    os.truncate(long.path, size - PAGE)
+    assert run_binary("state", "check", str(long.path)).returncode in (1, 2)
+    result, made = recover(long)
+    assert result.returncode == 1
+    stop(made.start(shards=2))
+
+
+def test_recover_never_overwrites_and_never_invents(long, tmp_path):
+    target = tmp_path / "target.db"
+    target.write_text("mine")
+    result = run_binary("state", "recover", str(long.path), str(target))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{target}: it exists already" in result.stderr
+    assert target.read_text() == "mine"
+    damage(long.path, 0)
+    result = run_binary("state", "recover", str(long.path), str(tmp_path / "new.db"))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "it is no state file of Sluicegate" in result.stderr
+    assert not list(tmp_path.glob("new.db*"))

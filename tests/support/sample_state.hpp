@@ -45,7 +45,8 @@ inline store::Result<void> commit_sample(store::StateStore& store, uint64_t epoc
   std::array<store::Part, sample_shards> parts;
   std::array<store::ShardCut, sample_shards> cuts;
   for (uint32_t shard = 0; shard < sample_shards; ++shard) {
-    parts[shard].bytes = std::as_bytes(std::span<const char>(bytes[shard]));
+    parts[shard] = {.kind = static_cast<uint8_t>(state::PartKind::quotas),
+                    .bytes = std::as_bytes(std::span<const char>(bytes[shard]))};
     cuts[shard] = {.epoch = epoch, .shard = shard, .parts = {&parts[shard], 1}, .records_count = 2};
   }
   cuts[0].quota_classes = {&quota_class, 1};

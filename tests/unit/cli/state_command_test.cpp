@@ -113,7 +113,8 @@ TEST_F(StateCommand, check_finds_a_flipped_bit) {
   EXPECT_EQ(outcome.output, "");
   EXPECT_EQ(outcome.errors, path + ": part 1: its checksum is wrong\n" + path +
                                 ": not sound, 1 damaged part; restore a backup, or move it and the "
-                                "FILE-wal beside it away to begin anew\n");
+                                "FILE-wal beside it away to begin anew; `sluicegate state "
+                                "recover` saves what is sound\n");
 }
 
 TEST_F(StateCommand, check_ends_with_its_hundredth_complaint) {
