@@ -3,7 +3,6 @@
 #include "policy/quota_text.hpp"
 #include "state/part.hpp"
 #include "state/record.hpp"
-#include "text/json.hpp"
 
 namespace sluice::cli {
 
@@ -18,8 +17,8 @@ QuotaFinding examine(const store::StoredQuota& put) {
   using State = QuotaFinding::State;
   const policy::ParsedQuota parsed = policy::parse_quota(put.quota);
   if (parsed.complaints.empty()) return {};
-  const bool is_json = text::parse_json(put.quota).complaint.empty();
-  return {.state = is_json ? State::unusable : State::damaged, .cause = parsed.complaints.front()};
+  return {.state = parsed.is_json ? State::unusable : State::damaged,
+          .cause = parsed.complaints.front()};
 }
 
 QuotaFinding examine(const store::StoredClass& quota) {

@@ -383,6 +383,7 @@ ParsedQuota parse_quota(std::string_view text) {
     parsed.quota = read_quota(json.value, "", {}, parsed.complaints, Form::reported);
   } else {
     parsed.complaints.push_back(json.complaint);
+    parsed.is_json = false;
   }
   if (!parsed.complaints.empty()) parsed.quota = {};
   return parsed;

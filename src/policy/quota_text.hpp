@@ -24,6 +24,7 @@ namespace sluice::policy {
 struct ParsedQuota {
   api::Quota quota;
   std::vector<std::string> complaints;  // none: the quota is valid
+  bool is_json = true;
 };
 
 enum class Form : uint8_t {

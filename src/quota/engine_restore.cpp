@@ -48,6 +48,7 @@ Restored Engine::restore(const StoredState& stored, base::Now now) {
     is_read = stored.records.read(reservations.homes(), {});
   }
   report.damage = subjects.damage();
+  report.is_unusable = subjects.is_unusable();
   if (report.damage.empty() && !is_read) report.damage = "the records cannot be read";
   if (!report.damage.empty()) return report;
   reservations.finish();

@@ -67,6 +67,8 @@ struct StoredState {
 
 struct Restored {
   std::string damage;  // why nothing can be restored; empty: it was
+  // The records are sound, but a quota of theirs needs what this machine or program lacks.
+  bool is_unusable = false;
   uint64_t subjects = 0;
   uint64_t reservations = 0;  // with a place
   uint64_t ends = 0;          // without

@@ -24,6 +24,7 @@ SubjectRestorer::~SubjectRestorer() {
 const CompiledQuota* SubjectRestorer::compile(std::string_view quota, std::string_view of) {
   const policy::ParsedQuota parsed = policy::parse_quota(quota);
   if (parsed.complaints.empty()) return book_.classes().hold(parsed.quota);
+  if (damage_.empty()) is_unusable_ = parsed.is_json;
   std::string damage = "the quota ";
   damage.append(of).append(": ").append(parsed.complaints.front());
   fail(std::move(damage));

@@ -33,6 +33,8 @@ class SubjectRestorer final : public RecordTaker {
 
   // Empty: there is none.
   const std::string& damage() const noexcept { return damage_; }
+  // Whether the records are sound, and only this machine or program cannot use a quota of theirs.
+  bool is_unusable() const noexcept { return is_unusable_; }
   uint64_t count() const noexcept { return count_; }
   uint64_t left_out_count() const noexcept { return left_out_count_; }
 
@@ -58,6 +60,7 @@ class SubjectRestorer final : public RecordTaker {
   std::vector<Key> gone_in_epoch_;  // likewise, from the next epoch on
   uint64_t epoch_ = 0;
   std::string damage_;
+  bool is_unusable_ = false;
   uint64_t count_ = 0;
   uint64_t left_out_count_ = 0;
 };

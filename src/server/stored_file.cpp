@@ -26,6 +26,15 @@ std::runtime_error damaged(const std::string& path, std::string_view cause) {
   return std::runtime_error(text.append(path).append(": damaged: ").append(cause).append(cure));
 }
 
+std::runtime_error unusable(const std::string& path, std::string_view cause) {
+  std::string text(flag);
+  return std::runtime_error(text.append(path)
+                                .append(": it is sound, but cannot be used here: ")
+                                .append(cause)
+                                .append("; remove the cause, or start the program, on the "
+                                        "machine that wrote it; it is left as it is"));
+}
+
 state::PartReader open_part(const std::string& path, const store::StoredPart& part) {
   auto reader = state::PartReader::open(part.bytes);
   if (reader) return *reader;
@@ -146,6 +155,7 @@ quota::Restored StoredFile::restore(quota::QuotaDecider& quotas, base::Now now) 
   quota::Restored restored = quotas.restore(
       {.records = records, .shards = shards_, .classes = class_views, .run_time_quotas = put_views},
       now);
+  if (restored.is_unusable) throw unusable(path_, restored.damage);
   if (!restored.damage.empty()) throw damaged(path_, restored.damage);
   return restored;
 }

@@ -40,8 +40,8 @@ constexpr std::array<Words, failure_kinds_count> table{{
      "name another file; this one is left as it is"},
     {FailureKind::empty, "empty", "it is empty", "restore a backup, or delete it to begin anew"},
     {FailureKind::damaged, "damaged", "it is damaged",
-     "restore a backup, or move it and the FILE-wal beside it away to begin anew; `sluicegate state "
-     "recover` saves what is sound; it is left as it is"},
+     "restore a backup, or move it and the FILE-wal beside it away to begin anew; `sluicegate "
+     "state recover` saves what is sound; it is left as it is"},
     {FailureKind::exists, "exists", "it exists already", "name a file that does not exist"},
 }};
 

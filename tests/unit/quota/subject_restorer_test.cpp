@@ -144,6 +144,14 @@ TEST_F(SubjectRestorerTest, a_quota_that_cannot_be_read_is_damage) {
   run_time_.quota = "{}";
   restorer_.put_quotas();
   EXPECT_TRUE(restorer_.damage().starts_with("the quota that was put at run time: "));
+  EXPECT_TRUE(restorer_.is_unusable()) << "it is JSON: another program may know what it means";
+}
+
+TEST_F(SubjectRestorerTest, a_quota_that_is_no_json_is_damage_of_the_file) {
+  run_time_.quota = "{";
+  restorer_.put_quotas();
+  EXPECT_NE(restorer_.damage(), "");
+  EXPECT_FALSE(restorer_.is_unusable());
 }
 
 }  // namespace
