@@ -48,8 +48,8 @@ LAYERS = {
     "server": ["proto", "base", "text", "api", "limiter", "policy", "state", "shard", "quota", "io",
                "log", "store", "net", "wire", "route", "session", "config"],
     "load": ["text", "proto", "clients"],
-    "cli": ["base", "text", "api", "policy", "state", "config", "log", "store", "server",
-            "load", "clients"],
+    "cli": ["base", "text", "api", "limiter", "policy", "state", "quota", "config", "log", "store",
+            "server", "load", "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
 

@@ -15,6 +15,7 @@
 #include "cli/native_server.hpp"
 #include "cli/part_check.hpp"
 #include "cli/remove_on_signal.hpp"
+#include "cli/state_export.hpp"
 #include "cli/state_files.hpp"
 #include "cli/state_upkeep.hpp"
 #include "cli/state_words.hpp"
@@ -34,6 +35,7 @@ constexpr const char* state_description =
   sluicegate state info /var/lib/sluicegate/state.db
   sluicegate state check /var/lib/sluicegate/state.db
   sluicegate state backup /var/lib/sluicegate/state.db /backup/state-monday.db
+  sluicegate state export /var/lib/sluicegate/state.db | jq .
   sluicegate state compact /var/lib/sluicegate/state.db
   sluicegate state recover /var/lib/sluicegate/state.db /var/lib/sluicegate/recovered.db
 
@@ -72,6 +74,22 @@ copy that cp makes of FILE is torn.
 
 Exit code: 0 when it was copied, 1 when FILE has damaged parts, which TARGET has now, too, 2 when it
 was not copied; then there is no TARGET.)";
+
+constexpr const char* export_text_more =
+    R"(  sluicegate state export state.db > state.jsonl
+  sluicegate state export state.db | jq -c 'select(.type == "subject")'
+  sluicegate state export state.db | jq -r 'select(.owner == "batch") | .reservation'
+
+It prints a JSON object a line, as of the last commit. "type" says what it is:
+
+file             the file and its last commit: the first line
+run_time_quota   a quota that was put at run time
+subject          a subject with the usage of each limit, as GET /v1/subjects/NAME has it
+reservation      a reservation that is open, or has ended and keeps its place
+end              how a reservation ended, which is remembered for repeats
+summary          how many lines of each type there were: the last line
+
+Exit code: 0 when all was printed, 2 when not.)";
 
 constexpr const char* compact_text_more =
     R"(  sluicegate state compact state.db
@@ -231,6 +249,10 @@ int compact(const StateFlags& flags) {
   return compact_state(flags.file);
 }
 
+int export_all(const StateFlags& flags) {
+  return export_state(flags.file);
+}
+
 int recover(const StateFlags& flags) {
   return recover_state(flags.file, flags.target);
 }
@@ -257,6 +279,7 @@ void add_state_command(CLI::App& app, Run& run) {
       ->add_option("TARGET", flags->target, "the copy, which must not exist")
       ->type_name("")
       ->required();
+  add("export", "Prints all that a state file has, as JSON.", export_text_more, export_all);
   add("compact", "Makes a state file as small as what it has.", compact_text_more, compact);
   add("recover", "Saves what is sound of a damaged state file.", recover_text_more, recover)
       ->add_option("NEW", flags->target, "the new file, which must not exist")

@@ -38,12 +38,6 @@ std::string age_text(int64_t age_ns) {
   return fmt::format("{} d ago", age_ns / base::ns_per_day);
 }
 
-// To the millisecond.
-std::string time_text(int64_t wall_ns) {
-  constexpr std::string_view shown = "2026-11-21T19:00:00.123";
-  return log::utc_time(wall_ns).substr(0, shown.size()) + "Z";
-}
-
 const std::string* meta_of(const store::Info& info, std::string_view key) {
   const auto found = std::ranges::find(info.meta, key, &store::StoredMeta::key);
   return found == info.meta.end() ? nullptr : &found->value;
@@ -66,6 +60,12 @@ text::Json shards_json(const store::Info& info) {
 }
 
 }  // namespace
+
+// To the millisecond.
+std::string time_text(int64_t wall_ns) {
+  constexpr std::string_view shown = "2026-11-21T19:00:00.123";
+  return log::utc_time(wall_ns).substr(0, shown.size()) + "Z";
+}
 
 std::string size_text(uint64_t bytes) {
   constexpr uint64_t step = 1024;
@@ -108,6 +108,16 @@ std::string info_text(const store::Info& info, int64_t now_wall_ns) {
                           size_text(info.unused_bytes)));
   add("FILE-wal", size_text(info.wal_bytes));
   return text;
+}
+
+text::Json export_json(const store::Info& info) {
+  const auto wall_ns = info.last_commit_wall_ns;
+  return {{"file", info.path},
+          {"server_version", meta_json(info, "version")},
+          {"shards", shards_json(info)},
+          {"schema_version", info.schema_version},
+          {"epoch", info.parts_count > 0 ? text::Json(info.last_epoch) : text::Json()},
+          {"last_commit", wall_ns ? text::Json(time_text(*wall_ns)) : text::Json()}};
 }
 
 text::Json info_json(const store::Info& info, int64_t now_wall_ns) {

@@ -21,9 +21,13 @@ std::string commit_text(const store::Info& info, int64_t now_wall_ns);
 // "epochs 3 to 5"; "no epochs"
 std::string epochs_text(const store::Info& info);
 
+// "2026-11-21T19:00:00.123Z"
+std::string time_text(int64_t wall_ns);
+
 // A line for each fact, in two columns.
 std::string info_text(const store::Info& info, int64_t now_wall_ns);
 // null: there is none, or it is not known.
+text::Json export_json(const store::Info& info);  // the first line of an export
 text::Json info_json(const store::Info& info, int64_t now_wall_ns);
 
 }  // namespace sluice::cli

@@ -320,6 +320,11 @@ std::optional<StoredRecord> read_body(ByteReader& reader, Kind kind,
 
 }  // namespace
 
+Hash hash_of_name(std::string_view name, uint64_t seed) noexcept {
+  const XXH128_hash_t hashed = XXH3_128bits_withSeed(name.data(), name.size(), seed);
+  return {.low = hashed.low64, .high = hashed.high64};
+}
+
 uint64_t quota_class_of(std::string_view quota) noexcept {
   const uint64_t hash = XXH3_64bits(quota.data(), quota.size());
   return hash == 0 ? 1 : hash;

@@ -53,6 +53,9 @@ struct SubjectKey {
   bool operator==(const SubjectKey&) const = default;
 };
 
+// Of a subject's name, with the seed of the file. Source: XXH3 (xxhash 0.8).
+Hash hash_of_name(std::string_view name, uint64_t seed) noexcept;
+
 // What stands for a quota in records: the hash of its JSON, so it is the checksum of that; never 0.
 // Source: XXH3 (xxhash 0.8).
 uint64_t quota_class_of(std::string_view quota) noexcept;

@@ -93,6 +93,11 @@ Result<void> StateReader::start_parts() {
   return {};
 }
 
+void StateReader::restart_parts() noexcept {
+  parts_ = {};
+  place_ = Place::before_parts;
+}
+
 Result<std::optional<StoredPart>> StateReader::next_part() {
   if (place_ == Place::after_parts) return std::optional<StoredPart>();
   if (place_ == Place::before_parts) {

@@ -354,7 +354,8 @@ def test_completion_knows_every_flag(shell):
     assert (script.returncode, script.stderr) == (0, "")
     for word in ["max-requests", "config-file", "native-port", "bench", "check-config",
                  "release", "debug", "ping", "top", "timeout-millis",
-                 "denied-share", "handles", "client", "rate", "wait-limit-ms", "state", "backup"]:
+                 "denied-share", "handles", "client", "rate", "wait-limit-ms", "state", "backup",
+                 "compact", "export", "recover"]:
         assert word in script.stdout
     if shutil.which(shell):
         checked = subprocess.run([shell, "-n", "/dev/stdin"], input=script.stdout, text=True,

@@ -231,7 +231,7 @@ def test_prints_what_is_documented(state, tmp_path):
 
 
 def test_help_shows_exit_codes():
-    for word in ["info", "check", "backup", "compact", "recover"]:
+    for word in ["info", "check", "backup", "export", "compact", "recover"]:
         shown = run_binary("help", "state", word)
         assert (shown.returncode, shown.stderr) == (0, "")
         assert "Exit code: 0 when " in shown.stdout

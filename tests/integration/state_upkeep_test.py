@@ -8,6 +8,7 @@ process that dies in the middle.
 
 import contextlib
 import gzip
+import json
 import os
 import pathlib
 import resource
@@ -421,3 +422,159 @@ def test_recover_never_overwrites_and_never_invents(long, tmp_path):
     assert (result.returncode, result.stdout) == (2, "")
     assert "it is no state file of Sluicegate" in result.stderr
     assert not list(tmp_path.glob("new.db*"))
+
+
+# ------------------------------------------------------------- sound files that cannot be used here
+
+def test_a_quota_of_a_time_zone_that_the_machine_lacks_is_no_damage(written):
+    change_file(written.path, "UPDATE run_time_quota SET quota = '{\"limits\":[{\"name\":\"day\",'"
+                              "|| '\"metric\":\"tokens\",\"amount\":5,\"kind\":\"calendar\",'"
+                              "|| '\"period\":\"day\",\"time_zone\":\"Mars/Olympus\"}]}'")
+    line = written.refusal()
+    assert "it is sound, but cannot be used here: the quota that was put at run time: " in line
+    assert '"Mars/Olympus"' in line and "tzdata" in line and "damaged" not in line, line
+    checked = run_binary("state", "check", str(written.path))
+    assert (checked.returncode, checked.stdout) == (1, "")
+    first, last = checked.stderr.splitlines()
+    assert first.startswith(f"{written.path}: the quota put for a cannot be used here: "), first
+    assert last.startswith(f"{written.path}: sound, but this program cannot use it on this "
+                           "machine"), last
+
+
+# ------------------------------------------------------------------------------------------- export
+
+def export(path):
+    result = run_binary("state", "export", str(path))
+    assert (result.returncode, result.stderr) == (0, ""), result
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert lines[0]["type"] == "file" and lines[-1]["type"] == "summary"
+    return lines
+
+
+def of_type(lines, name):
+    return [line for line in lines if line["type"] == name]
+
+
+def test_export_has_all_that_version_1_has(version_1):
+    """As of its last commit, whenever the test runs; the server showed the same at that time."""
+    lines = export(version_1.path)
+    file, summary = lines[0], lines[-1]
+    assert (file["schema_version"], file["shards"], file["epoch"]) == (1, 2, 4)
+    assert file["last_commit"] == "2026-11-27T16:43:06.044Z"
+    assert [quota["name"] for quota in of_type(lines, "run_time_quota")] == ["a", "b"]
+    subjects = {line["name"]: line for line in of_type(lines, "subject")}
+    assert [(limit["name"], limit["used"], limit["reserved"], limit["remaining"])
+            for limit in subjects["a"]["limits"]] == [
+                ("month", 127, 100, 873), ("bucket", 3, 1, 97), ("slots", 1, 1, 8)]
+    assert subjects["a"]["open_reservations"] == 1
+    fixed, = subjects["b"]["limits"]
+    assert (fixed["kind"], fixed["used"], fixed["reset_ms"]) == ("fixed", 11, 2_591_999_982)
+    held, ended = of_type(lines, "reservation")
+    assert (held["reservation"], held["state"], held["owner"], held["subjects"]) == (
+        "000137edf69591fb", "open", "batch", ["a"])
+    assert (held["input_tokens"], held["expires_in_ms"]) == (100, 2_591_999_983)
+    assert (ended["state"], ended["input_tokens"], ended["owner"]) == ("settled", 20, None)
+    assert summary == {"type": "summary", "run_time_quotas": 2, "subjects": 2, "reservations": 2,
+                       "ends": 0, "skipped_parts": 0}
+    assert version_of(version_1.path) == 1
+    assert "seed" not in json.dumps(lines)
+
+
+KINDS = ["sliding", "fixed", "gcra", "rolling_day", "anchored_day"]
+
+
+def limit_of(kind):
+    limit = {"name": kind, "metric": "tokens", "amount": 1_000_000, "kind": kind}
+    return limit if kind.endswith("_day") else {**limit, "period_ms": MONTH_MS}
+
+
+def compared(limit):
+    """Without what moves on with the clock."""
+    return {name: value for name, value in limit.items() if name != "reset_ms"}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_export_shows_what_a_running_server_shows(kept, shards):
+    server = kept.start(shards=shards)
+    names = [f"s{n}" for n in range(20)]
+    for n, name in enumerate(names):
+        put(server, name, limit_of(KINDS[n % 5]), slots(9))
+        call(server, "record", {"subjects": [name], "input_tokens": 10 + n})
+    held = [reserve(server, names[n], names[-1 - n], input_tokens=100, lifetime_ms=MONTH_MS,
+                    owner=f"o{n}")["reservation"] for n in range(6)]
+    call(server, "settle", {"reservation": held[0], "input_tokens": 40})
+    call(server, "cancel", {"reservation": held[1]})
+    call(server, "reset", {"subject": names[7]})
+    wait_durable(server)
+    check_export(server, kept.path, names, set(held[2:]))
+    call(server, "reset-all", b"")
+    call(server, "record", {"subjects": [names[3]], "input_tokens": 4})
+    wait_durable(server)
+    check_export(server, kept.path, names, set(held[2:]))
+    kill(server)
+    lines = export(kept.path)
+    assert len(of_type(lines, "subject")) == len(names)
+
+
+def check_export(server, path, names, held):
+    lines = export(path)
+    subjects = {line["name"]: line for line in of_type(lines, "subject")}
+    assert sorted(subjects) == sorted(names)
+    for name in names:
+        shown = show(server, name)
+        assert [compared(limit) for limit in subjects[name]["limits"]] == [
+            compared(limit) for limit in shown["limits"]], name
+        assert subjects[name]["open_reservations"] == shown["open_reservations"]
+    homes = [line for line in of_type(lines, "reservation")
+             if line["state"] == "open" and line["part_of_shard"] is None]
+    assert {line["reservation"] for line in homes} == held
+    for line in homes:
+        on_other_shards = [part["subjects"] for part in of_type(lines, "reservation")
+                           if part["reservation"] == line["reservation"] and part is not line]
+        assert len(line["subjects"]) + sum(map(len, on_other_shards)) == 2, lines
+
+
+def test_export_leaves_out_what_is_gone(kept):
+    server = kept.start()
+    put(server, "a", tokens(100))
+    put(server, "b", {**tokens(100), "period_ms": 1_000})
+    call(server, "record", {"subjects": ["b"], "input_tokens": 1})
+    wait_durable(server)
+    assert ask(server, "DELETE", "/v1/subjects/a").status == 204
+    wait_durable(server)
+    stop(server)
+    lines = export(kept.path)
+    assert [line["name"] for line in of_type(lines, "run_time_quota")] == ["b"]
+    a = [line for line in of_type(lines, "subject") if line["name"] == "a"]
+    assert all(line["limits"] == [] for line in a), lines
+
+
+def test_export_of_a_new_file(kept):
+    stop(kept.start())
+    lines = export(kept.path)
+    assert [line["type"] for line in lines] == ["file", "summary"]
+
+
+def test_export_counts_parts_of_an_unknown_kind(version_1):
+    change_file(version_1.path, "INSERT INTO part VALUES(9, 4, 0, 77, x'0102')")
+    lines = export(version_1.path)
+    assert lines[-1]["skipped_parts"] == 1 and lines[-1]["subjects"] == 2
+
+
+def test_export_of_a_damaged_part_is_an_error(version_1):
+    change_file(version_1.path, "UPDATE part SET bytes = CAST(replace(bytes, 'batch', 'BATCH')"
+                                " AS BLOB) WHERE number = 5")
+    result = run_binary("state", "export", str(version_1.path))
+    assert result.returncode == 2
+    assert result.stderr == (f"Error: {version_1.path}: part 5: its checksum is wrong; "
+                             "`sluicegate state recover` makes a sound file of it\n")
+    assert '"type":"summary"' not in result.stdout
+
+
+def test_export_that_cannot_be_printed_is_an_error(version_1):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        result = subprocess.run([os.environ["SLUICEGATE"], "state", "export", version_1.path],
+                                stdout=full, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S,
+                                check=False, env=clean_environment())
+    assert result.returncode == 2
+    assert result.stderr == "Error: the output cannot be written: No space left on device\n"

@@ -45,6 +45,16 @@ TEST_F(StateReaderTest, reads_the_newest_part_first) {
   EXPECT_FALSE(reader.next_part().value()) << "and does not begin anew";
 }
 
+TEST_F(StateReaderTest, begins_anew_as_of_the_same_instant) {
+  StateReader reader = StateReader::open(path).value();
+  const auto parts = test::read_parts(reader);
+  ASSERT_TRUE(commit_one(*file, OwnedCut(21, 0).part(1, "x"), 21));
+  reader.restart_parts();
+  ASSERT_TRUE(reader.next_part().value());
+  reader.restart_parts();
+  EXPECT_EQ(test::read_parts(reader), parts);
+}
+
 TEST_F(StateReaderTest, reads_the_parts_of_one_shard) {
   StateReader reader = StateReader::open(path).value();
   reader.only_shard(1);
