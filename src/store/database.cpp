@@ -49,6 +49,34 @@ FailureKind kind_of(int code, int system_errno) noexcept {
   }
 }
 
+int flags_of(Access access) noexcept {
+  constexpr int common = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  switch (access) {
+    case Access::read:
+      return common | SQLITE_OPEN_READONLY;
+    case Access::write:
+      return common | SQLITE_OPEN_READWRITE;
+    case Access::immutable:
+      break;
+  }
+  return common | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+}
+
+// A URI, which is the only way to say so. Of a path, three characters would end it or begin
+// another.
+std::string immutable_name(const std::string& path) {
+  std::string name = path.starts_with('/') ? "file://" : "file:";
+  for (const char c : path) {
+    if (c == '%' || c == '?' || c == '#') {
+      constexpr std::string_view digits = "0123456789ABCDEF";
+      name.append({'%', digits[static_cast<size_t>(c) >> 4], digits[static_cast<size_t>(c) & 15]});
+    } else {
+      name.push_back(c);
+    }
+  }
+  return name + "?immutable=1";
+}
+
 // What SQLite says, and what the system said where it was the system that failed.
 std::string detail_of(int code, std::string text, int system_errno) {
   const int primary = code & 0xff;
@@ -140,6 +168,21 @@ void Statement::reset() noexcept {
   sqlite3_reset(statement_.get());  // repeats the code of the last step
 }
 
+ValueType Statement::type(int column) const noexcept {
+  switch (sqlite3_column_type(statement_.get(), column)) {
+    case SQLITE_INTEGER:
+      return ValueType::integer;
+    case SQLITE_FLOAT:
+      return ValueType::real;
+    case SQLITE_TEXT:
+      return ValueType::text;
+    case SQLITE_BLOB:
+      return ValueType::blob;
+    default:
+      return ValueType::null;
+  }
+}
+
 int64_t Statement::integer(int column) const noexcept {
   return sqlite3_column_int64(statement_.get(), column);
 }
@@ -164,11 +207,10 @@ void Database::Close::operator()(sqlite3* connection) const noexcept {
 }
 
 Result<Database> Database::open(const std::string& path, Access access, const char* vfs) {
-  const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
-                    (access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
+  const std::string name = access == Access::immutable ? immutable_name(path) : path;
   Database database;
   sqlite3* connection = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &connection, flags, vfs);
+  const int code = sqlite3_open_v2(name.c_str(), &connection, flags_of(access), vfs);
   database.connection_.reset(connection);
   if (code != SQLITE_OK) {
     const int system_errno = connection == nullptr ? 0 : sqlite3_system_errno(connection);
@@ -176,7 +218,7 @@ Result<Database> Database::open(const std::string& path, Access access, const ch
                 detail_of(code, sqlite3_errstr(code), system_errno));
   }
   sqlite3_busy_timeout(connection,
-                       access == Access::read ? read_busy_timeout_ms : write_busy_timeout_ms);
+                       access == Access::write ? write_busy_timeout_ms : read_busy_timeout_ms);
   sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   return database;
 }
@@ -271,6 +313,13 @@ Result<bool> Database::is_in_wal_mode() {
   const Result<size_t> read = read_begin(begin);
   if (!read) return tl::unexpected(read.error());
   return begin[version_at] == wal_version;
+}
+
+Result<void> Database::distrust() {
+  sqlite3_limit(connection_.get(), SQLITE_LIMIT_LENGTH, value_bytes_max);
+  sqlite3_db_config(connection_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(connection_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  return execute("PRAGMA ignore_check_constraints=ON; PRAGMA cell_size_check=ON");
 }
 
 bool Database::in_transaction() const noexcept {

@@ -1,6 +1,6 @@
 // SQLite behind two small classes: a connection, and a prepared statement.
-// Flow:   StateFile and StateReader -> Database, Statement -> SQLite. sqlite3.h is included by the
-//         .cpp files of this folder only.
+// Flow:   StateFile and StateReader, and transfer/ with databases of other programs -> Database,
+//         Statement -> SQLite. sqlite3.h is included by the .cpp files of this folder only.
 // Errors: every code of SQLite becomes a Failure with its kind and the file's path.
 // Lives:  a connection ends without a checkpoint and leaves FILE-wal as it is, unless
 //         checkpoint_on_close() was called. Statements end before their connection.
@@ -22,6 +22,9 @@ struct sqlite3_stmt;
 
 namespace sluice::store {
 
+// Of a value in a row; SQLite's columns may have any, whatever their declaration is.
+enum class ValueType : uint8_t { null, integer, real, text, blob };
+
 class Statement {
  public:
   Statement() = default;
@@ -38,7 +41,8 @@ class Statement {
   Result<void> run();
   void reset() noexcept;
 
-  // Columns count from 0.
+  // Columns count from 0. type() comes first: the others turn the value into theirs.
+  ValueType type(int column) const noexcept;
   int64_t integer(int column) const noexcept;
   std::string_view text(int column) const noexcept;
   std::span<const std::byte> blob(int column) const noexcept;
@@ -53,10 +57,14 @@ class Statement {
   int bind_code_ = 0;  // the first that was no success
 };
 
+// Of a database that is not trusted.
+inline constexpr int value_bytes_max = 1'024 * 1'024;
+
 // Of a check of the whole file.
 inline constexpr size_t complaints_max = 100;
 
-enum class Access : uint8_t { read, write };
+// immutable: the file is read without locks and without its log, as if nobody could change it.
+enum class Access : uint8_t { read, write, immutable };
 
 class Database {
  public:
@@ -81,6 +89,9 @@ class Database {
   // database of SQLite, and whether it says that it has a log.
   Result<bool> is_database();
   Result<bool> is_in_wal_mode();
+  // For a database that another program made, before the first statement: nothing in it is run,
+  // and no value is longer than value_bytes_max.
+  Result<void> distrust();
   bool in_transaction() const noexcept;
   // Called after each commit with the number of pages in FILE-wal.
   void count_wal_pages_in(int& pages) noexcept;

@@ -63,6 +63,10 @@ std::string_view failure_name(FailureKind kind) noexcept {
   return words_of(kind).name;
 }
 
+std::string_view failure_cause(FailureKind kind) noexcept {
+  return words_of(kind).cause;
+}
+
 bool is_final(FailureKind kind) noexcept {
   switch (kind) {
     case FailureKind::full:

@@ -35,6 +35,8 @@ inline constexpr size_t failure_kinds_in_use_count = 7;  // of them, the first
 
 // "full", "newer_version": for metrics and logs.
 std::string_view failure_name(FailureKind kind) noexcept;
+// "it is damaged": without a cure, which here is of state files.
+std::string_view failure_cause(FailureKind kind) noexcept;
 
 // Whether trying again cannot help: the file is damaged, or is no longer the file it was.
 bool is_final(FailureKind kind) noexcept;

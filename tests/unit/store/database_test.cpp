@@ -105,6 +105,46 @@ TEST_F(DatabaseTest, knows_that_it_may_not_write) {
   EXPECT_EQ(refused.error().kind, FailureKind::readonly);
 }
 
+TEST_F(DatabaseTest, knows_the_type_of_each_value) {
+  Statement select = database.prepare("SELECT NULL, 1, 1.5, '1', x'31'").value();
+  ASSERT_TRUE(select.step().value());
+  EXPECT_EQ(select.type(0), ValueType::null);
+  EXPECT_EQ(select.type(1), ValueType::integer);
+  EXPECT_EQ(select.type(2), ValueType::real);
+  EXPECT_EQ(select.type(3), ValueType::text);
+  EXPECT_EQ(select.type(4), ValueType::blob);
+}
+
+TEST_F(DatabaseTest, reads_an_immutable_file_without_lock_and_log) {
+  run("INSERT INTO t(n) VALUES(1)");
+  ASSERT_TRUE(database.checkpoint_truncate().value());
+  run("INSERT INTO t(n) VALUES(2)");
+  const std::string copy = folder.file("a %41?b#c");
+  std::filesystem::copy_file(path, copy);
+  test::write_file(copy + "-wal", test::read_file(path + "-wal"));
+  Database reader = Database::open(copy, Access::immutable, nullptr).value();
+  EXPECT_TRUE(reader.is_readonly());
+  EXPECT_EQ(reader.integer("SELECT count(*) FROM t").value(), 1) << "the log has the second";
+  EXPECT_FALSE(std::filesystem::exists(copy + "-shm"));
+  EXPECT_FALSE(Database::open(folder.file("other"), Access::immutable, nullptr));
+}
+
+TEST_F(DatabaseTest, runs_nothing_of_a_database_that_it_distrusts) {
+  run("CREATE TABLE c(n CHECK(n < 10)); INSERT INTO c VALUES(5)");
+  run("PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql='CREATE TABLE c(n CHECK(n > 10))'"
+      " WHERE name='c'");
+  run("INSERT INTO t(b) VALUES(zeroblob(2000000))");
+  database = Database::open(path, Access::write, nullptr).value();
+  EXPECT_FALSE(database.quick_check().value().empty()) << "the check is run";
+  database = Database::open(path, Access::write, nullptr).value();
+  ASSERT_TRUE(database.distrust());
+  EXPECT_TRUE(database.quick_check().value().empty());
+  EXPECT_FALSE(database.execute("PRAGMA writable_schema=ON; DELETE FROM sqlite_schema"));
+  const auto too_long = database.integer("SELECT b FROM t");
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().detail, "string or blob too big");
+}
+
 TEST_F(DatabaseTest, finds_damage) {
   run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000)"
       " INSERT INTO t(x) SELECT hex(randomblob(50)) FROM n");

@@ -19,6 +19,7 @@ TEST(Failure, has_a_name_of_its_own_a_cause_and_a_cure) {
     EXPECT_EQ(failure.detail, "why");
     EXPECT_TRUE(failure.text.starts_with("/f: ")) << failure.text;
     EXPECT_NE(failure.text.find(" (why); "), std::string::npos) << failure.text;
+    EXPECT_NE(failure.text.find(failure_cause(kind)), std::string::npos) << failure.text;
     names.emplace(failure_name(kind));
     texts.insert(failure.text);
   }
