@@ -40,7 +40,7 @@ LAYERS = {
     "io": ["base"],
     "log": ["base", "text", "io"],
     "store": ["base", "state", "io", "log"],
-    "transfer": ["base", "io", "store"],
+    "transfer": ["base", "text", "io", "store"],
     "net": ["base", "io"],
     "wire": ["base", "text", "api", "policy", "proto"],
     "route": ["base", "api", "proto"],
@@ -66,6 +66,7 @@ QUARANTINE = [
      "pass the values of api/ instead"),
     ("SQLite", r"<sqlite3\.h>|\bsqlite3_\w+\s*\(", ["store/"],
      "use store::StateFile or store::StateReader"),
+    ("yaml-cpp", r"<yaml-cpp/|\bYAML::", ["transfer/"], "use transfer::read_go_ratelimit()"),
     ("nghttp2", r"<nghttp2/|\bnghttp2_\w+\s*\(", ["wire/"], "use wire::Http2Framing"),
     ("a socket call", r"<(sys/socket|netinet/\w+|netdb)\.h>"
      r"|(?<![\w>])::(socket|bind|listen|accept4?|connect|recv|recvmsg|send|sendto|sendmsg)\s*\("
@@ -415,6 +416,7 @@ SELF_TESTS = [
     (quarantine, "src/session/a.cpp", "#include <capnp/message.h>", '#include "wire/x.hpp"'),
     (quarantine, "src/session/a.cpp", "#include <nghttp2/nghttp2.h>", "Http2Framing nghttp2;"),
     (quarantine, "src/server/a.cpp", "sqlite3_step(s);", '#include "store/state_file.hpp"'),
+    (quarantine, "src/cli/a.cpp", "#include <yaml-cpp/yaml.h>", "// YAML: read by transfer/"),
     (quarantine, "src/server/a.cpp", "x = ::socket(1, 2, 3);", "io.send(1); Io::send(2);"),
     (quarantine, "src/shard/a.cpp", "std::chrono::steady_clock::now()", "now.monotonic_ns"),
     (quarantine, "src/shard/a.hpp", "std::atomic<int> count;", "int count;"),

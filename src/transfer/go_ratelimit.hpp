@@ -1,12 +1,15 @@
 // The files in which the Go library go-ratelimit keeps its quotas and usage, as values: its YAML
 // document and its SQLite database. Knows nothing of our own state file.
 // Flow:   read_go_ratelimit(path) -> GoRatelimitFile -> write_go_ratelimit_yaml(path, file).
+//         yaml-cpp is included by the .cpp files of this folder only.
 // Shape:  YAML: quotas: MODEL: {max_rpm, max_tpm, max_rpd}, and state: MODEL: {requests, tokens,
 //         day_start, day_count}, times as RFC 3339 with nanoseconds and offset. SQLite: the tables
 //         quotas, requests, tokens and daily, times as nanoseconds since 1970.
 // Units:  nanoseconds of wall time, in UTC; between 1970 and 2262.
 // Errors: everything that is wrong with a file, each with its place; then nothing is returned.
-//         Nothing negative, null, unknown or twice is accepted, though the library accepts it.
+//         Nothing negative, null, unknown or twice is accepted, though the library accepts it;
+//         and no YAML that lacks a section, or a field of a usage: a crash of the library, which
+//         writes in place, may have cut it. (A cut between two models cannot be seen.)
 // Bounds: go_ratelimit_file_bytes_max, go_ratelimit_complaints_max. YAML without aliases.
 // Lives:  a file that was written survives a power failure; one that was read is left as it is,
 //         and so are FILE-wal and FILE-shm beside it.
