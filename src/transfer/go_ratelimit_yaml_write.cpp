@@ -4,12 +4,12 @@
 
 #include <string_view>
 
+#include "text/utf8.hpp"
 #include "transfer/complaints.hpp"
 #include "transfer/go_ratelimit.hpp"
 #include "transfer/go_time.hpp"
 #include "transfer/new_file.hpp"
 #include "transfer/writable.hpp"
-#include "transfer/yaml_source.hpp"
 
 namespace sluice::transfer {
 namespace {
@@ -70,15 +70,27 @@ std::string yaml_text(const GoRatelimitFile& file) {
   return std::string(out.c_str(), out.size()) + "\n";
 }
 
-// yaml-cpp writes some characters as they are that no reader accepts.
+// DEL, which yaml-cpp writes as it is and Go's yaml does not accept; and what is no character for
+// Unicode, which yaml-cpp replaces by another.
+bool has_bad_character(std::string_view name) noexcept {
+  while (!name.empty()) {
+    const text::Character character = text::first_character(name);
+    const uint32_t value = *character.value;
+    if (value == 0x7F || (value >= 0xFDD0 && value <= 0xFDEF)) return true;
+    if ((value & 0xFFFE) == 0xFFFE) return true;
+    name.remove_prefix(character.bytes);
+  }
+  return false;
+}
+
 Complained<void> check_names(const GoRatelimitFile& file) {
   Complaints complaints;
   constexpr std::string_view text = "the name has a character that YAML does not allow";
   for (const auto& [name, quota] : file.quotas) {
-    if (find_bad_character(name)) complaints.add("quotas." + shown_name(name), std::string(text));
+    if (has_bad_character(name)) complaints.add("quotas." + shown_name(name), std::string(text));
   }
   for (const auto& [name, usage] : file.usage) {
-    if (find_bad_character(name)) complaints.add("state." + shown_name(name), std::string(text));
+    if (has_bad_character(name)) complaints.add("state." + shown_name(name), std::string(text));
   }
   if (complaints.empty()) return {};
   return tl::unexpected(complaints.take());

@@ -205,6 +205,11 @@ void YamlDocument::take_key(std::string_view key, TextPosition position) {
   Open& open = open_.back();
   open.key = key;
   open.has_key = true;
+  open.expected.reset();
+  // yaml-cpp makes one byte of each of these two escapes.
+  if (!text::is_utf8(key)) {
+    return complain_at(position, "is no UTF-8: write \\u0085 for \\N, and \\u00a0 for \\_");
+  }
   const bool is_model = open.type == NodeType::quotas || open.type == NodeType::states;
   open.expected = is_model ? type_of_model(key, position) : type_of_field(key, position);
 }

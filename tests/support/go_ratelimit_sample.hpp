@@ -42,6 +42,16 @@ inline void write_text(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+inline std::string utf8_of(uint32_t character) {
+  const auto byte = [](uint32_t value) { return static_cast<char>(value); };
+  const auto more = [&](int shift, uint32_t value) { return byte(0x80 | (value >> shift & 0x3F)); };
+  const uint32_t c = character;
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xC0 | c >> 6), more(0, c)};
+  if (c < 0x10000) return {byte(0xE0 | c >> 12), more(6, c), more(0, c)};
+  return {byte(0xF0 | c >> 18), more(12, c), more(6, c), more(0, c)};
+}
+
 // Sorted; so a test sees what was left behind.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "support/go_ratelimit_sample.hpp"
 #include "support/temporary_folder.hpp"
@@ -142,6 +143,10 @@ TEST_F(GoRatelimitYamlTest, refuses_a_bad_quota) {
            Bad{" m:\n", "line 4, column 1: quotas.m: is null, and must be a map\n"},
            Bad{" m: ~\n", "line 3, column 5: quotas.m: is null, and must be a map\n"},
            Bad{" ~: {}\n", "line 3, column 2: quotas: null is no name\n"},
+           Bad{" \"a\\N\": {}\n",
+               "line 3, column 2: quotas.\"a\\x85\": is no UTF-8: write \\u0085 for \\N, and "
+               "\\u00a0 "
+               "for \\_\n"},
            Bad{" [m]: {}\n", "line 3, column 2: quotas: a list is no name\n"},
            Bad{" m: {}\n n: {}\n m: {}\n", "line 5, column 2: quotas.m: is there twice\n"},
            Bad{" m: {max_rpm: -1}\n", "line 3, column 15: quotas.m.max_rpm: \"-1\" is negative\n"},
@@ -277,6 +282,30 @@ TEST_F(GoRatelimitYamlTest, writes_what_it_reads) {
   ASSERT_TRUE(write_go_ratelimit_yaml(nothing, {}));
   EXPECT_EQ(test::file_text(nothing), "quotas:\n  {}\nstate:\n  {}\n");
   EXPECT_EQ(read_go_ratelimit_yaml(nothing).value(), GoRatelimitFile{});
+}
+
+// Every character, a thousand to a name.
+TEST_F(GoRatelimitYamlTest, writes_names_of_any_character_or_refuses_them) {
+  GoRatelimitFile file;
+  GoRatelimitFile refused;
+  std::string name;
+  for (uint32_t value = 0; value < 0x110000; ++value) {
+    if (value >= 0xD800 && value < 0xE000) continue;
+    const std::string character = test::utf8_of(value);
+    const bool is_bad =
+        value == 0x7F || (value >= 0xFDD0 && value <= 0xFDEF) || value % 0x10000 >= 0xFFFE;
+    if (is_bad) refused.quotas[character] = {};
+    if (!is_bad) name += character;
+    if (value % 1'000 == 999) file.quotas[std::exchange(name, {})] = {};
+  }
+  ASSERT_TRUE(write_go_ratelimit_yaml(path, file));
+  const Complained<GoRatelimitFile> again = read_go_ratelimit_yaml(path);
+  ASSERT_TRUE(again) << test::lines_of(again);
+  EXPECT_TRUE(*again == file);
+  EXPECT_EQ(refused.quotas.size(), 67u);
+  const Complained<void> written = write_go_ratelimit_yaml(folder.file("f"), refused);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().size(), refused.quotas.size());
 }
 
 TEST_F(GoRatelimitYamlTest, writes_no_name_that_nobody_could_read) {
