@@ -80,23 +80,6 @@ class Events : public YAML::EventHandler {
   TextPosition last_;
 };
 
-// Counts the documents behind the first.
-class Rest : public YAML::EventHandler {
- public:
-  void OnDocumentStart(const YAML::Mark&) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-};
-
 void parse(std::string_view text, YamlDocument& document, Complaints& complaints) {
   YamlSource source(text);
   Events events(document, source);
@@ -105,11 +88,10 @@ void parse(std::string_view text, YamlDocument& document, Complaints& complaints
   TextPosition position;
   try {
     YAML::Parser parser(stream);
-    Rest rest;
     if (!parser.HandleNextDocument(events))
       trouble = "has no content; at least: quotas: {}, state: {}";
     position = events.last_position();
-    if (trouble.empty() && parser.HandleNextDocument(rest)) trouble = "a second document follows";
+    if (trouble.empty() && parser) trouble = "a second document follows";
   } catch (const YAML::DeepRecursion& exception) {
     position = position_of(exception.mark);
     trouble = "is nested too deeply";

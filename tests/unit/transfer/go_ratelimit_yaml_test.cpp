@@ -91,7 +91,7 @@ TEST_F(GoRatelimitYamlTest, notices_a_cut_but_between_models) {
   }
 }
 
-struct Bad {
+struct BadText {
   std::string_view text;
   std::string_view complaints;
 };
@@ -105,75 +105,81 @@ std::string with_usage(std::string_view lines) {
 }
 
 TEST_F(GoRatelimitYamlTest, refuses_a_bad_document) {
-  for (const Bad& bad : {
-           Bad{"", "is empty\n"},
-           Bad{"\n", "line 1, column 1: has no content; at least: quotas: {}, state: {}\n"},
-           Bad{"# nothing\n",
-               "line 1, column 1: has no content; at least: quotas: {}, state: {}\n"},
-           Bad{"---\n", "line 2, column 1: is null, and must be a map\n"},
-           Bad{"null\n", "line 1, column 1: is null, and must be a map\n"},
-           Bad{"- quotas\n", "line 1, column 1: is a list, and must be a map\n"},
-           Bad{"quotas: {}\nstate: {}", "ends within a line: it was cut, or lacks a line end\n"},
-           Bad{"{}\n",
-               "line 1, column 1: quotas is missing; a file that was written whole has it\n"
-               "line 1, column 1: state is missing; a file that was written whole has it\n"},
-           Bad{"quotas: {}\nstate:\n", "line 3, column 1: state: is null, and must be a map\n"},
-           Bad{"quotas: []\nstate: 5\n",
-               "line 1, column 9: quotas: is a list, and must be a map\n"
-               "line 2, column 8: state: is a single value, and must be a map\n"},
-           Bad{"quotas: {}\nstate: {}\nquotas: {}\n", "line 3, column 1: quotas: is there twice\n"},
-           Bad{"quotas: {}\nstate: {}\nversion: 2\n",
-               "line 3, column 1: version: is unknown; there are quotas and state\n"},
-           Bad{"quotas: {}\nstate: {}\n---\nquotas: {}\n",
-               "line 2, column 8: a second document follows\n"},
-           Bad{"quotas: {\nstate\n",
-               "line 2, column 1: quotas.state: is null, and must be a map\n"
-               "line 3, column 1: is no YAML: end of map flow not found\n"},
-           Bad{"quotas: {}\nstate: {a: \x01}\n",
-               "line 2, column 12: is no character of YAML in UTF-8\n"},
-           Bad{"quotas: {}\nstate: {a: \xff}\n",
-               "line 2, column 12: is no character of YAML in UTF-8\n"},
+  for (const BadText& bad : {
+           BadText{"", "is empty\n"},
+           BadText{"\n", "line 1, column 1: has no content; at least: quotas: {}, state: {}\n"},
+           BadText{"# nothing\n",
+                   "line 1, column 1: has no content; at least: quotas: {}, state: {}\n"},
+           BadText{"---\n", "line 2, column 1: is null, and must be a map\n"},
+           BadText{"null\n", "line 1, column 1: is null, and must be a map\n"},
+           BadText{"- quotas\n", "line 1, column 1: is a list, and must be a map\n"},
+           BadText{"quotas: {}\nstate: {}",
+                   "ends within a line: it was cut, or lacks a line end\n"},
+           BadText{"{}\n",
+                   "line 1, column 1: quotas is missing; a file that was written whole has it\n"
+                   "line 1, column 1: state is missing; a file that was written whole has it\n"},
+           BadText{"quotas: {}\nstate:\n", "line 3, column 1: state: is null, and must be a map\n"},
+           BadText{"quotas: []\nstate: 5\n",
+                   "line 1, column 9: quotas: is a list, and must be a map\n"
+                   "line 2, column 8: state: is a single value, and must be a map\n"},
+           BadText{"quotas: {}\nstate: {}\nquotas: {}\n",
+                   "line 3, column 1: quotas: is there twice\n"},
+           BadText{"quotas: {}\nstate: {}\nversion: 2\n",
+                   "line 3, column 1: version: is unknown; there are quotas and state\n"},
+           BadText{"quotas: {}\nstate: {}\n---\nquotas: {}\n",
+                   "line 2, column 8: a second document follows\n"},
+           BadText{"quotas: {}\nstate: {}\n--- [a, *b]\n",
+                   "line 2, column 8: a second document follows\n"},
+           BadText{"quotas: {\nstate\n",
+                   "line 2, column 1: quotas.state: is null, and must be a map\n"
+                   "line 3, column 1: is no YAML: end of map flow not found\n"},
+           BadText{"quotas: {}\nstate: {a: \x01}\n",
+                   "line 2, column 12: is no character of YAML in UTF-8\n"},
+           BadText{"quotas: {}\nstate: {a: \xff}\n",
+                   "line 2, column 12: is no character of YAML in UTF-8\n"},
        }) {
     EXPECT_EQ(complained(bad.text), bad.complaints) << bad.text;
   }
 }
 
 TEST_F(GoRatelimitYamlTest, refuses_a_bad_quota) {
-  for (const Bad& bad : {
-           Bad{" m:\n", "line 4, column 1: quotas.m: is null, and must be a map\n"},
-           Bad{" m: ~\n", "line 3, column 5: quotas.m: is null, and must be a map\n"},
-           Bad{" ~: {}\n", "line 3, column 2: quotas: null is no name\n"},
-           Bad{" \"a\\N\": {}\n",
-               "line 3, column 2: quotas.\"a\\x85\": is no UTF-8: write \\u0085 for \\N, and "
-               "\\u00a0 "
-               "for \\_\n"},
-           Bad{" [m]: {}\n", "line 3, column 2: quotas: a list is no name\n"},
-           Bad{" m: {}\n n: {}\n m: {}\n", "line 5, column 2: quotas.m: is there twice\n"},
-           Bad{" m: {max_rpm: -1}\n", "line 3, column 15: quotas.m.max_rpm: \"-1\" is negative\n"},
-           Bad{" m: {max_tpm: null}\n",
-               "line 3, column 15: quotas.m.max_tpm: is null, and must be a number\n"},
-           Bad{" m: {max_rpd: }\n",
-               "line 3, column 15: quotas.m.max_rpd: is null, and must be a number\n"},
-           Bad{" m: {max_rpm: '5'}\n",
-               "line 3, column 15: quotas.m.max_rpm: is a text, and must be a number\n"},
-           Bad{" m: {max_rpm: [5]}\n",
-               "line 3, column 15: quotas.m.max_rpm: is a list, and must be a number\n"},
-           Bad{" m: {max_rpm: {a: 5}}\n",
-               "line 3, column 15: quotas.m.max_rpm: is a map, and must be a number\n"},
-           Bad{" m: {max_rpm: 5, max_rpm: 5}\n",
-               "line 3, column 18: quotas.m.max_rpm: is there twice\n"},
-           Bad{" m: {rpm: 5}\n",
-               "line 3, column 6: quotas.m.rpm: is unknown; there are max_rpm, max_tpm and "
-               "max_rpd\n"},
-           Bad{" m: {max_rpm: !!int 5}\n",
+  for (const BadText& bad : {
+           BadText{" m:\n", "line 4, column 1: quotas.m: is null, and must be a map\n"},
+           BadText{" m: ~\n", "line 3, column 5: quotas.m: is null, and must be a map\n"},
+           BadText{" ~: {}\n", "line 3, column 2: quotas: null is no name\n"},
+           BadText{" \"a\\N\": {}\n",
+                   "line 3, column 2: quotas.\"a\\x85\": is no UTF-8: write \\u0085 for \\N, and "
+                   "\\u00a0 "
+                   "for \\_\n"},
+           BadText{" [m]: {}\n", "line 3, column 2: quotas: a list is no name\n"},
+           BadText{" m: {}\n n: {}\n m: {}\n", "line 5, column 2: quotas.m: is there twice\n"},
+           BadText{" m: {max_rpm: -1}\n",
+                   "line 3, column 15: quotas.m.max_rpm: \"-1\" is negative\n"},
+           BadText{" m: {max_tpm: null}\n",
+                   "line 3, column 15: quotas.m.max_tpm: is null, and must be a number\n"},
+           BadText{" m: {max_rpd: }\n",
+                   "line 3, column 15: quotas.m.max_rpd: is null, and must be a number\n"},
+           BadText{" m: {max_rpm: '5'}\n",
+                   "line 3, column 15: quotas.m.max_rpm: is a text, and must be a number\n"},
+           BadText{" m: {max_rpm: [5]}\n",
+                   "line 3, column 15: quotas.m.max_rpm: is a list, and must be a number\n"},
+           BadText{" m: {max_rpm: {a: 5}}\n",
+                   "line 3, column 15: quotas.m.max_rpm: is a map, and must be a number\n"},
+           BadText{" m: {max_rpm: 5, max_rpm: 5}\n",
+                   "line 3, column 18: quotas.m.max_rpm: is there twice\n"},
+           BadText{" m: {rpm: 5}\n",
+                   "line 3, column 6: quotas.m.rpm: is unknown; there are max_rpm, max_tpm and "
+                   "max_rpd\n"},
+           BadText{
+               " m: {max_rpm: !!int 5}\n",
                "line 3, column 15: quotas.m.max_rpm: has the tag \"tag:yaml.org,2002:int\"; write "
                "a "
                "plain value instead\n"},
-           Bad{" m: &a {max_rpm: 5}\n n: *a\n",
-               "line 4, column 5: quotas.n: is an alias; write its value instead\n"},
-           Bad{" m: {<<: {max_rpm: 5}}\n",
-               "line 3, column 6: quotas.m.<<: is unknown; there are max_rpm, max_tpm and "
-               "max_rpd\n"},
+           BadText{" m: &a {max_rpm: 5}\n n: *a\n",
+                   "line 4, column 5: quotas.n: is an alias; write its value instead\n"},
+           BadText{" m: {<<: {max_rpm: 5}}\n",
+                   "line 3, column 6: quotas.m.<<: is unknown; there are max_rpm, max_tpm and "
+                   "max_rpd\n"},
        }) {
     EXPECT_EQ(complained(with_quotas(bad.text)), bad.complaints) << bad.text;
   }
@@ -188,19 +194,26 @@ TEST_F(GoRatelimitYamlTest, refuses_a_bad_quota) {
 }
 
 TEST_F(GoRatelimitYamlTest, refuses_a_bad_usage) {
-  for (const Bad& bad : {
-           Bad{"  requests: []\n  tokens: []\n",
+  for (const BadText& bad : {
+           BadText{
+               "  requests: []\n  tokens: []\n",
                "line 4, column 3: state.m: day_start is missing; a file that was written whole has "
                "it\n"
                "line 4, column 3: state.m: day_count is missing; a file that was written whole has "
                "it\n"},
-           Bad{"  requests: [yesterday]\n  tokens: []\n  day_start: 5\n  day_count: -2\n",
-               "line 4, column 14: state.m.requests[0]: \"yesterday\" is no time such as "
-               "2026-02-19T10:00:00.5+01:00\n"
-               "line 6, column 14: state.m.day_start: \"5\" is no time such as "
-               "2026-02-19T10:00:00.5+01:00\n"
-               "line 7, column 14: state.m.day_count: \"-2\" is negative\n"},
-           Bad{"  requests:\n  - 2026-02-19T10:00:00Z\n  - 0001-01-01T00:00:00Z\n"
+           BadText{
+               "  requests: []\n  tokens: []\n  day_start: 2026-02-19T10:00:00Z\n  day_count: 0\n"
+               "  hour_count: 0\n",
+               "line 8, column 3: state.m.hour_count: is unknown; there are requests, tokens, "
+               "day_start and day_count\n"},
+           BadText{"  requests: [yesterday]\n  tokens: []\n  day_start: 5\n  day_count: -2\n",
+                   "line 4, column 14: state.m.requests[0]: \"yesterday\" is no time such as "
+                   "2026-02-19T10:00:00.5+01:00\n"
+                   "line 6, column 14: state.m.day_start: \"5\" is no time such as "
+                   "2026-02-19T10:00:00.5+01:00\n"
+                   "line 7, column 14: state.m.day_count: \"-2\" is negative\n"},
+           BadText{
+               "  requests:\n  - 2026-02-19T10:00:00Z\n  - 0001-01-01T00:00:00Z\n"
                "  - 1969-01-01T00:00:00Z\n  - null\n  - {}\n"
                "  tokens: {}\n  day_start: ~\n  day_count: 0\n",
                "line 6, column 5: state.m.requests[1]: is Go's zero time, at which nothing "
@@ -210,7 +223,8 @@ TEST_F(GoRatelimitYamlTest, refuses_a_bad_usage) {
                "line 9, column 5: state.m.requests[4]: is a map, and must be a time\n"
                "line 10, column 11: state.m.tokens: is a map, and must be a list\n"
                "line 11, column 14: state.m.day_start: is null, and must be a time\n"},
-           Bad{"  requests: []\n  tokens:\n  - {time: 2026-02-19T10:00:00Z, count: 1}\n"
+           BadText{
+               "  requests: []\n  tokens:\n  - {time: 2026-02-19T10:00:00Z, count: 1}\n"
                "  - {time: 2026-02-19T10:00:00Z}\n  - {count: x, what: 3}\n  - 4\n  - \n"
                "  day_start: 2026-02-19T10:00:00Z\n  day_count: 0\n",
                "line 7, column 5: state.m.tokens[1]: count is missing; a file that was written "
