@@ -30,7 +30,7 @@ class MadeUpFile {
   // Small ones are likely, and so is each end of the range.
   int64_t number() {
     if (dice_.percent(10)) return dice_.percent(50) ? 0 : INT64_MAX;
-    return dice_.between(0, INT64_MAX) >> dice_.below(63);
+    return static_cast<int64_t>(dice_.below(INT64_MAX)) >> dice_.below(63);
   }
 
   ModelQuota quota() { return {.max_rpm = number(), .max_tpm = number(), .max_rpd = number()}; }

@@ -60,45 +60,49 @@ TEST_F(GoRatelimitSqliteTest, stores_the_zero_time_as_the_library_does) {
             -6'795'364'578'871'345'152);
 }
 
-struct Bad {
+struct BadRows {
   const char* sql;
   const char* complaints;
 };
 
 TEST_F(GoRatelimitSqliteTest, refuses_bad_values) {
-  for (const Bad& bad : {
-           Bad{"INSERT INTO quotas VALUES(NULL, 1, 1, 1)", "table quotas, row 4: model: is NULL\n"},
-           Bad{"INSERT INTO quotas VALUES(x'00', -1, 1.5, 'x')",
-               "table quotas, row 4: model: is a blob\n"
-               "table quotas, row 4: max_rpm: -1 is negative\n"
-               "table quotas, row 4: max_tpm: is no whole number\n"
-               "table quotas, row 4: max_rpd: is a text\n"},
-           Bad{"INSERT INTO quotas VALUES(CAST(x'ff' AS TEXT), 1, 1, 1)",
-               "table quotas, row 4: model: is no UTF-8\n"},
-           Bad{"INSERT INTO requests VALUES('m', -1), ('m', -6795364578871345152), ('m', 'now')",
+  for (const BadRows& bad : {
+           BadRows{"INSERT INTO quotas VALUES(NULL, 1, 1, 1)",
+                   "table quotas, row 4: model: is NULL\n"},
+           BadRows{"INSERT INTO quotas VALUES(x'00', -1, 1.5, 'x')",
+                   "table quotas, row 4: model: is a blob\n"
+                   "table quotas, row 4: max_rpm: -1 is negative\n"
+                   "table quotas, row 4: max_tpm: is no whole number\n"
+                   "table quotas, row 4: max_rpd: is a text\n"},
+           BadRows{"INSERT INTO quotas VALUES(CAST(x'ff' AS TEXT), 1, 1, 1)",
+                   "table quotas, row 4: model: is no UTF-8\n"},
+           BadRows{
+               "INSERT INTO requests VALUES('m', -1), ('m', -6795364578871345152), ('m', 'now')",
                "table requests, row 4: ts: -1 is before 1970\n"
                "table requests, row 5: ts: is Go's zero time, at which nothing happened\n"
                "table requests, row 6: ts: is a text\n"},
-           Bad{"INSERT INTO tokens VALUES('m', x'01', -9)",
+           BadRows{
+               "INSERT INTO tokens VALUES('m', x'01', -9)",
                "table tokens, row 4: ts: is a blob\ntable tokens, row 4: count: -9 is negative\n"},
-           Bad{"INSERT INTO daily VALUES('m', -5, -5)",
-               "table daily, row 4: day_start: -5 is before 1970\n"
-               "table daily, row 4: day_count: -5 is negative\n"},
-           Bad{"DROP TABLE daily; CREATE TABLE daily(model, day_start, day_count);"
-               "INSERT INTO daily VALUES('a', NULL, 1), ('m', 1, 1), ('m', 1, 1)",
-               "table daily, row 1: day_start: is NULL\n"
-               "table daily, row 3: model: m is there twice\n"},
-           Bad{"DROP TABLE quotas; CREATE TABLE quotas(model, max_rpm, max_tpm, max_rpd);"
-               "INSERT INTO quotas VALUES('m', 1, 1, 1), ('m', 1, 1, 1)",
-               "table quotas, row 2: model: m is there twice\n"},
-           Bad{"DROP TABLE quotas; CREATE TABLE quotas(model TEXT PRIMARY KEY, max_rpm, max_tpm, "
+           BadRows{"INSERT INTO daily VALUES('m', -5, -5)",
+                   "table daily, row 4: day_start: -5 is before 1970\n"
+                   "table daily, row 4: day_count: -5 is negative\n"},
+           BadRows{"DROP TABLE daily; CREATE TABLE daily(model, day_start, day_count);"
+                   "INSERT INTO daily VALUES('a', NULL, 1), ('m', 1, 1), ('m', 1, 1)",
+                   "table daily, row 1: day_start: is NULL\n"
+                   "table daily, row 3: model: m is there twice\n"},
+           BadRows{"DROP TABLE quotas; CREATE TABLE quotas(model, max_rpm, max_tpm, max_rpd);"
+                   "INSERT INTO quotas VALUES('m', 1, 1, 1), ('m', 1, 1, 1)",
+                   "table quotas, row 2: model: m is there twice\n"},
+           BadRows{
+               "DROP TABLE quotas; CREATE TABLE quotas(model TEXT PRIMARY KEY, max_rpm, max_tpm, "
                "max_rpd) WITHOUT ROWID",
                "table quotas: cannot be read or written: no such column: rowid\n"},
-           Bad{"DROP TABLE quotas", "table quotas: is missing\n"},
-           Bad{"ALTER TABLE quotas ADD COLUMN max_tpd INTEGER",
-               "table quotas, column max_tpd: is unknown\n"},
-           Bad{"INSERT INTO quotas VALUES(CAST(zeroblob(2000000) AS TEXT), 1, 1, 1)",
-               "table quotas: cannot be read or written: string or blob too big\n"},
+           BadRows{"DROP TABLE quotas", "table quotas: is missing\n"},
+           BadRows{"ALTER TABLE quotas ADD COLUMN max_tpd INTEGER",
+                   "table quotas, column max_tpd: is unknown\n"},
+           BadRows{"INSERT INTO quotas VALUES(CAST(zeroblob(2000000) AS TEXT), 1, 1, 1)",
+                   "table quotas: cannot be read or written: string or blob too big\n"},
        }) {
     EXPECT_EQ(complained_after(bad.sql), bad.complaints) << bad.sql;
   }

@@ -10,7 +10,7 @@ namespace {
 
 using Change = void (*)(GoRatelimitFile&);
 
-struct Case {
+struct BadValue {
   Change change;
   const char* complaint;
 };
@@ -21,7 +21,7 @@ TEST(Writable, accepts_all_that_is_not_negative) {
 }
 
 TEST(Writable, refuses_each_bad_value) {
-  const Case cases[] = {
+  const BadValue cases[] = {
       {[](GoRatelimitFile& f) { f.quotas["local"].max_rpm = -1; },
        "quotas.local.max_rpm: -1 is negative\n"},
       {[](GoRatelimitFile& f) { f.quotas["local"].max_tpm = -2; },
@@ -42,7 +42,7 @@ TEST(Writable, refuses_each_bad_value) {
       {[](GoRatelimitFile& f) { f.usage["gpt-4o"].day_count = -1; },
        "state.gpt-4o.day_count: -1 is negative\n"},
   };
-  for (const Case& bad : cases) {
+  for (const BadValue& bad : cases) {
     GoRatelimitFile file = test::go_ratelimit_sample();
     bad.change(file);
     EXPECT_EQ(test::lines_of(check_writable(file)), bad.complaint);
