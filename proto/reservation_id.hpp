@@ -2,8 +2,8 @@
 // shards. Shared by server and clients.
 // Flow:   routing hash of the first subject -> route -> id -> the shard that a settle goes to.
 // Shape:  from the highest bit: slot (14 bits, of a cluster's table; 0 on one node), route (16),
-//         whether the reservation has parts on several shards (1), random (33). Never 0. The route
-//         divides the range of the routing hash into 65,536 steps.
+//         whether several shards had parts of the reservation when it was made (1), random (33).
+//         Never 0. The route divides the range of the routing hash into 65,536 steps.
 // Source: docs/adr/0014-ids-lead-to-their-shard.md.
 #pragma once
 

@@ -296,6 +296,7 @@ struct HolderRow {
   bool late = false;              // it was settled after its lifetime
   bool connection_bound = false;  // open: ends with its connection
   bool has_home = false;          // its home has written what only that knows
+  bool is_spread = false;         // other shards have names of its subjects
   uint32_t lifetime_ms = 0;       // open: what is left of it
   int64_t held_ms = 0;            // open: since it was admitted
   TextSpan owner;                 // empty: none was given, or it is forgotten

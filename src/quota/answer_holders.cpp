@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "proto/reservation_id.hpp"
 #include "quota/answer_paging.hpp"
 #include "quota/answer_subjects.hpp"
 
@@ -68,9 +67,8 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   if (reservation == nullptr) return;
   if (!reservation->is_part) add_holder(*reservation, row, batch.answer_text, from);
   add_names(*reservation, from.subjects, row, batch.answer_text);
-  // Several shards may have had it in an earlier start.
-  const bool is_whole = from.is_only_shard || !proto::reservation_id::has_several_shards(record.id);
-  if (is_whole) row.pack_subjects();
+  row.is_spread = reservation->is_part || reservation->has_parts;
+  if (!row.is_spread) row.pack_subjects();
 }
 
 // Whether the reservation is open and names the subject; no_subject stands for any, and lists each
@@ -140,7 +138,7 @@ void answer_reservation(QuotaBatch& batch, size_t index, const AnswerSources& fr
 
 void pack_holders(QuotaBatch& batch) {
   for (api::HolderRow& row : batch.holders) {
-    if (proto::reservation_id::has_several_shards(row.reservation)) row.pack_subjects();
+    if (row.is_spread) row.pack_subjects();
   }
   if (batch.calls[0].op != api::QuotaOp::holders) return;
   const auto lost = std::remove_if(batch.holders.begin(), batch.holders.end(),
@@ -150,15 +148,13 @@ void pack_holders(QuotaBatch& batch) {
 }
 
 bool are_incomplete(const QuotaBatch& batch) noexcept {
-  return std::any_of(batch.holders.begin(), batch.holders.end(), [](const api::HolderRow& row) {
-    return proto::reservation_id::has_several_shards(row.reservation);
-  });
+  return std::any_of(batch.holders.begin(), batch.holders.end(),
+                     [](const api::HolderRow& row) { return row.is_spread; });
 }
 
 void complete_holders(QuotaBatch& batch, const AnswerSources& from) noexcept {
-  if (from.is_only_shard) return;  // they have all names
   for (api::HolderRow& row : batch.holders) {
-    if (!proto::reservation_id::has_several_shards(row.reservation)) continue;
+    if (!row.is_spread) continue;
     const Reservation* const reservation = from.reservations.find(row.reservation);
     if (reservation == nullptr) continue;  // it has ended meanwhile
     if (!reservation->is_part && !row.has_home) {

@@ -15,7 +15,6 @@ struct AnswerSources {
   CurrentBook& book;
   SubjectTable& subjects;
   const ReservationBook& reservations;
-  bool is_only_shard = false;
 };
 
 }  // namespace sluice::quota

@@ -1,5 +1,6 @@
 #include "quota/engine.hpp"
 
+#include "base/assert.hpp"
 #include "quota/timer_tag.hpp"
 
 namespace sluice::quota {
@@ -81,7 +82,9 @@ bool Engine::refund(uint64_t id, base::Now now) noexcept {
   api::QuotaAnswer answer;
   const api::QuotaCall call{
       .op = api::QuotaOp::cancel, .flags = api::quota_flag::undelivered, .reservation = id};
-  if (lifecycle_.cancel(call, answer)) server_.serve_marked();
+  const ReservationLifecycle::Ended ended = lifecycle_.cancel(call, answer);
+  ASSERT(ended != ReservationLifecycle::Ended::with_parts);  // WaiterDelivery cancels those
+  if (ended == ReservationLifecycle::Ended::whole) server_.serve_marked();
   return answer.code == api::QuotaCode::ok;
 }
 

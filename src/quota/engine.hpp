@@ -94,7 +94,7 @@ class Engine {
   // engine_decide.cpp
   void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
   void decide_beside_claims(api::QuotaBatch& batch, api::ShardId origin) noexcept;
-  void on_ended(api::QuotaBatch& batch, size_t index) noexcept;
+  void on_ended(api::QuotaBatch& batch, size_t index, ReservationLifecycle::Ended ended) noexcept;
   void end_parts(api::QuotaBatch& batch) noexcept;
   void decide_other(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
@@ -120,9 +120,7 @@ class Engine {
   void set_outcome(api::QuotaOp op, api::QuotaCode code, api::QuotaAnswer& answer) noexcept;
   void deny(api::QuotaBatch& batch, size_t index, const LimitedSubjects& limited,
             const Request& request, api::QuotaCode code, const Obstacle& obstacle) noexcept;
-  AnswerSources sources() noexcept {
-    return {clock_, book_, subjects_, reservations_, options_.shards == 1};
-  }
+  AnswerSources sources() noexcept { return {clock_, book_, subjects_, reservations_}; }
 
   // engine_quota.cpp
   bool names_one(api::QuotaBatch& batch, size_t index) const noexcept;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/reservation_id.hpp"
 #include "quota/answer_holders.hpp"
 #include "quota/answer_limits.hpp"
 #include "quota/answer_subjects.hpp"
@@ -42,8 +41,10 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexc
 }
 
 // Serves the waiters that this may help. Other shards have parts of the reservation to end, too.
-inline void Engine::on_ended(QuotaBatch& batch, size_t index) noexcept {
-  if (proto::reservation_id::has_several_shards(batch.calls[index].reservation)) {
+inline void Engine::on_ended(QuotaBatch& batch, size_t index,
+                             ReservationLifecycle::Ended ended) noexcept {
+  if (ended == ReservationLifecycle::Ended::no) return;
+  if (ended == ReservationLifecycle::Ended::with_parts) {
     lifecycle_.take_parts(static_cast<uint32_t>(index), batch.part_ends);
   }
   server_.serve_marked();
@@ -57,8 +58,7 @@ inline void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHas
     case QuotaOp::consume:
       return ask_admission(batch, index, hashes, origin);
     case QuotaOp::settle:
-      if (lifecycle_.settle(batch.calls[index], batch.answers[index])) on_ended(batch, index);
-      return;
+      return on_ended(batch, index, lifecycle_.settle(batch.calls[index], batch.answers[index]));
     default:
       return decide_other(batch, index, hashes);
   }
@@ -114,8 +114,7 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
     case QuotaOp::record:
       return record(batch, index, hashes);
     case QuotaOp::cancel:
-      if (lifecycle_.cancel(call, answer)) on_ended(batch, index);
-      return;
+      return on_ended(batch, index, lifecycle_.cancel(call, answer));
     case QuotaOp::extend:
       return lifecycle_.extend(call, answer);
     case QuotaOp::show:

@@ -292,7 +292,7 @@ api::QuotaAnswer QueueServer::open(WaiterId index, const LimitedSubjects& limite
   const Request request = queues_.take_request(index);
   const Reservation& made =
       reservations_.open(request, admission_code(limited), queues_.owner_of(index));
-  return {.code = made.admission,
+  return {.code = made.admission(),
           .state = made.state,
           .reservation = made.id,
           .lifetime_ms = made.lifetime_ms};

@@ -49,7 +49,7 @@ void RecordWriter::write_reservation(uint32_t index) noexcept {
   Reservation& reservation = reservations_[index];
   state::ReservationRecord record{.id = reservation.id,
                                   .state = reservation.state,
-                                  .admission = reservation.admission,
+                                  .admission = reservation.admission(),
                                   .is_part = reservation.is_part,
                                   .is_connection_bound = reservation.is_connection_bound(),
                                   .is_repeated = reservation.repeated,

@@ -19,7 +19,7 @@ bool RepeatedCalls::is_undecided(ClientIds::Entry found) const noexcept {
 QuotaCode RepeatedCalls::code(const Request& request, ClientIds::Entry found) const noexcept {
   if (found.is_waiter) return QuotaCode::id_in_use;
   const Reservation& reservation = reservations_[found.index];
-  return reservation.request_hash == request.request_hash ? reservation.admission
+  return reservation.request_hash == request.request_hash ? reservation.admission()
                                                           : QuotaCode::id_in_use;
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "api/quota.hpp"
+#include "base/assert.hpp"
 #include "base/timer_wheel.hpp"
 #include "quota/change_mark.hpp"
 #include "quota/owner_names.hpp"
@@ -41,7 +42,10 @@ struct Reservation
   bool is_part : 1 = false;                                       // another shard is its home
   bool takes_slot : 1 = true;  // as long as it is a hold: of limits on concurrency
   bool repeated : 1 = false;   // a repeat was answered, perhaps on another connection
-  api::QuotaCode admission : 6 = api::QuotaCode::ok;  // what it was admitted with
+  uint8_t admission_bits : 2 = static_cast<uint8_t>(api::QuotaCode::ok);  // as admission()
+  // A home's, on other shards. Its id says so, too, if it was made with them: a start with more
+  // shards may have parted its subjects since then.
+  bool has_parts : 1 = false;
   ChangeMark mark : 2 = ChangeMark::clean;
 
   api::Amounts amounts;  // charged now; settled: what was used
@@ -55,6 +59,13 @@ struct Reservation
   NameHash client_id;
   uint64_t request_hash = 0;
 
+  // What it was admitted with.
+  api::QuotaCode admission() const noexcept { return static_cast<api::QuotaCode>(admission_bits); }
+  void set_admission(api::QuotaCode code) noexcept {
+    static_assert(static_cast<int>(api::QuotaCode::unknown_subject_allowed) == 3);
+    DEBUG_ASSERT(api::admits(code));
+    admission_bits = static_cast<uint8_t>(code) & 3U;
+  }
   std::span<const SubjectIndex> named() const noexcept { return {subjects.data(), subjects_count}; }
   bool is_connection_bound() const noexcept { return binding != not_bound; }
   // Settled or cancelled: an expired one may still be settled.

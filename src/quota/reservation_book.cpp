@@ -15,7 +15,7 @@ namespace {
 void write(const Reservation& reservation, IdRecord& record) noexcept {
   record.id = reservation.id;
   record.state = reservation.state;
-  record.admission = reservation.admission;
+  record.admission = reservation.admission();
   record.late = reservation.has_ended() && reservation.has_expired();
   record.forgotten_ms = reservation.timer.due_ms();
   record.amounts = reservation.amounts;
@@ -89,7 +89,7 @@ inline Reservation& ReservationBook::make(const Request& request, bool is_open) 
 // Its lifetime begins.
 inline void ReservationBook::begin(Reservation& reservation, const Admitted& admitted) noexcept {
   reservation.state = ReservationState::open;
-  reservation.admission = admitted.code;
+  reservation.set_admission(admitted.code);
   reservation.charged_ns = clock_.ns();
   reservation.order = clock_.order();
   log_.add(reservation, index_of(reservation));
@@ -109,8 +109,10 @@ ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool 
   held.takes_slot = takes_slot;
   const Pool::Index index = index_of(held);
   const std::span<const SubjectIndex> named = held.named();
-  const bool several = std::any_of(named.begin(), named.end(), is_remote);
-  if (is_home) held.id = ids_.assign(index, route_of(request), several);
+  if (is_home) {
+    held.has_parts = std::any_of(named.begin(), named.end(), is_remote);
+    held.id = ids_.assign(index, route_of(request), held.has_parts);
+  }
   for (const SubjectIndex subject : held.named()) {
     if (is_here(subject)) {
       subjects_.holds().add(subjects_[subject], held.amounts, takes_slot, &batch);

@@ -112,12 +112,13 @@ class ReservationBook {
   void forget(Reservation& reservation) noexcept;
 
   // ---- at the start (ReservationRestorer)
-  // Its id leads to it after adopt(), or it gets another one by assign_id().
+  // Its id leads to it after adopt().
   enum class Role : uint8_t { home, part };
   using Subjects = std::array<SubjectIndex, limits::call_subjects_max>;
   Reservation& restore(const state::ReservationRecord& from, const Subjects& subjects, Role role);
   void adopt(Reservation& restored) noexcept;
-  void assign_id(Reservation& restored, uint16_t route) noexcept;
+  // Shards that have those subjects of a home that it does not know itself.
+  void add_parts(Reservation& home, const Subjects& subjects) noexcept;
   // The file has a record that says the same.
   void set_restored(Reservation& restored) noexcept {
     log_.set_restored(restored, index_of(restored));

@@ -17,7 +17,7 @@ Reservation& ReservationBook::restore(const state::ReservationRecord& from,
   const bool is_open = from.state == ReservationState::open;
   made.id = from.id;
   made.state = from.state;
-  made.admission = from.admission;
+  made.set_admission(from.admission);
   made.is_part = role == Role::part;
   made.repeated = from.is_repeated;
   made.refunded = from.refunded_bits;
@@ -25,6 +25,7 @@ Reservation& ReservationBook::restore(const state::ReservationRecord& from,
   made.amounts = from.amounts;
   made.subjects_count = from.subjects_count;
   made.subjects = subjects;
+  made.has_parts = role == Role::home && std::ranges::any_of(made.named(), is_remote);
   made.charged_ns = from.charged_ns;
   made.order = from.order;
   made.expired_order = from.expired_order;
@@ -42,7 +43,9 @@ Reservation& ReservationBook::restore(const state::ReservationRecord& from,
     ++ended_count_;
   }
   if (made.is_part && is_open) return made;
-  wheel_.schedule(made.timer, from.due_ms);
+  const bool outlives_home =
+      made.is_part && !from.is_part && from.state == ReservationState::expired;
+  wheel_.schedule(made.timer, from.due_ms + (outlives_home ? part_slack_ms : 0));
   if (made.is_part) return made;
   made.owner = owners_.keep(from.owner);
   if (is_open) ++open_count_;
@@ -55,8 +58,11 @@ void ReservationBook::adopt(Reservation& restored) noexcept {
   ids_.adopt(restored.id, index_of(restored));
 }
 
-void ReservationBook::assign_id(Reservation& restored, uint16_t route) noexcept {
-  restored.id = ids_.assign(index_of(restored), route, false);
+void ReservationBook::add_parts(Reservation& home, const Subjects& subjects) noexcept {
+  for (uint8_t place = 0; place < home.subjects_count; ++place) {
+    if (home.subjects[place] == no_subject) home.subjects[place] = subjects[place];
+  }
+  home.has_parts = std::ranges::any_of(home.named(), is_remote);
 }
 
 bool ReservationBook::restore_end(const state::EndedReservation& from) noexcept {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "proto/reservation_id.hpp"
 #include "quota/answer_holders.hpp"
 #include "quota/reservation_charges.hpp"
 
@@ -81,18 +80,21 @@ inline void ReservationLifecycle::replace(Reservation& reservation, const Amount
 }
 
 // Ends the reservation, with the first answer to this end.
-inline void ReservationLifecycle::end(Reservation& reservation, ReservationState state,
-                                      QuotaAnswer& answer) noexcept {
+inline ReservationLifecycle::Ended ReservationLifecycle::end(Reservation& reservation,
+                                                             ReservationState state,
+                                                             QuotaAnswer& answer) noexcept {
   answer.code = QuotaCode::ok;
   answer.state = state;
   answer.late = reservation.has_expired();
   answer.amounts = reservation.amounts;
   queues_.mark(reservation.named());  // its end may help waiters
-  if (proto::reservation_id::has_several_shards(reservation.id)) {
+  const bool has_parts = reservation.has_parts;
+  if (has_parts) {
     ended_parts_ = shards_of_parts(reservation);
     left_ms_ = reservations_.lifetime_left_ms(reservation);
   }
   reservations_.end(reservation, state);
+  return has_parts ? Ended::with_parts : Ended::whole;
 }
 
 ReservationLifecycle::PartShards ReservationLifecycle::shards_of_parts(
@@ -131,27 +133,27 @@ bool ReservationLifecycle::expire_part(const QuotaCall& call) noexcept {
   return true;
 }
 
-bool ReservationLifecycle::settle(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+ReservationLifecycle::Ended ReservationLifecycle::settle(const QuotaCall& call,
+                                                         QuotaAnswer& answer) noexcept {
   Reservation* const reservation = find_unended(call, ReservationState::settled, answer);
-  if (reservation == nullptr) return false;
+  if (reservation == nullptr) return Ended::no;
   replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
   ++statistics_.settled;
-  end(*reservation, ReservationState::settled, answer);
-  return true;
+  return end(*reservation, ReservationState::settled, answer);
 }
 
-bool ReservationLifecycle::cancel(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+ReservationLifecycle::Ended ReservationLifecycle::cancel(const QuotaCall& call,
+                                                         QuotaAnswer& answer) noexcept {
   Reservation* const reservation = find_unended(call, ReservationState::cancelled, answer);
-  if (reservation == nullptr) return false;
+  if (reservation == nullptr) return Ended::no;
   if ((call.flags & api::quota_flag::undelivered) != 0 && may_be_known(*reservation)) {
     answer.code = QuotaCode::id_in_use;
-    return false;
+    return Ended::no;
   }
   const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
   replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
   ++statistics_.cancelled;
-  end(*reservation, ReservationState::cancelled, answer);
-  return true;
+  return end(*reservation, ReservationState::cancelled, answer);
 }
 
 void ReservationLifecycle::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
@@ -171,7 +173,7 @@ void ReservationLifecycle::extend(const QuotaCall& call, QuotaAnswer& answer) no
 void ReservationLifecycle::expire(Reservation& reservation) noexcept {
   budget_.spend(reservation.subjects_count);
   ++statistics_.expired;
-  if (proto::reservation_id::has_several_shards(reservation.id)) {
+  if (reservation.has_parts) {
     for (const api::ShardId shard : shards_of_parts(reservation)) {
       outgoing_.push_back({.op = api::QuotaOp::expire_part,
                            .shard = shard,

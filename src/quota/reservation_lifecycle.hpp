@@ -35,9 +35,11 @@ class ReservationLifecycle {
         outgoing_(outgoing),
         statistics_(statistics) {}
 
-  // True: the call ended it, and queues may have to be served.
-  bool settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  bool cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  // Whether the call ended it. Then queues may have to be served; take_parts() follows where other
+  // shards have parts.
+  enum class Ended : uint8_t { no, whole, with_parts };
+  Ended settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  Ended cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
 
   // The timer is due: an open reservation expires, with its parts on other shards; any other is
@@ -64,8 +66,8 @@ class ReservationLifecycle {
   Reservation* find_unended(const api::QuotaCall& call, api::ReservationState wanted,
                             api::QuotaAnswer& answer) noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
-  void end(Reservation& reservation, api::ReservationState state,
-           api::QuotaAnswer& answer) noexcept;
+  Ended end(Reservation& reservation, api::ReservationState state,
+            api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) const noexcept;
   void expire(Reservation& reservation) noexcept;
   void close_lifetime(Reservation& reservation) noexcept;

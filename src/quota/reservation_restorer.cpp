@@ -106,11 +106,9 @@ ReservationRestorer::Subjects ReservationRestorer::subjects_here(
   return subjects;
 }
 
-// Only the id of a reservation that several shards had leads to its parts.
 ReservationRestorer::Subjects ReservationRestorer::subjects_of_home(
     const ReservationRecord& record) const noexcept {
   Subjects subjects = subjects_here(record);
-  if (!proto::reservation_id::has_several_shards(record.id)) return subjects;
   for (uint8_t place = 0; place < record.subjects_count; ++place) {
     const ReservedSubject& subject = record.subjects[place];
     if (subject.where == Where::here && !is_here(subject)) {
@@ -149,11 +147,8 @@ void ReservationRestorer::take_home(const ReservationRecord& record) {
     return;
   }
   if (!has_other_shards_ || is_known(thing)) return;
-  const bool has_parts = proto::reservation_id::has_several_shards(record.id);
-  const bool is_wanted = has_parts ? !is_over(record) : record.state == ReservationState::open;
-  if (is_wanted && has_any_here(record) && has_room()) {
-    if (has_parts) return add_piece(record, thing, home_of(record));
-    add_unknown(record);
+  if (!is_over(record) && has_any_here(record) && has_room()) {
+    return add_piece(record, thing, home_of(record));
   }
   past_.insert(thing);
 }
@@ -193,18 +188,6 @@ void ReservationRestorer::add_piece(const ReservationRecord& record, const Thing
   pieces_.push_back({.of = of, .index = reservations_.index_of(made), .home = home});
 }
 
-void ReservationRestorer::add_unknown(const ReservationRecord& record) {
-  ReservationRecord without_client = record;
-  without_client.client_id = {};
-  without_client.request_hash = 0;
-  Reservation& made =
-      reservations_.restore(without_client, subjects_here(record), ReservationBook::Role::home);
-  const auto first =
-      std::find_if(record.named().begin(), record.named().end(),
-                   [this](const ReservedSubject& subject) { return is_here(subject); });
-  reservations_.assign_id(made, first->key.route);
-}
-
 // The subjects of a part go to shards that its home has to know.
 void ReservationRestorer::note_shards(const ReservationRecord& part) {
   const auto [at, is_new] = shards_of_.try_emplace(part.id);
@@ -239,9 +222,7 @@ void ReservationRestorer::finish() noexcept {
   for (const auto& [id, subjects] : shards_of_) {
     Reservation* const home = reservations_.find(id);
     if (home == nullptr) continue;
-    for (uint8_t place = 0; place < home->subjects_count; ++place) {
-      if (home->subjects[place] == no_subject) home->subjects[place] = subjects[place];
-    }
+    reservations_.add_parts(*home, subjects);
   }
   for (Piece& piece : pieces_) settle(piece);
   reservations_.expire_lost_connections();

@@ -2,11 +2,9 @@
 // Flow:   records(): take() each, those of later epochs first -> homes(), if there are parts here:
 //         the same again -> finish().
 // Shape:  a reservation goes to the shard that its id leads to, its subjects to theirs. With the
-//         number of shards that wrote the records, these are the ones that had them. Otherwise
-//           - parts of a reservation that are on one shard now become one;
-//           - where all subjects were on one shard, as the id says, and now are not, the home keeps
-//             its own; for the others a reservation of unknown id holds what was charged until its
-//             lifetime ends.
+//         number of shards that wrote the records, these are the ones that had them. With another
+//         one, parts of a reservation that come to one shard become one; and where subjects of one
+//         shard come apart, the home keeps its own, and the other shards have parts from now on.
 //         A part is kept if its home says that the reservation is open, ends as it did if the home
 //         says how, and is refunded if there is no home: then there was no verdict yet.
 // Errors: none; what finds no room is left out.
@@ -95,7 +93,6 @@ class ReservationRestorer {
   void take_end(const state::EndedReservation& end);
   void restore_home(const state::ReservationRecord& record);
   void add_piece(const state::ReservationRecord& record, const Thing& of, const Home& home);
-  void add_unknown(const state::ReservationRecord& record);
   void note_shards(const state::ReservationRecord& part);
   void set_home(uint64_t id, const Home& home);
   void settle(Piece& piece) noexcept;

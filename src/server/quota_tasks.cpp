@@ -52,7 +52,9 @@ bool may_be_spread(const QuotaCall& call) noexcept {
          call.subjects_count <= limits::call_subjects_max;
 }
 
-// Whether other shards than its home may have parts of its reservation.
+// Whether other shards than its home have parts of its reservation, as its id says. Where a start
+// with more shards has parted it, only the home knows: the batch goes on from there all the same,
+// but what the connection sends behind it does not wait.
 bool has_parts(const QuotaCall& call) noexcept {
   return (call.op == QuotaOp::settle || call.op == QuotaOp::cancel) &&
          proto::reservation_id::has_several_shards(call.reservation);

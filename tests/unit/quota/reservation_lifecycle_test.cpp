@@ -499,6 +499,8 @@ TEST_F(Ending, a_bucket_refunds_what_has_not_leaked) {
 
 class LifecycleAlone : public testing::Test {
  protected:
+  using Ended = ReservationLifecycle::Ended;
+
   explicit LifecycleAlone(uint32_t step_work = 1'000)
       : budget_(step_work), subject_(tables_.make("m", {slots(9)})) {}
   ~LifecycleAlone() override {
@@ -528,7 +530,7 @@ TEST_F(LifecycleAlone, an_end_is_reported_and_marks_the_queues_that_it_may_help)
   wait();
   const uint64_t id = open().id;
   EXPECT_FALSE(is_marked());
-  EXPECT_TRUE(lifecycle_.settle({.reservation = id}, answer_));
+  EXPECT_EQ(lifecycle_.settle({.reservation = id}, answer_), Ended::whole);
   EXPECT_TRUE(is_marked());
   EXPECT_EQ(tables_.statistics.settled, 1U);
 }
@@ -538,13 +540,40 @@ TEST_F(LifecycleAlone, a_repeated_end_and_one_of_nothing_are_no_ends) {
   const uint64_t id = open().id;
   lifecycle_.cancel({.reservation = id}, answer_);
   tables_.subjects.to_serve().take();
-  EXPECT_FALSE(lifecycle_.cancel({.reservation = id}, answer_));
+  EXPECT_EQ(lifecycle_.cancel({.reservation = id}, answer_), Ended::no);
   EXPECT_EQ(answer_.code, QuotaCode::ok);
-  EXPECT_FALSE(lifecycle_.settle({.reservation = id}, answer_));
+  EXPECT_EQ(lifecycle_.settle({.reservation = id}, answer_), Ended::no);
   EXPECT_EQ(answer_.code, QuotaCode::already_cancelled);
-  EXPECT_FALSE(lifecycle_.settle({.reservation = id + 1}, answer_));
+  EXPECT_EQ(lifecycle_.settle({.reservation = id + 1}, answer_), Ended::no);
   EXPECT_EQ(answer_.code, QuotaCode::unknown_reservation);
   EXPECT_FALSE(is_marked());
+}
+
+// As of one whose subjects a start with more shards has parted: its id does not say so.
+TEST_F(LifecycleAlone, parts_on_other_shards_end_and_expire_with_it) {
+  const auto open_apart = [&] {
+    Reservation& made = open();
+    made.subjects_count = 3;
+    made.subjects[1] = made.subjects[2] = no_subject;
+    tables_.reservations.add_parts(made, {no_subject, subject_of_shard(4), subject_of_shard(4)});
+    EXPECT_FALSE(proto::reservation_id::has_several_shards(made.id));
+    return made.id;
+  };
+  const uint64_t settled = open_apart();
+  EXPECT_EQ(lifecycle_.settle({.reservation = settled}, answer_), Ended::with_parts);
+  std::vector<api::PartEnd> ends;
+  lifecycle_.take_parts(7, ends);
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].call, 7U);
+  EXPECT_EQ(ends[0].shard, 4U);
+  EXPECT_EQ(lifecycle_.settle({.reservation = settled}, answer_), Ended::no);
+  EXPECT_EQ(lifecycle_.cancel({.reservation = open().id}, answer_), Ended::whole);
+  const uint64_t expired = open_apart();
+  lifecycle_.end_lifetime(*tables_.reservations.find(expired));
+  ASSERT_EQ(outgoing_.size(), 1U);
+  EXPECT_EQ(outgoing_[0].op, api::QuotaOp::expire_part);
+  EXPECT_EQ(outgoing_[0].shard, 4U);
+  EXPECT_EQ(outgoing_[0].reservation, expired);
 }
 
 TEST_F(LifecycleAlone, a_lifetime_ends_in_expiry_and_then_in_being_forgotten) {

@@ -243,5 +243,81 @@ TEST_F(Parts, that_have_expired_stay_when_their_home_is_forgotten) {
   EXPECT_EQ(restorer_.refunded_count(), 0U);
 }
 
+// ----------------------------------------------------------------- from one shard to two
+
+// All subjects were on one shard, as the id says.
+class ComeApart : public ReservationRestorerTest {
+ protected:
+  // The subject `a` is here; the other one is on the other shard.
+  ReservationRecord apart(uint16_t route) {
+    ReservationRecord made = record(id(route, 5));
+    made.subjects_count = 2;
+    made.subjects[1] = {.where = Where::here, .key = {.name = {.low = 1}, .route = route_there}};
+    return made;
+  }
+  Reservation* restore(const ReservationRecord& stored) {
+    EXPECT_TRUE(from_one_.records().take(stored, {.shard = 0}));
+    if (from_one_.needs_homes()) {
+      EXPECT_TRUE(from_one_.homes().take(stored, {.shard = 0}));
+    }
+    from_one_.finish();
+    reservations_.check_invariants();
+    return reservations_.find(stored.id);
+  }
+
+  ReservationRestorer from_one_{options, driver_.clock, driver_.subjects, reservations_, 1};
+};
+
+TEST_F(ComeApart, the_home_knows_the_shard_of_its_part) {
+  const Reservation* const home = restore(apart(route_here));
+  ASSERT_NE(home, nullptr);
+  EXPECT_FALSE(home->is_part);
+  EXPECT_TRUE(home->has_parts);
+  EXPECT_EQ(home->subjects[0], a_);
+  EXPECT_EQ(home->subjects[1], subject_of_shard(1));
+}
+
+TEST_F(ComeApart, the_other_shard_has_the_part_under_the_same_ids) {
+  ReservationRecord stored = apart(route_there);
+  stored.client_id = {.low = 1, .high = 2};
+  stored.request_hash = 3;
+  const Reservation* const part = restore(stored);
+  ASSERT_NE(part, nullptr);
+  EXPECT_TRUE(part->is_part);
+  EXPECT_FALSE(part->has_parts);
+  EXPECT_EQ(part->subjects[0], a_);
+  EXPECT_EQ(part->subjects[1], no_subject);
+  EXPECT_EQ(part->request_hash, 3U);
+  EXPECT_EQ(subject().open, 1U);
+  EXPECT_EQ(reservations_.open_count(), 0U);
+  EXPECT_EQ(from_one_.refunded_count(), 0U);
+}
+
+TEST_F(ComeApart, an_expired_part_stays_a_little_longer_than_its_home) {
+  ReservationRecord stored = apart(route_there);
+  stored.state = ReservationState::expired;
+  stored.expired_order = driver_.clock.order();
+  const Reservation* const part = restore(stored);
+  ASSERT_NE(part, nullptr);
+  EXPECT_EQ(part->timer.due_ms(), stored.due_ms + part_slack_ms);
+}
+
+TEST_F(ComeApart, a_part_that_keeps_the_clients_id_does_so_as_long_as_its_home) {
+  ReservationRecord stored = apart(route_there);
+  stored.state = ReservationState::settled;
+  stored.client_id = {.low = 1, .high = 2};
+  stored.request_hash = 3;
+  const Reservation* const part = restore(stored);
+  ASSERT_NE(part, nullptr);
+  EXPECT_EQ(part->timer.due_ms(), stored.due_ms);
+}
+
+TEST_F(ComeApart, one_that_stays_together_has_no_parts) {
+  ReservationRecord stored = record(id(route_here, 5));
+  const Reservation* const home = restore(stored);
+  ASSERT_NE(home, nullptr);
+  EXPECT_FALSE(home->has_parts);
+}
+
 }  // namespace
 }  // namespace sluice::quota
