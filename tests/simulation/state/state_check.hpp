@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "../failure.hpp"
 #include "state_books.hpp"
@@ -26,6 +28,8 @@ class StateCheck {
 
   uint64_t compared() const { return compared_; }      // amounts that had to be equal
   uint64_t incomplete() const { return incomplete_; }  // subjects with calls between shards
+  uint64_t of_several_subjects() const { return of_several_subjects_; }  // reservations
+  uint64_t came_apart() const { return came_apart_; }  // of them, after they had been on one shard
 
  private:
   void compare_subject(const std::string& name, const StateCopy& cut, const StateCopy& loaded);
@@ -33,16 +37,17 @@ class StateCheck {
                      bool is_exact);
   void compare_reservation(uint64_t id, const ReservationCopy& cut, const StateCopy& loaded,
                            bool has_other_shards);
-  void check_subjects(uint64_t id, std::vector<std::string> found, bool has_other_shards);
+  void check_subjects(uint64_t id, std::vector<std::string> found, uint32_t shards);
   void check_whole(const StateCopy& loaded);
   void expect_equal(uint64_t expected, uint64_t found, const std::string& what);
 
   const StateBooks& books_;
   Failure& failure_;
   std::set<std::string> busy_;
-  std::set<uint64_t> apart_;  // reservations that had to leave subjects to others
   uint64_t compared_ = 0;
   uint64_t incomplete_ = 0;
+  uint64_t of_several_subjects_ = 0;
+  uint64_t came_apart_ = 0;
 };
 
 }  // namespace sluice::simulation

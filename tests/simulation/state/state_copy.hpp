@@ -39,6 +39,7 @@ struct ReservationCopy {
 
 struct StateCopy {
   base::Now at;
+  uint32_t shards = 1;  // that were asked
   std::map<std::string, SubjectCopy> subjects;
   std::map<uint64_t, ReservationCopy> reservations;  // by their homes
   std::set<std::string> busy;  // at a cut: subjects of calls that have no answer yet

@@ -39,6 +39,8 @@ class StateRun {
     result_.calls = world_.calls;
     result_.compared = check_.compared();
     result_.incomplete = check_.incomplete();
+    result_.of_several_subjects = check_.of_several_subjects();
+    result_.came_apart = check_.came_apart();
     result_.events = world_.events;
     result_.events[static_cast<uint32_t>(StateEvent::kept)] = 1;
     result_.events[static_cast<uint32_t>(StateEvent::committed)] = store_.commits();
@@ -74,7 +76,7 @@ class StateRun {
 
 void StateRun::live() {
   ++result_.starts;
-  const auto shards = pick<uint32_t, 6>(random_, {1, 2, 2, 2, 3, 5});
+  const auto shards = pick<uint32_t, 6>(random_, {1, 2, 2, 3, 5, 8});
   const state::StateStart start =
       state::start_state_clock(store_.last_time(), machine_.time(), machine_.boot_ns);
   const base::Now now{.monotonic_ns = start.state_ns, .wall_ns = machine_.wall_ns};
@@ -204,7 +206,7 @@ StateCopy StateRun::load(quota::ShardedStores& stores, base::Now now) {
 }
 
 StateCopy StateRun::copy_all(quota::ShardedStores& stores, base::Now now) {
-  StateCopy copy{.at = now};
+  StateCopy copy{.at = now, .shards = stores.count()};
   for (const std::string& name : books_.subjects()) {
     quota::StoreTask task;
     task.batch.calls = {{.op = api::QuotaOp::usage, .subjects_count = 1}};
@@ -245,6 +247,8 @@ StateRunResult& StateRunResult::operator+=(const StateRunResult& other) {
   parts_refunded += other.parts_refunded;
   compared += other.compared;
   incomplete += other.incomplete;
+  of_several_subjects += other.of_several_subjects;
+  came_apart += other.came_apart;
   for (size_t at = 0; at < events.size(); ++at) events[at] += other.events[at];
   return *this;
 }

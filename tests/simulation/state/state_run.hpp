@@ -19,7 +19,9 @@ struct StateRunResult {
   uint64_t other_shards = 0;  // of them, with another number of shards
   uint64_t clocks_back = 0;   // the wall's, while the machine was down
   uint64_t calls = 0;
-  uint64_t reservations = 0;  // loaded
+  uint64_t reservations = 0;         // loaded
+  uint64_t of_several_subjects = 0;  // reservations compared
+  uint64_t came_apart = 0;           // of them, from one shard to several
   uint64_t parts_refunded = 0;
   uint64_t compared = 0;    // amounts
   uint64_t incomplete = 0;  // subjects with calls under way between shards

@@ -73,6 +73,8 @@ TEST_F(StateSimulation, every_start_has_what_was_durable) {
   demand(sum.clocks_back, "wall clocks set back");
   demand(sum.calls, "calls");
   demand(sum.reservations, "reservations loaded");
+  demand(sum.of_several_subjects, "reservations of several subjects compared");
+  demand(sum.came_apart, "of them, come apart to several shards");
   demand(sum.parts_refunded, "parts refunded");
   demand(sum.compared, "amounts compared");
   demand(sum.incomplete, "subjects with calls under way between shards");
