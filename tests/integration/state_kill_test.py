@@ -1,5 +1,5 @@
 """--state and SIGKILL: clients of both protocols keep books, the server is killed at random moments
-and begins again with the same file.
+and begins again with the same file; also stopped, and with another number of shards each time.
 
 Method: a reader of /metrics notes up to which moment everything was durable. What was answered
 before that must be there; what was asked later may be, or not. Each call has an id of the client's
@@ -8,6 +8,7 @@ Some subjects are only ever named together, on several shards: their usage is al
 `KILLS` is how often all engines together are killed; `tools/test long` has more.
 """
 
+import itertools
 import json
 import math
 import os
@@ -18,12 +19,12 @@ import time
 
 import pytest
 
-from conftest import ENGINES
+from conftest import ENGINES, ONE_ENGINE
 from http_peer import HttpPeer, ask, metrics
 from native_peer import NativePeer
 from quota_calls import encoded, put, show, slots, tokens
 from server_process import ServerProcess, clean_environment
-from state_calls import change_quota, kill_now, status
+from state_calls import change_quota, kill_now, status, stop
 
 KILLS = math.ceil(int(os.environ.get("KILLS", "30")) / len(ENGINES))
 MONTH_MS = 30 * 86_400_000
@@ -35,10 +36,15 @@ GROUPS = [[f"{name}{number}" for number in range(size)] for name, size in {
 RECORDED = [group for group, names in enumerate(GROUPS) if names[0].startswith("{")]
 LEASES_MAX = 40
 FOREVER_AGO = -math.inf
+SHARDS = [1, 2, 4, 1, 8, 3]  # of the starts, one after the other, again and again
 
 
 class Wrong(Exception):
     """An answer that no kill explains."""
+
+
+class Refused(EOFError):
+    """The server shuts down: it has changed nothing."""
 
 
 def check(condition, *what):
@@ -117,6 +123,8 @@ class Rest:
     def post(self, name, body):
         data = encoded(body)
         answer = self.peer.ask("POST", f"/v1/{name}", f"Content-Length: {len(data)}", body=data)
+        if answer.status == 503 and answer.json()["code"] == "draining":
+            raise Refused
         check(answer.status == 200, name, body, answer)
         return answer.json()
 
@@ -158,16 +166,18 @@ class Native:
         self.note(uses, answer)
 
     def note(self, uses, answer):
-        check(set(answer.codes) == {"ok"}, answer)
+        check(set(answer.codes) <= {"ok", "draining"}, answer)
         now = time.monotonic()
-        for use in uses:
-            use.answered_at = now
+        for use, code in zip(uses, answer.codes, strict=True):
+            use.answered_at = now if code == "ok" else None
+        if "draining" in answer.codes:
+            raise Refused
 
     def reserve(self, uses):
         answer = self.peer.reserve(*(use.subjects for use in uses), lifetimeMs=MONTH_MS,
                                    **self.entries(uses))
         for use, reservation in zip(uses, answer.reservations, strict=True):
-            use.reservation = f"{reservation:016x}"
+            use.reservation = f"{reservation:016x}" if reservation else None
         self.note(uses, answer)
 
     def settle(self, uses):
@@ -232,6 +242,8 @@ class Putter(Client):
         else:
             answer = change_quota(self.server, "PUT", quota.subject,
                                   {**tokens(quota.asked), "period_ms": MONTH_MS})
+        if answer.status == 503:
+            raise Refused
         check(answer.status in (200, 204), answer)
         quota.answered = quota.asked
 
@@ -252,8 +264,8 @@ class LagReader(Client):
         time.sleep(0.003)
 
 
-def run_and_kill(server, book):
-    """A round of load; returns when the server was killed."""
+def run_and_end(server, book, end):
+    """A round of load; returns when the server was killed, or stopped."""
     leases = book.leases
     users = [User(book, protocol(server), leases[number::4])
              for number, protocol in enumerate([Rest, Native, Rest, Native])]
@@ -265,12 +277,14 @@ def run_and_kill(server, book):
     faults = [client.fault for client in clients if client.fault]
     book.killed = True
     killed_at = time.monotonic()
-    kill_now(server)
+    end(server)
     for client in clients:
         client.join(30)
         assert not client.is_alive(), "a client hangs"
     faults += [client.fault for client in clients if client.fault]
     assert not faults, (faults, server.output())
+    if end is stop:
+        book.durable_before = math.inf  # a clean end loses nothing that was answered
     return killed_at
 
 
@@ -391,8 +405,8 @@ def kill_while_it_starts(command, dice):
         process.kill()
 
 
-@pytest.mark.timeout(120 + 20 * KILLS)
-def test_the_books_agree_after_each_kill(engine, tmp_path):
+def play(io, shards, ends, tmp_path):
+    """Each start has the next number of shards; each round ends in one of these ways."""
     seed = random.randrange(2**32)
     book = Book(seed)
     config = tmp_path / "quotas.json"
@@ -401,8 +415,8 @@ def test_the_books_agree_after_each_kill(engine, tmp_path):
         for number in range(8)]}}))
 
     def start():
-        return ServerProcess(*engine, "--state", str(tmp_path / "state.db"), "--config-file",
-                             str(config), "--state-sync-millis",
+        return ServerProcess(io, next(shards), "--state", str(tmp_path / "state.db"),
+                             "--config-file", str(config), "--state-sync-millis",
                              str(book.dice.choice([10, 50, 100])))
 
     server = start()
@@ -412,7 +426,7 @@ def test_the_books_agree_after_each_kill(engine, tmp_path):
                 put(server, name, {**tokens(2**50), "period_ms": MONTH_MS}, slots(1_000_000))
         for _ in range(KILLS):
             begin_round(server, book)
-            killed_at = run_and_kill(server, book)
+            killed_at = run_and_end(server, book, book.dice.choice(ends))
             if book.dice.random() < 0.2:
                 kill_while_it_starts(server.command, book.dice)
             server = start()
@@ -430,3 +444,16 @@ def test_the_books_agree_after_each_kill(engine, tmp_path):
     print(f"{KILLS} kills, {book.calls} calls; {book.certain} answers had to be there, and were; "
           f"{book.lost} were lost, the oldest {1000 * book.oldest_loss_s:.0f} ms before its kill")
     assert book.calls > 0
+
+
+@pytest.mark.timeout(120 + 20 * KILLS)
+def test_the_books_agree_after_each_kill(engine, tmp_path):
+    io, shards = engine
+    play(io, itertools.repeat(shards), [kill_now], tmp_path)
+
+
+@pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
+@pytest.mark.timeout(120 + 20 * KILLS)
+def test_the_books_agree_with_another_number_of_shards_after_each_end(engine, tmp_path):
+    """Under load, by SIGKILL or SIGTERM; the leases of earlier starts go on, and are settled."""
+    play(engine[0], itertools.cycle(SHARDS), [kill_now, stop], tmp_path)

@@ -444,20 +444,80 @@ def test_another_number_of_shards(kept, end):
             assert (shown["state"], shown["subjects"], shown["input_tokens"]) == (
                 "open", subjects, amount)
 
-    for place, name in enumerate(names):
-        take([name], place)
+    for place in range(len(names)):  # those of several subjects come apart at the next start
+        take(names[place:place + 1 + place % 4], place)
     for shards in (4, 2, 1):
         end(server)
         server = kept.start(shards=shards)
         check()
         for place in range(0, len(names), 6):  # with subjects of several shards
             take(names[place:place + 5], 7)
-        for _ in range(20):  # those that were made first have one subject
+        for _ in range(20):
             lease, subjects, amount = leases.pop(0)
             assert call(server, "settle", {"reservation": lease, "input_tokens": 1}).status == 200
             for name in subjects:
                 expected[name] += 1 - amount
         check()
+
+
+@pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
+@both_ends
+def test_calls_about_reservations_that_come_apart_reach_all_subjects(kept, end):
+    names = [f"subject{number}" for number in range(12)]
+    server = kept.start(shards=1)
+    for name in names:
+        put(server, name, {**tokens(100_000), "period_ms": YEAR_MS}, slots(100))
+    calls = [{"subjects": (names + names)[place:place + 2 + place % 7], "input_tokens": 100,
+              "lifetime_ms": MONTH_MS, "id": f"call {place}"} for place in range(24)]
+    leases = [call(server, "reserve", body).json()["reservation"] for body in calls]
+    end(server)
+    server = kept.start(shards=4)
+
+    def expect(charged, is_open):
+        """The tokens of each call, and whether it still has its slots."""
+        for name in names:
+            of = [place for place, body in enumerate(calls) if name in body["subjects"]]
+            shown = show(server, name)
+            assert limit_of(shown, "tph")["used"] == sum(charged[place] for place in of)
+            assert limit_of(shown, "slots")["used"] == sum(is_open[place] for place in of)
+            assert shown["open_reservations"] == sum(is_open[place] for place in of)
+
+    charged, is_open = [100] * 24, [True] * 24
+    for body, lease in zip(calls, leases, strict=True):
+        assert call(server, "reserve", body).json()["reservation"] == lease
+        assert state_of(server, lease) == "open"
+    expect(charged, is_open)
+    with NativePeer(server) as peer:
+        ids = [int(lease, 16) for lease in leases]
+        settled = peer.settle(*ids[:8], inputTokens=[7] * 8)
+        assert settled.codes == ["ok"] * 8
+        assert peer.cancel(*ids[8:12]).codes == ["ok"] * 4
+        assert peer.settle(*ids[:12]).codes == ["ok"] * 8 + ["alreadyCancelled"] * 4
+    charged[:12], is_open[:12] = [7] * 8 + [0] * 4, [False] * 12
+    for lease in leases[12:16]:
+        body = {"reservation": lease, "input_tokens": 9}
+        assert call(server, "settle", body).json()["late"] is False
+    assert call(server, "cancel", {"reservation": leases[16]}).status == 200
+    charged[12:17], is_open[12:17] = [9] * 4 + [0], [False] * 5
+    expect(charged, is_open)
+    for lease in leases[17:20]:
+        extended = call(server, "extend", {"reservation": lease, "lifetime_ms": 2_000}).json()
+        assert extended["lifetime_ms"] == 2_000
+    eventually(lambda: all(state_of(server, lease) == "expired" for lease in leases[17:20]),
+               "they expire")
+    assert call(server, "settle", {"reservation": leases[17], "input_tokens": 3}).json()["late"]
+    charged[17], is_open[17:20] = 3, [False] * 3
+    eventually(lambda: not any(limit_of(show(server, name), "slots")["used"] > sum(
+        is_open[place] for place, body in enumerate(calls) if name in body["subjects"])
+                               for name in names), "their slots are free")
+    expect(charged, is_open)
+    end(server)
+    server = kept.start(shards=2)
+    expect(charged, is_open)
+    for lease in leases[20:]:
+        assert call(server, "settle", {"reservation": lease, "input_tokens": 1}).status == 200
+    charged[20:], is_open[20:] = [1] * 4, [False] * 4
+    expect(charged, is_open)
 
 
 # -------------------------------------------------------------------------------- log and metrics
