@@ -205,6 +205,11 @@ constexpr bool may_wait(const QuotaCall& call) noexcept {
   return asks_admission(call.op) && (call.flags & quota_flag::may_wait) != 0;
 }
 
+// Whether something is to be found of it when it is admitted: a reservation, or the client's id.
+constexpr bool leaves_trace(const QuotaCall& call) noexcept {
+  return asks_admission(call.op) || (call.op == QuotaOp::record && !call.client_id.empty());
+}
+
 // Whether the most output tokens that there may be are left to the server.
 constexpr bool leaves_output_tokens(const QuotaCall& call) noexcept {
   const bool asks = call.op == QuotaOp::reserve || call.op == QuotaOp::check;
@@ -319,7 +324,7 @@ enum class Pass : uint8_t {
   ask,       // whether a part fits: then the shard holds its amounts
   conclude,  // the verdicts; the last shard that is asked does it in the same step
   apply,     // the verdicts: holds are charged, or dropped; but not at the homes of reservations
-  open,      // likewise at these: a reservation that lives has all its parts
+  open,      // likewise at these, and where a home remembers a call's id: all parts have theirs
   await,     // at one shard: until its part of a call need not wait for another's verdict
   end,       // after `decide`: parts of reservations that their homes have ended
   complete   // likewise: rows of reservations that other shards have parts of
@@ -352,6 +357,7 @@ struct SpreadCall {
   uint16_t rounds = 0;                         // with this one
   uint8_t kept_bits = 0;                       // by place: subjects that a record keeps alive
   uint8_t fit_bits = 0;                        // the parts that fit, by their first places
+  uint8_t charged_bits = 0;                    // likewise: charged before, under the call's id
   uint8_t problem_place = 0;                   // of the first subject with a problem
   QuotaCode problem = QuotaCode::ok;           // the subject's
   QuotaCode code = QuotaCode::ok;              // the limits', as of quota::Obstacle

@@ -176,7 +176,7 @@ bool SpreadDecider::find_repeat(Part& part) noexcept {
   }
   const QuotaCode code = repeats_.code(part.request, *found);
   // The home answers a repeat; other shards only notice another order of the subjects.
-  if (code != QuotaCode::id_in_use && spread.home() != shard_) return false;
+  if (code != QuotaCode::id_in_use && spread.home() != shard_) return was_charged(part);
   spread.is_repeat = true;
   api::QuotaAnswer& answer = part.batch.answers[part.index];
   if (part.call.op == QuotaOp::check) {
@@ -186,6 +186,16 @@ bool SpreadDecider::find_repeat(Part& part) noexcept {
   }
   if (api::admits(code)) spread.fit_bits |= part.bit();
   if (api::admits(code) && part.wants_all()) part.set_hold(SpreadCall::without_hold);
+  return true;
+}
+
+// A part of a record or consume is remembered under its id. If its home has no such call, a crash
+// came between the two: then the repeat charges what is missing, and not this part again.
+bool SpreadDecider::was_charged(Part& part) noexcept {
+  if (!api::charges_used(part.call.op)) return false;
+  part.spread.charged_bits |= part.bit();
+  part.spread.fit_bits |= part.bit();
+  if (part.wants_all()) part.set_hold(SpreadCall::without_hold);
   return true;
 }
 
@@ -375,7 +385,8 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
     }
   } else if (part.call.op == QuotaOp::record || reports) {
     find_unheld(part);
-    if (part.call.op == QuotaOp::record && spread.state == State::admitted) record(part);
+    const bool charges = part.call.op == QuotaOp::record && !part.is_charged();
+    if (charges && spread.state == State::admitted) record(part);
   }
   if (part.has_waiter() && !spread.is_try) joining_.end(part);
   if (reports) report(part, false);

@@ -69,6 +69,7 @@ class SpreadDecider {
   bool find(Part& part, const SubjectHashes& hashes) noexcept;
   void count_limits(Part& part) noexcept;
   bool find_repeat(Part& part) noexcept;
+  bool was_charged(Part& part) noexcept;
   void set_awaits_others(api::SpreadCall& spread) const noexcept;
   void hold(Part& part) noexcept;
   bool is_behind_own(Part& part) noexcept;

@@ -30,10 +30,8 @@ struct SpreadPart {
   uint8_t bit() const noexcept { return static_cast<uint8_t>(1U << place); }
   bool is_home() const noexcept { return spread.home() == shard; }
   // Whether a fitting part is held; records without an id, and checks, leave nothing to be found.
-  bool needs_hold() const noexcept {
-    const bool remembers = call.op == api::QuotaOp::record && !call.client_id.empty();
-    return api::asks_admission(call.op) || remembers;
-  }
+  bool needs_hold() const noexcept { return api::leaves_trace(call); }
+  bool is_charged() const noexcept { return (spread.charged_bits & bit()) != 0; }
   bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
   bool wants_violated() const noexcept {
     return (call.flags & api::quota_flag::wants_violated) != 0;

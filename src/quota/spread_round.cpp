@@ -381,7 +381,7 @@ void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcep
 bool applies_verdict(Pass pass, const QuotaCall& call, const SpreadCall& spread,
                      api::ShardId shard) noexcept {
   if ((pass != Pass::apply && pass != Pass::open) || spread.state == State::done) return false;
-  const bool opens = api::asks_admission(call.op) && spread.home() == shard;
+  const bool opens = api::leaves_trace(call) && spread.home() == shard;
   if (opens != (pass == Pass::open)) return false;
   const uint8_t place = first_place(call, spread, shard);
   return place < call.subjects_count && spread.holds[place] != SpreadCall::no_hold;

@@ -705,9 +705,11 @@ class Interrupted {
 
   int interrupted = 0;
   uint64_t refunded_count = 0;
+  uint64_t half_charged = 0;  // subjects that lacked something of a record or consume
 
  private:
   static constexpr std::array names{"a", "b", "c", "d", "e", "f"};
+  static constexpr size_t cost_limit = 2;  // of these calls alone: others cost nothing
 
   struct UnderWay {
     StoreTask task;
@@ -728,7 +730,12 @@ class Interrupted {
                                   {.name = "slots",
                                    .metric = Metric::concurrency,
                                    .kind = LimitKind::concurrency,
-                                   .amount = 10'000}},
+                                   .amount = 10'000},
+                                  {.name = "cost",
+                                   .metric = Metric::cost,
+                                   .kind = LimitKind::fixed,
+                                   .amount = 1'000'000'000,
+                                   .period_ms = 1'000'000'000}},
                        .refund_expired = dice_.percent(50)};
       rules.rules.push_back({.subject = name, .quota = std::move(quota)});
     }
@@ -739,6 +746,7 @@ class Interrupted {
     ns_ += base::ns_per_us;
     if (dice_.percent(1)) ns_ += dice_.between(0, 20) * base::ns_per_ms;
     if (dice_.percent(30)) begin_call();
+    if (dice_.percent(10)) begin_charge();
     if (dice_.percent(3)) begin_epoch();
     const auto shard = static_cast<uint32_t>(dice_.below(shards_));
     if (dice_.percent(10)) cut(shard, epoch_);
@@ -756,12 +764,7 @@ class Interrupted {
                    .amounts = {.requests = 1, .input_tokens = 1 + dice_.below(50)}};
     if (known_.empty() || dice_.percent(50)) {
       call.op = QuotaOp::reserve;
-      for (uint64_t more = 1 + dice_.below(8); more > 0; --more) {
-        const std::string_view name = names[dice_.below(names.size())];
-        if (std::ranges::find(batch.subjects, name) == batch.subjects.end()) {
-          batch.subjects.push_back(name);
-        }
-      }
+      batch.subjects = draw_names();
       call.subjects_count = static_cast<uint8_t>(batch.subjects.size());
       if (dice_.percent(20)) call.client_id = client_ids[dice_.below(client_ids.size())];
     } else {
@@ -770,6 +773,41 @@ class Interrupted {
     }
     batch.calls = {call};
     stores_->start(started.task);
+  }
+
+  // It has an id of its own, under which it is asked for again after the restart.
+  struct Charge {
+    QuotaCall call;
+    std::string id;
+    std::vector<std::string_view> subjects;
+
+    void put_into(QuotaBatch& batch) const {
+      batch.calls = {call};
+      batch.calls[0].client_id = id;
+      batch.subjects = subjects;
+    }
+  };
+  void begin_charge() {
+    Charge& made = charges_.emplace_back();
+    made.call = {.op = dice_.percent(50) ? QuotaOp::record : QuotaOp::consume,
+                 .given_bits = 15,
+                 .lifetime_ms = 3'600'000,
+                 .amounts = {.requests = 1, .cost = 1 + dice_.below(1'000)}};
+    made.id = std::to_string(charges_.size());
+    made.subjects = draw_names();
+    made.call.subjects_count = static_cast<uint8_t>(made.subjects.size());
+    UnderWay& started = under_way_.emplace_back();
+    made.put_into(started.task.batch);
+    stores_->start(started.task);
+  }
+
+  std::vector<std::string_view> draw_names() {
+    std::vector<std::string_view> drawn;
+    for (uint64_t more = 1 + dice_.below(8); more > 0; --more) {
+      const std::string_view name = names[dice_.below(names.size())];
+      if (std::ranges::find(drawn, name) == drawn.end()) drawn.push_back(name);
+    }
+    return drawn;
   }
 
   void step_call(size_t place) {
@@ -833,6 +871,34 @@ class Interrupted {
     restored.check_invariants(now());
     check_usage(restored);
     end_all(restored);
+    if (shards == shards_) repeat_charges(restored);
+  }
+
+  // A call that is there in part is completed by its repeat; one that is there is not charged
+  // again.
+  void repeat_charges(ShardedStores& stores) {
+    std::map<std::string_view, uint64_t> expected;
+    std::map<std::string_view, uint64_t> before;
+    for (const char* const name : names) {
+      before[name] = usage(stores, name).limits[cost_limit].used;
+    }
+    for (const Charge& charge : charges_) {
+      std::set<bool> changed;
+      StoreTask task;
+      charge.put_into(task.batch);
+      stores.decide(task, now());
+      EXPECT_EQ(api::code_name(task.batch.answers[0].code), "ok") << "charge " << charge.id;
+      for (const std::string_view name : charge.subjects) {
+        expected[name] += charge.call.amounts.cost;
+        const uint64_t used = usage(stores, std::string(name).c_str()).limits[cost_limit].used;
+        changed.insert(used != std::exchange(before[name], used));
+      }
+      half_charged += changed.size() - 1;
+    }
+    for (const char* const name : names) {
+      EXPECT_EQ(usage(stores, name).limits[cost_limit].used, expected[name]) << name;
+    }
+    stores.check_invariants(now());
   }
 
   struct Sums {
@@ -922,22 +988,26 @@ class Interrupted {
   MemoryState file_;
   std::deque<UnderWay> under_way_;
   std::vector<uint64_t> known_;
+  std::deque<Charge> charges_;
 };
 
-TEST(QuotaState, has_each_reservation_of_several_shards_whole_or_not_at_all) {
+TEST(QuotaState, has_each_call_of_several_shards_whole_or_not_at_all) {
   int interrupted = 0;
   uint64_t refunded = 0;
+  uint64_t half_charged = 0;
   for (const uint64_t seed : property_seeds(200)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     Interrupted run(seed);
     run.run(400);
     interrupted += run.interrupted;
     refunded += run.refunded_count;
+    half_charged += run.half_charged;
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(interrupted, 0);
   if (interrupted > 100) {
     EXPECT_GT(refunded, 0U);
+    EXPECT_GT(half_charged, 0U);
   }
 }
 

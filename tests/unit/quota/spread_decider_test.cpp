@@ -347,6 +347,43 @@ TEST_F(SpreadDeciderTest, a_record_charges_every_part) {
   EXPECT_EQ(usage(names_[2]).used, 20U);
 }
 
+// As after a crash that came between the shards; here the home needed the place.
+TEST_F(SpreadDeciderTest, a_repeat_charges_only_the_parts_that_do_not_know_its_id) {
+  for (const std::string& name : names_) put(name, {tpm(100)});
+  for (const QuotaOp op : {QuotaOp::record, QuotaOp::consume}) {
+    SCOPED_TRACE(static_cast<int>(op));
+    QuotaCall call = with_id(asking_tokens(20), op == QuotaOp::record ? "r" : "c");
+    call.flags = api::quota_flag::wants_limits;
+    std::vector<uint64_t> before;
+    for (const std::string& name : names_) before.push_back(usage(name).used);
+    EXPECT_EQ(ask(op, names_, call).code, QuotaCode::ok);
+    std::vector<uint64_t> opened;
+    for (int open = 0; open < 5; ++open) opened.push_back(reserve({names_[0]}, 0).reservation);
+    for (const uint64_t id : opened) end(QuotaOp::cancel, id);
+    EXPECT_EQ(ask(op, names_, call).code, QuotaCode::ok);
+    EXPECT_EQ(limits_.size(), names_.size());
+    EXPECT_EQ(usage(names_[0]).used, before[0] + 40);
+    EXPECT_EQ(usage(names_[1]).used, before[1] + 20);
+    EXPECT_EQ(usage(names_[2]).used, before[2] + 20);
+    EXPECT_EQ(ask(op, names_, call).code, QuotaCode::ok);  // its home knows it now
+    EXPECT_EQ(usage(names_[0]).used, before[0] + 40);
+  }
+}
+
+TEST_F(SpreadDeciderTest, the_home_of_a_record_with_an_id_is_charged_last) {
+  for (const std::string& name : names_) put(name, {tpm(100)});
+  const Task task = start(QuotaOp::record, {names_}, with_id(asking_tokens(20), "x"));
+  while (!task->is_decided) {
+    const Usage charged{20, 0, 60'000, 0};
+    if (usage(names_[0]) == charged) {
+      EXPECT_EQ(usage(names_[1]), charged);
+      EXPECT_EQ(usage(names_[2]), charged);
+    }
+    step(*task);
+  }
+  EXPECT_EQ(usage(names_[0]), (Usage{20, 0, 60'000, 0}));
+}
+
 // ------------------------------------------------------------------------------------------- ends
 
 TEST_F(SpreadDeciderTest, settle_and_cancel_correct_every_part_once) {
