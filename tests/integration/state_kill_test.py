@@ -29,11 +29,12 @@ from state_calls import change_quota, kill_now, status, stop
 KILLS = math.ceil(int(os.environ.get("KILLS", "30")) / len(ENGINES))
 MONTH_MS = 30 * 86_400_000
 # Each is named as a whole. A `record` over several shards is no reservation, and may be there for
-# some subjects only: those that are recorded have the shard of their tag.
+# some subjects only until it is repeated with the same number of shards: with others, only those
+# are recorded that have the shard of their tag.
 GROUPS = [[f"{name}{number}" for number in range(size)] for name, size in {
     "a": 3, "b": 3, "c": 5, "d": 8, "e": 2, "{v}": 1, "{w}": 2, "{x}": 3, "{y}": 5, "{z}": 1
 }.items()]
-RECORDED = [group for group, names in enumerate(GROUPS) if names[0].startswith("{")]
+TAGGED = [group for group, names in enumerate(GROUPS) if names[0].startswith("{")]
 LEASES_MAX = 40
 FOREVER_AGO = -math.inf
 SHARDS = [1, 2, 4, 1, 8, 3]  # of the starts, one after the other, again and again
@@ -56,9 +57,9 @@ class Use:
     """One use of a group's tokens: charged at once (`record`), or reserved and settled later.
     A time of an answer is None until there is one."""
 
-    def __init__(self, kind, dice, number):
+    def __init__(self, kind, group, dice, number):
         self.kind = kind
-        self.group = dice.choice(RECORDED if kind == "record" else range(len(GROUPS)))
+        self.group = group
         self.subjects = GROUPS[self.group]
         self.amount = dice.randint(1, 1_000)
         self.settled_amount = dice.randint(0, 1_500)
@@ -87,7 +88,8 @@ class Quota:
 class Book:
     """All clients' uses of a round, the leases of earlier ones, and the sums of what is final."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, recorded):
+        self.recorded = recorded  # groups
         self.dice = random.Random(seed)
         self.numbers = iter(range(10**9))
         self.final = [0] * len(GROUPS)
@@ -97,11 +99,12 @@ class Book:
         self.durable_before = FOREVER_AGO
         self.killed = False
         # Figures.
-        self.calls = self.lost = self.certain = 0
+        self.calls = self.lost = self.certain = self.halves = 0
         self.oldest_loss_s = 0.0
 
     def new_use(self, kind, dice):
-        use = Use(kind, dice, next(self.numbers))
+        group = dice.choice(self.recorded if kind == "record" else range(len(GROUPS)))
+        use = Use(kind, group, dice, next(self.numbers))
         self.uses.append(use)
         return use
 
@@ -310,15 +313,23 @@ class Audit:
         for group, subjects in enumerate(GROUPS):
             amounts = [show(self.server, name)["limits"][0]["used"] for name in subjects]
             difference = max(amounts) - min(amounts)
-            assert difference == 0, ("a part is missing", subjects, amounts,
-                                     self.explain(group, difference))
-            assert self.low[group] <= amounts[0] <= self.high[group], (
-                subjects, self.low[group], amounts[0], self.high[group])
+            assert difference <= self.half_recorded(group), (
+                "a part is missing", subjects, amounts, self.explain(group, difference))
+            self.book.halves += difference > 0
+            assert self.low[group] <= min(amounts) <= max(amounts) <= self.high[group], (
+                subjects, self.low[group], amounts, self.high[group])
         for quota in self.book.quotas:
             answer = ask(self.server, "GET", f"/v1/subjects/{quota.subject}")
             amount = answer.json()["limits"][0]["amount"] if answer.status == 200 else 0
             assert amount in (quota.answered, quota.asked), (quota.__dict__, answer)
             quota.answered = quota.asked = amount
+
+    def half_recorded(self, group):
+        """What some subjects may lack of records that are not certain."""
+        if group in TAGGED:
+            return 0
+        return sum(use.amount for use in self.book.uses if use.kind == "record"
+                   and use.group == group and not self.book.is_certain(use.answered_at))
 
     def explain(self, group, difference):
         """Uses that the difference between two subjects of a group may come from."""
@@ -405,10 +416,10 @@ def kill_while_it_starts(command, dice):
         process.kill()
 
 
-def play(io, shards, ends, tmp_path):
+def play(io, shards, ends, recorded, tmp_path):
     """Each start has the next number of shards; each round ends in one of these ways."""
     seed = random.randrange(2**32)
-    book = Book(seed)
+    book = Book(seed, recorded)
     config = tmp_path / "quotas.json"
     config.write_text(json.dumps({"quotas": {"default_lifetime_ms": 3_600_000, "subjects": [
         {"subject": f"file{number}", "limits": [{**tokens(9), "period_ms": MONTH_MS}]}
@@ -441,19 +452,20 @@ def play(io, shards, ends, tmp_path):
     finally:
         if server.is_running():
             server.kill()
-    print(f"{KILLS} kills, {book.calls} calls; {book.certain} answers had to be there, and were; "
-          f"{book.lost} were lost, the oldest {1000 * book.oldest_loss_s:.0f} ms before its kill")
+    print(f"{KILLS} ends, {book.calls} calls; {book.certain} answers had to be there, and were; "
+          f"{book.lost} were lost, the oldest {1000 * book.oldest_loss_s:.0f} ms before its kill; "
+          f"{book.halves} groups had a record in part")
     assert book.calls > 0
 
 
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_the_books_agree_after_each_kill(engine, tmp_path):
     io, shards = engine
-    play(io, itertools.repeat(shards), [kill_now], tmp_path)
+    play(io, itertools.repeat(shards), [kill_now], range(len(GROUPS)), tmp_path)
 
 
 @pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_the_books_agree_with_another_number_of_shards_after_each_end(engine, tmp_path):
     """Under load, by SIGKILL or SIGTERM; the leases of earlier starts go on, and are settled."""
-    play(engine[0], itertools.cycle(SHARDS), [kill_now, stop], tmp_path)
+    play(engine[0], itertools.cycle(SHARDS), [kill_now, stop], TAGGED, tmp_path)
