@@ -790,6 +790,7 @@ class Interrupted {
   void begin_charge() {
     Charge& made = charges_.emplace_back();
     made.call = {.op = dice_.percent(50) ? QuotaOp::record : QuotaOp::consume,
+                 .flags = dice_.percent(30) ? api::quota_flag::may_wait : uint8_t{0},
                  .given_bits = 15,
                  .lifetime_ms = 3'600'000,
                  .amounts = {.requests = 1, .cost = 1 + dice_.below(1'000)}};
