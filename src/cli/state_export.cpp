@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/time.hpp"
 #include "cli/native_server.hpp"
 #include "cli/part_check.hpp"
@@ -22,6 +23,7 @@
 #include "quota/compiled_quota.hpp"
 #include "server/stored_file.hpp"
 #include "state/meter_words.hpp"
+#include "state/part_kind.hpp"
 #include "state/part_reader.hpp"
 #include "store/info.hpp"
 #include "store/state_reader.hpp"
@@ -39,7 +41,10 @@ using state::ReservationRecord;
 using state::StoredSubject;
 using text::Json;
 
-constexpr auto read_kind = static_cast<uint8_t>(state::PartKind::quotas);
+bool is_known(uint8_t kind) noexcept {
+  return kind == static_cast<uint8_t>(state::PartKind::quotas) ||
+         kind == static_cast<uint8_t>(state::PartKind::windows);
+}
 
 // Hashes, of which any bits will do.
 struct HashOfHash {
@@ -65,15 +70,13 @@ class Records {
   store::StateReader& reader() noexcept { return reader_; }
 
   template <typename Take>
-  void for_each(Take take) {
+  void for_each(state::PartKind kind, Take take) {
     reader_.restart_parts();
     skipped_parts_ = 0;
     std::optional<uint16_t> shards;
     while (const auto part = value_or_throw(reader_.next_part())) {
-      if (part->kind != read_kind) {
-        ++skipped_parts_;
-        continue;
-      }
+      if (!is_known(part->kind)) ++skipped_parts_;
+      if (part->kind != static_cast<uint8_t>(kind)) continue;
       state::PartReader records = open(*part);
       if (!shards) shards = records.header().shards;
       if (records.header().shards != *shards) return;
@@ -197,11 +200,13 @@ class Export {
     find_reservations();
     print_subjects();
     print_reservations();
+    print_windows();
     print({{"type", "summary"},
            {"run_time_quotas", quotas_count_},
            {"subjects", subjects_count_},
            {"reservations", reservations_count_},
            {"ends", ends_count_},
+           {"windows", windows_count_},
            {"skipped_parts", records_.skipped_parts()}});
   }
 
@@ -241,18 +246,19 @@ class Export {
   // Their subjects, and how many slots they hold.
   void find_reservations() {
     NewestReservations newest;
-    records_.for_each([&](const state::StoredRecord& record, const state::PartHeader& header) {
-      last_.add(header);
-      if (!is_newest(newest, record, header)) return;
-      const auto* const reservation = std::get_if<ReservationRecord>(&record);
-      if (reservation == nullptr) return;
-      for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
-        const state::ReservedSubject& subject = reservation->subjects[place];
-        if (subject.where != state::ReservedSubject::Where::here) continue;
-        Named& named = named_[subject.key.name];
-        if (reservation->state == api::ReservationState::open) ++named.open_count;
-      }
-    });
+    records_.for_each(state::PartKind::quotas,
+                      [&](const state::StoredRecord& record, const state::PartHeader& header) {
+                        last_.add(header);
+                        if (!is_newest(newest, record, header)) return;
+                        const auto* const reservation = std::get_if<ReservationRecord>(&record);
+                        if (reservation == nullptr) return;
+                        for (uint8_t place = 0; place < reservation->subjects_count; ++place) {
+                          const state::ReservedSubject& subject = reservation->subjects[place];
+                          if (subject.where != state::ReservedSubject::Where::here) continue;
+                          Named& named = named_[subject.key.name];
+                          if (reservation->state == api::ReservationState::open) ++named.open_count;
+                        }
+                      });
   }
 
   // False also for what is no record of a reservation.
@@ -276,19 +282,21 @@ class Export {
     std::unordered_set<Hash, HashOfHash> seen;
     std::vector<Hash> gone_in_epoch;
     uint64_t epoch = 0;
-    records_.for_each([&](const state::StoredRecord& record, const state::PartHeader& header) {
-      if (std::exchange(epoch, header.epoch) != header.epoch) {
-        seen.insert(gone_in_epoch.begin(), gone_in_epoch.end());
-        gone_in_epoch.clear();
-      }
-      if (const auto* const gone = std::get_if<GoneSubject>(&record)) {
-        gone_in_epoch.push_back(gone->key.name);
-      }
-      const auto* const subject = std::get_if<StoredSubject>(&record);
-      if (subject == nullptr) return;
-      const Hash hash = state::hash_of_name(subject->name, name_seed_);
-      if (seen.insert(hash).second) print_subject(*subject, hash, quotas, header.shard);
-    });
+    records_.for_each(state::PartKind::quotas,
+                      [&](const state::StoredRecord& record, const state::PartHeader& header) {
+                        if (std::exchange(epoch, header.epoch) != header.epoch) {
+                          seen.insert(gone_in_epoch.begin(), gone_in_epoch.end());
+                          gone_in_epoch.clear();
+                        }
+                        if (const auto* const gone = std::get_if<GoneSubject>(&record)) {
+                          gone_in_epoch.push_back(gone->key.name);
+                        }
+                        const auto* const subject = std::get_if<StoredSubject>(&record);
+                        if (subject == nullptr) return;
+                        const Hash hash = state::hash_of_name(subject->name, name_seed_);
+                        if (seen.insert(hash).second)
+                          print_subject(*subject, hash, quotas, header.shard);
+                      });
   }
 
   void print_subject(const StoredSubject& subject, const Hash& hash, const Quotas& quotas,
@@ -312,14 +320,15 @@ class Export {
 
   void print_reservations() {
     NewestReservations newest;
-    records_.for_each([&](const state::StoredRecord& record, const state::PartHeader& header) {
-      if (!is_newest(newest, record, header)) return;
-      if (const auto* const made = std::get_if<ReservationRecord>(&record)) {
-        print_reservation(*made, header.shard);
-      } else if (const auto* const end = std::get_if<EndedReservation>(&record)) {
-        print_end(*end);
-      }
-    });
+    records_.for_each(state::PartKind::quotas,
+                      [&](const state::StoredRecord& record, const state::PartHeader& header) {
+                        if (!is_newest(newest, record, header)) return;
+                        if (const auto* const made = std::get_if<ReservationRecord>(&record)) {
+                          print_reservation(*made, header.shard);
+                        } else if (const auto* const end = std::get_if<EndedReservation>(&record)) {
+                          print_end(*end);
+                        }
+                      });
   }
 
   Json subjects_json(const ReservationRecord& reservation) const {
@@ -374,6 +383,33 @@ class Export {
     ++ends_count_;
   }
 
+  // Of keys that a server would not forget at once.
+  void print_windows() {
+    std::unordered_set<std::string> seen;
+    records_.for_each(state::PartKind::windows, [&](const state::StoredRecord& record,
+                                                    const state::PartHeader& /*header*/) {
+      const auto* const window = std::get_if<state::WindowRecord>(&record);
+      if (window == nullptr || !seen.emplace(window->key).second) return;
+      const int64_t now_ms = base::floor_ms(last_.now.ns);
+      if (now_ms < window->end_ms + limits::idle_windows * window->policy.window_ms) {
+        print_window(*window);
+      }
+    });
+  }
+
+  void print_window(const state::WindowRecord& window) {
+    print({{"type", "window"},
+           {"key", std::string(window.key)},
+           {"approved", window.approved},
+           {"denied", window.denied},
+           {"max_requests", window.policy.max_requests},
+           {"max_requests_in_queue", window.policy.max_requests_in_queue},
+           {"window_ms", window.policy.window_ms},
+           {"reset_ms", ms_until(window.end_ms)},
+           {"set_by_request", window.policy != window.rules_policy}});
+    ++windows_count_;
+  }
+
   Records records_;
   uint64_t name_seed_ = 0;
   LastCut last_;
@@ -382,6 +418,7 @@ class Export {
   uint64_t subjects_count_ = 0;
   uint64_t reservations_count_ = 0;
   uint64_t ends_count_ = 0;
+  uint64_t windows_count_ = 0;
 };
 
 }  // namespace

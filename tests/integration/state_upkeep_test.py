@@ -475,7 +475,7 @@ def test_export_has_all_that_version_1_has(version_1):
     assert (held["input_tokens"], held["expires_in_ms"]) == (100, 2_591_999_983)
     assert (ended["state"], ended["input_tokens"], ended["owner"]) == ("settled", 20, None)
     assert summary == {"type": "summary", "run_time_quotas": 2, "subjects": 2, "reservations": 2,
-                       "ends": 0, "skipped_parts": 0}
+                       "ends": 0, "windows": 0, "skipped_parts": 0}
     assert version_of(version_1.path) == 1
     assert "seed" not in json.dumps(lines)
 

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import ONE_ENGINE
 from http_peer import HttpPeer, ask, inspect, metrics
-from server_process import eventually
+from server_process import eventually, run_binary
 from state_calls import Kept, kill_now, stop
 
 HOUR = "windowMillis=3600000"
@@ -88,6 +88,21 @@ def test_the_rules_of_the_new_start_count(kept, key, tmp_path):
     stop(server)
     after = inspect(start(6), key)
     assert (after["NumApprovedThisWindow"], after["Config"]["MaxRequestsPerWindow"]) == (4, 6)
+
+
+def test_state_export_shows_them(kept, key):
+    server = kept.start()
+    for _ in range(2):
+        acquire(server, key, f"{HOUR}&maxRequests=1&canWait=false")
+    acquire(server, f"{key}short", "windowMillis=1000")
+    stop(server)
+    result = run_binary("state", "export", str(kept.path))
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    window, = [line for line in lines if line["type"] == "window"]
+    assert 3_590_000 < window.pop("reset_ms") <= 3_600_000
+    assert window == {"type": "window", "key": key, "approved": 1, "denied": 1, "max_requests": 1,
+                      "max_requests_in_queue": 400, "window_ms": 3_600_000, "set_by_request": True}
+    assert lines[-1]["windows"] == 1
 
 
 def test_none_are_kept_with_0(kept, key):

@@ -11,7 +11,7 @@
 
 #include "base/limits.hpp"
 #include "property/seeds.hpp"
-#include "state/part_builder.hpp"
+#include "state/part_arena.hpp"
 #include "state/part_reader.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/state_parts.hpp"
@@ -19,7 +19,6 @@
 namespace sluice::state {
 namespace {
 
-constexpr ArenaBounds bounds{.subjects_max = 100, .name_bytes_max = 300, .reservations_max = 100};
 constexpr size_t part_bytes_here = 256 * 1024;
 
 struct Subject {
@@ -48,24 +47,26 @@ class Shard {
       gone_subjects_.push_back({.key = key()});
       gone_reservations_.push_back({.id = number(64) | 1, .is_part = dice_.percent(50)});
     }
+    for (uint64_t count = dice_.below(40); count > 0; --count) add_window();
     finish_header();
   }
 
   Dice& dice() { return dice_; }
 
-  void write(PartBuilder& builder) {
+  void write(PartArena& arena) {
     for (Subject& subject : subjects_) {
-      builder.append(SubjectRecord{.name = subject.name,
-                                   .quota_class = subject.quota_class,
-                                   .reset_order = subject.reset_order,
-                                   .shapes = subject.meters.shapes(),
-                                   .words = subject.meters.words()});
+      arena.add(SubjectRecord{.name = subject.name,
+                              .quota_class = subject.quota_class,
+                              .reset_order = subject.reset_order,
+                              .shapes = subject.meters.shapes(),
+                              .words = subject.meters.words()});
     }
-    for (const auto& gone : gone_subjects_) builder.append(gone);
-    for (const auto& reservation : reservations_) builder.append(reservation);
-    for (const auto& ended : ended_) builder.append(ended);
-    for (const auto& gone : gone_reservations_) builder.append(gone);
-    builder.finish(header_);
+    for (const auto& gone : gone_subjects_) arena.add(gone);
+    for (const auto& reservation : reservations_) arena.add(reservation);
+    for (const auto& ended : ended_) arena.add(ended);
+    for (const auto& gone : gone_reservations_) arena.add(gone);
+    for (const auto& window : windows_) arena.add(window);
+    arena.finish(header_);
   }
 
   void expect_same(std::span<const std::byte> part) {
@@ -80,6 +81,7 @@ class Shard {
     expect_records(*reader, reservations_);
     expect_records(*reader, ended_);
     expect_records(*reader, gone_reservations_);
+    expect_records(*reader, windows_);
     EXPECT_FALSE(reader->next());
     EXPECT_FALSE(reader->damage());
   }
@@ -181,6 +183,22 @@ class Shard {
                       .amounts = amounts()});
   }
 
+  limiter::Policy policy() {
+    return {.window_ms = dice_.between(1, limits::window_ms_max),
+            .max_requests = static_cast<uint32_t>(dice_.between(1, limits::permits_max)),
+            .max_requests_in_queue = static_cast<uint32_t>(dice_.between(0, limits::queue_max))};
+  }
+  void add_window() {
+    WindowRecord window{
+        .key = keys_.emplace_back(text(300)),
+        .end_ms = dice_.between(0, now_.ns / base::ns_per_ms + limits::window_ms_max),
+        .approved = static_cast<uint32_t>(number(32)),
+        .denied = static_cast<uint32_t>(number(32)),
+        .policy = policy()};
+    window.rules_policy = dice_.percent(50) ? policy() : window.policy;
+    windows_.push_back(window);
+  }
+
   void finish_header() {
     header_.time = {.state_ns = std::max(latest_ns_, now_.ns),
                     .machine = {.boot = {.high = number(64), .low = number(64)},
@@ -217,11 +235,13 @@ class Shard {
   uint64_t latest_order_ = 0;
   PartHeader header_;
   std::deque<std::string> owners_;
+  std::deque<std::string> keys_;
   std::vector<Subject> subjects_;
   std::vector<GoneSubject> gone_subjects_;
   std::vector<ReservationRecord> reservations_;
   std::vector<EndedReservation> ended_;
   std::vector<GoneReservation> gone_reservations_;
+  std::vector<WindowRecord> windows_;
 };
 
 std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
@@ -232,11 +252,11 @@ class StateProperty : public testing::Test {
  protected:
   void begin(uint64_t seed) {
     shard_.emplace(seed);
-    builder_.clear();
-    shard_->write(builder_);
-    ASSERT_EQ(builder_.parts().size(), 1U);
+    arena_.clear();
+    shard_->write(arena_);
+    ASSERT_EQ(arena_.parts().size(), 1U);
   }
-  std::span<const std::byte> part() const { return builder_.parts()[0]; }
+  std::span<const std::byte> part() const { return arena_.parts()[0]; }
   Dice& dice() { return shard_->dice(); }
 
   // Changes some bits or bytes, or cuts some off.
@@ -264,7 +284,7 @@ class StateProperty : public testing::Test {
   }
 
   std::optional<Shard> shard_;
-  PartBuilder builder_{bounds};
+  PartArena arena_{part_bytes_here, "a test"};
   test::GuardedBuffer guarded_{part_bytes_here};
 };
 
@@ -299,7 +319,7 @@ TEST_F(StateProperty, what_was_changed_before_it_was_hashed_is_refused_or_sound)
     ASSERT_NO_FATAL_FAILURE(begin(seed));
     test::PartCheck check;
     const size_t whole = check.run(guarded_.place(part()));
-    ASSERT_EQ(whole, builder_.records_count());
+    ASSERT_EQ(whole, arena_.records_count());
     for (int time = 0; time < 20; ++time) {
       const size_t found = check.run(guarded_.place(test::sealed(changed())));
       sound += found;
