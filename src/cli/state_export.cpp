@@ -71,7 +71,7 @@ class Records {
 
   template <typename Take>
   void for_each(state::PartKind kind, Take take) {
-    reader_.restart_parts();
+    reader_.begin_again();
     skipped_parts_ = 0;
     std::optional<uint16_t> shards;
     while (const auto part = value_or_throw(reader_.next_part())) {

@@ -1,34 +1,19 @@
 #include "server/kept_state.hpp"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "io/clock.hpp"
 #include "log/log.hpp"
+#include "server/machine_clock.hpp"
 #include "server/part_damage.hpp"
 
 namespace sluice::server {
 namespace {
 
 constexpr std::chrono::milliseconds commit_check_pause{2};
-
-state::BootId read_boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(file, text);
-  return state::parse_boot_id(text).value_or(state::BootId{});
-}
-
-state::MachineTime machine_time(const state::BootId& boot) noexcept {
-  return {.boot = boot,
-          .boot_ns = io::read_clock_ns(CLOCK_BOOTTIME),
-          .wall_ns = io::read_clock_ns(CLOCK_REALTIME)};
-}
 
 int64_t monotonic_ns() noexcept {
   return io::read_clock_ns(CLOCK_MONOTONIC);
@@ -38,17 +23,6 @@ std::unique_ptr<store::StateFile> open_file(const std::string& path) {
   auto file = store::StateFile::open({.path = path, .verify = find_damage});
   if (!file) throw std::runtime_error("--state " + file.error().text);
   return std::move(*file);
-}
-
-void set_meta(store::StateFile& file, const StateSeeds& seeds, uint32_t shards) {
-  const std::string name_seed = std::to_string(seeds.name_seed);
-  const std::string routing_seed = std::to_string(seeds.routing_seed);
-  const std::string shards_text = std::to_string(shards);
-  const std::array<store::MetaValue, 4> values{{{name_seed_key, name_seed},
-                                                {routing_seed_key, routing_seed},
-                                                {shards_key, shards_text},
-                                                {version_key, SLUICE_VERSION}}};
-  file.set_meta(values);
 }
 
 }  // namespace
@@ -61,7 +35,7 @@ KeptState::KeptState(const KeptStateOptions& options)
   stored_ = std::make_unique<StoredFile>(path_);
   stored_shards_ = stored_->shards_count();
   seeds_ = stored_->seeds().value_or(options.seeds);
-  start_ = state::start_state_clock(stored_->last_time(), machine_time(boot_), monotonic_ns());
+  start_ = state::start_state_clock(stored_->last_time(), read_machine_time(boot_), monotonic_ns());
   set_meta(*file, seeds_, options.shards);
   writer_ = std::make_unique<store::StateWriter>(
       std::move(file),
@@ -76,7 +50,7 @@ StateOptions KeptState::options() noexcept {
   return {.schedule = schedule_.get(),
           .source = stored_shards_ > 0 ? stored_.get() : nullptr,
           .stored_shards = stored_shards_,
-          .machine_time = [boot = boot_] { return machine_time(boot); },
+          .machine_time = [boot = boot_] { return read_machine_time(boot); },
           .cpu_ns = [] { return io::read_clock_ns(CLOCK_THREAD_CPUTIME_ID); }};
 }
 

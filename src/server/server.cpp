@@ -222,8 +222,7 @@ StartReport Server::start(Configuration configuration) {
 
 // Draws the seeds, unless there is a file that has them.
 StateSeeds Server::open_state() {
-  std::random_device device;
-  const StateSeeds drawn{.name_seed = random_word(device), .routing_seed = random_word(device)};
+  const StateSeeds drawn = draw_seeds();
   if (config_.state.empty()) return drawn;
   state_ = std::make_unique<KeptState>(KeptStateOptions{.path = config_.state,
                                                         .sync_ms = config_.state_sync_ms,

@@ -93,9 +93,11 @@ Result<void> StateReader::start_parts() {
   return {};
 }
 
-void StateReader::restart_parts() noexcept {
+void StateReader::begin_again() noexcept {
   parts_ = {};
   place_ = Place::before_parts;
+  shard_.reset();
+  kind_.reset();
 }
 
 Result<std::optional<StoredPart>> StateReader::next_part() {

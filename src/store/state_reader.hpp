@@ -58,10 +58,10 @@ class StateReader {
   void only_shard(uint32_t shard) noexcept { shard_ = shard; }
   // Likewise only the parts of this kind.
   void only_kind(state::PartKind kind) noexcept { kind_ = static_cast<uint8_t>(kind); }
-  // The next one is the newest again, as of the same instant.
-  void restart_parts() noexcept;
   // After a failure there is none.
   Result<std::optional<StoredPart>> next_part();
+  // The next part is the newest one again, of all shards and kinds, as of the same instant.
+  void begin_again() noexcept;
 
   Database& database() noexcept { return database_; }
 

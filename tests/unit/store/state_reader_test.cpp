@@ -49,9 +49,9 @@ TEST_F(StateReaderTest, begins_anew_as_of_the_same_instant) {
   StateReader reader = StateReader::open(path).value();
   const auto parts = test::read_parts(reader);
   ASSERT_TRUE(commit_one(*file, OwnedCut(21, 0).part(1, "x"), 21));
-  reader.restart_parts();
+  reader.begin_again();
   ASSERT_TRUE(reader.next_part().value());
-  reader.restart_parts();
+  reader.begin_again();
   EXPECT_EQ(test::read_parts(reader), parts);
 }
 
@@ -61,6 +61,17 @@ TEST_F(StateReaderTest, reads_the_parts_of_one_shard) {
   const auto parts = test::read_parts(reader);
   ASSERT_EQ(parts.size(), 10u);
   EXPECT_EQ(parts.front().epoch, 19u);
+}
+
+TEST_F(StateReaderTest, begins_again_with_all_parts_of_the_same_instant) {
+  StateReader reader = StateReader::open(path).value();
+  const auto all = test::read_parts(reader);
+  ASSERT_TRUE(commit_one(*file, OwnedCut(21, 0).part(1, "x"), 21));
+  reader.begin_again();
+  reader.only_shard(1);
+  ASSERT_TRUE(reader.next_part().value());
+  reader.begin_again();
+  EXPECT_EQ(test::read_parts(reader), all);
 }
 
 TEST_F(StateReaderTest, reads_on_several_threads_at_once) {
