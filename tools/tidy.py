@@ -48,9 +48,11 @@ LAYERS = {
     "config": ["base", "text", "api", "log"],
     "server": ["proto", "base", "text", "api", "limiter", "policy", "state", "shard", "quota", "io",
                "log", "store", "transfer", "net", "wire", "route", "session", "config"],
+    "migration": ["base", "text", "api", "limiter", "policy", "state", "quota", "store",
+                  "transfer", "server"],
     "load": ["text", "proto", "clients"],
-    "cli": ["base", "text", "api", "limiter", "policy", "state", "quota", "config", "log", "store",
-            "server", "load", "clients"],
+    "cli": ["base", "text", "api", "policy", "state", "config", "log", "store", "transfer",
+            "server", "migration", "load", "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
 

@@ -1,0 +1,172 @@
+#include "migration/new_state.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "migration/subject_meters.hpp"
+#include "migration/value_or_throw.hpp"
+#include "quota/compiled_quota.hpp"
+#include "quota/quota_class.hpp"
+#include "state/part_builder.hpp"
+#include "store/file_lock.hpp"
+#include "store/file_place.hpp"
+#include "store/state_file.hpp"
+
+namespace sluice::migration {
+namespace {
+
+constexpr uint64_t first_epoch = 1;
+
+[[noreturn]] void refuse(const tl::unexpected<store::Failure>& failure) {
+  throw std::runtime_error(failure.value().text);
+}
+
+// ---- the content ---------------------------------------------------------------------------
+
+// The cut that a server's only shard would make of these subjects.
+class NewCut {
+ public:
+  NewCut(const std::vector<IncomingSubject>& subjects, const NewStateOptions& options)
+      : options_(options),
+        now_(new_state_moment(options.now.wall_ns)),
+        builder_({.subjects_max = static_cast<uint32_t>(subjects.size()),
+                  .name_bytes_max = model_name_bytes_max,
+                  .reservations_max = 0}) {
+    for (const IncomingSubject& subject : subjects) add(subject);
+    finish();
+  }
+
+  store::ShardCut view() const noexcept {
+    return {.epoch = first_epoch,
+            .shard = 0,
+            .parts = parts_,
+            .records_count = builder_.records_count(),
+            .quota_classes = classes_,
+            .quota_changes = changes_,
+            .needed_from_epoch = first_epoch};
+  }
+
+ private:
+  void add(const IncomingSubject& subject) {
+    const std::string quota = quota::quota_text(subject.quota);
+    if (options_.puts_quotas) {
+      builder_.change_quota(
+          {.name = subject.name, .quota = quota, .wall_ms = base::floor_ms(options_.now.wall_ns)});
+    }
+    if (!subject.usage.has_any()) return;
+    const quota::CompiledQuota* const compiled = compiled_.hold(subject.quota);
+    SubjectMeters meters(compiled->shapes, limiter::Moment{});
+    charge(meters, subject.usage, now_);
+    const uint64_t id = quota::class_id(quota);
+    add_class(id, quota);
+    builder_.append(state::SubjectRecord{.name = subject.name,
+                                         .quota_class = id,
+                                         .shapes = meters.shapes(),
+                                         .words = meters.words()});
+    compiled_.drop_reference(compiled);
+  }
+
+  void add_class(uint64_t id, const std::string& quota) {
+    const auto is_same = [id](const state::QuotaClass& each) { return each.id == id; };
+    if (std::ranges::any_of(builder_.quota_classes(), is_same)) return;
+    builder_.add_class(id, quota);
+  }
+
+  void finish() {
+    builder_.finish({.epoch = first_epoch,
+                     .shard = 0,
+                     .shards = 1,
+                     .time = {.state_ns = now_.state_ns, .machine = options_.now},
+                     .calendar_wall_ns = now_.wall_ns,
+                     .order = static_cast<uint64_t>(now_.state_ns)});
+    for (const state::PartBuilder::Part& part : builder_.parts()) {
+      parts_.push_back({.kind = static_cast<uint8_t>(state::PartKind::quotas), .bytes = part});
+    }
+    for (const state::QuotaClass& each : builder_.quota_classes()) {
+      classes_.push_back({.id = each.id, .quota = each.quota});
+    }
+    for (const state::OwnedQuotaChange& each : builder_.quota_changes()) {
+      changes_.push_back({.name = each.name, .quota = each.quota, .put_at = each.wall_ms});
+    }
+  }
+
+  const NewStateOptions& options_;
+  const StateMoment now_;
+  quota::CompiledQuotas compiled_;
+  state::PartBuilder builder_;
+  std::vector<store::Part> parts_;
+  std::vector<store::QuotaClass> classes_;
+  std::vector<store::QuotaChange> changes_;
+};
+
+// ---- the file ------------------------------------------------------------------------------
+
+// A folder beside the file, which is removed with all that it has.
+class FolderBeside {
+ public:
+  explicit FolderBeside(const std::string& path) : folder_(path + ".import-XXXXXX") {
+    if (::mkdtemp(folder_.data()) == nullptr) refuse(store::fail_to_open(path, errno));
+  }
+  ~FolderBeside() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  FolderBeside(const FolderBeside&) = delete;
+  FolderBeside& operator=(const FolderBeside&) = delete;
+
+  std::string file() const { return folder_ + "/state"; }
+
+ private:
+  std::string folder_;
+};
+
+void write_file(const std::string& path, const NewCut& cut, const server::StateSeeds& seeds) {
+  const auto file = value_or_throw(store::StateFile::open({.path = path}));
+  server::set_meta(*file, seeds, 1);
+  const store::ShardCut view = cut.view();
+  value_or_throw(file->commit({.epoch = view.epoch, .cuts = {&view, 1}}));
+  value_or_throw(file->close());  // all of it is in the file itself now, and the disk has it
+}
+
+// A server that starts meanwhile with this path makes its own file, or waits for the lock.
+void move_into_place(const std::string& from, const std::string& path) {
+  const store::FileLock lock = value_or_throw(store::FileLock::take(path));
+  check_new_state_place(path);
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+    refuse(store::fail_to_open(path, errno));
+  }
+  value_or_throw(store::sync_folder_of(path));
+}
+
+}  // namespace
+
+void check_new_state_place(const std::string& path) {
+  const std::string real = store::real_path(path);
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::symlink_status(real, ignored))) {
+    refuse(store::fail(store::FailureKind::exists, path));
+  }
+  const auto log = store::status_of(real + "-wal");
+  if (log && log->bytes > 0) {
+    refuse(store::fail(store::FailureKind::moved, path, "there is a FILE-wal without its file"));
+  }
+}
+
+void write_new_state(const std::vector<IncomingSubject>& subjects, const NewStateOptions& options) {
+  check_new_state_place(options.path);
+  const std::string path = store::real_path(options.path);
+  const FolderBeside folder(path);
+  write_file(folder.file(), NewCut(subjects, options), options.seeds);
+  move_into_place(folder.file(), path);
+}
+
+}  // namespace sluice::migration
