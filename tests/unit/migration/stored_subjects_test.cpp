@@ -1,0 +1,165 @@
+// Goal:   what is read of a state file is what a server has that starts with it then.
+// Method: a store of the test's, whose cuts are committed; read back at later times, with and
+//         without a configuration file.
+#include "migration/stored_subjects.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "migration/model_quota.hpp"
+#include "state/part_builder.hpp"
+#include "support/migrated_state.hpp"
+#include "support/stored_state.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace sluice::migration {
+namespace {
+
+constexpr int64_t s = base::ns_per_s;
+
+class StoredSubjectsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    file_ = store::StateFile::open({.path = path_}).value();
+    server::set_meta(*file_, test::file_seeds, 1);
+    server_.wall_ns = test::file_wall_ns;
+  }
+  void commit() {
+    ++epoch_;
+    state::PartBuilder builder(
+        {.subjects_max = 100, .name_bytes_max = 1'024, .reservations_max = 100});
+    server_.store.begin_cut(builder, {.epoch = epoch_});
+    while (server_.store.hand_over(1'000)) {
+    }
+    const quota::CutFacts facts = server_.store.cut_facts();
+    builder.finish({.epoch = epoch_,
+                    .time = {.state_ns = server_.ns, .machine = test::machine_at(server_.wall_ns)},
+                    .calendar_wall_ns = facts.calendar_wall_ns,
+                    .order = facts.order,
+                    .reset_all_order = facts.reset_all_order});
+    test::OwnedCut cut(epoch_, 0);
+    for (const auto& each : builder.parts()) cut.part(1, test::as_text(each));
+    for (const auto& each : builder.quota_classes()) cut.quota_class(each.id, each.quota);
+    for (const auto& each : builder.quota_changes()) cut.put(each.name, *each.quota, each.wall_ms);
+    ASSERT_TRUE(test::commit_one(*file_, cut));
+  }
+  StoredSubjects read(policy::QuotaBook* book = nullptr) const {
+    return read_stored_subjects(path_, book, test::machine_at(server_.wall_ns));
+  }
+  static std::string text_of(const StoredSubjects& found) {
+    std::string text;
+    for (const StoredSubject& each : found.subjects) {
+      text += each.name + "=" + std::to_string(each.quota.limits.at(0).amount) + " ";
+    }
+    return text;
+  }
+  static uint64_t used(const StoredSubjects& found, size_t subject, size_t limit) {
+    return found.subjects.at(subject).meters.meter(limit).used();
+  }
+
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_.file("state");
+  std::unique_ptr<store::StateFile> file_;
+  quota::StoreDriver server_{{.routing_seed = test::file_seeds.routing_seed,
+                              .subjects_max = 100,
+                              .reservations_max = 100,
+                              .waiters_max = 10,
+                              .name_seed = test::file_seeds.name_seed,
+                              .id_seed = 9,
+                              .keeps_state = true}};
+  uint64_t epoch_ = 0;
+};
+
+TEST_F(StoredSubjectsTest, are_up_to_date) {
+  server_.put("b", quota_of({.max_rpm = 10, .max_rpd = 20}));
+  server_.put("a", quota_of({.max_rpm = 11}));
+  server_.record({"b"}, {.requests = 3, .input_tokens = 5});
+  commit();
+  server_.advance_ns(40 * s);
+  server_.record({"b"}, {.requests = 4});
+  commit();
+  StoredSubjects found = read();
+  ASSERT_EQ(found.subjects.size(), 2U);
+  EXPECT_EQ(found.subjects[0].name, "a");
+  EXPECT_EQ(found.subjects[1].quota, quota_of({.max_rpm = 10, .max_rpd = 20}));
+  EXPECT_EQ(found.now.state_ns, server_.ns);
+  EXPECT_EQ(found.now.wall_ns, server_.wall_ns);
+  EXPECT_EQ(used(found, 1, 0), 7U);
+  EXPECT_EQ(used(found, 1, 1), 5U);
+  server_.advance_ns(24 * s);
+  found = read();
+  EXPECT_EQ(used(found, 1, 0), 4U);
+  EXPECT_EQ(used(found, 1, 2), 7U) << "of the day";
+}
+
+TEST_F(StoredSubjectsTest, reservations_are_counted_and_end_in_their_time) {
+  api::Quota refunds = quota_of({.max_rpm = 10});
+  refunds.refund_expired = true;
+  server_.put("a", refunds);
+  const uint64_t settled = server_.reserve({"a"}, quota::asking_tokens(5)).reservation;
+  server_.reserve({"a"}, quota::asking_tokens(5));
+  commit();
+  server_.settle(settled, 1);
+  commit();
+  EXPECT_EQ(read().open_reservations, 1U);
+  EXPECT_EQ(read().remembered_reservations, 1U);
+  EXPECT_EQ(used(read(), 0, 1), 6U);
+  server_.wall_ns += 61 * s;
+  server_.ns += 61 * s;  // while it is down
+  EXPECT_EQ(read().open_reservations, 0U);
+  EXPECT_LE(used(read(), 0, 1), 1U);
+}
+
+TEST_F(StoredSubjectsTest, a_reset_of_all_holds) {
+  server_.put("a", quota_of({.max_rpm = 10}));
+  server_.record({"a"}, {.requests = 3});
+  commit();
+  server_.reset_all();
+  commit();
+  EXPECT_EQ(used(read(), 0, 0), 0U);
+}
+
+TEST_F(StoredSubjectsTest, a_configuration_file_has_quotas_of_its_own) {
+  policy::QuotaRules rules;
+  rules.rules = {{.subject = "filed", .quota = quota_of({.max_rpm = 10})},
+                 {.subject = "put", .quota = quota_of({.max_rpm = 11})},
+                 {.subject = "never", .quota = quota_of({.max_rpm = 12})},
+                 {.subject = "^x", .is_regex = true, .quota = quota_of({.max_rpm = 13})}};
+  policy::QuotaBook book(rules);
+  server_.store.adopt(book, server_.now());
+  server_.put("put", quota_of({.max_rpm = 99}));
+  for (const char* name : {"filed", "put", "x1", "unknown"}) {
+    server_.record({name}, {.requests = 2});
+  }
+  commit();
+  const StoredSubjects alone = read();
+  EXPECT_EQ(text_of(alone), "filed=10 never=12 put=99 x1=13 ");
+  EXPECT_EQ(alone.subjects[0].quota, quota_of({.max_rpm = 10})) << "as its record has it";
+  EXPECT_EQ(used(alone, 0, 0), 2U);
+
+  rules.rules[0].quota = quota_of({.max_rpm = 20});
+  rules.rules.push_back({.subject = "x2", .is_prefix = true, .quota = quota_of({.max_rpm = 14})});
+  policy::QuotaBook changed(rules);
+  const StoredSubjects found = read(&changed);
+  EXPECT_EQ(text_of(found), "filed=20 never=12 put=99 x1=13 x2=14 ");
+  EXPECT_EQ(used(found, 0, 0), 2U);
+  EXPECT_EQ(used(found, 1, 0), 0U);
+}
+
+TEST_F(StoredSubjectsTest, a_file_without_a_commit_has_none) {
+  EXPECT_TRUE(read().subjects.empty());
+  policy::QuotaRules rules;
+  rules.rules = {{.subject = "a", .quota = quota_of({.max_rpm = 10})}};
+  policy::QuotaBook book(rules);
+  EXPECT_EQ(read(&book).subjects.size(), 1U);
+}
+
+TEST_F(StoredSubjectsTest, names_a_file_that_cannot_be_read) {
+  EXPECT_THROW(read_stored_subjects(folder_.file("no"), nullptr, {}), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace sluice::migration
