@@ -15,6 +15,8 @@
 #include "cli/completion_command.hpp"
 #include "cli/consume_command.hpp"
 #include "cli/debug_command.hpp"
+#include "cli/export_command.hpp"
+#include "cli/import_command.hpp"
 #include "cli/ping_command.hpp"
 #include "cli/quota_command.hpp"
 #include "cli/release_command.hpp"
@@ -60,6 +62,8 @@ int main(int argc, char** argv) {
   cli::add_top_command(app, run);
   cli::add_check_config_command(app, run);
   cli::add_state_command(app, run);
+  cli::add_import_command(app, run);
+  cli::add_export_command(app, run);
   cli::add_completion_command(app, run);
   cli::add_about_commands(app, run);
   try {

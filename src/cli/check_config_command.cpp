@@ -16,6 +16,7 @@
 #include "policy/quota_text.hpp"
 #include "policy/rule_book.hpp"
 #include "policy/rule_file.hpp"
+#include "text/counted.hpp"
 #include "text/json.hpp"
 #include "text/quote.hpp"
 
@@ -57,10 +58,6 @@ void explain(const std::string& key, policy::RuleBook& book) {
                 .c_str());
 }
 
-std::string counted(size_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 // "; quotas of 2 subjects and of 11 of profiles, unknown ones are allowed"
 std::string summary(const policy::QuotaRules& quotas) {
   const auto is_of_profile = [](const policy::QuotaRule& rule) {
@@ -71,8 +68,8 @@ std::string summary(const policy::QuotaRules& quotas) {
                         : quotas.unknown == policy::UnknownSubjects::deny ? "are denied"
                                                                           : "have a quota";
   return fmt::format("; quotas of {} and of {} of profiles, unknown ones {}",
-                     counted(quotas.rules.size() - of_profiles, "subject", "subjects"), of_profiles,
-                     unknown);
+                     text::counted(quotas.rules.size() - of_profiles, "subject", "subjects"),
+                     of_profiles, unknown);
 }
 
 std::string source_of(const std::string& subject, policy::QuotaBook& book) {
@@ -124,7 +121,7 @@ int check(const CheckFlags& flags) {
   if (!parsed.complaints.empty()) return 1;
   const bool has_quotas = parsed.quotas != policy::QuotaRules{};
   std::puts(fmt::format("{}: good, {}{}", flags.file,
-                        counted(parsed.rules.size(), "entry", "entries"),
+                        text::counted(parsed.rules.size(), "entry", "entries"),
                         has_quotas ? summary(parsed.quotas) : "")
                 .c_str());
   policy::RuleBook book{flags.default_policy, std::move(parsed.rules), std::move(parsed.quotas)};

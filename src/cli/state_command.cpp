@@ -6,11 +6,9 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 
 #include "cli/native_server.hpp"
 #include "cli/part_check.hpp"

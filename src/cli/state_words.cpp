@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "base/time.hpp"
 #include "cli/native_server.hpp"

@@ -6,23 +6,20 @@
 #include <utility>
 
 #include "migration/model_quota.hpp"
-#include "text/quote.hpp"
+#include "text/counted.hpp"
 #include "text/utf8.hpp"
+#include "transfer/complaints.hpp"
 
 namespace sluice::migration {
 namespace {
 
-std::string counted(uint64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 std::string events_text(uint64_t requests, uint64_t tokens) {
-  return counted(requests, "request", "requests") + " and " +
-         counted(tokens, "token entry", "token entries");
+  return text::counted(requests, "request", "requests") + " and " +
+         text::counted(tokens, "token entry", "token entries");
 }
 
-std::string model_place(const char* section, const std::string& model) {
-  return std::string(section) + ", " + text::quoted_excerpt(model);
+std::string model_place(const std::string& model) {
+  return "model " + transfer::shown_name(model);
 }
 
 class IncomingMapping {
@@ -42,7 +39,9 @@ class IncomingMapping {
       if (is_limited) {
         take_usage(usage, *subject);
       } else if (!file.quotas.contains(model)) {
-        leave_out(model, "it has no quota, so the library never limits it; nor does Sluicegate");
+        leave_out(
+            model,
+            "its usage: it has no quota, so the library never limits it; nor does Sluicegate");
       }
     }
     return std::move(incoming_);
@@ -60,8 +59,7 @@ class IncomingMapping {
   }
 
   bool complain(const std::string& model, std::string text) {
-    incoming_.complaints.push_back(
-        {.place = model_place("quotas", model), .text = std::move(text)});
+    incoming_.complaints.push_back({.place = model_place(model), .text = std::move(text)});
     return false;
   }
 
@@ -85,13 +83,14 @@ class IncomingMapping {
                            " in the future: they count as of now");
     }
     if (live.old_day_count > 0) {
-      leave_out(model, counted(static_cast<uint64_t>(live.old_day_count), "request", "requests") +
-                           " of a day that is over, or never began");
+      leave_out(model,
+                text::counted(static_cast<uint64_t>(live.old_day_count), "request", "requests") +
+                    " of a day that is over, or never began");
     }
   }
 
   void leave_out(const std::string& model, std::string text) {
-    incoming_.left_out.push_back({.place = model_place("state", model), .text = std::move(text)});
+    incoming_.left_out.push_back({.place = model_place(model), .text = std::move(text)});
   }
 
   const int64_t now_wall_ns_;

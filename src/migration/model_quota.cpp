@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/time.hpp"
 #include "policy/quota_text.hpp"
 
 namespace sluice::migration {

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "migration/subject_meters.hpp"
@@ -67,18 +67,12 @@ class NewCut {
     SubjectMeters meters(compiled->shapes, limiter::Moment{});
     charge(meters, subject.usage, now_);
     const uint64_t id = quota::class_id(quota);
-    add_class(id, quota);
+    if (classes_written_.insert(id).second) builder_.add_class(id, quota);
     builder_.append(state::SubjectRecord{.name = subject.name,
                                          .quota_class = id,
                                          .shapes = meters.shapes(),
                                          .words = meters.words()});
     compiled_.drop_reference(compiled);
-  }
-
-  void add_class(uint64_t id, const std::string& quota) {
-    const auto is_same = [id](const state::QuotaClass& each) { return each.id == id; };
-    if (std::ranges::any_of(builder_.quota_classes(), is_same)) return;
-    builder_.add_class(id, quota);
   }
 
   void finish() {
@@ -103,6 +97,7 @@ class NewCut {
   const StateMoment now_;
   quota::CompiledQuotas compiled_;
   state::PartBuilder builder_;
+  std::unordered_set<uint64_t> classes_written_;
   std::vector<store::Part> parts_;
   std::vector<store::QuotaClass> classes_;
   std::vector<store::QuotaChange> changes_;
@@ -137,10 +132,15 @@ void write_file(const std::string& path, const NewCut& cut, const server::StateS
   value_or_throw(file->close());  // all of it is in the file itself now, and the disk has it
 }
 
+void refuse_log_without_file(const std::string& path) {
+  const auto log = store::status_of(path + "-wal");
+  if (!log || log->bytes == 0) return;
+  refuse(store::fail(store::FailureKind::moved, path, "there is a FILE-wal without its file"));
+}
+
 // A server that starts meanwhile with this path makes its own file, or waits for the lock.
 void move_into_place(const std::string& from, const std::string& path) {
   const store::FileLock lock = value_or_throw(store::FileLock::take(path));
-  check_new_state_place(path);
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
     refuse(store::fail_to_open(path, errno));
   }
@@ -155,15 +155,12 @@ void check_new_state_place(const std::string& path) {
   if (std::filesystem::exists(std::filesystem::symlink_status(real, ignored))) {
     refuse(store::fail(store::FailureKind::exists, path));
   }
-  const auto log = store::status_of(real + "-wal");
-  if (log && log->bytes > 0) {
-    refuse(store::fail(store::FailureKind::moved, path, "there is a FILE-wal without its file"));
-  }
+  refuse_log_without_file(real);
 }
 
 void write_new_state(const std::vector<IncomingSubject>& subjects, const NewStateOptions& options) {
-  check_new_state_place(options.path);
   const std::string path = store::real_path(options.path);
+  refuse_log_without_file(path);
   const FolderBeside folder(path);
   write_file(folder.file(), NewCut(subjects, options), options.seeds);
   move_into_place(folder.file(), path);

@@ -24,7 +24,7 @@ struct NewStateOptions {
   bool puts_quotas = false;  // they become quotas that were put at run time
 };
 
-// What write_new_state() would refuse now.
+// Refuses what write_new_state() would refuse now, before any work.
 void check_new_state_place(const std::string& path);
 
 void write_new_state(const std::vector<IncomingSubject>& subjects, const NewStateOptions& options);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "migration/model_quota.hpp"
-#include "text/quote.hpp"
+#include "transfer/complaints.hpp"
 
 namespace sluice::migration {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using Charge = SubjectMeters::Charge;
 
 std::string subject_place(const std::string& subject) {
-  return "subject " + text::quoted_excerpt(subject);
+  return "subject " + transfer::shown_name(subject);
 }
 
 class OutgoingMapping {
@@ -102,7 +102,7 @@ class OutgoingMapping {
     for (const policy::QuotaRule& rule : rules.rules) {
       if (!rule.is_regex && !rule.is_prefix) continue;
       leave_out(fmt::format("configuration file, {} {}", rule.is_regex ? "pattern" : "prefix",
-                            text::quoted_excerpt(rule.subject)),
+                            transfer::shown_name(rule.subject)),
                 rule.is_regex
                     ? "the library knows whole names only: of the subjects that it matches, those "
                       "in the state file are there"

@@ -111,8 +111,8 @@ void restore(const std::string& path, const server::StoredContent& content,
              store::StateReader& reader, quota::QuotaStore& store, base::Now now) {
   if (content.shards_count() == 0) return;
   const quota::Restored restored = content.restore(reader, store, now);
-  if (restored.subjects_left_out + restored.reservations_left_out == 0) return;
-  throw std::runtime_error(path + ": it has more than one process can hold");
+  const bool has_all = restored.subjects_left_out + restored.reservations_left_out == 0;
+  if (!has_all) throw std::runtime_error(path + ": it has more than one process can hold");
 }
 
 void run_all_due(quota::QuotaStore& store, base::Now now) {
@@ -137,7 +137,7 @@ StoredSubjects read_stored_subjects(const std::string& path, policy::QuotaBook* 
   const state::StateStart start = state::start_state_clock(content.last_time(), present, 0);
   const base::Now now{.monotonic_ns = start.state_ns, .wall_ns = present.wall_ns};
   StoredSubjects found;
-  found.now = {.state_ns = now.monotonic_ns, .wall_ns = now.wall_ns};
+  found.now = corrected({.state_ns = now.monotonic_ns, .wall_ns = now.wall_ns});
   found.clock_warning = state::clock_warning(start);
   Sizes sizes = sizes_of(reader);
   if (book != nullptr) sizes.add(book->rules());

@@ -16,6 +16,9 @@ Moment moment_at(int64_t state_ns) noexcept {
   return {.ns = state_ns, .wall_ns = 0, .order = static_cast<uint64_t>(state_ns)};
 }
 
+constexpr int64_t sub_window_ns = minute_ms * base::ns_per_ms / (limiter::sliding_places - 1);
+constexpr int64_t clock_tolerance_ns = base::ns_per_ms;
+
 constexpr size_t limit_place(ModelLimit limit) noexcept {
   return static_cast<size_t>(limit);
 }
@@ -25,6 +28,13 @@ constexpr size_t limit_place(ModelLimit limit) noexcept {
 StateMoment new_state_moment(int64_t wall_ns) noexcept {
   return {.state_ns = 2 * base::ns_per_day + wall_ns % (minute_ms * base::ns_per_ms),
           .wall_ns = wall_ns};
+}
+
+StateMoment corrected(const StateMoment& moment) noexcept {
+  const int64_t apart_ns = (moment.wall_ns - moment.state_ns) % sub_window_ns;
+  const int64_t off_ns = apart_ns < sub_window_ns / 2 ? apart_ns : apart_ns - sub_window_ns;
+  if (off_ns <= -clock_tolerance_ns || off_ns >= clock_tolerance_ns) return moment;
+  return {.state_ns = moment.state_ns, .wall_ns = moment.wall_ns - off_ns};
 }
 
 SubjectMeters::SubjectMeters(std::span<const MeterShape> shapes)

@@ -31,6 +31,12 @@ struct StateMoment {
 // Of a new file: a day that has begun lies within its time.
 StateMoment new_state_moment(int64_t wall_ns) noexcept;
 
+// Of a file that new_state_moment() began: its clock and the wall's have been read one after the
+// other, at each start, so that sub-windows no longer begin where an import would have them begin.
+// Where they differ by less than a millisecond, the wall's time is corrected by that; otherwise
+// each export and import would make all events 4 s later.
+StateMoment corrected(const StateMoment& moment) noexcept;
+
 class SubjectMeters {
  public:
   // Without usage.

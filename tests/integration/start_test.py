@@ -355,7 +355,7 @@ def test_completion_knows_every_flag(shell):
     for word in ["max-requests", "config-file", "native-port", "bench", "check-config",
                  "release", "debug", "ping", "top", "timeout-millis",
                  "denied-share", "handles", "client", "rate", "wait-limit-ms", "state", "backup",
-                 "compact", "export", "recover"]:
+                 "compact", "export", "recover", "import", "quotas", "format"]:
         assert word in script.stdout
     if shutil.which(shell):
         checked = subprocess.run([shell, "-n", "/dev/stdin"], input=script.stdout, text=True,
@@ -368,6 +368,9 @@ def test_completion_knows_every_flag(shell):
     (["--io", ""], ["auto", "uring", "epoll"]), (["--io", "="], ["auto", "uring", "epoll"]),
     (["-l", "s"], ["system-default"]), (["--server-type", "f"], ["fast"]),
     (["bench", "--io", "e"], ["epoll"]), (["bench", "--distribution", "z"], ["zipf"]),
+    (["import", "--quotas", "pu"], ["put"]),
+    (["export", "--format", "go-ratelimit-y"], ["go-ratelimit-yaml"]),
+    (["import", "--state", ""], []),
     (["completion", "z"], ["zsh"]), (["--config-file", ""], []),
     (["quota", "set", "m", "--file", ""], [])])
 def test_bash_completes_values(words, values):

@@ -59,12 +59,13 @@ TEST(Incoming, names_each_thing_that_is_not_carried) {
                   .day_count = 1}},
                 {"z", {}}}};
   const Incoming incoming = incoming_of(file, now_ns);
-  EXPECT_EQ(text_of(incoming.left_out),
-            R"(state, "a": it has no quota, so the library never limits it; nor does Sluicegate
-state, "m": 1 request and 2 token entries of a minute ago or earlier, which no longer count
-state, "m": the times of 1 request and 0 token entries in the future: they count as of now
-state, "m": 1 request of a day that is over, or never began
-state, "z": it has no quota, so the library never limits it; nor does Sluicegate
+  EXPECT_EQ(
+      text_of(incoming.left_out),
+      R"(model a: its usage: it has no quota, so the library never limits it; nor does Sluicegate
+model m: 1 request and 2 token entries of a minute ago or earlier, which no longer count
+model m: the times of 1 request and 0 token entries in the future: they count as of now
+model m: 1 request of a day that is over, or never began
+model z: its usage: it has no quota, so the library never limits it; nor does Sluicegate
 )");
   EXPECT_EQ(incoming.subjects.size(), 1U);
   EXPECT_TRUE(incoming.complaints.empty());
@@ -78,7 +79,7 @@ TEST(Incoming, complains_of_every_name_that_no_subject_may_have) {
                              .usage = {{"", {}}}};
   const Incoming incoming = incoming_of(file, now_ns);
   ASSERT_EQ(incoming.complaints.size(), 3U) << text_of(incoming.complaints);
-  EXPECT_EQ(incoming.complaints[0].place, R"(quotas, "")");
+  EXPECT_EQ(incoming.complaints[0].place, "model \"\"");
   EXPECT_NE(incoming.complaints[1].text.find("1025 bytes; at most 1024"), std::string::npos);
   EXPECT_EQ(incoming.complaints[2].text, "the name is not UTF-8");
   EXPECT_EQ(text_of(incoming.left_out), "") << "its quota is there";

@@ -131,11 +131,26 @@ TEST_F(NewStateTest, a_file_without_usage_has_its_quotas) {
 
 TEST_F(NewStateTest, never_overwrites) {
   test::write_file(path_, "mine");
-  EXPECT_EQ(refusal(), path_ + ": it exists already; name a file that does not exist");
+  EXPECT_EQ(refusal(),
+            path_ + ": it exists already (File exists); name a file that does not exist");
   EXPECT_EQ(test::read_file(path_), "mine");
-  std::filesystem::remove(path_);
-  std::filesystem::create_symlink("another", path_);
-  EXPECT_EQ(files(), std::vector<std::string>{"new"});
+  EXPECT_EQ(files(), (std::vector<std::string>{"new", "new.lock"}));
+}
+
+TEST_F(NewStateTest, never_replaces_a_link) {
+  std::filesystem::create_symlink("missing", path_);
+  EXPECT_NE(refusal().find("it exists already"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_THROW(check_new_state_place(path_), std::runtime_error);
+}
+
+TEST_F(NewStateTest, can_be_refused_before_any_work) {
+  EXPECT_NO_THROW(check_new_state_place(path_));
+  test::write_file(path_ + "-wal", "commits");
+  EXPECT_THROW(check_new_state_place(path_), std::runtime_error);
+  test::write_file(path_, "mine");
+  EXPECT_THROW(check_new_state_place(path_), std::runtime_error);
+  EXPECT_EQ(files(), (std::vector<std::string>{"new", "new-wal"})) << "and no lock";
 }
 
 TEST_F(NewStateTest, refuses_the_place_of_a_file_that_was_moved_away) {

@@ -92,16 +92,16 @@ TEST_F(OutgoingTest, names_what_the_library_lacks) {
   EXPECT_EQ(outgoing.file.quotas.size(), 1U);
   EXPECT_EQ(
       text_of(outgoing.left_out),
-      R"(subject "acme", limits[0] ("bill"): the library limits only requests and tokens of any )"
+      R"(subject acme, limits[0] ("bill"): the library limits only requests and tokens of any )"
       R"(minute, and requests of a day
-subject "slots", limits[0] ("slots"): the library limits only requests and tokens of any minute, )"
+subject slots, limits[0] ("slots"): the library limits only requests and tokens of any minute, )"
       R"(and requests of a day
-subject "slots": none of its limits: the library will allow it everything
+subject slots: none of its limits: the library will allow it everything
 open reservations: 2: what they hold counts as used; the library cannot settle it
 ended reservations: 3 are remembered, to answer repeats of their calls
-configuration file, prefix "gpt-": the library knows whole names only: of the subjects that go on )"
+configuration file, prefix gpt-: the library knows whole names only: of the subjects that go on )"
       R"(behind it, those in the state file are there
-configuration file, pattern "^trial": the library knows whole names only: of the subjects that it )"
+configuration file, pattern ^trial: the library knows whole names only: of the subjects that it )"
       R"(matches, those in the state file are there
 configuration file, unknown_subjects: the library allows everything to subjects without a quota
 )");

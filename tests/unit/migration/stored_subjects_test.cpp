@@ -113,6 +113,15 @@ TEST_F(StoredSubjectsTest, reservations_are_counted_and_end_in_their_time) {
   EXPECT_LE(used(read(), 0, 1), 1U);
 }
 
+TEST_F(StoredSubjectsTest, a_clock_that_went_back_is_named) {
+  server_.put("a", quota_of({.max_rpm = 10}));
+  commit();
+  EXPECT_EQ(read().clock_warning, "");
+  state::MachineTime earlier = test::machine_at(server_.wall_ns - 5 * s);
+  earlier.boot.low = 99;
+  EXPECT_NE(read_stored_subjects(path_, nullptr, earlier).clock_warning, "");
+}
+
 TEST_F(StoredSubjectsTest, a_reset_of_all_holds) {
   server_.put("a", quota_of({.max_rpm = 10}));
   server_.record({"a"}, {.requests = 3});

@@ -30,6 +30,20 @@ TEST_F(SubjectMetersTest, a_new_files_time_has_the_place_in_its_minute) {
   EXPECT_EQ(now_.wall_at(now_.state_ns - 9), wall_ns - 9);
 }
 
+TEST_F(SubjectMetersTest, clocks_that_differ_by_their_reading_are_corrected) {
+  for (const int64_t off_ns :
+       {-base::ns_per_ms + 1, int64_t{-75'000}, int64_t{0}, int64_t{75'000}, base::ns_per_ms - 1}) {
+    EXPECT_EQ(corrected({.state_ns = now_.state_ns, .wall_ns = wall_ns + off_ns}).wall_ns, wall_ns);
+    const StateMoment later{.state_ns = now_.state_ns + 777, .wall_ns = wall_ns + 777 + off_ns};
+    EXPECT_EQ(corrected(later).wall_ns, wall_ns + 777);
+    EXPECT_EQ(corrected(later).state_ns, later.state_ns);
+  }
+  for (const int64_t off_ns : {-base::ns_per_ms, base::ns_per_ms, 2 * base::ns_per_s}) {
+    EXPECT_EQ(corrected({.state_ns = now_.state_ns, .wall_ns = wall_ns + off_ns}).wall_ns,
+              wall_ns + off_ns);
+  }
+}
+
 TEST_F(SubjectMetersTest, events_lie_in_the_sub_windows_of_their_times) {
   charge(meters_,
          {.requests_wall_ns = {wall_ns - 56 * base::ns_per_s, wall_ns - 2 * base::ns_per_s,
