@@ -212,6 +212,77 @@ TEST_F(MigrationProperty, an_import_of_an_export_decides_alike_ever_after) {
   }
 }
 
+// What a server has done: sub-windows that begin anywhere, reservations that are open.
+class Lived {
+ public:
+  Lived(Dice& dice, const std::string& path, bool begins_in_place) : dice_(dice), file_(path) {
+    driver_.wall_ns = file_wall_ns;
+    driver_.ns = 1'000 * s + (begins_in_place ? file_wall_ns % (60 * s) : dice.between(0, 60 * s));
+    driver_.put(model, quota_of({.max_rpm = 200, .max_tpm = 20'000, .max_rpd = 500}));
+    for (uint64_t calls = dice.below(100); calls > 0; --calls) call();
+    file_.commit(driver_);
+  }
+
+  int64_t wall_ns() const { return driver_.wall_ns; }
+
+ private:
+  void call() {
+    driver_.advance_ns(dice_.between(0, 3 * s));
+    const uint64_t tokens = dice_.below(500);
+    if (dice_.percent(50)) {
+      driver_.record({model}, {.requests = dice_.below(3), .input_tokens = tokens});
+      return;
+    }
+    auto asked = quota::asking_tokens(tokens);
+    asked.lifetime_ms = 3'600'000;
+    const uint64_t reservation = driver_.reserve({model}, asked).reservation;
+    if (reservation == 0 || dice_.percent(10)) return;
+    driver_.advance_ns(dice_.between(0, 9 * s));
+    if (dice_.percent(20)) {
+      driver_.cancel(reservation);
+    } else {
+      driver_.settle(reservation, dice_.below(500));
+    }
+  }
+
+  Dice& dice_;
+  test::WrittenState file_;
+  quota::StoreDriver driver_{test::written_options};
+};
+
+TEST_F(MigrationProperty, what_a_server_has_done_moves_there_and_back) {
+  for (const uint64_t seed : property_seeds(100)) {
+    SCOPED_TRACE("SEED=" + std::to_string(seed));
+    Dice dice(seed);
+    const bool begins_in_place = dice.percent(50);
+    const std::string path = next_path();
+    const std::string again = next_path();
+    const Lived lived(dice, path, begins_in_place);
+    const int64_t wall_ns = lived.wall_ns() + dice.between(0, 30 * s);
+    test::import_at(export_at(path, wall_ns).file, again, wall_ns);
+    StartedServer first(path, wall_ns);
+    StartedServer ahead(path, wall_ns);
+    StartedServer second(again, wall_ns);
+    ahead->advance_ns(sub_window_ns);
+    ASSERT_EQ(used_of(second), used_of(first));
+    std::vector<Used> earlier;  // of each second
+    for (int second_number = 0; second_number < 70; ++second_number) {
+      const Used used = used_of(second);
+      if (begins_in_place) {
+        ASSERT_EQ(used, used_of(first)) << second_number;
+      }
+      earlier.push_back(used_of(first));
+      const Used& most = earlier[static_cast<size_t>(std::max(second_number - 4, 0))];
+      ASSERT_GE(used.requests, used_of(ahead).requests);
+      ASSERT_LE(used.requests, most.requests);
+      ASSERT_GE(used.tokens, used_of(ahead).tokens);
+      ASSERT_LE(used.tokens, most.tokens);
+      ASSERT_EQ(used.day, used_of(first).day);
+      for (StartedServer* const each : {&first, &ahead, &second}) (*each)->advance_ns(s);
+    }
+  }
+}
+
 TEST_F(MigrationProperty, both_formats_have_all_of_it) {
   for (const uint64_t seed : property_seeds(5)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));

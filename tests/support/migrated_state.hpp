@@ -14,6 +14,8 @@
 #include "migration/incoming.hpp"
 #include "migration/new_state.hpp"
 #include "server/stored_file.hpp"
+#include "state/part_builder.hpp"
+#include "support/stored_state.hpp"
 #include "transfer/go_ratelimit.hpp"
 #include "unit/quota/store_driver.hpp"
 
@@ -40,6 +42,47 @@ inline migration::Incoming import_at(const transfer::GoRatelimitFile& file, cons
       {.path = path, .now = machine_at(wall_ns), .seeds = file_seeds, .puts_quotas = puts_quotas});
   return incoming;
 }
+
+inline const quota::Options written_options{.routing_seed = file_seeds.routing_seed,
+                                            .subjects_max = 100,
+                                            .reservations_max = 100,
+                                            .waiters_max = 10,
+                                            .name_seed = file_seeds.name_seed,
+                                            .id_seed = 9,
+                                            .keeps_state = true};
+
+// A state file that a store with written_options writes.
+class WrittenState {
+ public:
+  explicit WrittenState(const std::string& path)
+      : file_(store::StateFile::open({.path = path}).value()) {
+    server::set_meta(*file_, file_seeds, 1);
+  }
+
+  void commit(quota::StoreDriver& driver) {
+    ++epoch_;
+    state::PartBuilder builder(
+        {.subjects_max = 100, .name_bytes_max = 1'024, .reservations_max = 100});
+    driver.store.begin_cut(builder, {.epoch = epoch_});
+    while (driver.store.hand_over(1'000)) {
+    }
+    const quota::CutFacts facts = driver.store.cut_facts();
+    builder.finish({.epoch = epoch_,
+                    .time = {.state_ns = driver.ns, .machine = machine_at(driver.wall_ns)},
+                    .calendar_wall_ns = facts.calendar_wall_ns,
+                    .order = facts.order,
+                    .reset_all_order = facts.reset_all_order});
+    OwnedCut cut(epoch_, 0);
+    for (const auto& each : builder.parts()) cut.part(1, as_text(each));
+    for (const auto& each : builder.quota_classes()) cut.quota_class(each.id, each.quota);
+    for (const auto& each : builder.quota_changes()) cut.put(each.name, *each.quota, each.wall_ms);
+    ASSERT_TRUE(commit_one(*file_, cut));
+  }
+
+ private:
+  std::unique_ptr<store::StateFile> file_;
+  uint64_t epoch_ = 0;
+};
 
 // A server of one shard that starts with the file.
 class StartedServer {

@@ -5,14 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "migration/model_quota.hpp"
-#include "state/part_builder.hpp"
 #include "support/migrated_state.hpp"
-#include "support/stored_state.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace sluice::migration {
@@ -22,30 +19,8 @@ constexpr int64_t s = base::ns_per_s;
 
 class StoredSubjectsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    file_ = store::StateFile::open({.path = path_}).value();
-    server::set_meta(*file_, test::file_seeds, 1);
-    server_.wall_ns = test::file_wall_ns;
-  }
-  void commit() {
-    ++epoch_;
-    state::PartBuilder builder(
-        {.subjects_max = 100, .name_bytes_max = 1'024, .reservations_max = 100});
-    server_.store.begin_cut(builder, {.epoch = epoch_});
-    while (server_.store.hand_over(1'000)) {
-    }
-    const quota::CutFacts facts = server_.store.cut_facts();
-    builder.finish({.epoch = epoch_,
-                    .time = {.state_ns = server_.ns, .machine = test::machine_at(server_.wall_ns)},
-                    .calendar_wall_ns = facts.calendar_wall_ns,
-                    .order = facts.order,
-                    .reset_all_order = facts.reset_all_order});
-    test::OwnedCut cut(epoch_, 0);
-    for (const auto& each : builder.parts()) cut.part(1, test::as_text(each));
-    for (const auto& each : builder.quota_classes()) cut.quota_class(each.id, each.quota);
-    for (const auto& each : builder.quota_changes()) cut.put(each.name, *each.quota, each.wall_ms);
-    ASSERT_TRUE(test::commit_one(*file_, cut));
-  }
+  void SetUp() override { server_.wall_ns = test::file_wall_ns; }
+  void commit() { file_.commit(server_); }
   StoredSubjects read(policy::QuotaBook* book = nullptr) const {
     return read_stored_subjects(path_, book, test::machine_at(server_.wall_ns));
   }
@@ -62,15 +37,8 @@ class StoredSubjectsTest : public testing::Test {
 
   const test::TemporaryFolder folder_;
   const std::string path_ = folder_.file("state");
-  std::unique_ptr<store::StateFile> file_;
-  quota::StoreDriver server_{{.routing_seed = test::file_seeds.routing_seed,
-                              .subjects_max = 100,
-                              .reservations_max = 100,
-                              .waiters_max = 10,
-                              .name_seed = test::file_seeds.name_seed,
-                              .id_seed = 9,
-                              .keeps_state = true}};
-  uint64_t epoch_ = 0;
+  test::WrittenState file_{path_};
+  quota::StoreDriver server_{test::written_options};
 };
 
 TEST_F(StoredSubjectsTest, are_up_to_date) {
