@@ -51,8 +51,8 @@ LAYERS = {
     "migration": ["base", "text", "api", "limiter", "policy", "state", "quota", "store",
                   "transfer", "server"],
     "load": ["text", "proto", "clients"],
-    "cli": ["base", "text", "api", "policy", "state", "config", "log", "store", "transfer",
-            "server", "migration", "load", "clients"],
+    "cli": ["base", "text", "api", "limiter", "policy", "state", "quota", "config", "log", "store",
+            "transfer", "server", "migration", "load", "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
 

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <stdexcept>
 #include <string_view>
-#include <system_error>
 
 #include "base/time.hpp"
 #include "cli/native_server.hpp"

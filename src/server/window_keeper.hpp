@@ -1,10 +1,10 @@
 // Hands over the windows of one shard's keys that survive a restart, in laps over all keys.
 // Flow:   note_turn() -> due_ns() -> begin_cut() with the cut of what else survives -> write_some()
 //         until the cut has its share of the lap -> finish() -> parts(), until the next cut.
-// Shape:  a lap takes window_lap_ns_min or, in a huge table, as long as keeps it below 2 % of the thread's
-//         time; a share of it is due once a second. What an earlier lap wrote is superseded when
-//         one is complete. There is none while no call comes, nor while no window lasts so long. So
-//         decisions need not note anything, and a crash loses no more than a lap.
+// Shape:  a lap takes window_lap_ns_min or, in a huge table, as long as keeps it below 2 % of the
+//         thread's time; a share of it is due once a second. What an earlier lap wrote is
+//         superseded when one is complete. There is none while no call comes, nor while no window
+//         lasts so long. So decisions need not note anything, and a crash loses no more than a lap.
 // Errors: the constructor throws when memory cannot be had.
 // Bounds: every key at most once in a cut.
 // Lives:  as StateKeeper. Nothing is kept where --state-window-millis is 0.
