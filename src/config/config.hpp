@@ -44,8 +44,8 @@ struct Config {
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
 
   // What survives a restart.
-  std::string state;             // the file; empty: nothing does
-  uint32_t state_sync_ms = 100;  // between two commits
+  std::string state;                  // the file; empty: nothing does
+  uint32_t state_sync_ms = 100;       // between two commits
   uint32_t state_window_ms = 60'000;  // keys' windows of this length or longer; 0: none
 
   // The log.
