@@ -83,6 +83,7 @@ class Records {
       while (const auto record = records.next()) take(*record, records.header());
       if (records.damage()) throw damaged(*part, *records.damage());
     }
+    throw_failure(reader_.expect_unchanged());
   }
 
   uint64_t skipped_parts() const noexcept { return skipped_parts_; }

@@ -32,6 +32,7 @@ Result<void> backup(const std::string& source, const std::string& target, const 
   if (!copy) return tl::unexpected(std::move(copy.error()));
   done = database.execute("COMMIT");  // VACUUM does not run within the reader's transaction
   if (done) done = copy_into(database, *copy, vfs);
+  if (done) done = reader->expect_unchanged();
   if (done) done = copy->publish();
   return done;
 }

@@ -58,6 +58,7 @@ Result<CheckReport> check(const std::string& path, const ReadPartTime& time_of,
   for (const std::string& complaint : *pages) complain(report, complaint);
   Result<void> done = as_finding(check_parts(*reader, verify, report), "the parts", report);
   if (done) done = as_finding(take_info(*reader, time_of, report), "the tables", report);
+  if (done) done = reader->expect_unchanged();
   if (!done) return tl::unexpected(std::move(done.error()));
   return report;
 }

@@ -27,6 +27,7 @@ struct FileStatus {
   FileIdentity identity;
   uint64_t bytes = 0;
   int64_t modified_wall_ns = 0;
+  bool operator==(const FileStatus&) const = default;
 };
 
 // By path and without opening it: to close a descriptor of a database would drop SQLite's locks.

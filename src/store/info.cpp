@@ -59,6 +59,8 @@ Result<Info> read_info(StateReader& reader, const ReadPartTime& time_of) {
   info.path = reader.database().path();
   info.file_bytes = bytes_of(info.path);
   info.wal_bytes = bytes_of(info.path + "-wal");
+  const Result<void> still = reader.expect_unchanged();
+  if (!still) return tl::unexpected(still.error());
   return info;
 }
 

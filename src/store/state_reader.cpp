@@ -1,5 +1,7 @@
 #include "store/state_reader.hpp"
 
+#include <unistd.h>
+
 #include <bit>
 #include <utility>
 
@@ -34,6 +36,23 @@ Result<void> check_is_database(Database& database, const std::string& path) {
   return {};
 }
 
+// SQLite needs to write FILE-shm, even to read. Whoever may only read the file lacks that right.
+bool may_lack_rights(FailureKind kind, const std::string& path) noexcept {
+  const bool is_access = kind == FailureKind::no_access || kind == FailureKind::readonly;
+  return is_access && ::access(path.c_str(), R_OK) == 0;
+}
+
+Result<void> check_no_log(const std::string& path) {
+  for (const char* suffix : {"-wal", "-journal"}) {
+    const auto log = status_of(path + suffix);
+    if (!log || log->bytes == 0) continue;
+    return fail(FailureKind::no_access, path,
+                "its FILE" + std::string(suffix) +
+                    " belongs to it, and only a user can read both who may write there");
+  }
+  return {};
+}
+
 }  // namespace
 
 // The file's first bytes are left to SQLite: to open and close the file would drop the locks of a
@@ -42,19 +61,37 @@ Result<StateReader> StateReader::open(const std::string& path, const char* vfs) 
   const std::string real = real_path(path);
   const auto status = status_of(real);
   if (status && status->bytes == 0) return fail(FailureKind::empty, real);
-  Result<Database> database = Database::open(real, Access::read, vfs);
+  Result<StateReader> reader = open(real, Access::read, vfs);
+  if (reader || !may_lack_rights(reader.error().kind, real)) return reader;
+  const Result<void> has_all = check_no_log(real);
+  if (!has_all) return tl::unexpected(has_all.error());
+  Result<StateReader> still = open(real, Access::immutable, vfs);
+  if (still) still->still_ = status;
+  return still;
+}
+
+Result<StateReader> StateReader::open(const std::string& path, Access access, const char* vfs) {
+  Result<Database> database = Database::open(path, access, vfs);
   if (!database) return tl::unexpected(std::move(database.error()));
-  StateReader reader;
-  reader.database_ = std::move(*database);
-  Result<void> done = check_is_database(reader.database_, real);
-  if (done) done = check_schema(reader.database_, real);
+  StateReader reader(std::move(*database));
+  Result<void> done = check_is_database(reader.database_, path);
+  if (done) done = check_schema(reader.database_, path);
   if (done) {
     done = reader.database_.execute(
         "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;"
         "BEGIN; SELECT count(*) FROM sqlite_schema;");
   }
-  if (!done) return tl::unexpected(before_use(std::move(done.error()), real));
+  if (!done) return tl::unexpected(before_use(std::move(done.error()), path));
   return reader;
+}
+
+Result<void> StateReader::expect_unchanged() const {
+  if (!still_) return {};
+  const std::string path = database_.path();
+  if (status_of(path) == still_ && check_no_log(path)) return {};
+  return fail(FailureKind::no_access, path,
+              "it was changed while it was read, and beside a running server only a user can read "
+              "it who may write there");
 }
 
 Result<std::vector<StoredMeta>> StateReader::meta() {

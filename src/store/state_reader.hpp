@@ -3,7 +3,8 @@
 // Flow:   open() -> meta(), quota_classes(), run_time_quotas(); next_part() until there is none.
 // Shape:  parts come newest first: what a part says hides what later ones say.
 // Errors: damaged, not_ours, newer_version as StateFile; nothing is ever written to the file, but
-//         SQLite may make FILE-wal and FILE-shm.
+//         SQLite may make FILE-wal and FILE-shm. A user who may only read the file can do so while
+//         FILE-wal has nothing: if a server changes the file meanwhile, expect_unchanged() fails.
 // Lives:  everything is as of open(); FILE-wal cannot be reused before the reader ends. Views of a
 //         part live until the next next_part().
 // Threads: one; each thread opens its own.
@@ -14,10 +15,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "state/part_kind.hpp"
 #include "store/database.hpp"
+#include "store/file_place.hpp"
 #include "store/state_store.hpp"
 
 namespace sluice::store {
@@ -63,12 +66,16 @@ class StateReader {
   // The next part is the newest one again, of all shards and kinds, as of the same instant.
   void begin_again() noexcept;
 
+  // At the end of what is read.
+  Result<void> expect_unchanged() const;
+
   Database& database() noexcept { return database_; }
 
  private:
   enum class Place : uint8_t { before_parts, within_parts, after_parts };
 
-  StateReader() = default;
+  explicit StateReader(Database database) : database_(std::move(database)) {}
+  static Result<StateReader> open(const std::string& path, Access access, const char* vfs);
   Result<void> start_parts();
 
   Database database_;
@@ -76,6 +83,7 @@ class StateReader {
   Place place_ = Place::before_parts;
   std::optional<uint32_t> shard_;
   std::optional<uint8_t> kind_;
+  std::optional<FileStatus> still_;  // of a file that is read without locks
 };
 
 }  // namespace sluice::store

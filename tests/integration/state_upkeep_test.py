@@ -12,9 +12,11 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -578,3 +580,44 @@ def test_export_that_cannot_be_printed_is_an_error(version_1):
                                 check=False, env=clean_environment())
     assert result.returncode == 2
     assert result.stderr == "Error: the output cannot be written: No space left on device\n"
+
+
+# --------------------------------------------------------------------------- users who may only read
+
+@pytest.fixture
+def readable(written):
+    """A file after a clean stop, in a folder where others may read, and not write."""
+    stop(written.start())
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        path = folder / "state.db"
+        shutil.copy(written.path, path)
+        path.chmod(0o644)
+        folder.chmod(0o755)
+        yield path
+
+
+def become_nobody():
+    os.setgid(65_534)
+    os.setuid(65_534)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_only_read_sees_a_file_that_no_server_has(readable, tmp_path):
+    names = os.listdir(readable.parent)
+    for words in [["info"], ["check"], ["export"]]:
+        result = run_binary("state", *words, str(readable), preexec=become_nobody)
+        assert (result.returncode, result.stderr) == (0, ""), result
+    assert '"used":7' in result.stdout
+    assert os.listdir(readable.parent) == names
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        copy = pathlib.Path(folder) / "copy.db"
+        result = run_binary("state", "backup", str(readable), str(copy), preexec=become_nobody)
+        assert (result.returncode, result.stderr) == (0, ""), result
+        assert run_binary("state", "check", str(copy)).returncode == 0
+    pathlib.Path(f"{readable}-wal").write_bytes(b"commits")
+    for words in [["info"], ["check"], ["export"], ["backup", str(tmp_path / "no.db")]]:
+        result = run_binary("state", words[0], str(readable), *words[1:], preexec=become_nobody)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "its FILE-wal belongs to it, and only a user can read both" in result.stderr, result

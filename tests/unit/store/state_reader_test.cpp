@@ -2,13 +2,18 @@
 #include "store/state_reader.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "store/state_file.hpp"
+#include "support/as_nobody.hpp"
 #include "support/stored_state.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -102,6 +107,68 @@ TEST_F(StateReaderTest, reads_what_a_process_that_died_has_committed) {
   EXPECT_TRUE(std::filesystem::exists(path + "-wal"));
   EXPECT_EQ(test::read_content(path).parts.size(), 20u);
   EXPECT_EQ(test::read_content(path).parts.size(), 20u) << "and a reader's end changes nothing";
+}
+
+class ReadOnlyTest : public StateReaderTest {
+ protected:
+  // Of a file whose name needs escapes in a URI.
+  void SetUp() override {
+    StateReaderTest::SetUp();
+    ASSERT_TRUE(file->close());
+    std::filesystem::rename(path, odd);
+    ASSERT_EQ(::chmod(odd.c_str(), 0444), 0);
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
+  }
+  void TearDown() override { ::chmod(folder.path().c_str(), 0755); }
+  const std::string odd = folder.file("a?b#c%20d");
+};
+
+TEST_F(ReadOnlyTest, reads_a_file_that_it_may_not_write) {
+  const test::AsNobody nobody;
+  auto reader = StateReader::open(odd);
+  ASSERT_TRUE(reader) << reader.error().text;
+  EXPECT_EQ(test::read_parts(*reader).size(), 20u);
+  EXPECT_TRUE(reader->expect_unchanged());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2)
+      << "the file and its lock";
+}
+
+TEST_F(ReadOnlyTest, notices_that_the_file_was_changed_meanwhile) {
+  std::optional<StateReader> reader;
+  {
+    const test::AsNobody nobody;
+    reader.emplace(StateReader::open(odd).value());
+  }
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change it";
+  test::write_file(odd + "-wal", "a commit");
+  const auto changed = reader->expect_unchanged();
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().kind, FailureKind::no_access);
+  std::filesystem::remove(odd + "-wal");
+  EXPECT_TRUE(reader->expect_unchanged());
+  std::filesystem::last_write_time(odd, std::filesystem::file_time_type::clock::now());
+  EXPECT_FALSE(reader->expect_unchanged());
+}
+
+TEST_F(ReadOnlyTest, reads_no_file_without_its_log) {
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  test::write_file(odd + "-wal", "a commit");
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
+  const test::AsNobody nobody;
+  const auto refused = StateReader::open(odd);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, FailureKind::no_access);
+  EXPECT_NE(refused.error().text.find("FILE-wal belongs to it"), std::string::npos)
+      << refused.error().text;
+}
+
+TEST_F(ReadOnlyTest, reads_no_file_that_it_may_not_read) {
+  ASSERT_EQ(::chmod(odd.c_str(), 0000), 0);
+  const test::AsNobody nobody;
+  const auto refused = StateReader::open(odd);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, FailureKind::no_access);
+  EXPECT_EQ(refused.error().detail.find("FILE-wal"), std::string::npos);
 }
 
 TEST_F(StateReaderTest, refuses_what_it_cannot_read) {
