@@ -137,13 +137,16 @@ bool StateRecovery::is_whole(size_t first, size_t last) const {
   if (first > 0 && is_unknown(first - 1)) return false;
   if (last < entries_.size() && is_unknown(last)) return false;
   std::set<uint32_t> shards;
+  uint32_t shards_count = 0;
   for (size_t at = first; at < last; ++at) {
     const Entry& entry = entries_[at];
     if (!entry.is_of_quotas) continue;
-    if (!entry.damage.empty() || entry.shards != entries_[first].shards) return false;
+    if (!entry.damage.empty()) return false;
+    if (shards.empty()) shards_count = entry.shards;
+    if (entry.shards != shards_count) return false;
     shards.insert(entry.shard);
   }
-  return !shards.empty() && shards.size() == entries_[first].shards;
+  return !shards.empty() && shards.size() == shards_count;
 }
 
 // 0: there is none.

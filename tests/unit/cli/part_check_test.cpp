@@ -18,7 +18,11 @@ using sluice::test::sample_part;
 constexpr int64_t wall_ns = 20'000 * base::ns_per_day;
 
 store::StoredPart stored(const std::string& bytes, uint64_t epoch, uint32_t shard) {
-  return {.number = 1, .epoch = epoch, .shard = shard, .bytes = as_bytes(bytes)};
+  return {.number = 1,
+          .epoch = epoch,
+          .shard = shard,
+          .kind = static_cast<uint8_t>(state::PartKind::quotas),
+          .bytes = as_bytes(bytes)};
 }
 
 TEST(PartCheck, finds_nothing_in_a_sound_part) {
@@ -59,6 +63,9 @@ TEST(PartCheck, finds_a_record_that_cannot_be) {
   state::write_header(std::as_writable_bytes(std::span(part)).first<state::PartHeader::bytes>(),
                       header, state::records_hash(records));
   EXPECT_EQ(find_damage(stored(part, 5, 0)), "one of its records has an impossible value");
+  store::StoredPart other = stored(part, 5, 0);
+  other.kind = 2;
+  EXPECT_EQ(find_damage(other), std::nullopt) << "records of another kind, whose bits are right";
   EXPECT_EQ(cut_wall_ns(as_bytes(part)), 0);
 }
 

@@ -138,6 +138,15 @@ TEST_F(StateRecoveryTest, restores_a_lost_class_from_a_quota_that_was_put) {
   EXPECT_EQ(read_content(made).classes.size(), 1u);
 }
 
+TEST_F(StateRecoveryTest, keeps_sound_parts_of_other_kinds_and_needs_none_of_them) {
+  execute("INSERT INTO part SELECT 41, epoch, shard, 2, bytes FROM part WHERE number = 40");
+  execute("INSERT INTO part SELECT 42, epoch, shard, 2, zeroblob(200) FROM part WHERE number = 40");
+  EXPECT_EQ(losses(), "part 42: it is not a part of a state\n");
+  EXPECT_EQ(last_epoch(), epochs_count);
+  EXPECT_EQ(read_content(made).parts.front().kind, 2);
+  EXPECT_EQ(read_content(made).parts.size(), 41u);
+}
+
 TEST_F(StateRecoveryTest, never_replaces_a_file) {
   write_file(made, "mine");
   EXPECT_THROW(StateRecovery(path, made), std::runtime_error);
