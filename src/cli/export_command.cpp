@@ -38,7 +38,7 @@ It works beside a running server, as of its last commit; stop the server if the 
 the usage. Nothing changes the state file.
 )";
 
-constexpr const char* export_text_more =
+constexpr const char* export_command_details =
     R"(A model's max_rpm is the limit of requests over 60 s (sliding), max_tpm that of tokens,
 max_rpd that of requests of an anchored_day. What else there is, is left out, and printed on stderr
 with its place: other limits, patterns, open reservations (what they hold counts as used), leases.
@@ -115,7 +115,7 @@ int export_from(const ExportFlags& flags, policy::QuotaBook* book) {
   return 0;
 }
 
-int export_state(const ExportFlags& flags) {
+int export_subjects(const ExportFlags& flags) {
   if (flags.config_file.empty()) return export_from(flags, nullptr);
   policy::ParsedRules parsed = read_config(flags);
   if (!parsed.complaints.empty()) {
@@ -129,7 +129,7 @@ int export_state(const ExportFlags& flags) {
 
 void add_export_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("export", export_description);
-  command->footer(export_text_more);
+  command->footer(export_command_details);
   const auto flags = std::make_shared<ExportFlags>();
   command->add_option("STATE", flags->state, "the state file")->type_name("")->required();
   command->add_option("--format", flags->format, "what the library reads")
@@ -145,7 +145,7 @@ void add_export_command(CLI::App& app, Run& run) {
       ->type_name("DIR")
       ->capture_default_str();
   command->add_flag("--dry-run", flags->dry_run, "do everything but write");
-  command->callback([flags, &run] { run = [flags] { return export_state(*flags); }; });
+  command->callback([flags, &run] { run = [flags] { return export_subjects(*flags); }; });
 }
 
 }  // namespace sluice::cli
