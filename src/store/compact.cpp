@@ -13,7 +13,7 @@
 namespace sluice::store {
 namespace {
 
-uint64_t bytes_of(const std::string& path) {
+uint64_t bytes_with_log(const std::string& path) {
   const auto file = status_of(path);
   const auto log = status_of(path + "-wal");
   return (file ? file->bytes : 0) + (log ? log->bytes : 0);
@@ -64,10 +64,10 @@ Result<Compaction> compact(const std::string& path, const char* vfs) {
   if (!done) return tl::unexpected(std::move(done.error()));
   const Result<FileLock> lock = FileLock::take(real, std::chrono::milliseconds(0));
   if (!lock) return tl::unexpected(lock.error());
-  const uint64_t bytes_before = bytes_of(real);
+  const uint64_t bytes_before = bytes_with_log(real);
   done = copy_to_its_place(real, vfs);
   if (!done) return tl::unexpected(before_use(std::move(done.error()), real));
-  return Compaction{.bytes_before = bytes_before, .bytes_after = bytes_of(real)};
+  return Compaction{.bytes_before = bytes_before, .bytes_after = bytes_with_log(real)};
 }
 
 }  // namespace sluice::store

@@ -69,20 +69,20 @@ TEST(PartCheck, finds_a_record_that_cannot_be) {
   EXPECT_EQ(cut_wall_ns(as_bytes(part)), 0);
 }
 
-using State = QuotaFinding::State;
+using Finding = QuotaFinding::State;
 
 TEST(PartCheck, finds_quotas_that_no_server_can_load) {
   const std::string quota =
       R"({"limits":[{"amount":5,"metric":"tokens","name":"t","period_ms":60000}]})";
   const uint64_t id = state::quota_class_of(quota);
-  EXPECT_EQ(examine(store::StoredClass{.id = id, .quota = quota}).state, State::sound);
-  EXPECT_EQ(examine(store::StoredQuota{.name = "a", .quota = quota}).state, State::sound);
+  EXPECT_EQ(examine(store::StoredClass{.id = id, .quota = quota}).state, Finding::sound);
+  EXPECT_EQ(examine(store::StoredQuota{.name = "a", .quota = quota}).state, Finding::sound);
   std::string changed = quota;
   changed[changed.find('5')] = '9';
   const QuotaFinding other = examine(store::StoredClass{.id = id, .quota = changed});
-  EXPECT_EQ(other.state, State::damaged);
+  EXPECT_EQ(other.state, Finding::damaged);
   EXPECT_EQ(other.cause, "it is not the one that was written");
-  EXPECT_EQ(examine(store::StoredQuota{.name = "a", .quota = "#"}).state, State::damaged);
+  EXPECT_EQ(examine(store::StoredQuota{.name = "a", .quota = "#"}).state, Finding::damaged);
 }
 
 TEST(PartCheck, distinguishes_damage_from_what_this_machine_lacks) {
@@ -90,14 +90,14 @@ TEST(PartCheck, distinguishes_damage_from_what_this_machine_lacks) {
       R"({"limits":[{"amount":5,"kind":"calendar","metric":"tokens","name":"t","period":"day",)"
       R"("time_zone":"Mars/Olympus"}]})";
   const QuotaFinding put = examine(store::StoredQuota{.name = "a", .quota = quota});
-  EXPECT_EQ(put.state, State::unusable);
+  EXPECT_EQ(put.state, Finding::unusable);
   EXPECT_NE(put.cause.find("Mars/Olympus"), std::string::npos) << put.cause;
   const QuotaFinding found =
       examine(store::StoredClass{.id = state::quota_class_of(quota), .quota = quota});
-  EXPECT_EQ(found.state, State::unusable);
+  EXPECT_EQ(found.state, Finding::unusable);
   // Its checksum is right: an earlier program has written it so.
   EXPECT_EQ(examine(store::StoredClass{.id = state::quota_class_of("#"), .quota = "#"}).state,
-            State::unusable);
+            Finding::unusable);
 }
 
 }  // namespace
