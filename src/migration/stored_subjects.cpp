@@ -116,8 +116,23 @@ void restore(const std::string& path, const server::StoredContent& content,
 }
 
 void run_all_due(quota::QuotaStore& store, base::Now now) {
-  store.run_due(now);
-  while (store.next_due_ns() <= now.monotonic_ns) store.run_due(now);
+  do {
+    store.run_due(now);
+  } while (store.next_due_ns() <= now.monotonic_ns);
+}
+
+// A subject takes its quota of another book when it is next used, or shown.
+void refresh_all(quota::QuotaStore& store, base::Now now) {
+  api::QuotaBatch batch;
+  uint64_t cursor = 0;
+  do {
+    batch.clear();
+    batch.calls.push_back(
+        {.op = api::QuotaOp::page, .limit = limits::subjects_page_max, .cursor = cursor});
+    batch.make_answers();
+    store.decide(batch, now);
+    cursor = batch.answers[0].next_cursor;
+  } while (cursor != 0);
 }
 
 void take_all(quota::QuotaStore& store, base::Now now, StoredSubjects& found) {
@@ -145,6 +160,7 @@ StoredSubjects read_stored_subjects(const std::string& path, policy::QuotaBook* 
   restore(path, content, reader, store, now);
   if (book != nullptr) store.adopt(*book, now);  // which makes the subjects that it names
   run_all_due(store, now);
+  refresh_all(store, now);
   take_all(store, now, found);
   std::ranges::sort(found.subjects, {}, &StoredSubject::name);
   return found;

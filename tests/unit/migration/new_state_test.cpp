@@ -94,6 +94,7 @@ TEST_F(NewStateTest, usage_waits_for_a_quota_of_the_configuration_file) {
   EXPECT_EQ(server->used("used", "rpd"), 48U);
   EXPECT_EQ(server->row("used").source, api::QuotaSource::file);
   EXPECT_EQ(server->row("idle").source, api::QuotaSource::none);
+  EXPECT_EQ(server.restored().subjects, 1U) << "one without usage needs no record";
 }
 
 TEST_F(NewStateTest, several_subjects_share_a_quota) {
@@ -121,6 +122,11 @@ TEST_F(NewStateTest, is_a_sound_file_of_this_program) {
   EXPECT_EQ(stored.seeds()->name_seed, test::file_seeds.name_seed);
   EXPECT_EQ(stored.last_time()->machine, test::machine_at(file_wall_ns));
   EXPECT_TRUE(store::StateFile::open({.path = path_}));
+  const test::Content content = test::read_content(path_);
+  ASSERT_EQ(content.parts.size(), 1U);
+  const auto header = state::read_header(test::as_bytes(content.parts[0].bytes));
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->order, static_cast<uint64_t>(header->time.state_ns)) << "as of any call then";
 }
 
 TEST_F(NewStateTest, a_file_without_usage_has_its_quotas) {

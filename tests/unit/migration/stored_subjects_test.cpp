@@ -126,6 +126,43 @@ TEST_F(StoredSubjectsTest, a_configuration_file_has_quotas_of_its_own) {
   EXPECT_EQ(used(found, 1, 0), 0U);
 }
 
+// More than a store hands over or adopts in one step.
+TEST_F(StoredSubjectsTest, are_all_there_however_many) {
+  constexpr int many = 20'000;
+  transfer::GoRatelimitFile file;
+  policy::QuotaRules rules;
+  for (int number = 0; number < many; ++number) {
+    file.quotas[quota::numbered("used-", number)] = {.max_rpm = 5};
+    file.usage[quota::numbered("used-", number)].requests_wall_ns = {test::file_wall_ns};
+    rules.rules.push_back(
+        {.subject = quota::numbered("named-", number), .quota = quota_of({.max_rpm = 6})});
+  }
+  const std::string path = folder_.file("many");
+  test::import_at(file, path, test::file_wall_ns, false);
+  const state::MachineTime present = test::machine_at(test::file_wall_ns);
+  EXPECT_EQ(read_stored_subjects(path, nullptr, present).subjects.size(), size_t{many});
+  policy::QuotaBook book(rules);
+  EXPECT_EQ(read_stored_subjects(path, &book, present).subjects.size(), size_t{many})
+      << "those used before have no quota in this book";
+}
+
+TEST_F(StoredSubjectsTest, a_changed_configuration_file_holds_for_all) {
+  const auto rules_with = [](const std::string& name, int64_t max_rpm) {
+    policy::QuotaRules rules;
+    rules.rules = {{.subject = "^x", .is_regex = true, .quota = quota_of({.max_rpm = max_rpm})},
+                   {.subject = name, .quota = quota_of({.max_rpm = max_rpm})}};
+    return rules;
+  };
+  policy::QuotaBook book(rules_with("only-before", 10));
+  server_.store.adopt(book, server_.now());
+  for (const char* name : {"x1", "only-before"}) server_.record({name}, {.requests = 2});
+  commit();
+  policy::QuotaBook changed(rules_with("only-now", 20));
+  StoredSubjects found = read(&changed);
+  EXPECT_EQ(text_of(found), "only-now=20 x1=20 ");
+  EXPECT_EQ(used(found, 1, 0), 2U) << "only the amount differs";
+}
+
 TEST_F(StoredSubjectsTest, a_file_without_a_commit_has_none) {
   EXPECT_TRUE(read().subjects.empty());
   policy::QuotaRules rules;
