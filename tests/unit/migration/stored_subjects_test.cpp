@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -141,9 +142,14 @@ TEST_F(StoredSubjectsTest, are_all_there_however_many) {
   test::import_at(file, path, test::file_wall_ns, false);
   const state::MachineTime present = test::machine_at(test::file_wall_ns);
   EXPECT_EQ(read_stored_subjects(path, nullptr, present).subjects.size(), size_t{many});
+  rules.rules.push_back({.subject = "^used-", .is_regex = true, .quota = quota_of({.max_rpm = 7})});
   policy::QuotaBook book(rules);
-  EXPECT_EQ(read_stored_subjects(path, &book, present).subjects.size(), size_t{many})
-      << "those used before have no quota in this book";
+  const StoredSubjects found = read_stored_subjects(path, &book, present);
+  for (const int64_t max_rpm : {6, 7}) {
+    EXPECT_EQ(
+        std::ranges::count(found.subjects, quota_of({.max_rpm = max_rpm}), &StoredSubject::quota),
+        many);
+  }
 }
 
 TEST_F(StoredSubjectsTest, a_changed_configuration_file_holds_for_all) {
