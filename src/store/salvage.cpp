@@ -166,8 +166,10 @@ PartList Salvage::list_parts() {
     left.push_back({rest.first, middle});
   }
   std::ranges::sort(found.rows, {}, &PartRow::number);
-  const auto again = std::ranges::unique(found.rows, {}, &PartRow::number);
-  found.rows.erase(again.begin(), again.end());
+  const auto is_same = [](const PartRow& one, const PartRow& other) {
+    return one.number == other.number;
+  };
+  found.rows.erase(std::unique(found.rows.begin(), found.rows.end(), is_same), found.rows.end());
   return found;
 }
 
