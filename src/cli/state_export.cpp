@@ -41,11 +41,6 @@ using state::ReservationRecord;
 using state::StoredSubject;
 using text::Json;
 
-bool is_known(uint8_t kind) noexcept {
-  return kind == static_cast<uint8_t>(state::PartKind::quotas) ||
-         kind == static_cast<uint8_t>(state::PartKind::windows);
-}
-
 // Hashes, of which any bits will do.
 struct HashOfHash {
   size_t operator()(const Hash& hash) const noexcept { return hash.low ^ hash.high; }
@@ -75,7 +70,7 @@ class Records {
     skipped_parts_ = 0;
     std::optional<uint16_t> shards;
     while (const auto part = value_or_throw(reader_.next_part())) {
-      if (!is_known(part->kind)) ++skipped_parts_;
+      if (!state::is_known_kind(part->kind)) ++skipped_parts_;
       if (part->kind != static_cast<uint8_t>(kind)) continue;
       state::PartReader records = open(*part);
       if (!shards) shards = records.header().shards;

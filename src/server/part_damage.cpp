@@ -1,5 +1,6 @@
 #include "server/part_damage.hpp"
 
+#include "state/part_kind.hpp"
 #include "state/part_reader.hpp"
 
 namespace sluice::server {
@@ -15,8 +16,7 @@ std::optional<std::string> find_damage(const store::StoredPart& part) {
     return "its row has " + place(part.epoch, part.shard) + ", the part itself " +
            place(header.epoch, header.shard);
   }
-  // The records of other kinds are not of state/record.hpp.
-  if (part.kind != static_cast<uint8_t>(state::PartKind::quotas)) return std::nullopt;
+  if (!state::is_known_kind(part.kind)) return std::nullopt;
   while (reader->next()) {
   }
   if (!reader->damage()) return std::nullopt;

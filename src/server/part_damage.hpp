@@ -10,8 +10,8 @@
 
 namespace sluice::server {
 
-// Why the part is damaged: its bits, what its row says of it, or one of its records, if it is of
-// quotas. None: it is sound.
+// Why the part is damaged: its bits, what its row says of it, or, of a kind that is known, one of
+// its records. None: it is sound.
 std::optional<std::string> find_damage(const store::StoredPart& part);
 
 }  // namespace sluice::server
