@@ -55,6 +55,21 @@ void print(const Json& line) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
+// The times and resets of the newest parts.
+struct LastCut {
+  limiter::Moment now;
+  std::vector<uint64_t> reset_all_orders;  // by shard
+
+  void add(const state::PartHeader& header) {
+    now.ns = std::max(now.ns, header.latest().ns);
+    now.wall_ns = std::max(now.wall_ns, header.latest().wall_ns);
+    now.order = std::max(now.order, header.latest().order);
+    reset_all_orders.resize(std::max<size_t>(reset_all_orders.size(), header.shard + size_t{1}));
+    uint64_t& order = reset_all_orders[header.shard];
+    order = std::max(order, header.reset_all_order);
+  }
+};
+
 // The records that count for a server: those that were written with the number of shards of the
 // newest part.
 class Records {
@@ -75,6 +90,7 @@ class Records {
       state::PartReader records = open(*part);
       if (!shards) shards = records.header().shards;
       if (records.header().shards != *shards) return;
+      last_.add(records.header());
       while (const auto record = records.next()) take(*record, records.header());
       if (records.damage()) throw damaged(*part, *records.damage());
     }
@@ -82,6 +98,8 @@ class Records {
   }
 
   uint64_t skipped_parts() const noexcept { return skipped_parts_; }
+  // Of the parts that were read, with records or without.
+  const LastCut& last() const noexcept { return last_; }
 
  private:
   std::runtime_error damaged(const store::StoredPart& part, state::PartDamage damage) {
@@ -96,6 +114,7 @@ class Records {
   }
 
   store::StateReader reader_;
+  LastCut last_;
   uint64_t skipped_parts_ = 0;
 };
 
@@ -110,21 +129,6 @@ class NewestReservations {
 
  private:
   std::unordered_set<Hash, HashOfHash> seen_;
-};
-
-// The times and resets of the newest parts.
-struct LastCut {
-  limiter::Moment now;
-  std::vector<uint64_t> reset_all_orders;  // by shard
-
-  void add(const state::PartHeader& header) {
-    now.ns = std::max(now.ns, header.latest().ns);
-    now.wall_ns = std::max(now.wall_ns, header.latest().wall_ns);
-    now.order = std::max(now.order, header.latest().order);
-    reset_all_orders.resize(std::max<size_t>(reset_all_orders.size(), header.shard + size_t{1}));
-    uint64_t& order = reset_all_orders[header.shard];
-    order = std::max(order, header.reset_all_order);
-  }
 };
 
 // ---- usage -------------------------------------------------------------------------------------
@@ -244,7 +248,6 @@ class Export {
     NewestReservations newest;
     records_.for_each(state::PartKind::quotas,
                       [&](const state::StoredRecord& record, const state::PartHeader& header) {
-                        last_.add(header);
                         if (!is_newest(newest, record, header)) return;
                         const auto* const reservation = std::get_if<ReservationRecord>(&record);
                         if (reservation == nullptr) return;
@@ -304,8 +307,8 @@ class Export {
     Json limits;
     if (subject.quota_class == 0) limits = Json::array();
     if (quota != nullptr) {
-      const bool must_reset = subject.reset_order < last_.reset_all_orders[shard];
-      limits = usage_json(subject, *quota, last_, must_reset, open_count);
+      const bool must_reset = subject.reset_order < records_.last().reset_all_orders[shard];
+      limits = usage_json(subject, *quota, records_.last(), must_reset, open_count);
     }
     print({{"type", "subject"},
            {"name", std::string(subject.name)},
@@ -348,7 +351,7 @@ class Export {
 
   Json ms_until(int64_t due_ms) const {
     if (due_ms == 0) return nullptr;  // of a part: its home has it
-    return std::max<int64_t>(due_ms - base::floor_ms(last_.now.ns), 0);
+    return std::max<int64_t>(due_ms - base::floor_ms(records_.last().now.ns), 0);
   }
 
   void print_reservation(const ReservationRecord& made, uint16_t shard) {
@@ -386,7 +389,7 @@ class Export {
                                                     const state::PartHeader& /*header*/) {
       const auto* const window = std::get_if<state::WindowRecord>(&record);
       if (window == nullptr || !seen.emplace(window->key).second) return;
-      const int64_t now_ms = base::floor_ms(last_.now.ns);
+      const int64_t now_ms = base::floor_ms(records_.last().now.ns);
       if (now_ms < window->end_ms + limits::idle_windows * window->policy.window_ms) {
         print_window(*window);
       }
@@ -408,7 +411,6 @@ class Export {
 
   Records records_;
   uint64_t name_seed_ = 0;
-  LastCut last_;
   std::unordered_map<Hash, Named, HashOfHash> named_;
   uint64_t quotas_count_ = 0;
   uint64_t subjects_count_ = 0;

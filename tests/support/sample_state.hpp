@@ -7,6 +7,7 @@
 #include <string>
 
 #include "state/part_builder.hpp"
+#include "state/part_kind.hpp"
 #include "store/state_store.hpp"
 
 namespace sluice::test {

@@ -71,7 +71,8 @@ class StoredFileTest : public testing::Test {
       FAIL() << "it is not refused: " << cause;
     } catch (const std::runtime_error& error) {
       EXPECT_EQ(error.what(), "--state " + path_ + ": damaged: " + cause +
-                                  "; restore a backup, or start with another file");
+                                  "; restore a backup, or start with another file; `sluicegate "
+                                  "state recover` saves what is sound");
     }
   }
 
