@@ -66,9 +66,15 @@ void CutSchedule::plan_lap(uint64_t epoch) noexcept {
   const bool begins = lap_epoch_ == 0 && log_bytes >= enough;
   if (begins) lap_epoch_ = epoch;
   begins_lap_.store(begins, std::memory_order_relaxed);
-  const bool is_last = ends_lap_.load(std::memory_order_relaxed);
-  is_last_.store(is_last, std::memory_order_relaxed);
-  is_whole_.store(is_last && lap_epoch_ != 0, std::memory_order_relaxed);
+  is_last_.store(ends_lap_, std::memory_order_relaxed);
+  is_whole_.store(ends_lap_ && lap_epoch_ != 0, std::memory_order_relaxed);
+}
+
+// With the mutex: an epoch that a worker begins meanwhile is either none of them, or the first.
+uint64_t CutSchedule::end_lap() noexcept {
+  const std::lock_guard lock(mutex_);
+  ends_lap_ = true;
+  return epoch() + 1;
 }
 
 void CutSchedule::want(uint64_t epoch) noexcept {

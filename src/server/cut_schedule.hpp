@@ -45,8 +45,9 @@ class CutSchedule {
   bool is_whole() const noexcept { return is_whole_.load(std::memory_order_relaxed); }
   // Whether it is the last of a clean stop.
   bool is_last() const noexcept { return is_last_.load(std::memory_order_relaxed); }
-  // The epochs that begin from now on are the last ones of a clean stop: they end the lap.
-  void end_lap() noexcept { ends_lap_.store(true, std::memory_order_relaxed); }
+  // The epochs that begin from now on are the last ones of a clean stop: they end the lap. Returns
+  // the first of them.
+  uint64_t end_lap() noexcept;
 
   // Begins the next epoch if it may begin now. True: it has, and the other workers are to be woken.
   bool begin(int64_t now_ns) noexcept;
@@ -99,7 +100,7 @@ class CutSchedule {
 
   store::CutSink& sink_;
   const CutScheduleOptions options_;
-  std::mutex mutex_;  // of who begins the next epoch; never waited for
+  std::mutex mutex_;  // of who begins the next epoch; workers never wait for it
   std::atomic<uint64_t> epoch_;
   std::atomic<int64_t> begun_ns_{0};
   std::atomic<int64_t> changed_ns_{0};      // the first change that is not cut; 0: none is noted
@@ -109,15 +110,15 @@ class CutSchedule {
   std::atomic<bool> begins_lap_{false};
   std::atomic<bool> is_whole_{false};
   std::atomic<bool> is_last_{false};
-  std::atomic<bool> ends_lap_{false};
   std::atomic<uint64_t> hung_epoch_{0};  // the last that was noticed
   struct Shard {
     std::atomic<uint64_t> complete_since{0};
     std::atomic<uint64_t> alive_bytes{0};
   };
   std::unique_ptr<Shard[]> shards_;
-  // Of who begins the next epoch.
+  // Of who has the mutex.
   uint64_t lap_epoch_ = 0;  // in which the present lap began; 0: none is under way
+  bool ends_lap_ = false;
 };
 
 }  // namespace sluice::server

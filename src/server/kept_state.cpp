@@ -84,8 +84,7 @@ void KeptState::log_start(const quota::Restored& restored, const RestoredWindows
 store::StateWriter::End KeptState::stop(std::chrono::milliseconds timeout) {
   using End = store::StateWriter::End;
   const int64_t until_ns = monotonic_ns() + timeout.count() * base::ns_per_ms;
-  const uint64_t epoch = schedule_->epoch() + 1;
-  schedule_->end_lap();
+  const uint64_t epoch = schedule_->end_lap();
   schedule_->want(epoch);
   wake_();
   wait_committed(epoch, until_ns);

@@ -72,6 +72,16 @@ TEST_F(Schedule, an_epoch_that_is_wanted_begins_earlier) {
   EXPECT_EQ(schedule_.due_ns(), now_ + 90 * ms) << "callers who put quotas take 25 % at most";
 }
 
+TEST_F(Schedule, a_clean_stop_knows_its_last_epoch) {
+  ASSERT_TRUE(schedule_.begin(now_));
+  EXPECT_EQ(schedule_.end_lap(), 9U);
+  EXPECT_FALSE(schedule_.is_last()) << "the present one had begun before";
+  end_epoch();
+  ASSERT_TRUE(schedule_.begin(now_ + 100 * ms));
+  EXPECT_EQ(schedule_.epoch(), 9U);
+  EXPECT_TRUE(schedule_.is_last());
+}
+
 TEST_F(Schedule, there_is_no_epoch_when_nothing_is_written_any_more) {
   sink_.state.status.store(store::WriterStatus::failed);
   EXPECT_EQ(schedule_.due_ns(), base::never_ns);
