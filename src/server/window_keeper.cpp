@@ -46,13 +46,14 @@ void WindowKeeper::note_turn(int64_t now_ns) noexcept {
   const uint64_t calls = calls_count();
   if (calls != lap_calls_count_ && keys_.may_have_kept_windows()) return;
   lap_calls_count_ = calls;
-  last_ = {.last_epoch = last_.last_epoch, .begun_ns = now_ns};
+  last_ = {.begun_ns = now_ns};
   next_share_ns_ = now_ns + window_share_ns;
 }
 
 int64_t WindowKeeper::behind_ns(int64_t now_ns) const noexcept {
   if (!is_on()) return 0;
-  const bool is_durable = schedule_->is_durable(epoch_);
+  // A cut without a share adds nothing, and all cuts before it are durable.
+  const bool is_durable = share_begin_ == share_end_ || schedule_->is_durable(epoch_);
   const bool has_more = calls_count() != lap_calls_count_ && keys_.may_have_kept_windows();
   if (is_durable && !is_under_way() && !has_more) return 0;
   const uint64_t position = is_durable ? cursor_ : share_begin_;
@@ -98,7 +99,6 @@ bool WindowKeeper::write_some(uint32_t buckets, base::Now now) noexcept {
 }
 
 void WindowKeeper::end_lap() noexcept {
-  lap_.last_epoch = epoch_;
   earlier_ = std::exchange(last_, lap_);
   complete_since_ = lap_.first_epoch;
   lap_ns_ = std::max(window_lap_ns_min, took_factor * lap_took_ns_);

@@ -66,7 +66,6 @@ class WindowKeeper {
 
   struct Lap {
     uint64_t first_epoch = 0;
-    uint64_t last_epoch = 0;
     int64_t begun_ns = 0;
     int64_t lasts_ns = 0;  // 0: it is written at once
 

@@ -176,6 +176,21 @@ TEST_F(WindowKeeperTest, says_how_long_ago_the_first_call_was_that_is_not_durabl
   EXPECT_EQ(behind_ms(), 7'000) << "since the lap began that has everything";
 }
 
+TEST_F(WindowKeeperTest, is_not_behind_while_a_cut_without_windows_is_not_durable) {
+  driver_.advance_ms(3'600'000);
+  EXPECT_FALSE(is_due());
+  driver_.advance_ms(500);
+  EXPECT_TRUE(cut().empty());
+  EXPECT_EQ(behind_ms(), 0) << "no key has such a window";
+  acquire(100);
+  driver_.advance_ms(500);
+  ASSERT_TRUE(is_due());
+  cuts_of(7);
+  writer_.commit(epoch_);
+  EXPECT_TRUE(cut().empty());
+  EXPECT_EQ(behind_ms(), 0) << "no call came since the lap";
+}
+
 TEST_F(WindowKeeperTest, is_behind_by_a_lap_and_a_share_at_most) {
   EXPECT_FALSE(is_due()) << "the server starts";
   driver_.advance_ms(1'000);
