@@ -48,8 +48,9 @@ bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   before_message();
   log_hang(now);
   if (!is_under_way_) return begins;
+  const bool is_idle = calls == 0 && !windows_.had_calls();
   const uint64_t records =
-      calls == 0 ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
+      is_idle ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
   is_under_way_ = write_some(static_cast<uint32_t>(records), now);
   if (!is_under_way_) hand_over(now);
   return begins;

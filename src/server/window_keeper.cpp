@@ -42,8 +42,9 @@ uint64_t WindowKeeper::calls_count() const noexcept {
 
 // Where no key has such a window, there is no lap to begin.
 void WindowKeeper::note_turn(int64_t now_ns) noexcept {
-  if (!is_on() || is_under_way() || now_ns < next_share_ns_) return;
   const uint64_t calls = calls_count();
+  had_calls_ = calls != std::exchange(turn_calls_count_, calls);
+  if (!is_on() || is_under_way() || now_ns < next_share_ns_) return;
   if (calls != lap_calls_count_ && keys_.may_have_kept_windows()) return;
   lap_calls_count_ = calls;
   last_ = {.begun_ns = now_ns};

@@ -35,6 +35,8 @@ class WindowKeeper {
 
   // Once a turn, before due_ns().
   void note_turn(int64_t now_ns) noexcept;
+  // Whether the turn has decided on keys.
+  bool had_calls() const noexcept { return had_calls_; }
   // When there is a share to write; base::never_ns: not before another call.
   int64_t due_ns() const noexcept;
 
@@ -86,7 +88,9 @@ class WindowKeeper {
   Lap last_;     // that is complete
   Lap earlier_;  // the one before
   uint64_t complete_since_ = 0;
-  uint64_t lap_calls_count_ = 0;  // before the last lap began
+  uint64_t lap_calls_count_ = 0;   // before the last lap began
+  uint64_t turn_calls_count_ = 0;  // before the next turn
+  bool had_calls_ = false;
   int64_t lap_ns_ = window_lap_ns_min;
   int64_t lap_took_ns_ = 0;  // of the thread's time
   int64_t next_share_ns_ = 0;

@@ -325,6 +325,18 @@ TEST_F(StateKeeperTest, hands_over_windows_in_parts_of_their_own) {
   EXPECT_EQ(std::get<state::WindowRecord>(reader.next().value()).key, "a key");
 }
 
+TEST_F(StateKeeperTest, a_turn_that_decides_on_keys_is_not_idle) {
+  first_quotas_.changed = true;
+  first_quotas_.steps = 4;
+  keep(first_);
+  for (const int64_t window_ms : {1'000, 3'600'000}) {
+    acquire(keys_, "a", window_ms);
+    keep(first_);
+  }
+  keep(first_);
+  EXPECT_EQ(first_quotas_.shares, (std::vector<uint32_t>{1'024, 64, 64, 1'024}));
+}
+
 TEST_F(StateKeeperTest, hands_over_many_windows_in_several_turns) {
   shard::KeyShard many({.keys_max = 100'000, .kept_window_ms = 60'000});
   for (int number = 0; number < 20'000; ++number) acquire(many, std::to_string(number), 60'000);
