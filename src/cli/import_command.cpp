@@ -12,9 +12,12 @@
 
 #include "cli/migration_words.hpp"
 #include "cli/native_server.hpp"
+#include "cli/remove_on_signal.hpp"
 #include "migration/incoming.hpp"
 #include "migration/new_state.hpp"
 #include "server/machine_clock.hpp"
+#include "store/file_place.hpp"
+#include "store/unfinished_file.hpp"
 #include "transfer/go_ratelimit.hpp"
 
 namespace sluice::cli {
@@ -80,6 +83,7 @@ int import(const ImportFlags& flags) {
   const bool puts = flags.quotas == "put";
   if (!puts && !print(quotas_part(incoming.subjects))) return 2;  // main names the cause
   if (!flags.dry_run) {
+    const RemoveOnSignal removal(store::UnfinishedFile::path_of(store::real_path(flags.state)));
     migration::write_new_state(
         incoming.subjects,
         {.path = flags.state, .now = now, .seeds = server::draw_seeds(), .puts_quotas = puts});

@@ -1,12 +1,6 @@
 #include "migration/new_state.hpp"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cerrno>
 #include <filesystem>
-#include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <unordered_set>
@@ -19,7 +13,7 @@
 #include "state/part_builder.hpp"
 #include "store/file_lock.hpp"
 #include "store/file_place.hpp"
-#include "store/state_file.hpp"
+#include "store/new_state.hpp"
 
 namespace sluice::migration {
 namespace {
@@ -105,46 +99,17 @@ class NewCut {
 
 // ---- the file ------------------------------------------------------------------------------
 
-// A folder beside the file, which is removed with all that it has.
-class FolderBeside {
- public:
-  explicit FolderBeside(const std::string& path) : folder_(path + ".import-XXXXXX") {
-    if (::mkdtemp(folder_.data()) == nullptr) refuse(store::fail_to_open(path, errno));
-  }
-  ~FolderBeside() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  FolderBeside(const FolderBeside&) = delete;
-  FolderBeside& operator=(const FolderBeside&) = delete;
-
-  std::string file() const { return folder_ + "/state"; }
-
- private:
-  std::string folder_;
-};
-
-void write_file(const std::string& path, const NewCut& cut, const server::StateSeeds& seeds) {
-  const auto file = value_or_throw(store::StateFile::open({.path = path}));
-  server::set_meta(*file, seeds, 1);
+void fill(store::NewState& file, const NewCut& cut, const server::StateSeeds& seeds) {
+  value_or_throw(file.add(server::meta_of(seeds, 1)));
   const store::ShardCut view = cut.view();
-  value_or_throw(file->commit({.epoch = view.epoch, .cuts = {&view, 1}}));
-  value_or_throw(file->close());  // all of it is in the file itself now, and the disk has it
+  value_or_throw(file.add({.epoch = view.epoch, .cuts = {&view, 1}}));
+  value_or_throw(file.finish());
 }
 
 void refuse_log_without_file(const std::string& path) {
   const auto log = store::status_of(path + "-wal");
   if (!log || log->bytes == 0) return;
   refuse(store::fail(store::FailureKind::moved, path, "there is a FILE-wal without its file"));
-}
-
-// A server that starts meanwhile with this path makes its own file, or waits for the lock.
-void move_into_place(const std::string& from, const std::string& path) {
-  const store::FileLock lock = value_or_throw(store::FileLock::take(path));
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
-    refuse(store::fail_to_open(path, errno));
-  }
-  value_or_throw(store::sync_folder_of(path));
 }
 
 }  // namespace
@@ -161,9 +126,11 @@ void check_new_state_place(const std::string& path) {
 void write_new_state(const std::vector<IncomingSubject>& subjects, const NewStateOptions& options) {
   const std::string path = store::real_path(options.path);
   refuse_log_without_file(path);
-  const FolderBeside folder(path);
-  write_file(folder.file(), NewCut(subjects, options), options.seeds);
-  move_into_place(folder.file(), path);
+  store::NewState file = value_or_throw(store::NewState::make(path));
+  fill(file, NewCut(subjects, options), options.seeds);
+  // A server that starts meanwhile with this path makes its own file, or waits for the lock.
+  const store::FileLock lock = value_or_throw(store::FileLock::take(path));
+  value_or_throw(file.publish());
 }
 
 }  // namespace sluice::migration

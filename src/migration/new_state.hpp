@@ -1,7 +1,7 @@
 // Makes a state file with the subjects of another limiter: one commit of one shard, as a server
 // would have made it at that moment. A server with any number of shards goes on with it.
 // Flow:   Incoming -> write_new_state() -> the server's --state.
-// Shape:  the file is made whole in a folder beside its place, and then moved there.
+// Shape:  as a backup (store::NewState).
 // Errors: std::runtime_error, which names the file, the cause and the cure; then there is nothing
 //         in the file's place, and nothing beside it. A file that is there is never overwritten.
 // Lives:  a file that was written survives a power failure.

@@ -1,6 +1,5 @@
 #include "server/state_meta.hpp"
 
-#include <array>
 #include <random>
 #include <string>
 
@@ -18,15 +17,18 @@ StateSeeds draw_seeds() {
   return {.name_seed = random_word(device), .routing_seed = random_word(device)};
 }
 
+std::vector<store::StoredMeta> meta_of(const StateSeeds& seeds, uint32_t shards) {
+  return {{.key = name_seed_key, .value = std::to_string(seeds.name_seed)},
+          {.key = routing_seed_key, .value = std::to_string(seeds.routing_seed)},
+          {.key = shards_key, .value = std::to_string(shards)},
+          {.key = version_key, .value = SLUICE_VERSION}};
+}
+
 void set_meta(store::StateFile& file, const StateSeeds& seeds, uint32_t shards) {
-  const std::string name_seed = std::to_string(seeds.name_seed);
-  const std::string routing_seed = std::to_string(seeds.routing_seed);
-  const std::string shards_text = std::to_string(shards);
-  const std::array<store::MetaValue, 4> values{{{name_seed_key, name_seed},
-                                                {routing_seed_key, routing_seed},
-                                                {shards_key, shards_text},
-                                                {version_key, SLUICE_VERSION}}};
-  file.set_meta(values);
+  for (const store::StoredMeta& each : meta_of(seeds, shards)) {
+    const store::MetaValue value{.key = each.key, .value = each.value};
+    file.set_meta({&value, 1});
+  }
 }
 
 }  // namespace sluice::server

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "store/state_file.hpp"
 
@@ -23,7 +24,9 @@ inline constexpr const char* routing_seed_key = "routing_seed";
 inline constexpr const char* shards_key = "shards";
 inline constexpr const char* version_key = "version";
 
-// Of this program, with so many shards; the file's next commit writes it.
+// Of this program, with so many shards.
+std::vector<store::StoredMeta> meta_of(const StateSeeds& seeds, uint32_t shards);
+// Likewise; the file's next commit writes it.
 void set_meta(store::StateFile& file, const StateSeeds& seeds, uint32_t shards);
 
 }  // namespace sluice::server

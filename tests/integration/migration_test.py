@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import sqlite3
 import subprocess
 import time
@@ -16,7 +17,7 @@ import time
 import pytest
 
 from quota_calls import call, limit_of, show
-from server_process import TIMEOUT_S, clean_environment, run_binary
+from server_process import TIMEOUT_S, clean_environment, eventually, run_binary, spawn
 
 NS = 1_000_000_000
 YAML, SQLITE = "go-ratelimit-yaml", "go-ratelimit-sqlite"
@@ -212,6 +213,18 @@ def test_never_overwrites(theirs, state, tmp_path):
         assert result.stderr == (
             f"Error: {state}: it exists already; name a file that does not exist\n")
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing(tmp_path, state, ending):
+    quotas = "".join(f"  model-{number}: {{max_rpm: {number}}}\n" for number in range(100_000))
+    (tmp_path / "theirs").write_text(f"quotas:\n{quotas}state: {{}}\n", encoding="utf-8")
+    with spawn("import", str(tmp_path / "theirs"), "--state", str(state), "--quotas",
+               "put") as process:
+        eventually(lambda: len(files(tmp_path)) > 1, "it is written")
+        process.send_signal(ending)
+        assert process.wait(TIMEOUT_S) == -ending
+    assert files(tmp_path) == ["theirs"]
 
 
 def test_quotas_that_cannot_be_printed_leave_no_state(theirs, state):

@@ -43,6 +43,12 @@ def run_binary(*arguments, environment=None, preexec=None):
         env=clean_environment() | (environment or {}), preexec_fn=preexec, check=False)
 
 
+def spawn(*arguments, **options):
+    """Starts a command, whose output nobody reads."""
+    return subprocess.Popen([binary(), *arguments], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, env=clean_environment(), **options)
+
+
 def eventually(condition, what, timeout_s=TIMEOUT_S):
     """Waits until `condition()` is true, and returns what it returned."""
     deadline = time.monotonic() + timeout_s

@@ -23,7 +23,7 @@ import pytest
 
 from http_peer import ask
 from quota_calls import call, put, reserve, show, slots, tokens, used
-from server_process import TIMEOUT_S, clean_environment, eventually, run_binary
+from server_process import TIMEOUT_S, clean_environment, eventually, run_binary, spawn
 from state_calls import Kept, kill, stop, wait_durable
 
 MONTH_MS = 30 * 86_400_000
@@ -65,11 +65,6 @@ def version_of(path):
 
 def messages(server, text):
     return [line for line in server.log if line["message"].startswith(text)]
-
-
-def spawn(*words, **options):
-    return subprocess.Popen([os.environ["SLUICEGATE"], *words], stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, env=clean_environment(), **options)
 
 
 # ----------------------------------------------------------------------------------- older versions

@@ -140,7 +140,7 @@ TEST_F(NewStateTest, never_overwrites) {
   EXPECT_EQ(refusal(),
             path_ + ": it exists already (File exists); name a file that does not exist");
   EXPECT_EQ(test::read_file(path_), "mine");
-  EXPECT_EQ(files(), (std::vector<std::string>{"new", "new.lock"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"new"}));
 }
 
 TEST_F(NewStateTest, never_replaces_a_link) {
