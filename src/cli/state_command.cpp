@@ -85,6 +85,7 @@ run_time_quota   a quota that was put at run time
 subject          a subject with the usage of each limit, as GET /v1/subjects/NAME has it
 reservation      a reservation that is open, or has ended and keeps its place
 end              how a reservation ended, which is remembered for repeats
+window           the present window of a key that is long enough to be kept
 summary          how many lines of each type there were: the last line
 
 Exit code: 0 when all was printed, 2 when not.)";

@@ -1,10 +1,10 @@
 // Saves what is sound of a damaged state file into a new one.
 // Flow:   store::Salvage -> what is lost, and the newest whole epoch -> store::NewState.
-// Shape:  an epoch is whole if no part of it is lost and each shard has one. The newest whole one
-//         stays, with all sound parts before it: what a later part says hides what earlier ones
-//         say. Later parts go, which have not all of a commit. Quotas that were put stay, if they
-//         are JSON; so do the classes of records, whose number is their checksum. Subjects whose
-//         class is lost go.
+// Shape:  an epoch is whole if no part of quotas of it is lost and each shard has one: windows do
+//         not depend on one another. The newest whole one stays, with all sound parts before it:
+//         what a later part says hides what earlier ones say. Later parts go, which have not all of
+//         a commit. Quotas that were put stay, if they are JSON; so do the classes of records,
+//         whose number is their checksum. Subjects whose class is lost go.
 // Errors: std::runtime_error, one line, when there is no new file; the old one is never changed.
 // Lives:  one run().
 #pragma once

@@ -103,6 +103,8 @@ def test_state_export_shows_them(kept, key):
     assert window == {"type": "window", "key": key, "approved": 1, "denied": 1, "max_requests": 1,
                       "max_requests_in_queue": 400, "window_ms": 3_600_000, "set_by_request": True}
     assert lines[-1]["windows"] == 1
+    help_text = run_binary("state", "export", "--help").stdout
+    assert all(f"\n{line['type']} " in help_text for line in lines), "all types are explained"
 
 
 def test_none_are_kept_with_0(kept, key):
