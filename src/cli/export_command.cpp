@@ -16,12 +16,14 @@
 
 #include "cli/migration_words.hpp"
 #include "cli/native_server.hpp"
+#include "cli/remove_on_signal.hpp"
 #include "cli/state_files.hpp"
 #include "config/config.hpp"
 #include "migration/outgoing.hpp"
 #include "migration/stored_subjects.hpp"
 #include "policy/rule_file.hpp"
 #include "server/machine_clock.hpp"
+#include "store/unfinished_file.hpp"
 #include "transfer/go_ratelimit.hpp"
 
 namespace sluice::cli {
@@ -104,6 +106,7 @@ int export_from(const ExportFlags& flags, policy::QuotaBook* book) {
       migration::outgoing_of(stored, book == nullptr ? nullptr : &book->rules());
   if (!outgoing.complaints.empty()) return refuse(flags.state, outgoing.complaints);
   if (!flags.dry_run) {
+    const RemoveOnSignal removal(store::UnfinishedFile::path_of(flags.output));
     const auto written = write(flags, outgoing.file);
     if (!written) return refuse(flags.output, written.error());
   }

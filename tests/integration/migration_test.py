@@ -215,16 +215,25 @@ def test_never_overwrites(theirs, state, tmp_path):
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_nothing(tmp_path, state, ending):
+def write_many(path):
     quotas = "".join(f"  model-{number}: {{max_rpm: {number}}}\n" for number in range(100_000))
-    (tmp_path / "theirs").write_text(f"quotas:\n{quotas}state: {{}}\n", encoding="utf-8")
-    with spawn("import", str(tmp_path / "theirs"), "--state", str(state), "--quotas",
-               "put") as process:
-        eventually(lambda: len(files(tmp_path)) > 1, "it is written")
+    path.write_text(f"quotas:\n{quotas}state: {{}}\n", encoding="utf-8")
+
+
+def end_while_it_writes(folder, ending, *words):
+    before = files(folder)
+    with spawn(*words) as process:
+        eventually(lambda: files(folder) != before, "it is written")
         process.send_signal(ending)
         assert process.wait(TIMEOUT_S) == -ending
-    assert files(tmp_path) == ["theirs"]
+    assert files(folder) == before
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing(tmp_path, state, ending):
+    write_many(tmp_path / "theirs")
+    end_while_it_writes(tmp_path, ending, "import", str(tmp_path / "theirs"), "--state",
+                        str(state), "--quotas", "put")
 
 
 def test_quotas_that_cannot_be_printed_leave_no_state(theirs, state):
@@ -255,6 +264,15 @@ def test_what_is_exported_moves_in_again(form, tmp_path, state, start_server):
     again = start_server("--state", str(tmp_path / "again"))
     assert usage(again) == MOVED_IN
     assert usage(again, "gemini") == {"rpm": 1, "tpm": 70, "rpd": 1}
+
+
+@pytest.mark.parametrize("form", [YAML, SQLITE])
+def test_a_signal_leaves_no_unfinished_file(form, tmp_path, state):
+    write_many(tmp_path / "theirs")
+    imported(tmp_path / "theirs", state, "--quotas", "put")
+    assert run_binary("state", "check", str(state)).returncode == 0
+    end_while_it_writes(tmp_path, signal.SIGTERM, "export", str(state), "--format", form,
+                        "--output", str(tmp_path / "target"))
 
 
 def test_an_event_is_at_most_a_sub_window_late(tmp_path, state):

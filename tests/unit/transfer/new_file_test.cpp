@@ -59,7 +59,7 @@ TEST(NewFile, replaces_no_link_that_leads_nowhere) {
 TEST(NewFile, needs_a_folder) {
   const test::TemporaryFolder folder;
   EXPECT_EQ(test::lines_of(NewFile::create(folder.file("none/f"))),
-            "cannot be written: No such file or directory\n");
+            "it cannot be opened (No such file or directory)\n");
 }
 
 TEST(NewFile, reports_a_full_disk) {
