@@ -24,6 +24,13 @@ namespace {
 
 using test::OwnedCut;
 
+// What a start says of such a file.
+std::string damage_text(const std::string& path, const std::string& cause) {
+  return "--state " + path + ": damaged: " + cause +
+         "; restore a backup, or start with another file; `sluicegate state recover` saves what is "
+         "sound";
+}
+
 class StoredFileTest : public testing::Test {
  protected:
   void open() {
@@ -70,9 +77,7 @@ class StoredFileTest : public testing::Test {
       read();
       FAIL() << "it is not refused: " << cause;
     } catch (const std::runtime_error& error) {
-      EXPECT_EQ(error.what(), "--state " + path_ + ": damaged: " + cause +
-                                  "; restore a backup, or start with another file; `sluicegate "
-                                  "state recover` saves what is sound");
+      EXPECT_EQ(error.what(), damage_text(path_, cause));
     }
   }
 
@@ -270,9 +275,7 @@ TEST_F(RestoringFile, refuses_an_older_part_that_is_damaged) {
   commit(1, {"no part"});
   commit_store(before, 2);
   quota::StoreDriver after(options);
-  EXPECT_EQ(failure(after), "--state " + path_ +
-                                ": damaged: part 1: it is not a part of a state; restore a backup, "
-                                "or start with another file");
+  EXPECT_EQ(failure(after), damage_text(path_, "part 1: it is not a part of a state"));
 }
 
 TEST_F(RestoringFile, refuses_a_record_that_is_damaged) {
@@ -282,9 +285,7 @@ TEST_F(RestoringFile, refuses_a_record_that_is_damaged) {
   commit(1, {test::as_text(bytes)});
   commit(2, {part(2, 0, 1)});
   quota::StoreDriver after(options);
-  EXPECT_EQ(failure(after), "--state " + path_ +
-                                ": damaged: one of its records has an impossible value; restore a "
-                                "backup, or start with another file");
+  EXPECT_EQ(failure(after), damage_text(path_, "one of its records has an impossible value"));
 }
 
 TEST_F(RestoringFile, refuses_a_subject_of_a_class_that_is_not_there) {
