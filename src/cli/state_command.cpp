@@ -23,6 +23,7 @@
 #include "store/file_place.hpp"
 #include "store/info.hpp"
 #include "store/unfinished_file.hpp"
+#include "store/value_or_throw.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -233,7 +234,7 @@ int back_up(const StateFlags& flags) {
   require_state_file(flags.file);
   {
     const RemoveOnSignal removal(store::UnfinishedFile::path_of(store::real_path(flags.target)));
-    throw_failure(store::backup(flags.file, flags.target));
+    value_or_throw(store::backup(flags.file, flags.target));
   }
   const store::CheckReport checked = check_parts(flags.target);
   const store::Info& copy = checked.info;

@@ -27,6 +27,7 @@
 #include "state/part_reader.hpp"
 #include "store/info.hpp"
 #include "store/state_reader.hpp"
+#include "store/value_or_throw.hpp"
 #include "text/json.hpp"
 #include "text/number.hpp"
 
@@ -94,7 +95,7 @@ class Records {
       while (const auto record = records.next()) take(*record, records.header());
       if (records.damage()) throw damaged(*part, *records.damage());
     }
-    throw_failure(reader_.expect_unchanged());
+    value_or_throw(reader_.expect_unchanged());
   }
 
   uint64_t skipped_parts() const noexcept { return skipped_parts_; }

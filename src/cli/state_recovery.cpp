@@ -14,6 +14,7 @@
 #include "server/stored_file.hpp"
 #include "state/part_filter.hpp"
 #include "state/record.hpp"
+#include "store/value_or_throw.hpp"
 
 namespace sluice::cli {
 namespace {
@@ -43,13 +44,13 @@ RecoveryReport StateRecovery::run() {
   if (has_seeds_) read_parts();
   const uint64_t last_epoch = newest_whole_epoch();
   report_parts(last_epoch);
-  throw_failure(made_.add(meta_));
+  value_or_throw(made_.add(meta_));
   write_parts(last_epoch);
   write_quotas(last_epoch);
-  throw_failure(made_.finish());
+  value_or_throw(made_.finish());
   RecoveryReport report;
   check_made(report);
-  throw_failure(made_.publish());
+  value_or_throw(made_.publish());
   report.losses = std::move(losses_);
   return report;
 }
@@ -204,7 +205,7 @@ void StateRecovery::write_parts(uint64_t last_epoch) {
     subjects_count += filtered.left_out;
     const store::Part part{.kind = stored->kind, .bytes = filtered.bytes};
     const store::ShardCut cut{.epoch = stored->epoch, .shard = stored->shard, .parts = {&part, 1}};
-    throw_failure(made_.add({.epoch = stored->epoch, .cuts = {&cut, 1}}));
+    value_or_throw(made_.add({.epoch = stored->epoch, .cuts = {&cut, 1}}));
   }
   if (subjects_count == 0) return;
   lose(fmt::format("the usage of subjects whose quota is lost, in {} records", subjects_count));
@@ -221,7 +222,7 @@ void StateRecovery::write_quotas(uint64_t last_epoch) {
   }
   const store::ShardCut cut{
       .epoch = last_epoch, .quota_classes = classes, .quota_changes = changes};
-  throw_failure(made_.add({.epoch = last_epoch, .cuts = {&cut, 1}}));
+  value_or_throw(made_.add({.epoch = last_epoch, .cuts = {&cut, 1}}));
 }
 
 // A mistake here must not pass for a sound file.

@@ -13,6 +13,7 @@
 #include "store/compact.hpp"
 #include "store/file_place.hpp"
 #include "store/unfinished_file.hpp"
+#include "store/value_or_throw.hpp"
 
 namespace sluice::cli {
 

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "migration/subject_meters.hpp"
-#include "migration/value_or_throw.hpp"
 #include "quota/compiled_quota.hpp"
 #include "quota/quota_class.hpp"
 #include "state/part_builder.hpp"
 #include "store/file_lock.hpp"
 #include "store/file_place.hpp"
 #include "store/new_state.hpp"
+#include "store/value_or_throw.hpp"
 
 namespace sluice::migration {
 namespace {

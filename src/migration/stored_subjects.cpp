@@ -6,13 +6,13 @@
 #include <utility>
 #include <variant>
 
-#include "migration/value_or_throw.hpp"
 #include "policy/quota_text.hpp"
 #include "quota/quota_store.hpp"
 #include "server/stored_content.hpp"
 #include "state/part_reader.hpp"
 #include "state/state_sink.hpp"
 #include "store/state_reader.hpp"
+#include "store/value_or_throw.hpp"
 
 namespace sluice::migration {
 namespace {

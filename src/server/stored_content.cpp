@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "state/part_reader.hpp"
+#include "store/value_or_throw.hpp"
 
 namespace sluice::server {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 constexpr std::string_view cure =
     "; restore a backup, or start with another file; `sluicegate state recover` saves what is "
     "sound";
-
-template <typename T>
-T value_of(store::Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().text);
-  return std::move(*result);
-}
 
 std::runtime_error damaged(const std::string& path, std::string_view cause) {
   std::string text = path;
@@ -49,7 +44,7 @@ class FileRecords final : public quota::StoredRecords {
     reader_.begin_again();
     reader_.only_kind(state::PartKind::quotas);
     if (of_shard) reader_.only_shard(*of_shard);
-    while (const auto part = value_of(reader_.next_part())) {
+    while (const auto part = value_or_throw(reader_.next_part())) {
       state::PartReader reader = open_part(path_, *part);
       // Older ones are superseded by what the first cut with another number of shards wrote.
       if (reader.header().shards != shards_) return true;
@@ -96,7 +91,7 @@ StoredContent::StoredContent(std::string path, store::StateReader& reader)
 void StoredContent::read_meta(store::StateReader& reader) {
   StateSeeds seeds;
   int found = 0;
-  for (const store::StoredMeta& each : value_of(reader.meta())) {
+  for (const store::StoredMeta& each : value_or_throw(reader.meta())) {
     uint64_t* const into = each.key == name_seed_key      ? &seeds.name_seed
                            : each.key == routing_seed_key ? &seeds.routing_seed
                                                           : nullptr;
@@ -115,7 +110,7 @@ void StoredContent::read_headers(store::StateReader& reader) {
   uint64_t epoch = 0;
   size_t found = 0;
   std::vector<bool> has;
-  while (const auto part = value_of(reader.next_part())) {
+  while (const auto part = value_or_throw(reader.next_part())) {
     const state::PartHeader header = open_part(path_, *part).header();
     if (epoch == 0) {
       epoch = header.epoch;
@@ -135,8 +130,8 @@ void StoredContent::read_headers(store::StateReader& reader) {
 
 quota::Restored StoredContent::restore(store::StateReader& reader, quota::QuotaDecider& quotas,
                                        base::Now now) const {
-  const std::vector<store::StoredClass> classes = value_of(reader.quota_classes());
-  const std::vector<store::StoredQuota> put = value_of(reader.run_time_quotas());
+  const std::vector<store::StoredClass> classes = value_or_throw(reader.quota_classes());
+  const std::vector<store::StoredQuota> put = value_or_throw(reader.run_time_quotas());
   std::vector<quota::StoredClass> class_views;
   for (const store::StoredClass& each : classes) {
     class_views.push_back({.id = each.id, .quota = each.quota});
@@ -161,7 +156,7 @@ RestoredWindows StoredContent::restore(store::StateReader& reader, shard::KeyDec
   reader.only_kind(state::PartKind::windows);
   if (own.shards == shards_.size()) reader.only_shard(own.shard);
   RestoredWindows restored;
-  while (const auto part = value_of(reader.next_part())) {
+  while (const auto part = value_or_throw(reader.next_part())) {
     state::PartReader records = open_part(path_, *part);
     restore_windows(records, keys, own, now, restored);
     if (records.damage()) throw damaged(path_, state::damage_text(*records.damage()));

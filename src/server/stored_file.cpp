@@ -1,7 +1,8 @@
 #include "server/stored_file.hpp"
 
 #include <stdexcept>
-#include <utility>
+
+#include "store/value_or_throw.hpp"
 
 namespace sluice::server {
 namespace {
@@ -17,9 +18,7 @@ auto with_flag(Action action) {
 }
 
 store::StateReader open(const std::string& path) {
-  store::Result<store::StateReader> reader = store::StateReader::open(path);
-  if (!reader) throw std::runtime_error(reader.error().text);
-  return std::move(*reader);
+  return value_or_throw(store::StateReader::open(path));
 }
 
 StoredContent read_content(const std::string& path) {

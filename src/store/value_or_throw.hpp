@@ -1,4 +1,5 @@
-// The value of a store's result; its failure as an exception, which a command prints in one line.
+// The value of a result; its failure as an exception, for commands and the start of a server, which
+// print it in one line. Calls need no `store::`: the argument's type leads here.
 #pragma once
 
 #include <stdexcept>
@@ -7,12 +8,12 @@
 
 #include "store/failure.hpp"
 
-namespace sluice::migration {
+namespace sluice::store {
 
 template <typename Value>
-Value value_or_throw(store::Result<Value> result) {
+Value value_or_throw(Result<Value> result) {
   if (!result) throw std::runtime_error(result.error().text);
   if constexpr (!std::is_void_v<Value>) return std::move(*result);
 }
 
-}  // namespace sluice::migration
+}  // namespace sluice::store
