@@ -3,7 +3,7 @@
 // once, shuffled, repeated); it reads each answer whole, sends its reservations as the next Settle
 // frame of that lane, and reads that answer too. 64 lanes keep the server busy: with 16 it sleeps a
 // fifth of the time. One pair is one admitted reservation, settled with less than was reserved;
-// anything else ends the run. With --shared every call names one subject more, the same for all;
+// anything else ends the run. With --rate, pairs begin at fixed times. With --shared every call names one subject more, the same for all;
 // `denied`: it has no room, so a call is a decision without a settle. `rest`: one connection, one
 // request at a time; a pair is POST /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY.
 // Prints a line of JSON.
@@ -58,6 +58,7 @@ struct Flags {
   uint32_t of_one_call = 1;
   uint32_t batch = 256;
   uint32_t in_flight = 64;
+  double rate = 0;  // pairs per second; 0: as many as the server answers
   double seconds = 2;
 };
 
@@ -247,8 +248,9 @@ class NativeLoad {
   template <typename GoesOn>
   void exchange(GoesOn goes_on) {
     while (goes_on()) {
+      begin_due();
       while (!link_->write_some()) link_->poll_until(POLLOUT, std::nullopt);
-      if (!link_->read_some()) link_->poll_until(POLLIN, std::nullopt);
+      if (!link_->read_some()) link_->poll_until(POLLIN, next_due());
       while (const auto frame = link_->next_frame()) on_answer(*frame);
     }
   }
@@ -284,7 +286,27 @@ class NativeLoad {
     send_reserve(lane);
   }
 
+  // The lanes that rest until the next frame is due.
+  std::optional<Clock::time_point> next_due() const {
+    return resting_.empty() ? std::nullopt : std::optional(due_);
+  }
+  void begin_due() {
+    const auto now = Clock::now();
+    while (!resting_.empty() && due_ <= now) {
+      const uint32_t lane = resting_.back();
+      resting_.pop_back();
+      due_ += std::chrono::nanoseconds(static_cast<int64_t>(1e9 * flags_.batch / flags_.rate));
+      begin(lane);
+    }
+  }
+
   void send_reserve(uint32_t lane) {
+    if (flags_.rate == 0 || measured_ == nullptr) return begin(lane);
+    if (due_ == Clock::time_point()) due_ = Clock::now();
+    resting_.push_back(lane);
+  }
+
+  void begin(uint32_t lane) {
     if (lane >= started_.size()) started_.resize(lane + 1);
     started_[lane] = Clock::now();
     send(reserves_[next_++ % reserves_.size()], uint64_t{lane} * 2);
@@ -310,6 +332,8 @@ class NativeLoad {
   std::vector<std::vector<uint64_t>> reserves_;
   std::optional<sluicegate::Link> link_;
   std::vector<Clock::time_point> started_;
+  std::vector<uint32_t> resting_;
+  Clock::time_point due_;
   size_t frames_ = 0;  // number of prepared reserve frames
   size_t next_ = 0;
   uint64_t pairs_ = 0;
@@ -402,6 +426,7 @@ Flags flags_of(int count, char** arguments) {
   app.add_option("--of-one-call", flags.of_one_call, "subjects in each call");
   app.add_option("--batch", flags.batch, "calls in a frame")->check(CLI::Range(1, 1'024));
   app.add_option("--in-flight", flags.in_flight, "frames");
+  app.add_option("--rate", flags.rate, "pairs per second, natively");
   app.add_option("--seconds", flags.seconds);
   try {
     app.parse(count, arguments);

@@ -50,3 +50,13 @@ def test_redis_beside():
     assert list(ways) == ["pairs of one subject", "pairs of one subject, Redis"]
     ours, redis = (way["median"] for way in ways.values())
     assert ratios == {"pairs of one subject: ... times as fast as Redis": ours / redis}
+
+
+def test_a_state_beside():
+    ways, ratios = run("--state", "--ways", "half load")
+    assert list(ways) == ["half load: a lone pair", "half load: a lone pair, with a state"]
+    assert list(ratios) == ["half load: p99 of a lone pair with a state, ... times without"]
+    ways, ratios = run("--state", "--ways", "cores: pairs of ten")
+    kept, without = (ways[way]["median"] for way in sorted(ways, reverse=True))
+    ratio, = ratios.values()
+    assert ratio == kept / without
