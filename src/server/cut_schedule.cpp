@@ -26,6 +26,7 @@ bool CutSchedule::begin(int64_t now_ns) noexcept {
   if (!lock.owns_lock() || due_ns() > now_ns) return false;
   const uint64_t next = epoch() + 1;
   plan_lap(next);
+  is_awaited_.store(is_wanted(), std::memory_order_relaxed);
   const int64_t changed_ns = changed_ns_.exchange(0, std::memory_order_relaxed);
   cut_changed_ns_.store(changed_ns == 0 ? now_ns : changed_ns, std::memory_order_relaxed);
   begun_ns_.store(now_ns, std::memory_order_relaxed);

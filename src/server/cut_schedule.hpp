@@ -43,6 +43,8 @@ class CutSchedule {
   bool begins_lap() const noexcept { return begins_lap_.load(std::memory_order_relaxed); }
   // Whether it has everything that lives, so that the lap that is under way is over.
   bool is_whole() const noexcept { return is_whole_.load(std::memory_order_relaxed); }
+  // Whether somebody waits for its commit.
+  bool is_awaited() const noexcept { return is_awaited_.load(std::memory_order_relaxed); }
   // Whether it is the last of a clean stop.
   bool is_last() const noexcept { return is_last_.load(std::memory_order_relaxed); }
   // The epochs that begin from now on are the last ones of a clean stop: they end the lap. Returns
@@ -110,6 +112,7 @@ class CutSchedule {
   std::atomic<bool> begins_lap_{false};
   std::atomic<bool> is_whole_{false};
   std::atomic<bool> is_last_{false};
+  std::atomic<bool> is_awaited_{false};
   std::atomic<uint64_t> hung_epoch_{0};  // the last that was noticed
   struct Shard {
     std::atomic<uint64_t> complete_since{0};

@@ -109,8 +109,10 @@ void StateKeeper::begin_cut() noexcept {
   writes_all_ = false;
   quotas_.begin_cut(*builder_, {.epoch = epoch_, .begins_lap = schedule_->begins_lap()});
   using Extent = WindowKeeper::Extent;
-  const Extent at_least = schedule_->is_last() ? Extent::changed : Extent::share;
-  windows_.begin_cut(epoch_, writes_all ? Extent::all : at_least, now_ns_);
+  Extent extent = schedule_->is_awaited() ? Extent::little : Extent::share;
+  if (schedule_->is_last()) extent = Extent::changed;
+  if (writes_all) extent = Extent::all;
+  windows_.begin_cut(epoch_, extent, now_ns_);
 }
 
 void StateKeeper::hand_over(base::Now now) noexcept {

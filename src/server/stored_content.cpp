@@ -1,8 +1,10 @@
 #include "server/stored_content.hpp"
 
 #include <charconv>
+#include <functional>
 #include <stdexcept>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "state/part_reader.hpp"
@@ -70,14 +72,36 @@ class FileRecords final : public quota::StoredRecords {
   store::StateReader& reader_;
 };
 
-void restore_windows(state::PartReader& reader, shard::KeyDecider& keys, const OwnKeys& own,
-                     base::Now now, RestoredWindows& restored) {
-  while (const auto record = reader.next()) {
-    const auto* const window = std::get_if<state::WindowRecord>(&*record);
-    if (window == nullptr || !own.is_own(window->key)) continue;
-    if (!keys.restore(*window, now)) ++restored.left_out;
+// The newest record of a key counts: also one whose time is over, before an older one that had a
+// longer window.
+class WindowRestorer {
+ public:
+  WindowRestorer(shard::KeyDecider& keys, const OwnKeys& own, base::Now now)
+      : keys_(keys), own_(own), now_(now) {}
+
+  void take(const state::WindowRecord& window) {
+    using shard::Restoring;
+    if (!own_.is_own(window.key) || over_.contains(window.key)) return;
+    const Restoring done = keys_.restore(window, now_);
+    if (done == Restoring::is_over) over_.emplace(window.key);
+    if (done == Restoring::has_no_room) ++left_out_;
   }
-}
+  uint64_t left_out() const noexcept { return left_out_; }
+
+ private:
+  struct HashOfText {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+
+  shard::KeyDecider& keys_;
+  const OwnKeys& own_;
+  const base::Now now_;
+  std::unordered_set<std::string, HashOfText, std::equal_to<>> over_;
+  uint64_t left_out_ = 0;
+};
 
 }  // namespace
 
@@ -149,20 +173,23 @@ quota::Restored StoredContent::restore(store::StateReader& reader, quota::QuotaD
   return restored;
 }
 
-// The newest parts come first, and keys that are there already stay as they are.
+// The newest parts come first.
 RestoredWindows StoredContent::restore(store::StateReader& reader, shard::KeyDecider& keys,
                                        const OwnKeys& own, base::Now now) const {
   reader.begin_again();
   reader.only_kind(state::PartKind::windows);
   if (own.shards == shards_.size()) reader.only_shard(own.shard);
-  RestoredWindows restored;
+  WindowRestorer restorer(keys, own, now);
   while (const auto part = value_or_throw(reader.next_part())) {
     state::PartReader records = open_part(path_, *part);
-    restore_windows(records, keys, own, now, restored);
+    while (const auto record = records.next()) {
+      if (const auto* const window = std::get_if<state::WindowRecord>(&*record)) {
+        restorer.take(*window);
+      }
+    }
     if (records.damage()) throw damaged(path_, state::damage_text(*records.damage()));
   }
-  restored.count = keys.keys_count();
-  return restored;
+  return {.count = keys.keys_count(), .left_out = restorer.left_out()};
 }
 
 }  // namespace sluice::server

@@ -57,6 +57,9 @@ struct WindowsToWrite {
 };
 inline constexpr uint64_t positions_end = uint64_t{1} << 32;
 
+// What became of a record: no older one about the key counts in any case.
+enum class Restoring : uint8_t { is_there, is_over, has_no_room };
+
 // One of the keys with the most entries of late; sampled (key_traffic.hpp). A verdict that is
 // neither approved nor queued counts as denied.
 struct HeavyKey {
@@ -119,8 +122,8 @@ class KeyDecider : public api::Decider {
   virtual uint64_t write_windows(const WindowsToWrite& which, state::WindowSink& sink,
                                  base::Now now) noexcept = 0;
   // Makes a key of a record of an earlier start, unless it is there already or its time is over.
-  // If the rules have changed since, as adopt() does. False: there is no room.
-  virtual bool restore(const state::WindowRecord& window, base::Now now) noexcept = 0;
+  // If the rules have changed since, as adopt() does.
+  virtual Restoring restore(const state::WindowRecord& window, base::Now now) noexcept = 0;
 
   virtual uint32_t keys_count() const noexcept = 0;
   virtual uint32_t handles_count() const noexcept = 0;

@@ -87,7 +87,7 @@ uint64_t KeyShard::write_windows(const WindowsToWrite& which, state::WindowSink&
                                  base::Now now) noexcept {
   return store_->write_windows(which, sink, now);
 }
-bool KeyShard::restore(const state::WindowRecord& window, base::Now now) noexcept {
+Restoring KeyShard::restore(const state::WindowRecord& window, base::Now now) noexcept {
   return store_->restore(window, now);
 }
 

@@ -76,7 +76,7 @@ class KeyShard final : public KeyDecider {
   bool may_have_kept_windows() const noexcept override;
   uint64_t write_windows(const WindowsToWrite& which, state::WindowSink& sink,
                          base::Now now) noexcept override;
-  bool restore(const state::WindowRecord& window, base::Now now) noexcept override;
+  Restoring restore(const state::WindowRecord& window, base::Now now) noexcept override;
   uint32_t keys_count() const noexcept override;
   uint32_t handles_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

@@ -69,7 +69,7 @@ class KeyStore {
   bool may_have_kept_windows() const noexcept;
   uint64_t write_windows(const WindowsToWrite& which, state::WindowSink& sink,
                          base::Now now) noexcept;
-  bool restore(const state::WindowRecord& window, base::Now now) noexcept;
+  Restoring restore(const state::WindowRecord& window, base::Now now) noexcept;
   uint32_t keys_count() const noexcept { return table_.keys_count(); }
   uint32_t waiters_count() const noexcept { return waiters_.used(); }
   const Statistics& statistics() const noexcept { return statistics_; }

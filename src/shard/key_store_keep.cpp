@@ -49,16 +49,16 @@ uint64_t KeyStore::write_windows(const WindowsToWrite& which, state::WindowSink&
   return end;
 }
 
-bool KeyStore::restore(const state::WindowRecord& from, base::Now now) noexcept {
+Restoring KeyStore::restore(const state::WindowRecord& from, base::Now now) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   Window window = Window::restored(from.end_ms, from.approved, from.denied);
-  if (window.expired(now_ms, from.policy.window_ms)) return true;
-  if (from.key.size() > options_.key_bytes_max) return false;
+  if (window.expired(now_ms, from.policy.window_ms)) return Restoring::is_over;
+  if (from.key.size() > options_.key_bytes_max) return Restoring::has_no_room;
   const KeyHash hash = hash_key(from.key, options_.hash_secret);
-  if (table_.find(hash)) return true;
-  if (table_.full()) return false;
+  if (table_.find(hash)) return Restoring::is_there;
+  if (table_.full()) return Restoring::has_no_room;
   const Place place = table_.insert(hash, from.key);
-  if (!place) return false;
+  if (!place) return Restoring::has_no_room;
   const limiter::Policy rules_policy = rules_->policy_of(from.key);
   const bool same_rules = rules_policy == from.rules_policy;
   const limiter::Policy& policy = same_rules ? from.policy : rules_policy;
@@ -69,7 +69,7 @@ bool KeyStore::restore(const state::WindowRecord& from, base::Now now) noexcept 
     extras_[take_extra(place, window, rules_policy, hash)].policy = policy;
     note_extra(policy);
   }
-  return true;
+  return Restoring::is_there;
 }
 
 }  // namespace sluice::shard

@@ -1,7 +1,7 @@
 // The parts of one shard's cut of the windows of its keys, apart from the others: they are
 // superseded by laps of their own.
 // Errors: as PartArena.
-// Bounds: every key once.
+// Bounds: every key once, and each that a full table makes in the place of another meanwhile.
 // Lives:  as PartArena.
 #pragma once
 
@@ -18,7 +18,7 @@ class WindowParts final : public WindowSink {
  public:
   // `text_bytes_max` of all keys together.
   WindowParts(uint32_t keys_max, size_t text_bytes_max)
-      : arena_(part_arena_bytes(keys_max * record_bytes_max(WindowRecord{}) + text_bytes_max),
+      : arena_(part_arena_bytes(2 * (keys_max * record_bytes_max(WindowRecord{}) + text_bytes_max)),
                "windows that survive a restart (--max-keys, --max-key-bytes)") {}
 
   void append(const WindowRecord& window) noexcept override { arena_.add(window); }

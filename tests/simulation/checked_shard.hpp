@@ -71,7 +71,7 @@ class CheckedShard final : public shard::KeyDecider {
                          base::Now now) noexcept override {
     return shard_->write_windows(which, sink, now);
   }
-  bool restore(const state::WindowRecord& window, base::Now now) noexcept override {
+  shard::Restoring restore(const state::WindowRecord& window, base::Now now) noexcept override {
     return shard_->restore(window, now);
   }
   uint32_t keys_count() const noexcept override { return shard_->keys_count(); }

@@ -163,7 +163,8 @@ server::RestoredWindows SimStore::restore(shard::KeyDecider& keys, const server:
     ASSERT(reader.has_value());
     while (const auto record = reader->next()) {
       const auto& window = std::get<state::WindowRecord>(*record);
-      if (own.is_own(window.key) && !keys.restore(window, now)) ++restored.left_out;
+      if (!own.is_own(window.key)) continue;
+      if (keys.restore(window, now) == shard::Restoring::has_no_room) ++restored.left_out;
     }
     ASSERT(!reader->damage());
   }

@@ -306,12 +306,13 @@ TEST_F(RestoringFile, refuses_a_subject_of_a_class_that_is_not_there) {
 class StoredWindowsTest : public StoredFileTest {
  protected:
   static std::string windows(uint64_t epoch, uint16_t shard, uint16_t shards,
-                             const std::vector<std::pair<const char*, uint32_t>>& approved) {
+                             const std::vector<std::pair<const char*, uint32_t>>& approved,
+                             int64_t window_ms = 60'000) {
     state::WindowParts parts(10, 100);
     for (const auto& [key, permits] : approved) {
-      const limiter::Policy policy{.window_ms = 60'000};
+      const limiter::Policy policy{.window_ms = window_ms};
       parts.append({.key = key,
-                    .end_ms = 50'000,
+                    .end_ms = std::min<int64_t>(window_ms, 50'000),
                     .approved = permits,
                     .policy = policy,
                     .rules_policy = policy});
@@ -363,6 +364,12 @@ TEST_F(StoredWindowsTest, restores_those_of_all_shards_where_their_number_is_ano
   EXPECT_EQ(approved("0"), 1U);
   EXPECT_EQ(approved("3"), 4U);
   EXPECT_EQ(approved("2"), 0U) << "another shard's";
+}
+
+TEST_F(StoredWindowsTest, restores_no_older_record_of_a_key_whose_newest_is_over) {
+  commit_windows(3, 1, {windows(3, 0, 1, {{"0", 1}})});
+  commit_windows(4, 1, {windows(4, 0, 1, {{"0", 2}}, 1)});
+  EXPECT_EQ(restore(0, 1).count, 0U);
 }
 
 TEST_F(StoredWindowsTest, says_how_many_had_no_room) {

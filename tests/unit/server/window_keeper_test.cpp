@@ -152,6 +152,16 @@ TEST_F(WindowKeeperTest, ends_cleanly_with_all_that_may_have_changed) {
   EXPECT_EQ(cut(Extent::changed).size(), 100U);
 }
 
+TEST_F(WindowKeeperTest, leaves_a_share_out_of_a_cut_that_somebody_waits_for) {
+  EXPECT_FALSE(is_due()) << "the server starts";
+  acquire(10'000);
+  driver_.advance_ms(1'000);
+  EXPECT_TRUE(cut(Extent::little).empty());
+  EXPECT_TRUE(is_due());
+  driver_.advance_ms(1'000);
+  EXPECT_FALSE(cut(Extent::little).empty()) << "but not for longer than a second";
+}
+
 TEST_F(WindowKeeperTest, begins_anew_where_everything_is_to_be_written) {
   acquire(1'000);
   cut();

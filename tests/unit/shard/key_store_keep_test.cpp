@@ -44,12 +44,14 @@ class KeyStoreKeepTest : public testing::Test {
     return written;
   }
   // So long after.
-  void restore(int64_t downtime_ms = 0) {
+  std::vector<Restoring> restore(int64_t downtime_ms = 0) {
+    std::vector<Restoring> restored;
     after_.now_ns = before_.now_ns + downtime_ms * base::ns_per_ms;
     for (const auto& [key, window] : write().by_key) {
-      EXPECT_TRUE(after_.shard.restore(window, after_.now()));
+      restored.push_back(after_.shard.restore(window, after_.now()));
     }
     after_.shard.check_invariants(after_.now());
+    return restored;
   }
   void TearDown() override {
     for (ShardDriver* driver : {&before_, &after_}) driver->shard.check_invariants(driver->now());
@@ -114,7 +116,7 @@ TEST_F(KeyStoreKeepTest, goes_on_in_phase_when_the_window_has_ended) {
 
 TEST_F(KeyStoreKeepTest, forgets_a_key_whose_time_is_over) {
   before_.acquire("a");
-  restore(5'000);
+  EXPECT_EQ(restore(5'000), std::vector{Restoring::is_over});
   EXPECT_EQ(after_.shard.keys_count(), 0U);
 }
 
@@ -134,7 +136,7 @@ TEST_F(KeyStoreKeepTest, restores_more_denials_than_a_cell_can_count) {
                              .denied = UINT32_MAX,
                              .policy = test_options().policy,
                              .rules_policy = test_options().policy};
-  EXPECT_TRUE(after_.shard.restore(window, after_.now()));
+  EXPECT_EQ(after_.shard.restore(window, after_.now()), Restoring::is_there);
   EXPECT_EQ(after_.shard.inspect("a", after_.now())->denied, UINT32_MAX);
 }
 
@@ -171,11 +173,11 @@ TEST_F(KeyStoreKeepTest, says_when_there_is_no_room) {
   small.keys_max = 1;
   ShardDriver driver(small);
   for (const char* key : {"a", "b"}) before_.acquire(key);
-  std::vector<bool> restored;
+  std::vector<Restoring> restored;
   for (const auto& [key, window] : write().by_key) {
     restored.push_back(driver.shard.restore(window, before_.now()));
   }
-  EXPECT_EQ(restored, (std::vector<bool>{true, false}));
+  EXPECT_EQ(restored, (std::vector{Restoring::is_there, Restoring::has_no_room}));
 }
 
 TEST_F(KeyStoreKeepTest, has_no_room_for_a_key_that_is_too_long) {
@@ -183,7 +185,7 @@ TEST_F(KeyStoreKeepTest, has_no_room_for_a_key_that_is_too_long) {
   small.key_bytes_max = 3;
   ShardDriver driver(small);
   before_.acquire("long");
-  EXPECT_FALSE(driver.shard.restore(write().by_key.at("long"), before_.now()));
+  EXPECT_EQ(driver.shard.restore(write().by_key.at("long"), before_.now()), Restoring::has_no_room);
 }
 
 }  // namespace
