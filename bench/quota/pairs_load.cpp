@@ -3,9 +3,10 @@
 // once, shuffled, repeated); it reads each answer whole, sends its reservations as the next Settle
 // frame of that lane, and reads that answer too. 64 lanes keep the server busy: with 16 it sleeps a
 // fifth of the time. One pair is one admitted reservation, settled with less than was reserved;
-// anything else ends the run. With --rate, pairs begin at fixed times. With --shared every call names one subject more, the same for all;
-// `denied`: it has no room, so a call is a decision without a settle. `rest`: one connection, one
-// request at a time; a pair is POST /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY.
+// anything else ends the run. With --rate, pairs begin at fixed times. With --shared every call
+// names one subject more, the same for all; `denied`: it has no room, so a call is a decision
+// without a settle. `rest`: one connection, one request at a time; a pair is POST /v1/reserve and
+// POST /v1/settle, `rate` is GET /rate/KEY.
 // Prints a line of JSON.
 // Units:  pairs (requests) per second, microseconds.
 #include <capnp/message.h>
