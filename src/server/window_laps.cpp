@@ -55,7 +55,8 @@ void WindowLaps::end_lap() noexcept {
   earlier_ = std::exchange(last_, lap_);
   complete_since_ = lap_.first_epoch;
   next_lasts_ns_ = std::max(window_lap_ns_min, took_factor * took_ns_);
-  next_share_ns_ = lap_.begun_ns + next_lasts_ns_;
+  // What was written at once becomes old at once: the next lap goes over it from now on.
+  next_share_ns_ = lap_.begun_ns + (lap_.lasts_ns == 0 ? window_share_ns : next_lasts_ns_);
 }
 
 int64_t WindowLaps::has_until_ns(bool with_last) const noexcept {

@@ -54,9 +54,20 @@ TEST(WindowLaps, supersede_nothing_before_they_are_complete) {
 TEST(WindowLaps, last_longer_where_they_take_much_of_the_threads_time) {
   WindowLaps laps;
   laps.begin_cut(1);
-  laps.begin_share(0, true);
-  laps.move(laps.share_end(), second);
+  laps.begin_share(0, false);
+  laps.move(laps.share_end(), second / 2);
+  laps.begin_cut(2);
+  laps.begin_share(6 * second, false);
+  laps.move(laps.share_end(), second / 2);
   EXPECT_EQ(laps.next_share_ns(), 50 * second);
+}
+
+TEST(WindowLaps, go_on_soon_after_one_that_was_written_at_once) {
+  WindowLaps laps;
+  laps.begin_cut(1);
+  laps.begin_share(0, true);
+  laps.move(laps.share_end(), 0);
+  EXPECT_EQ(laps.next_share_ns(), second) << "else its last keys would wait for two laps";
 }
 
 // When each of some positions was written last, in all cuts and in those before the last one.
