@@ -7,6 +7,7 @@
 #include <CLI/Validators.hpp>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,8 @@
 #include "cli/remove_on_signal.hpp"
 #include "migration/incoming.hpp"
 #include "migration/new_state.hpp"
+#include "policy/quota_file.hpp"
+#include "policy/text_file.hpp"
 #include "server/machine_clock.hpp"
 #include "store/file_place.hpp"
 #include "store/unfinished_file.hpp"
@@ -65,6 +68,19 @@ bool print(const std::string& text) {
   return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
+// As a configuration file that a server reads. Throws if it would be too large for that.
+std::string printed_quotas(const migration::Incoming& incoming) {
+  std::string text = quotas_part(incoming.subjects);
+  if (text.size() <= policy::file_bytes_max && incoming.subjects.size() <= policy::subjects_max) {
+    return text;
+  }
+  throw std::runtime_error(
+      fmt::format("these are more quotas than a configuration file may have ({} models, {} MiB; "
+                  "at most {} and {} MiB): import with --quotas put",
+                  incoming.subjects.size(), text.size() >> 20, policy::subjects_max,
+                  policy::file_bytes_max >> 20));
+}
+
 std::string written_text(const ImportFlags& flags) {
   if (flags.dry_run) return "nothing was written (--dry-run)";
   const std::string path = printable(flags.state);
@@ -81,7 +97,7 @@ int import(const ImportFlags& flags) {
   if (!incoming.complaints.empty()) return refuse(flags, incoming.complaints);
   migration::check_new_state_place(flags.state);
   const bool puts = flags.quotas == "put";
-  if (!puts && !print(quotas_part(incoming.subjects))) return 2;  // main names the cause
+  if (!puts && !print(printed_quotas(incoming))) return 2;  // main names the cause
   if (!flags.dry_run) {
     const RemoveOnSignal removal(store::UnfinishedFile::path_of(store::real_path(flags.state)));
     migration::write_new_state(

@@ -134,6 +134,19 @@ def test_quotas_are_printed_as_a_configuration_file(theirs, state, tmp_path, sta
     assert show(server, "gpt-4o")["source"] == "file"
 
 
+def test_more_quotas_than_a_configuration_file_may_have_are_not_printed(tmp_path, state):
+    theirs = tmp_path / "many.yaml"
+    models = "".join(f"    m{n}:\n        max_rpm: 5\n" for n in range(100_001))
+    theirs.write_text(f"quotas:\n{models}state: {{}}\n", encoding="utf-8")
+    for words in (["--dry-run"], []):
+        result = run_binary("import", str(theirs), "--state", str(state), *words)
+        assert (result.returncode, result.stdout) == (2, ""), result
+        assert result.stderr.endswith("import with --quotas put\n"), result
+        assert not state.exists()
+    result = run_binary("import", str(theirs), "--state", str(state), "--quotas", "put")
+    assert result.returncode == 0, result
+
+
 def test_says_what_was_carried_and_what_not(tmp_path, state):
     write_yaml(tmp_path / "x.yaml", time.time_ns())
     result = imported(tmp_path / "x.yaml", state, "--quotas", "put")
