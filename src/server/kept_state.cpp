@@ -50,6 +50,7 @@ StateOptions KeptState::options() noexcept {
   return {.schedule = schedule_.get(),
           .source = stored_shards_ > 0 ? stored_.get() : nullptr,
           .stored_shards = stored_shards_,
+          .file_tag = tag_of(seeds_),
           .machine_time = [boot = boot_] { return read_machine_time(boot); },
           .cpu_ns = [] { return io::read_clock_ns(CLOCK_THREAD_CPUTIME_ID); }};
 }

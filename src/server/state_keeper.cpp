@@ -150,7 +150,8 @@ void StateKeeper::finish_parts(base::Now now, const quota::CutFacts& facts) noex
       .time = {.state_ns = now.monotonic_ns, .machine = options_.machine_time()},
       .calendar_wall_ns = facts.calendar_wall_ns,
       .order = facts.order,
-      .reset_all_order = facts.reset_all_order};
+      .reset_all_order = facts.reset_all_order,
+      .file_tag = options_.file_tag};
   builder_->finish(header);
   windows_.finish(header);
   parts_.clear();

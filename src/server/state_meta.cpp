@@ -3,6 +3,8 @@
 #include <random>
 #include <string>
 
+#include "base/splitmix.hpp"
+
 namespace sluice::server {
 namespace {
 
@@ -15,6 +17,11 @@ uint64_t random_word(std::random_device& device) {
 StateSeeds draw_seeds() {
   std::random_device device;
   return {.name_seed = random_word(device), .routing_seed = random_word(device)};
+}
+
+uint32_t tag_of(const StateSeeds& seeds) noexcept {
+  const auto tag = static_cast<uint32_t>(seeds.name_seed * base::splitmix64_step >> 32);
+  return tag == 0 ? 1 : tag;
 }
 
 std::vector<store::StoredMeta> meta_of(const StateSeeds& seeds, uint32_t shards) {

@@ -18,6 +18,9 @@ struct StateSeeds {
 
 StateSeeds draw_seeds();
 
+// Of a file with these seeds, for its parts: a FILE-wal may be another file's. Never 0.
+uint32_t tag_of(const StateSeeds& seeds) noexcept;
+
 // The keys.
 inline constexpr const char* name_seed_key = "name_seed";
 inline constexpr const char* routing_seed_key = "routing_seed";

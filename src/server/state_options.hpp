@@ -47,6 +47,7 @@ struct StateOptions {
   CutSchedule* schedule = nullptr;      // null: nothing is kept
   const StateSource* source = nullptr;  // null: there is nothing
   uint32_t stored_shards = 0;           // that wrote it; 0: there is nothing
+  uint32_t file_tag = 0;                // of the file (state::PartHeader)
   std::function<state::MachineTime()> machine_time;
   std::function<int64_t()> cpu_ns;  // that the calling thread has used
   // Batches that may wait for the disk; beyond them changes of quotas are refused.

@@ -143,6 +143,9 @@ void StoredContent::read_headers(store::StateReader& reader) {
     }
     if (header.epoch != epoch) break;
     if (header.shards != shards_.size()) throw damaged(path_, "parts of one epoch differ");
+    if (header.file_tag != 0 && seeds_ && header.file_tag != tag_of(*seeds_)) {
+      throw damaged(path_, "the FILE-wal beside it is another file's");
+    }
     if (has[header.shard]) continue;
     has[header.shard] = true;
     ++found;

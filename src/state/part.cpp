@@ -31,7 +31,7 @@ void write_fields(ByteWriter& writer, const PartHeader& header) noexcept {
   writer.word(header.records_count);
   writer.word(header.shard);
   writer.word(header.shards);
-  writer.word(uint32_t{0});
+  writer.word(header.file_tag);
 }
 
 int64_t read_time(ByteReader& reader, int64_t ns_max) noexcept {
@@ -57,8 +57,8 @@ tl::expected<PartHeader, PartDamage> read_fields(ByteReader& reader) noexcept {
   header.records_count = reader.word<uint32_t>();
   header.shard = reader.word<uint16_t>();
   header.shards = reader.word<uint16_t>();
-  const auto zero = reader.word<uint32_t>();
-  const bool is_possible = !reader.is_damaged() && zero == 0 && header.epoch > 0 &&
+  header.file_tag = reader.word<uint32_t>();
+  const bool is_possible = !reader.is_damaged() && header.epoch > 0 &&
                            header.shard < header.shards && header.shards <= limits::shards_max &&
                            header.reset_all_order <= header.order;
   if (!is_possible) return tl::unexpected(PartDamage::header);

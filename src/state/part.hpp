@@ -8,7 +8,7 @@
 //            32  wall time                   40  boot time           48  boot id (16 bytes)
 //            64  the calendars' wall time    72  order               80  order of the last reset
 //            88  version of a cluster's table; 0: there is one node  96  length of the records
-//           100  number of records          104  shard              106  shards   108  zero
+//           100  number of records          104  shard              106  shards   108  file's tag
 // Units:  nanoseconds, bytes.
 // Errors: read_header() refuses every part whose bits are not those that were written.
 // Bounds: part_bytes_max.
@@ -44,6 +44,7 @@ struct PartHeader {
   uint64_t table_version = 0;
   uint32_t records_bytes = 0;
   uint32_t records_count = 0;
+  uint32_t file_tag = 0;  // of the file that it was written to; 0: unknown, of an earlier version
 
   limiter::Moment latest() const noexcept {
     return {.ns = time.state_ns, .wall_ns = calendar_wall_ns, .order = order};

@@ -3,6 +3,9 @@
 #include <string_view>
 #include <utility>
 
+#include "store/file_place.hpp"
+#include "store/schema.hpp"
+
 namespace sluice::store {
 namespace {
 
@@ -51,6 +54,8 @@ Result<void> take_info(StateReader& reader, const ReadPartTime& time_of, CheckRe
 Result<CheckReport> check(const std::string& path, const ReadPartTime& time_of,
                           const VerifyPart& verify, const char* vfs) {
   CheckReport report;
+  const Result<void> log = check_log_belongs(real_path(path), vfs);
+  if (!log) return tl::unexpected(log.error());
   Result<StateReader> reader = StateReader::open(path, vfs);
   if (!reader) return tl::unexpected(std::move(reader.error()));
   const auto pages = reader->database().quick_check();

@@ -52,6 +52,17 @@ std::optional<FileStatus> status_of(const std::string& path) noexcept {
       .modified_wall_ns = status.st_mtim.tv_sec * base::ns_per_s + status.st_mtim.tv_nsec};
 }
 
+// To open a pipe would wait for its other end.
+Result<void> check_kind(const std::string& real_path) {
+  struct stat status {};
+  if (::lstat(real_path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return {};
+  if (S_ISLNK(status.st_mode)) {
+    return fail(FailureKind::no_access, real_path, "it is a symbolic link to what is not there");
+  }
+  return fail(FailureKind::not_ours, real_path,
+              S_ISDIR(status.st_mode) ? "it is a folder" : "it is no regular file");
+}
+
 bool is_at(const io::FileDescriptor& file, const std::string& path) noexcept {
   struct stat opened {};
   if (::fstat(file.get(), &opened) != 0) return false;

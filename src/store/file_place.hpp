@@ -34,6 +34,9 @@ struct FileStatus {
 // Empty: there is no such file, or no way to it.
 std::optional<FileStatus> status_of(const std::string& path) noexcept;
 
+// Whether there is a file, or may be one: not a folder, a device, or a link that leads nowhere.
+Result<void> check_kind(const std::string& real_path);
+
 // Whether the path still leads to this open file.
 bool is_at(const io::FileDescriptor& file, const std::string& path) noexcept;
 

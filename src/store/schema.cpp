@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "io/file_descriptor.hpp"
@@ -119,6 +120,41 @@ Result<void> check_header(const std::string& path, uint32_t oldest) {
   }
   return check_identity(number_at(header, application_at), number_at(header, version_at), oldest,
                         path);
+}
+
+namespace {
+
+// What never changes in a file, and what only grows. Nothing of what cannot be read.
+struct Traits {
+  std::string seed;
+  std::optional<int64_t> epoch;
+};
+
+Traits traits_of(const std::string& path, Access access, const char* vfs) {
+  Traits traits;
+  Result<Database> database = Database::open(path, access, vfs);
+  if (!database) return traits;
+  const auto seed =
+      database->text("SELECT coalesce((SELECT value FROM meta WHERE key = 'name_seed'),'')");
+  if (seed) traits.seed = *seed;
+  const auto epoch =
+      database->integer("SELECT coalesce((SELECT epoch FROM part ORDER BY number DESC LIMIT 1),0)");
+  if (epoch) traits.epoch = *epoch;
+  return traits;
+}
+
+}  // namespace
+
+// Without its log the file may be half a checkpoint: what cannot be read says nothing.
+Result<void> check_log_belongs(const std::string& path, const char* vfs) {
+  const auto log = status_of(path + "-wal");
+  if (!log || log->bytes == 0) return {};
+  const Traits without = traits_of(path, Access::immutable, vfs);
+  const Traits with = traits_of(path, Access::read, vfs);
+  const bool is_other = !without.seed.empty() && !with.seed.empty() && without.seed != with.seed;
+  const bool is_older = without.epoch && with.epoch && *without.epoch > *with.epoch;
+  if (!is_other && !is_older) return {};
+  return fail(FailureKind::moved, path, "the FILE-wal beside it is another file's");
 }
 
 Result<uint32_t> read_version(Database& database) {

@@ -32,6 +32,10 @@ Result<void> create_file(const std::string& path, const char* vfs);
 // the versions that are accepted.
 Result<void> check_header(const std::string& path, uint32_t oldest = oldest_schema_version);
 
+// Whether FILE-wal belongs to the file, as far as both show it: it may have been left beside
+// another one. Opens and closes both: no other connection to them may be open in this process.
+Result<void> check_log_belongs(const std::string& path, const char* vfs);
+
 // Also what FILE-wal says about it, and whether that belongs to it. Before the first statement.
 Result<void> check_schema(Database& database, const std::string& path,
                           uint32_t oldest = oldest_schema_version);

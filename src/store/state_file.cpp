@@ -30,11 +30,14 @@ StateFile::StateFile(const StateFileOptions& options, FileLock lock)
 Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& options) {
   StateFileOptions real = options;
   real.path = real_path(options.path);
+  Result<void> kind = check_kind(real.path);
+  if (!kind) return tl::unexpected(std::move(kind.error()));
   Result<FileLock> lock = FileLock::take(real.path, options.lock_patience);
   if (!lock) return tl::unexpected(std::move(lock.error()));
   std::unique_ptr<StateFile> file(new StateFile(real, std::move(*lock)));
   Result<void> done = file->find_or_create();
   if (done) done = check_header(real.path, file->oldest_version());
+  if (done) done = check_log_belongs(real.path, real.vfs);
   if (done) done = file->connect();
   if (done && options.checks_pages) done = file->check_pages();
   if (done) done = file->migrate();

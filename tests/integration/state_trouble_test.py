@@ -228,6 +228,40 @@ def test_a_log_without_its_file(written):
 
 
 @on_one_engine
+def test_a_log_of_another_server(written, start_server, tmp_path):
+    """Also of a file that was restored from an earlier copy: SQLite would mix the two."""
+    other = Kept(start_server, tmp_path / "other.db")
+    server = other.start()
+    for number in range(20):
+        put(server, f"b{number}", slots(5))
+    kill(server)
+    server = written.start()
+    stop(server)
+    shutil.copy(wal_of(other.path), wal_of(written.path))
+    check_refused(written, "the FILE-wal beside it is another file's",
+                  "restart the server with both")
+    result = run_binary("state", "check", str(written.path))
+    assert result.returncode != 0 and "another file's" in result.stderr, result
+
+
+@pytest.mark.parametrize("what, cause", [
+    ("folder", "it is a folder"), ("pipe", "it is no regular file"),
+    ("link", "it is a symbolic link to what is not there")])
+def test_what_is_no_file(kept, what, cause):
+    if what == "folder":
+        kept.path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(kept.path)
+    else:
+        kept.path.symlink_to("mnt/state.db")
+    assert cause in kept.refusal()
+    assert kept.path.is_symlink() == (what == "link")
+    assert not pathlib.Path(f"{kept.path}.lock").exists()
+    if what != "link":
+        result = run_binary("state", "check", str(kept.path))
+        assert result.returncode == 2 and cause in result.stderr, result
+
+
 def test_a_missing_folder(kept):
     kept.path = kept.path.parent / "no" / "state.db"
     check_refused(kept, "its folder must exist")

@@ -301,6 +301,18 @@ TEST_F(RestoringFile, refuses_a_subject_of_a_class_that_is_not_there) {
   EXPECT_NE(text.find("; restore a backup"), std::string::npos) << text;
 }
 
+TEST_F(StoredFileTest, refuses_parts_of_another_file) {
+  state::PartHeader header{
+      .epoch = 3, .time = {.state_ns = 5}, .calendar_wall_ns = 4, .order = 100};
+  header.file_tag = tag_of({.name_seed = 11, .routing_seed = 22});
+  commit(3, {part(header)});
+  EXPECT_EQ(read().shards_count(), 1U);
+  header.epoch = 4;
+  header.file_tag = tag_of({.name_seed = 12, .routing_seed = 22});
+  commit(4, {part(header)});
+  expect_refused("the FILE-wal beside it is another file's");
+}
+
 // ---- windows of keys ---------------------------------------------------------------------------
 
 class StoredWindowsTest : public StoredFileTest {

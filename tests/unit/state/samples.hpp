@@ -23,7 +23,8 @@ inline PartHeader sample_header() {
                                .wall_ns = sample_moment.wall_ns - 1}},
           .calendar_wall_ns = sample_moment.wall_ns,
           .order = sample_moment.order,
-          .reset_all_order = 1'000};
+          .reset_all_order = 1'000,
+          .file_tag = 0x0A0B'0C0D};
 }
 
 inline ReservedSubject subject_here(uint64_t number) {
