@@ -10,7 +10,8 @@ namespace {
 // Records that are handed over in a turn: as many as it does not notice, and more in an idle one.
 constexpr uint64_t turn_records_min = 64;
 constexpr uint64_t calls_per_record = 4;
-constexpr uint64_t idle_turn_records = 1'024;
+constexpr uint64_t key_calls_per_record = 16;
+constexpr uint32_t idle_turn_records = 1'024;
 
 // What a record takes, about, where the shares had too few.
 constexpr int64_t record_ns = 200;
@@ -48,12 +49,16 @@ bool StateKeeper::keep(base::Now now, uint64_t calls) noexcept {
   before_message();
   log_hang(now);
   if (!is_under_way_) return begins;
-  const bool is_idle = calls == 0 && !windows_.had_calls();
-  const uint64_t records =
-      is_idle ? idle_turn_records : std::max(turn_records_min, calls / calls_per_record);
-  is_under_way_ = write_some(static_cast<uint32_t>(records), now);
+  is_under_way_ = write_some(turn_records(calls), now);
   if (!is_under_way_) hand_over(now);
   return begins;
+}
+
+uint32_t StateKeeper::turn_records(uint64_t calls) const noexcept {
+  const uint64_t key_calls = windows_.turn_calls_count();
+  if (calls + key_calls == 0) return idle_turn_records;
+  const uint64_t share = std::max(calls / calls_per_record, key_calls / key_calls_per_record);
+  return static_cast<uint32_t>(std::max(turn_records_min, share));
 }
 
 bool StateKeeper::has_reason() const noexcept {

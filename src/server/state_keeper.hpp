@@ -64,6 +64,7 @@ class StateKeeper {
 
  private:
   bool has_reason() const noexcept;
+  uint32_t turn_records(uint64_t calls) const noexcept;
   void begin_cut() noexcept;
   bool write_some(uint32_t records, base::Now now) noexcept;
   void log_hang(base::Now now) noexcept;

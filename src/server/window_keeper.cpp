@@ -22,7 +22,7 @@ uint64_t WindowKeeper::calls_count() const noexcept {
 // Where no key has such a window, there is no lap to begin.
 void WindowKeeper::note_turn(int64_t now_ns) noexcept {
   const uint64_t calls = calls_count();
-  had_calls_ = calls != std::exchange(turn_calls_count_, calls);
+  turn_calls_count_ = calls - std::exchange(calls_before_turn_, calls);
   if (!is_on() || laps_.is_under_way() || now_ns < laps_.next_share_ns()) return;
   if (calls != lap_calls_count_ && keys_.may_have_kept_windows()) return;
   lap_calls_count_ = calls;

@@ -30,8 +30,8 @@ class WindowKeeper {
 
   // Once a turn, before due_ns().
   void note_turn(int64_t now_ns) noexcept;
-  // Whether the turn has decided on keys.
-  bool had_calls() const noexcept { return had_calls_; }
+  // Decisions on keys of the turn.
+  uint64_t turn_calls_count() const noexcept { return turn_calls_count_; }
   // When there is a share to write; base::never_ns: not before another call.
   int64_t due_ns() const noexcept;
 
@@ -65,9 +65,9 @@ class WindowKeeper {
   shard::KeyDecider& keys_;
   std::unique_ptr<state::WindowParts> parts_;
   WindowLaps laps_;
-  uint64_t lap_calls_count_ = 0;   // before the last lap began
-  uint64_t turn_calls_count_ = 0;  // before the next turn
-  bool had_calls_ = false;
+  uint64_t lap_calls_count_ = 0;  // before the last lap began
+  uint64_t calls_before_turn_ = 0;
+  uint64_t turn_calls_count_ = 0;
 };
 
 }  // namespace sluice::server

@@ -6,7 +6,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr int64_t took_factor = 50;
+constexpr int64_t took_factor = 33;
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // Laps over all keys by their positions, a share at a time: what the cuts of their windows have.
 // Flow:   begin_cut() -> begin_share(), if one is due -> move() until the share's end -> the lap's
 //         end, with its last share -> what an earlier lap wrote is superseded.
-// Shape:  a lap lasts window_lap_ns_min or, where it takes much of the thread's time, 50 times
+// Shape:  a lap lasts window_lap_ns_min or, where it takes much of the thread's time, 33 times
 //         that. A share reaches as far as the lap's time has come, and window_share_ns more.
 // Lives:  values; time is an argument.
 #pragma once

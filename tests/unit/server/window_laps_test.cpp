@@ -59,7 +59,7 @@ TEST(WindowLaps, last_longer_where_they_take_much_of_the_threads_time) {
   laps.begin_cut(2);
   laps.begin_share(6 * second, false);
   laps.move(laps.share_end(), second / 2);
-  EXPECT_EQ(laps.next_share_ns(), 50 * second);
+  EXPECT_EQ(laps.next_share_ns(), 33 * second);
 }
 
 TEST(WindowLaps, go_on_soon_after_one_that_was_written_at_once) {
