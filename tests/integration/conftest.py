@@ -7,7 +7,9 @@ import resource
 
 import pytest
 
+from quota_calls import call, put, slots, tokens
 from server_process import ServerProcess
+from state_calls import Kept, kill
 
 SERVERS = pytest.StashKey[list]()
 KEY_NUMBERS = itertools.count(1)
@@ -83,6 +85,22 @@ def start_server(engine, request):
     yield start
     for server in servers:
         end(server)
+
+
+@pytest.fixture
+def kept(start_server, tmp_path):
+    """Servers with one state file."""
+    return Kept(start_server, tmp_path / "state.db")
+
+
+@pytest.fixture
+def written(kept):
+    """Its file is there, with its FILE-wal, after a crash: of 1,000 tokens a month 7 are used."""
+    kept.server = kept.start()
+    put(kept.server, "a", {**tokens(1_000), "period_ms": 30 * 86_400_000}, slots(9))
+    call(kept.server, "record", {"subjects": ["a"], "input_tokens": 7})
+    kill(kept.server)
+    return kept
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from http_peer import ask, totals
 from native_peer import CONNECTION_BOUND, NativePeer
 from quota_calls import call, limit_of, put, reserve, show, slots, tokens, used
 from server_process import eventually, in_some_try
-from state_calls import (Kept, change_quota, kill, kill_now, state_metrics, status, stop,
+from state_calls import (change_quota, kill, kill_now, state_metrics, status, stop,
                          wait_durable)
 
 MONTH_MS = 30 * 86_400_000
@@ -30,11 +30,6 @@ EVERY_KIND = [
     {"name": "month", "metric": "cost", "amount": 2**63 - 1, "kind": "calendar",
      "period": "month", "time_zone": "UTC"},
     {"name": "slots", "metric": "concurrency", "amount": 4}]
-
-
-@pytest.fixture
-def kept(start_server, tmp_path):
-    return Kept(start_server, tmp_path / "state.db")
 
 
 @pytest.fixture

@@ -35,21 +35,6 @@ NOBODY = 65_534
 SMALL = {**tokens(5), "period_ms": MONTH_MS}
 
 
-@pytest.fixture
-def kept(start_server, tmp_path):
-    return Kept(start_server, tmp_path / "state.db")
-
-
-@pytest.fixture
-def written(kept):
-    """Its file is there, with its FILE-wal, after a crash."""
-    kept.server = kept.start()
-    put(kept.server, "a", {**tokens(1_000), "period_ms": MONTH_MS}, slots(9))
-    call(kept.server, "record", {"subjects": ["a"], "input_tokens": 7})
-    kill(kept.server)
-    return kept
-
-
 def wal_of(path):
     return pathlib.Path(f"{path}-wal")
 

@@ -30,21 +30,6 @@ MONTH_MS = 30 * 86_400_000
 VERSION_1 = pathlib.Path(__file__).with_name("state_version_1.db.gz")
 
 
-@pytest.fixture
-def kept(start_server, tmp_path):
-    return Kept(start_server, tmp_path / "state.db")
-
-
-@pytest.fixture
-def written(kept):
-    """Its file is there, with its FILE-wal, after a crash."""
-    kept.server = kept.start()
-    put(kept.server, "a", {**tokens(1_000), "period_ms": MONTH_MS}, slots(9))
-    call(kept.server, "record", {"subjects": ["a"], "input_tokens": 7})
-    kill(kept.server)
-    return kept
-
-
 def change_file(path, *statements):
     """As another program would; afterwards all is in FILE."""
     with contextlib.closing(sqlite3.connect(path)) as database:

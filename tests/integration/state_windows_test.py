@@ -14,15 +14,10 @@ import pytest
 from conftest import ONE_ENGINE
 from http_peer import HttpPeer, ask, inspect, metrics
 from server_process import eventually, run_binary
-from state_calls import Kept, kill_now, stop
+from state_calls import kill_now, stop
 
 HOUR = "windowMillis=3600000"
 LAG = "sluicegate_state_windows_lag_seconds"
-
-
-@pytest.fixture
-def kept(start_server, tmp_path):
-    return Kept(start_server, tmp_path / "state.db")
 
 
 def kill_when_durable(server):
