@@ -9,6 +9,7 @@
 #include "migration/subject_meters.hpp"
 #include "quota/compiled_quota.hpp"
 #include "quota/quota_class.hpp"
+#include "server/cut_views.hpp"
 #include "state/part_builder.hpp"
 #include "store/file_lock.hpp"
 #include "store/file_place.hpp"
@@ -42,10 +43,10 @@ class NewCut {
   store::ShardCut view() const noexcept {
     return {.epoch = first_epoch,
             .shard = 0,
-            .parts = parts_,
+            .parts = views_.parts(),
             .records_count = builder_.records_count(),
-            .quota_classes = classes_,
-            .quota_changes = changes_,
+            .quota_classes = views_.quota_classes(),
+            .quota_changes = views_.quota_changes(),
             .needed_from_epoch = first_epoch};
   }
 
@@ -76,15 +77,7 @@ class NewCut {
                      .time = {.state_ns = now_.state_ns, .machine = options_.now},
                      .calendar_wall_ns = now_.wall_ns,
                      .order = static_cast<uint64_t>(now_.state_ns)});
-    for (const state::PartBuilder::Part& part : builder_.parts()) {
-      parts_.push_back({.kind = static_cast<uint8_t>(state::PartKind::quotas), .bytes = part});
-    }
-    for (const state::QuotaClass& each : builder_.quota_classes()) {
-      classes_.push_back({.id = each.id, .quota = each.quota});
-    }
-    for (const state::OwnedQuotaChange& each : builder_.quota_changes()) {
-      changes_.push_back({.name = each.name, .quota = each.quota, .put_at = each.wall_ms});
-    }
+    views_.take(builder_);
   }
 
   const NewStateOptions& options_;
@@ -92,9 +85,7 @@ class NewCut {
   quota::CompiledQuotas compiled_;
   state::PartBuilder builder_;
   std::unordered_set<uint64_t> classes_written_;
-  std::vector<store::Part> parts_;
-  std::vector<store::QuotaClass> classes_;
-  std::vector<store::QuotaChange> changes_;
+  server::CutViews views_;
 };
 
 // ---- the file ------------------------------------------------------------------------------
@@ -106,12 +97,6 @@ void fill(store::NewState& file, const NewCut& cut, const server::StateSeeds& se
   value_or_throw(file.finish());
 }
 
-void refuse_log_without_file(const std::string& path) {
-  const auto log = store::status_of(path + "-wal");
-  if (!log || log->bytes == 0) return;
-  refuse(store::fail(store::FailureKind::moved, path, "there is a FILE-wal without its file"));
-}
-
 }  // namespace
 
 void check_new_state_place(const std::string& path) {
@@ -120,12 +105,12 @@ void check_new_state_place(const std::string& path) {
   if (std::filesystem::exists(std::filesystem::symlink_status(real, ignored))) {
     refuse(store::fail(store::FailureKind::exists, path));
   }
-  refuse_log_without_file(real);
+  value_or_throw(store::expect_no_log(real));
 }
 
 void write_new_state(const std::vector<IncomingSubject>& subjects, const NewStateOptions& options) {
   const std::string path = store::real_path(options.path);
-  refuse_log_without_file(path);
+  value_or_throw(store::expect_no_log(path));
   store::NewState file = value_or_throw(store::NewState::make(path));
   fill(file, NewCut(subjects, options), options.seeds);
   // A server that starts meanwhile with this path makes its own file, or waits for the lock.

@@ -51,6 +51,7 @@ void count_records(state::PartReader& part, Sizes& sizes) {
 Sizes sizes_of(store::StateReader& reader) {
   Sizes sizes;
   reader.begin_again();
+  reader.only_kind(state::PartKind::quotas);
   while (const auto part = value_or_throw(reader.next_part())) {
     auto records = state::PartReader::open(part->bytes);
     if (records) count_records(*records, sizes);

@@ -132,10 +132,10 @@ void StateKeeper::hand_over(base::Now now) noexcept {
   schedule_->sink().hand_over(
       {.epoch = epoch_,
        .shard = shard_,
-       .parts = parts_,
+       .parts = views_.parts(),
        .records_count = builder_->records_count() + windows_.records_count(),
-       .quota_classes = classes_,
-       .quota_changes = quota_changes_,
+       .quota_classes = views_.quota_classes(),
+       .quota_changes = views_.quota_changes(),
        .needed_from_epoch = facts.complete_since_epoch,
        .windows_needed_from_epoch = windows_.complete_since_epoch()});
 }
@@ -159,24 +159,8 @@ void StateKeeper::finish_parts(base::Now now, const quota::CutFacts& facts) noex
       .file_tag = options_.file_tag};
   builder_->finish(header);
   windows_.finish(header);
-  parts_.clear();
-  classes_.clear();
-  quota_changes_.clear();
-  add_parts(state::PartKind::quotas, builder_->parts());
-  add_parts(state::PartKind::windows, windows_.parts());
-  for (const state::QuotaClass& each : builder_->quota_classes()) {
-    classes_.push_back({.id = each.id, .quota = each.quota});
-  }
-  for (const state::OwnedQuotaChange& each : builder_->quota_changes()) {
-    quota_changes_.push_back({.name = each.name, .quota = each.quota, .put_at = each.wall_ms});
-  }
-}
-
-void StateKeeper::add_parts(state::PartKind kind,
-                            std::span<const state::PartBytes> parts) noexcept {
-  for (const state::PartBytes part : parts) {
-    parts_.push_back({.kind = static_cast<uint8_t>(kind), .bytes = part});
-  }
+  views_.take(*builder_);
+  views_.add(state::PartKind::windows, windows_.parts());
 }
 
 }  // namespace sluice::server

@@ -14,16 +14,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "base/time.hpp"
 #include "quota/quota_decider.hpp"
 #include "quota/quota_store.hpp"
+#include "server/cut_views.hpp"
 #include "server/shard_statistics.hpp"
 #include "server/state_options.hpp"
 #include "server/window_keeper.hpp"
 #include "state/part_builder.hpp"
-#include "state/part_kind.hpp"
 
 namespace sluice::server {
 
@@ -71,7 +70,6 @@ class StateKeeper {
   void hand_over(base::Now now) noexcept;
   int64_t cost_ns() const noexcept;
   void finish_parts(base::Now now, const quota::CutFacts& facts) noexcept;
-  void add_parts(state::PartKind kind, std::span<const state::PartBytes> parts) noexcept;
 
   CutSchedule* const schedule_;
   const StateOptions options_;
@@ -90,9 +88,7 @@ class StateKeeper {
   uint64_t rewrites_ = 0;
   bool writes_all_ = false;  // the first cut, with another number of shards than the file's
   // What the writer gets.
-  std::vector<store::Part> parts_;
-  std::vector<store::QuotaClass> classes_;
-  std::vector<store::QuotaChange> quota_changes_;
+  CutViews views_;
 };
 
 }  // namespace sluice::server

@@ -51,8 +51,7 @@ void WindowKeeper::begin_cut(uint64_t epoch, Extent extent, int64_t now_ns) noex
   const bool may_have_changed = laps_.is_under_way() || has_new_calls();
   const bool has_all = extent == Extent::all || (extent == Extent::changed && may_have_changed);
   const int64_t patience_ns = extent == Extent::little ? window_share_ns : 0;
-  const int64_t late_ns = due_ns() == base::never_ns ? -1 : now_ns - due_ns();
-  if (!has_all && late_ns < patience_ns) return;
+  if (!has_all && due_ns() > now_ns - patience_ns) return;
   if (has_all || !laps_.is_under_way()) lap_calls_count_ = calls_count();
   laps_.begin_share(now_ns, has_all);
 }

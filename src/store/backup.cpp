@@ -8,17 +8,6 @@
 #include "store/unfinished_file.hpp"
 
 namespace sluice::store {
-namespace {
-
-// VACUUM reports some damage as a full disk, and copies other damage.
-Result<void> check_source(Database& database) {
-  const auto complaints = database.quick_check();
-  if (!complaints) return tl::unexpected(complaints.error());
-  if (complaints->empty()) return {};
-  return fail(FailureKind::damaged, database.path(), complaints->front());
-}
-
-}  // namespace
 
 Result<void> backup(const std::string& source, const std::string& target, const char* vfs) {
   Result<StateReader> reader = StateReader::open(source, vfs);
@@ -26,7 +15,8 @@ Result<void> backup(const std::string& source, const std::string& target, const 
   const std::string real_target = real_path(target);
   if (status_of(real_target)) return fail_to_open(real_target, EEXIST);
   Database& database = reader->database();
-  Result<void> done = check_source(database);
+  // VACUUM reports some damage as a full disk, and copies other damage.
+  Result<void> done = database.expect_sound_pages();
   if (!done) return done;
   Result<UnfinishedFile> copy = UnfinishedFile::make(real_target, vfs);
   if (!copy) return tl::unexpected(std::move(copy.error()));

@@ -28,10 +28,8 @@ Result<Database> open_alone(const std::string& path, const char* vfs) {
       "PRAGMA locking_mode=EXCLUSIVE; PRAGMA busy_timeout=2000; PRAGMA synchronous=FULL;"
       "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;");
   if (done) done = check_schema(*source, path);
+  if (done) done = source->expect_sound_pages();
   if (!done) return tl::unexpected(std::move(done.error()));
-  const auto complaints = source->quick_check();
-  if (!complaints) return tl::unexpected(complaints.error());
-  if (!complaints->empty()) return fail(FailureKind::damaged, path, complaints->front());
   return source;
 }
 

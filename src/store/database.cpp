@@ -284,6 +284,13 @@ Result<std::vector<std::string>> Database::quick_check() {
   return complaints;
 }
 
+Result<void> Database::expect_sound_pages() {
+  const auto complaints = quick_check();
+  if (!complaints) return tl::unexpected(complaints.error());
+  if (complaints->empty()) return {};
+  return fail(FailureKind::damaged, path(), complaints->front());
+}
+
 // By SQLite's own descriptor: to close another one of this file would drop its locks. Returns how
 // much of it there is.
 Result<size_t> Database::read_begin(std::span<char> bytes) {

@@ -84,6 +84,8 @@ class Database {
   Result<std::string> text(std::string_view sql);
   // `PRAGMA quick_check`: at most complaints_max complaints; none when the file is sound.
   Result<std::vector<std::string>> quick_check();
+  // Fails with `damaged` and the first of them.
+  Result<void> expect_sound_pages();
 
   // Of the file itself, without its log, before the first statement: whether it begins as every
   // database of SQLite, and whether it says that it has a log.

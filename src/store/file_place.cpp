@@ -63,6 +63,12 @@ Result<void> check_kind(const std::string& real_path) {
               S_ISDIR(status.st_mode) ? "it is a folder" : "it is no regular file");
 }
 
+Result<void> expect_no_log(const std::string& path) {
+  const auto log = status_of(path + "-wal");
+  if (!log || log->bytes == 0) return {};
+  return fail(FailureKind::moved, path, "there is a FILE-wal without its file");
+}
+
 bool is_at(const io::FileDescriptor& file, const std::string& path) noexcept {
   struct stat opened {};
   if (::fstat(file.get(), &opened) != 0) return false;

@@ -37,6 +37,11 @@ std::optional<FileStatus> status_of(const std::string& path) noexcept;
 // Whether there is a file, or may be one: not a folder, a device, or a link that leads nowhere.
 Result<void> check_kind(const std::string& real_path);
 
+// Where there is no such file: fails if there is a FILE-wal. That has commits of a file that was
+// moved away, and SQLite would mix them into a new one. A reader of a file that was closed cleanly
+// leaves an empty one.
+Result<void> expect_no_log(const std::string& path);
+
 // Whether the path still leads to this open file.
 bool is_at(const io::FileDescriptor& file, const std::string& path) noexcept;
 

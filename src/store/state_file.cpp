@@ -39,7 +39,7 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
   if (done) done = check_header(real.path, file->oldest_version());
   if (done) done = check_log_belongs(real.path, real.vfs);
   if (done) done = file->connect();
-  if (done && options.checks_pages) done = file->check_pages();
+  if (done && options.checks_pages) done = file->database_.expect_sound_pages();
   if (done) done = file->migrate();
   if (done) done = file->prepare();
   if (!done) return tl::unexpected(before_use(std::move(done.error()), real.path));
@@ -47,14 +47,10 @@ Result<std::unique_ptr<StateFile>> StateFile::open(const StateFileOptions& optio
   return file;
 }
 
-// A FILE-wal without its file has commits of a file that was moved away; SQLite would mix them into
-// the new one. A reader of a file that was closed cleanly leaves an empty one.
 Result<void> StateFile::find_or_create() {
   if (status_of(options_.path)) return {};
-  const auto log = status_of(wal_of(options_.path));
-  if (log && log->bytes > 0) {
-    return fail(FailureKind::moved, options_.path, "there is a FILE-wal without its file");
-  }
+  Result<void> done = expect_no_log(options_.path);
+  if (!done) return done;
   is_new_ = true;
   return create_file(options_.path, options_.vfs);
 }
@@ -84,13 +80,6 @@ Result<void> StateFile::migrate() {
                                     .steps = options_.migrations,
                                     .verify = options_.verify,
                                     .vfs = options_.vfs});
-}
-
-Result<void> StateFile::check_pages() {
-  const auto complaints = database_.quick_check();
-  if (!complaints) return tl::unexpected(complaints.error());
-  if (complaints->empty()) return {};
-  return fail(FailureKind::damaged, options_.path, complaints->front());
 }
 
 // Changes nothing in the file either.

@@ -68,7 +68,6 @@ class StateFile final : public StateStore {
   Result<void> find_or_create();
   Result<void> prepare();
   Result<void> connect();
-  Result<void> check_pages();
   Result<void> migrate();
   Result<void> begin_writing();
   Result<void> remember_identity();
