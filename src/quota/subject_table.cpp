@@ -1,8 +1,5 @@
 #include "quota/subject_table.hpp"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -45,8 +42,8 @@ SubjectTable::SubjectTable(const Options& options, const CallClock& clock, Curre
 }
 
 NameHash SubjectTable::hash(std::string_view name) const noexcept {
-  const XXH128_hash_t hashed = XXH3_128bits_withSeed(name.data(), name.size(), hash_seed_);
-  return {.low = hashed.low64, .high = hashed.high64};
+  const state::Hash hash = state::hash_of_name(name, hash_seed_);
+  return {.low = hash.low, .high = hash.high};
 }
 
 SubjectIndex SubjectTable::make(const NameHash& hash, std::string_view name,
