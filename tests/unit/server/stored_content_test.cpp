@@ -14,18 +14,14 @@
 #include "tests/support/stored_state.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/unit/quota/store_driver.hpp"
+#include "tests/unit/server/small_store.hpp"
 
 namespace sluice::server {
 namespace {
 
 class StoredContentTest : public testing::Test {
  protected:
-  static constexpr quota::Options options{.subjects_max = 100,
-                                          .reservations_max = 100,
-                                          .waiters_max = 10,
-                                          .name_seed = 42,
-                                          .id_seed = 42,
-                                          .keeps_state = true};
+  static constexpr const quota::Options& options = small_store;
 
   void SetUp() override {
     file_ = store::StateFile::open({.path = path_}).value();

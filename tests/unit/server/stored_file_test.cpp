@@ -18,6 +18,7 @@
 #include "tests/support/stored_state.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/unit/quota/store_driver.hpp"
+#include "tests/unit/server/small_store.hpp"
 
 namespace sluice::server {
 namespace {
@@ -188,12 +189,7 @@ TEST_F(StoredFileTest, says_why_a_file_cannot_be_read) {
 
 class RestoringFile : public StoredFileTest {
  protected:
-  static constexpr quota::Options options{.subjects_max = 100,
-                                          .reservations_max = 100,
-                                          .waiters_max = 10,
-                                          .name_seed = 42,
-                                          .id_seed = 42,
-                                          .keeps_state = true};
+  static constexpr const quota::Options& options = small_store;
   // What has changed in the store, as a part of this epoch.
   void commit_store(quota::StoreDriver& driver, uint64_t epoch, uint16_t shards = 1) {
     state::PartBuilder builder(
