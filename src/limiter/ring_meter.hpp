@@ -114,7 +114,17 @@ class RingMeter {
     if (now.ns >= (sub_window + 1) * shape_.width_ns) __builtin_prefetch(older_place(sub_window));
   }
 
+  // Fetches the ring, if an older sub-window has usage.
+  SLUICE_PREFETCH_FUNCTION void prefetch_ring() const noexcept {
+    if (words_[used_at] == words_[newest_used_at]) return;
+    for (uint32_t place = 0; place <= shape_.ring_mask; place += places_per_line) {
+      __builtin_prefetch(reinterpret_cast<SubWindow*>(ring_) + place);
+    }
+  }
+
  private:
+  static constexpr uint32_t places_per_line = 64 / sizeof(SubWindow);
+
   SubWindow* newest_place() const noexcept {
     return reinterpret_cast<SubWindow*>(words_ + newest_used_at);
   }

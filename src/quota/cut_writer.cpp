@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/prefetch.hpp"
+#include "limiter/ring_meter.hpp"
 
 namespace sluice::quota {
 namespace {
@@ -83,6 +84,18 @@ SLUICE_PREFETCH_FUNCTION inline void CutWriter::fetch_meters(Places places) cons
   }
 }
 
+// Most of what a record costs is waiting for these: no call has read them lately.
+SLUICE_PREFETCH_FUNCTION inline void CutWriter::fetch_rings(Places places) const noexcept {
+  for (const uint32_t place : places) {
+    const Subject& subject = subjects_[place];
+    if (subject.quota == nullptr) continue;
+    for (const limiter::MeterShape& shape : subject.quota->shapes) {
+      if (shape.ring_mask == 0) continue;
+      limiter::RingMeter(shape, subject.words).prefetch_ring();
+    }
+  }
+}
+
 // The hashes of their names are in the records.
 SLUICE_PREFETCH_FUNCTION inline void CutWriter::fetch_subjects_of(Places places) const noexcept {
   for (const uint32_t place : places) {
@@ -92,23 +105,29 @@ SLUICE_PREFETCH_FUNCTION inline void CutWriter::fetch_subjects_of(Places places)
   }
 }
 
-// The objects of the group after the next one are fetched, and what those of the next one lead to.
-template <typename FetchPlace, typename FetchMore>
+// The objects of the last group ahead are fetched, of the one before what they lead to, and of the
+// next one what that leads to.
+template <typename FetchPlace, typename FetchMore, typename FetchLast>
 inline CutWriter::Places CutWriter::next_group(ChangedPlaces& changed, FetchPlace fetch_place,
-                                               FetchMore fetch_more) noexcept {
+                                               FetchMore fetch_more,
+                                               FetchLast fetch_last) noexcept {
   const Places places(next_.data(), changed.next_frozen(next_));
-  const size_t count = std::min(places.size(), group_max);
-  const size_t fetched = std::min(places.size(), 2 * group_max);
-  for (const uint32_t place : places.subspan(fetched)) fetch_place(place);
-  fetch_more(places.subspan(count, fetched - count));
-  return places.first(count);
+  const auto group = [places](size_t number) {
+    const Places rest = places.subspan(std::min(number * group_max, places.size()));
+    return rest.first(std::min(rest.size(), group_max));
+  };
+  for (const uint32_t place : group(3)) fetch_place(place);
+  fetch_more(group(2));
+  fetch_last(group(1));
+  return group(0);
 }
 
 void CutWriter::write_subjects(int64_t& records) noexcept {
   const auto fetch_place = [this](uint32_t place) { subjects_.pool().prefetch(place); };
   const auto fetch_more = [this](Places places) { fetch_meters(places); };
+  const auto fetch_last = [this](Places places) { fetch_rings(places); };
   while (records > 0 && log_.subjects().has_frozen()) {
-    const Places places = next_group(log_.subjects(), fetch_place, fetch_more);
+    const Places places = next_group(log_.subjects(), fetch_place, fetch_more, fetch_last);
     for (const uint32_t place : places) writer_.write_subject(place);
     records -= static_cast<int64_t>(places.size());
   }
@@ -118,7 +137,7 @@ void CutWriter::write_reservations(int64_t& records) noexcept {
   const auto fetch_place = [this](uint32_t place) { reservations_.pool().prefetch(place); };
   const auto fetch_more = [this](Places places) { fetch_subjects_of(places); };
   while (records > 0 && log_.reservations().has_frozen()) {
-    const Places places = next_group(log_.reservations(), fetch_place, fetch_more);
+    const Places places = next_group(log_.reservations(), fetch_place, fetch_more, [](Places) {});
     for (const uint32_t place : places) writer_.write_reservation(place);
     records -= static_cast<int64_t>(places.size());
   }
@@ -148,6 +167,7 @@ void CutWriter::write_places(Places places, Lap::Stage stage) noexcept {
   switch (stage) {
     case Lap::Stage::subjects:
       fetch_meters(places);
+      fetch_rings(places);
       for (const uint32_t place : places) writer_.write_subject(place);
       return;
     case Lap::Stage::reservations:

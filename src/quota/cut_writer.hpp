@@ -73,9 +73,11 @@ class CutWriter final : public CopyFirst {
   void write_reservations(int64_t& records) noexcept;
   void begin_lap_share() noexcept;
   bool write_lap(int64_t records) noexcept;
-  template <typename FetchPlace, typename FetchMore>
-  Places next_group(ChangedPlaces& changed, FetchPlace fetch_place, FetchMore fetch_more) noexcept;
+  template <typename FetchPlace, typename FetchMore, typename FetchLast>
+  Places next_group(ChangedPlaces& changed, FetchPlace fetch_place, FetchMore fetch_more,
+                    FetchLast fetch_last) noexcept;
   void fetch_meters(Places places) const noexcept;
+  void fetch_rings(Places places) const noexcept;
   void fetch_subjects_of(Places places) const noexcept;
   void write_places(Places places, Lap::Stage stage) noexcept;
   void end_cut() noexcept;
@@ -87,7 +89,7 @@ class CutWriter final : public CopyFirst {
   RecordWriter writer_;
   Lap lap_;
   SubjectTable::Resets resets_;  // as of the cut
-  std::array<uint32_t, 3 * group_max> next_{};
+  std::array<uint32_t, 4 * group_max> next_{};
   size_t forgotten_at_ = 0;
   size_t departed_at_ = 0;
   int64_t lap_checks_ = 0;  // the lap's share that is left of the cut; negative: to be set
