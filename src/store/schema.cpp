@@ -89,7 +89,8 @@ Result<void> make_empty(const std::string& path) {
 }  // namespace
 
 Result<void> create_tables(Database& database) {
-  std::string sql = "PRAGMA page_size=16384; PRAGMA synchronous=FULL; BEGIN;";
+  std::string sql = "PRAGMA synchronous=FULL;";
+  sql.append("PRAGMA page_size=").append(std::to_string(page_bytes)).append("; BEGIN;");
   sql.append("PRAGMA application_id=").append(std::to_string(application_id)).append(";");
   sql.append("PRAGMA user_version=").append(std::to_string(schema_version)).append(";");
   sql.append(tables_sql).append("COMMIT;");

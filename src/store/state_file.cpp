@@ -9,8 +9,6 @@
 namespace sluice::store {
 namespace {
 
-constexpr uint64_t page_bytes = 16'384;
-
 std::string wal_of(const std::string& path) {
   return path + "-wal";
 }
@@ -90,6 +88,9 @@ Result<void> StateFile::prepare() {
   const Result<LogEnd> end = tables_.read_end();
   if (!end) return tl::unexpected(end.error());
   end_ = *end;
+  const Result<int64_t> page_bytes = database_.integer("PRAGMA page_size");
+  if (!page_bytes) return tl::unexpected(page_bytes.error());
+  page_bytes_ = static_cast<uint64_t>(*page_bytes);
   database_.count_wal_pages_in(wal_pages_);
   return {};
 }
@@ -175,7 +176,7 @@ Result<void> StateFile::commit(const Batch& batch) {
 Result<void> StateFile::tidy() {
   ASSERT(database_.is_open() && !must_reopen_);
   if (!is_writing_) return {};
-  if (static_cast<uint64_t>(wal_pages_) * page_bytes < options_.checkpoint_bytes) return {};
+  if (static_cast<uint64_t>(wal_pages_) * page_bytes_ < options_.checkpoint_bytes) return {};
   const Result<void> done = database_.checkpoint_passive();
   note(done);
   if (done) wal_pages_ = 0;

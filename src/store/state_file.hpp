@@ -88,7 +88,8 @@ class StateFile final : public StateStore {
   bool must_reopen_ = false;
   LogEnd end_;
   uint64_t file_bytes_ = 0;
-  int wal_pages_ = 0;  // as of the last commit; 0: they were copied since
+  uint64_t page_bytes_ = 0;  // an older file has smaller ones
+  int wal_pages_ = 0;        // as of the last commit; 0: they were copied since
 };
 
 }  // namespace sluice::store

@@ -96,7 +96,7 @@ def test_check_names_what_is_damaged(state):
 
 def test_check_of_a_file_that_lacks_its_end(state):
     change(state, "PRAGMA wal_checkpoint(TRUNCATE)")
-    os.truncate(state, os.path.getsize(state) - 16_384)
+    os.truncate(state, os.path.getsize(state) - 32_768)
     result = run_binary("state", "check", state)
     assert (result.returncode, result.stdout) == (1, "")
     assert all(line.startswith(f"{state}: ") for line in result.stderr.splitlines()), result

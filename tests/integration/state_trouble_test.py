@@ -133,7 +133,7 @@ def test_a_damaged_page(written):
 @on_one_engine
 def test_a_file_that_lacks_its_end(written):
     change_file(written, "UPDATE meta SET value = value")
-    os.truncate(written.path, written.path.stat().st_size - 16_384)
+    os.truncate(written.path, written.path.stat().st_size - 32_768)
     check_refused(written, "it is damaged", "restore a backup, or move it")
 
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "store/schema.hpp"
 #include "store/state_file.hpp"
 #include "support/stored_state.hpp"
 #include "support/temporary_folder.hpp"
@@ -48,7 +49,7 @@ TEST_F(BackupTest, makes_a_file_that_a_server_goes_on_with) {
   ASSERT_TRUE(commit_one(**restored, OwnedCut(2, 0).part(1, "c")));
   EXPECT_EQ(test::read_content(target).quotas, test::read_content(path).quotas);
   Database database = Database::open(target, Access::read, nullptr).value();
-  EXPECT_EQ(database.integer("PRAGMA page_size").value(), 16'384);
+  EXPECT_EQ(database.integer("PRAGMA page_size").value(), page_bytes);
   EXPECT_EQ(database.text("PRAGMA journal_mode").value(), "wal");
 }
 

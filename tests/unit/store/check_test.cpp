@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "store/schema.hpp"
 #include "store/state_file.hpp"
 #include "support/stored_state.hpp"
 #include "support/temporary_folder.hpp"
@@ -82,12 +83,12 @@ TEST_F(CheckTest, reports_epochs_that_are_not_in_their_order) {
 }
 
 TEST_F(CheckTest, reports_pages_that_are_damaged_and_goes_on) {
-  for (uint64_t epoch = 1; epoch <= 50; ++epoch) commit(epoch, std::string(30'000, 'a'));
+  for (uint64_t epoch = 1; epoch <= 50; ++epoch) commit(epoch, std::string(60'000, 'a'));
   ASSERT_TRUE(file->close());
   const std::string sound = test::read_file(path);
-  for (size_t at = 16'384; at < sound.size(); at += 16'384) {
+  for (size_t at = page_bytes; at < sound.size(); at += page_bytes) {
     std::string bytes = sound;
-    bytes.replace(at, 16'384, 16'384, '\xff');
+    bytes.replace(at, page_bytes, page_bytes, '\xff');
     test::write_file(path, bytes);
     EXPECT_FALSE(run().complaints.empty()) << at;
   }

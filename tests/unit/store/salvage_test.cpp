@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "store/schema.hpp"
 #include "store/state_file.hpp"
 #include "support/stored_state.hpp"
 #include "support/temporary_folder.hpp"
@@ -18,7 +19,6 @@ namespace {
 
 using test::OwnedCut;
 
-constexpr size_t page_bytes = 16'384;
 constexpr int64_t parts_count = 300;
 
 class SalvageTest : public ::testing::Test {
@@ -29,10 +29,10 @@ class SalvageTest : public ::testing::Test {
     const std::vector<MetaValue> meta{{"seed", "17"}};
     file->set_meta(meta);
     for (uint64_t epoch = 1; epoch <= parts_count + 100; ++epoch) {
-      const size_t size = epoch == 200 ? 100'000 : 1'000;
+      const size_t size = epoch == 200 ? 200'000 : 2'000;
       OwnedCut cut(epoch, static_cast<uint32_t>(epoch % 3));
       cut.part(1, std::string(size, static_cast<char>('a' + epoch % 26)));
-      if (epoch > 380) cut.put("name " + std::to_string(epoch), std::string(700, 'q'), 1);
+      if (epoch > 380) cut.put("name " + std::to_string(epoch), std::string(1'400, 'q'), 1);
       ASSERT_TRUE(commit_one(*file, cut, epoch == 350 ? 101 : 0));
     }
     ASSERT_TRUE(file->close());
@@ -79,7 +79,7 @@ TEST_F(SalvageTest, reads_all_of_a_sound_file) {
   EXPECT_EQ(expect_all(list), 0);
   const auto part = salvage.part(200);
   ASSERT_TRUE(part);
-  EXPECT_EQ(part->bytes.size(), 100'000u);
+  EXPECT_EQ(part->bytes.size(), 200'000u);
   EXPECT_EQ(part->kind, 1);
   EXPECT_FALSE(salvage.part(100));
   EXPECT_EQ(salvage.meta().rows, (std::vector<StoredMeta>{{"seed", "17"}}));

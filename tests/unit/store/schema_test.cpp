@@ -47,7 +47,7 @@ TEST_F(SchemaTest, makes_a_file_with_its_marks_and_tables) {
   EXPECT_TRUE(check_schema(database, path));
   EXPECT_EQ(database.integer("PRAGMA application_id").value(), 0x534C4753);
   EXPECT_EQ(database.integer("PRAGMA user_version").value(), 2);
-  EXPECT_EQ(database.integer("PRAGMA page_size").value(), 16'384);
+  EXPECT_EQ(database.integer("PRAGMA page_size").value(), page_bytes);
   EXPECT_EQ(database.text("PRAGMA journal_mode").value(), "wal");
   EXPECT_EQ(database
                 .integer("SELECT min(strict) FROM pragma_table_list WHERE schema='main' AND"

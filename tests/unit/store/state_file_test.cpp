@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "store/schema.hpp"
 #include "support/as_nobody.hpp"
 #include "support/stored_state.hpp"
 #include "support/temporary_folder.hpp"
@@ -38,7 +39,7 @@ class StateFileTest : public ::testing::Test {
   void make_filled() {
     const auto file = open();
     for (uint64_t epoch = 1; epoch <= 20; ++epoch) {
-      const OwnedCut cut = OwnedCut(epoch, 0).part(1, std::string(30'000, 'p'));
+      const OwnedCut cut = OwnedCut(epoch, 0).part(1, std::string(60'000, 'p'));
       ASSERT_TRUE(commit_one(*file, cut));
     }
     ASSERT_TRUE(file->close());
@@ -150,12 +151,32 @@ TEST_F(StateFileTest, copies_a_long_log_into_the_file_and_begins_it_anew) {
   EXPECT_LT(std::filesystem::file_size(path + "-wal"), 500'000u);
 }
 
+// Of an earlier version.
+TEST_F(StateFileTest, goes_on_with_the_pages_of_a_file_and_measures_its_log_by_them) {
+  ASSERT_TRUE(open()->close());
+  ASSERT_TRUE(Database::open(path, Access::write, nullptr)
+                  ->execute("PRAGMA journal_mode=DELETE; PRAGMA page_size=16384; VACUUM;"
+                            "PRAGMA journal_mode=WAL;"));
+  const auto bytes = std::filesystem::file_size(path);
+  const auto file = StateFile::open({.path = path, .checkpoint_bytes = 210'000}).value();
+  const auto commit = [&](uint64_t epoch) {  // five pages
+    ASSERT_TRUE(commit_one(*file, OwnedCut(epoch, 0).part(1, std::string(60'000, 'a'))));
+    ASSERT_TRUE(file->tidy());
+  };
+  for (const uint64_t epoch : {1, 2}) commit(epoch);
+  EXPECT_EQ(std::filesystem::file_size(path), bytes);
+  commit(3);
+  EXPECT_GT(std::filesystem::file_size(path), bytes + 3 * 60'000);
+  Database database = Database::open(path, Access::read, nullptr).value();
+  EXPECT_EQ(database.integer("PRAGMA page_size").value(), 16'384);
+}
+
 TEST_F(StateFileTest, does_not_write_what_it_deletes) {
   make_filled();
   const auto file = open();
   ASSERT_TRUE(commit_one(*file, OwnedCut(21, 0).part(1, "a"), 21));
   // The pages of the old parts, about 40, are only taken from their table.
-  EXPECT_LT(std::filesystem::file_size(path + "-wal"), 10 * 16'500u);
+  EXPECT_LT(std::filesystem::file_size(path + "-wal"), 10 * (page_bytes + 100));
 }
 
 TEST_F(StateFileTest, uses_the_room_of_what_it_deleted) {
@@ -163,11 +184,11 @@ TEST_F(StateFileTest, uses_the_room_of_what_it_deleted) {
   const auto file = open();
   const auto bytes = std::filesystem::file_size(path);
   for (uint64_t epoch = 21; epoch <= 60; ++epoch) {
-    const OwnedCut cut = OwnedCut(epoch, 0).part(1, std::string(30'000, 'p'));
+    const OwnedCut cut = OwnedCut(epoch, 0).part(1, std::string(60'000, 'p'));
     ASSERT_TRUE(commit_one(*file, cut, epoch - 10));
   }
   ASSERT_TRUE(file->close());
-  EXPECT_LE(std::filesystem::file_size(path), bytes + 4 * 16'384);
+  EXPECT_LE(std::filesystem::file_size(path), bytes + 4 * page_bytes);
 }
 
 TEST_F(StateFileTest, changes_nothing_while_another_program_writes) {
@@ -219,12 +240,12 @@ TEST_F(StateFileTest, refuses_a_file_of_a_newer_version) {
 TEST_F(StateFileTest, refuses_a_file_that_is_damaged_anywhere) {
   make_filled();
   const std::string sound = test::read_file(path);
-  const size_t pages = sound.size() / 16'384;
+  const size_t pages = sound.size() / page_bytes;
   ASSERT_GT(pages, 35u);
   for (size_t page = 0; page < pages; ++page) {
     std::string bytes = sound;
-    bytes.replace(page * 16'384 + 100, 4'096, 4'096, '\xff');
-    bytes.replace(page * 16'384 + (page == 0 ? 100 : 0), 100, 100, '\xff');
+    bytes.replace(page * page_bytes + 100, 4'096, 4'096, '\xff');
+    bytes.replace(page * page_bytes + (page == 0 ? 100 : 0), 100, 100, '\xff');
     test::write_file(path, bytes);
     const auto refused = try_open();
     ASSERT_FALSE(refused) << "page " << page;
@@ -236,7 +257,7 @@ TEST_F(StateFileTest, refuses_a_file_that_is_damaged_anywhere) {
 TEST_F(StateFileTest, refuses_a_file_that_was_cut_off) {
   make_filled();
   const std::string sound = test::read_file(path);
-  for (const size_t bytes : {sound.size() - 1, sound.size() / 2, size_t{16'384}, size_t{100}}) {
+  for (const size_t bytes : {sound.size() - 1, sound.size() / 2, size_t{page_bytes}, size_t{100}}) {
     test::write_file(path, sound.substr(0, bytes));
     expect_refused(FailureKind::damaged);
   }
