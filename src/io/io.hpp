@@ -140,6 +140,14 @@ class Io {
   // Makes a poll() that waits, or the next one, return with `woken`. From any thread.
   virtual void wake() noexcept = 0;
 
+  // Whether the next poll() would only wait: no call above has queued anything for it, and no event
+  // shows without a system call (epoll shows none).
+  virtual bool is_quiet() const noexcept = 0;
+
+  // For a busy wait: pauses the processor for some 100 ns, without a system call. Returns the
+  // present time, as monotonic_ns of now(), which it does not change.
+  virtual int64_t pause() noexcept = 0;
+
   virtual const Statistics& statistics() const noexcept = 0;
 
  protected:

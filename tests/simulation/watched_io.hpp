@@ -68,6 +68,8 @@ class WatchedIo final : public io::Io {
   }
   base::Now now() const noexcept override { return io_.now(); }
   void wake() noexcept override { io_.wake(); }
+  bool is_quiet() const noexcept override { return io_.is_quiet(); }
+  int64_t pause() noexcept override { return io_.pause(); }
   const io::Statistics& statistics() const noexcept override { return io_.statistics(); }
 
   int64_t now_ms() const { return base::floor_ms(io_.now().monotonic_ns); }

@@ -40,6 +40,8 @@ class FakeIo final : public io::Io {
   }
   base::Now now() const noexcept override { return {}; }
   void wake() noexcept override { ++wakes; }
+  bool is_quiet() const noexcept override { return events.empty(); }
+  int64_t pause() noexcept override { return 0; }
   const io::Statistics& statistics() const noexcept override { return statistics_; }
 
   std::vector<io::Event> events;  // of the next poll()

@@ -161,6 +161,11 @@ size_t EpollIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   }
 }
 
+int64_t EpollIo::pause() noexcept {
+  pause_processor();
+  return read_clock_ns(CLOCK_MONOTONIC) + clock_offset_ns_;
+}
+
 // A listener that failed is tried again within a wait.
 int64_t EpollIo::until_retry(int64_t wait_ns) const noexcept {
   for (const Listener& listener : listeners_) {

@@ -51,6 +51,8 @@ class EpollIo final : public Io {
     return {.monotonic_ns = now_.monotonic_ns + clock_offset_ns_, .wall_ns = now_.wall_ns};
   }
   void wake() noexcept override { wake_signal_.raise(); }
+  bool is_quiet() const noexcept override { return changed_.empty() && sockets_.all_reported(); }
+  int64_t pause() noexcept override;
   const Statistics& statistics() const noexcept override { return statistics_; }
 
  private:

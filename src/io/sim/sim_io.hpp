@@ -69,6 +69,8 @@ class SimIo final : public Io {
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }
+  bool is_quiet() const noexcept override { return !has_event_pending() && !is_sending(); }
+  int64_t pause() noexcept override { return network_.pause(); }
   const Statistics& statistics() const noexcept override { return statistics_; }
 
   // Connects to this worker's listener, wherever the connection goes from there.

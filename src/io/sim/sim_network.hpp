@@ -23,8 +23,19 @@ namespace sluice::io {
 inline constexpr base::Now sim_start{.monotonic_ns = base::ns_per_s,
                                      .wall_ns = 1'700'000'000 * base::ns_per_s};
 
+// Does what other threads might do during a busy wait.
+class PauseWatch {
+ public:
+  virtual void on_pause() = 0;
+
+ protected:
+  ~PauseWatch() = default;
+};
+
 class SimNetwork {
  public:
+  static constexpr int64_t pause_ns = base::ns_per_us;
+
   explicit SimNetwork(Random& random, base::Now start = sim_start) noexcept
       : random_(random), faults_(random), clock_(start) {}
   SimNetwork(const SimNetwork&) = delete;
@@ -40,6 +51,13 @@ class SimNetwork {
     clock_.monotonic_ns += ns;
     clock_.wall_ns += ns;
   }
+  // A moment of an Io's busy wait. Returns the time.
+  int64_t pause() {
+    advance(pause_ns);
+    if (pause_watch_ != nullptr) pause_watch_->on_pause();
+    return clock_.monotonic_ns;
+  }
+  void watch_pauses(PauseWatch& watch) noexcept { pause_watch_ = &watch; }
   // The wall clock may go back.
   void set_wall_clock(int64_t wall_ns) noexcept { clock_.wall_ns = wall_ns; }
 
@@ -76,6 +94,7 @@ class SimNetwork {
   base::Now clock_;
   std::deque<SimLink> links_;  // references to them stay good while it grows
   uint32_t released_count_ = 0;
+  PauseWatch* pause_watch_ = nullptr;
 };
 
 }  // namespace sluice::io

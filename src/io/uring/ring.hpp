@@ -36,6 +36,11 @@ class Ring {
   // The kernel has work to do before the next completions show.
   bool more_expected() const noexcept;
 
+  // Nothing is to be submitted, and no completion is there or expected.
+  bool is_quiet() const noexcept {
+    return io_uring_sq_ready(&ring_) == 0 && !has_completions() && !more_expected();
+  }
+
   // Calls `handle(const io_uring_cqe&)` for completions, until it returns false: that one is seen
   // again. Returns false then.
   template <typename Handle>

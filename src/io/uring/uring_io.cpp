@@ -174,6 +174,11 @@ size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   }
 }
 
+int64_t UringIo::pause() noexcept {
+  pause_processor();
+  return read_clock_ns(CLOCK_MONOTONIC) + clock_offset_ns_;
+}
+
 // False: refused.
 bool UringIo::enter(int64_t wait_ns, EventSink& sink) noexcept {
   const int32_t refusal = ring_.enter(wait_ns);

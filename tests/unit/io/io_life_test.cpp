@@ -396,6 +396,57 @@ TYPED_TEST(IoLife, no_wake_is_lost_under_load) {
   waker.join();
 }
 
+// What a caller has queued leaves with a poll(), also where the caller would rather wait first.
+TYPED_TEST(IoLife, is_not_quiet_before_a_poll_has_taken_what_was_queued) {
+  this->build();
+  this->settle();
+  EXPECT_TRUE(this->io_->is_quiet());
+  const Client client(this->port_);
+  ASSERT_TRUE(this->until([&] { return !this->accepted_.empty(); }));
+  this->settle();
+  EXPECT_TRUE(this->io_->is_quiet());
+  const SocketId socket = this->accepted_[0];
+  const std::string bytes = "answer";
+  this->io_->send(socket, std::as_bytes(std::span(bytes)));
+  EXPECT_FALSE(this->io_->is_quiet());
+  EXPECT_TRUE(this->until([&] { return this->reports_.at({socket}).sents == 1; }));
+  this->settle();
+  EXPECT_TRUE(this->io_->is_quiet());
+  this->io_->close(socket);
+  EXPECT_FALSE(this->io_->is_quiet());
+}
+
+TYPED_TEST(IoLife, is_not_quiet_once_bytes_have_arrived_in_a_ring) {
+  this->build();
+  Client client(this->port_);
+  ASSERT_TRUE(this->until([&] { return !this->accepted_.empty(); }));
+  this->io_->receive_start(this->accepted_[0]);
+  this->settle();
+  EXPECT_TRUE(this->io_->is_quiet());
+  EXPECT_GT(client.write("request"), 0u);
+  if (this->io_->name() != "uring") return;  // epoll shows nothing without a system call
+  const int64_t end_ns = this->io_->pause() + 30 * base::ns_per_s;
+  while (this->io_->is_quiet()) ASSERT_LT(this->io_->pause(), end_ns);
+}
+
+TYPED_TEST(IoLife, a_pause_is_short_and_reads_the_clock) {
+  this->build();
+  this->poll_once(0);
+  const int64_t polled_ns = this->io_->now().monotonic_ns;
+  const int64_t first_ns = this->io_->pause();
+  EXPECT_GE(first_ns, polled_ns);
+  constexpr int pauses = 1'000;
+  int64_t last_ns = first_ns;
+  for (int pause = 0; pause < pauses; ++pause) {
+    const int64_t next_ns = this->io_->pause();
+    EXPECT_GE(next_ns, last_ns);
+    last_ns = next_ns;
+  }
+  EXPECT_GT(last_ns, first_ns);
+  EXPECT_LT(last_ns - first_ns, 5 * base::ns_per_s);
+  EXPECT_EQ(this->io_->now().monotonic_ns, polled_ns);
+}
+
 TYPED_TEST(IoLife, poll_waits_as_long_as_asked_and_reads_the_clock) {
   this->build();
   this->settle();
