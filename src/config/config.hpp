@@ -1,7 +1,7 @@
 // Everything an operator can set, as plain values; the defaults are the flags' defaults.
 // Flow:   command line and environment -> flags.hpp -> Config -> server::Server.
 // Shape:  the maxima hold for the whole process; the server shares them out over its shards.
-//         parse() sets what depends on the machine (shards, pin, spin_us).
+//         parse() sets what depends on the machine (shards, pin, cores_suffice).
 // Units:  last word of the name; _ms is milliseconds.
 // Lives:  written while flags are parsed, before any worker runs; read-only from then on.
 // Source: gocc's flags (names, defaults, bounds) and ours; docs/operations.md lists them.
@@ -36,9 +36,9 @@ struct Config {
   uint16_t native_port = 8'081;
 
   // How to run.
-  uint32_t shards = 1;   // one worker each; the flag's default: usable CPUs (cpus.hpp)
-  bool pin = true;       // worker i stays on the i-th usable CPU
-  uint32_t spin_us = 0;  // how long an idle worker polls before it sleeps
+  uint32_t shards = 1;         // one worker each; the flag's default: usable CPUs (cpus.hpp)
+  bool pin = true;             // worker i stays on the i-th usable CPU
+  bool cores_suffice = false;  // no flag: there is a usable CPU for each shard
   base::IoBackend io = base::IoBackend::automatic;
   std::string server_type;    // gocc's choice of an HTTP library: "echo" has no HTTP/2
   std::string instance_urls;  // gocc's other instances: there is no distributed mode yet

@@ -117,7 +117,7 @@ inline constexpr std::array<Choice<log::Level>, 4> log_levels{
 inline constexpr std::array<Choice<const char*>, 3> server_types{
     {{"echo", "echo"}, {"echo-http2", "echo-http2"}, {"fast", "fast"}}};
 
-inline constexpr std::array<Flag, 37> flag_table{{
+inline constexpr std::array<Flag, 36> flag_table{{
     {FlagGroup::keys, "-m,--max-requests",
      NumberFlag{&Config::max_requests, 1, limits::permits_max}, Seen::both,
      "permits per key and window"},
@@ -154,10 +154,6 @@ inline constexpr std::array<Flag, 37> flag_table{{
     {FlagGroup::running, "--pin", SwitchFlag{&Config::pin}, Seen::process,
      "shard i stays on the i-th usable CPU; off by itself\n"
      "where CPUs are fewer than shards, or under a CPU quota"},
-    {FlagGroup::running, "--spin-us", NumberFlag{&Config::spin_us, 0, 1'000}, Seen::process,
-     "microseconds that an idle shard polls before it sleeps;\n"
-     "CPUs to spare: more than shards",
-     "default: 0, or 50 with CPUs to spare"},
     {FlagGroup::running, "--io", IoFlag{&Config::io, backends}, Seen::process,
      "auto takes io_uring where the kernel allows it", "default auto"},
     {FlagGroup::running, "-s,--server-type", ServerTypeFlag{&Config::server_type, server_types},

@@ -51,7 +51,6 @@ A flag wins over its environment variable, which wins over the default.
 )";
 
 constexpr const char* number_type = "N";
-constexpr uint32_t spin_us_to_spare = 50;  // about as long as going to sleep and waking up takes
 
 // "-m, --max-requests", as errors call it.
 std::string title_of(const Flag& flag) {
@@ -266,7 +265,7 @@ void set_machine_defaults(const CLI::App& app, Config& config, const UsableCpus&
   // CPUs: every container of the machine would pin to the same first few.
   const bool owns_cpus = !cpus.quota || *cpus.quota >= cpus.numbers.size();
   if (config.shards > cpus.numbers.size() || !owns_cpus) config.pin = false;
-  if (!is_given(app, "--spin-us")) config.spin_us = count > config.shards ? spin_us_to_spare : 0;
+  config.cores_suffice = count >= config.shards;
 }
 
 // CLI11's text, except where it speaks of its own work: "Could not convert: --client-cpu = x".

@@ -18,9 +18,8 @@ struct Unit {
 };
 
 constexpr int64_t second_ns = 1'000'000'000;
-constexpr std::array<Unit, 4> units{{{"-millis", second_ns / 1'000, "milliseconds"},
+constexpr std::array<Unit, 3> units{{{"-millis", second_ns / 1'000, "milliseconds"},
                                      {"-ms", second_ns / 1'000, "milliseconds"},
-                                     {"-us", second_ns / 1'000'000, "microseconds"},
                                      {"-seconds", second_ns, "seconds"}}};
 
 const Unit* unit_of(const CLI::Option& option) {

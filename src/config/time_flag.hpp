@@ -1,6 +1,6 @@
 // Flags whose name ends in a unit of time take a time with a unit, too: --drain-millis 10s.
 // Flow:   the command line or the environment -> in_unit_of() -> a bare number, as CLI11 reads it.
-// Units:  -millis and -ms, -us, -seconds; a bare number has the unit of the name.
+// Units:  -millis and -ms, -seconds; a bare number has the unit of the name.
 // Errors: UsageError for what is neither a number nor a time, and for parts of a unit.
 #pragma once
 

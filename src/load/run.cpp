@@ -49,8 +49,6 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
     const uint64_t handles = (options.keys + options.keys / 5 + handles_min) * options.shards;
     arguments.push_back("--max-handles=" + std::to_string(std::min(handles, handles_limit)));
   }
-  // Without it, spinning would depend on the number of CPUs.
-  arguments.emplace_back("--spin-us=0");
   if (!options.io.empty()) arguments.push_back("--io=" + options.io);
   // Otherwise the server would pin itself to the first cores, where the load may run.
   if (options.server_cpus.empty()) arguments.emplace_back("--pin=false");

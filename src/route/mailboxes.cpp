@@ -72,6 +72,11 @@ bool Mailboxes::has_messages() noexcept {
   return false;
 }
 
+bool Mailboxes::awaits_return() const noexcept {
+  return std::any_of(targets_.begin(), targets_.end(),
+                     [](const auto& shard) { return shard && shard->is_lent(); });
+}
+
 bool Mailboxes::prepare_sleep() noexcept {
   if (is_only_shard()) return true;
   mesh_.doorbell(shard_).mark_asleep();

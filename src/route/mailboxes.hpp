@@ -84,6 +84,9 @@ class Mailboxes {
 
   bool has_messages() noexcept;
 
+  // Between two turns: a message of ours has not returned. It does with its owner's next turn.
+  bool awaits_return() const noexcept;
+
   // Nothing is queued or lent, and no request waits for a part.
   bool idle() const noexcept;
 

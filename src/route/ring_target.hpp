@@ -40,6 +40,9 @@ class RingTarget final : public Target {
   void mark_wake() noexcept { wake_ = true; }
   bool take_wake() noexcept { return std::exchange(wake_, false); }
 
+  // A message that was sent has not returned.
+  bool is_lent() const noexcept { return free_.size() < mailbox_.messages.size(); }
+
   // How often something had to wait because the other shard had not returned a message yet.
   uint64_t full_count() const noexcept { return full_count_; }
 

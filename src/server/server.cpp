@@ -102,7 +102,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
       .splits = {},
       .connections_max = config.max_connections,
       .drain_ms = config.drain_ms,
-      .spin_ns = int64_t{config.spin_us} * 1'000,
+      .return_poll_ns = config.cores_suffice ? return_poll_ns : 0,
   };
 }
 

@@ -32,7 +32,6 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     : io_(io),
       worker_group_(worker_group),
       drain_ms_(options.drain_ms),
-      spin_ns_(options.spin_ns),
       stored_windows_(keeps_windows(options) ? options.state.source : nullptr),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
@@ -64,6 +63,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
       placement_(io, worker_group, context_, sessions_, mailboxes_, statistics_,
                  options.connections_max),
+      return_poll_(io, mailboxes_, options.return_poll_ns),
       events_(limits::turn_events) {
   // Subjects of an earlier start have its quotas: also an empty file takes them away.
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{} ||
@@ -111,7 +111,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   context_.work.begin_turn(!context_.ready.empty());
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
-  if (mailboxes_.receive(*this) || count > 0) busy_ns_ = context_.now.monotonic_ns;
+  mailboxes_.receive(*this);
   quota_tasks_.answer_durable();
   quota_tasks_.make_own_calls();
   runner_.unblock();
@@ -158,13 +158,13 @@ void Worker::send_messages() noexcept {
   mailboxes_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }
 
-// An idle worker polls for a while before it sleeps. Before it sleeps it sets its doorbell and
-// checks its mailboxes once more, so that it sees a message, or the message's sender wakes it.
+// Before it sleeps a worker sets its doorbell and checks its mailboxes once more, whatever it saw
+// before, so that it sees a message, or the message's sender wakes it.
 int64_t Worker::poll_timeout_ns() noexcept {
-  const bool idle = !quota_tasks_.has_work() && !runner_.has_work();
-  if (!idle || context_.now.monotonic_ns - busy_ns_ < spin_ns_) return 0;
+  if (quota_tasks_.has_work() || runner_.has_work()) return 0;
   const int64_t wait = wait_ns();
-  return wait > 0 && mailboxes_.prepare_sleep() ? wait : 0;
+  if (wait == 0 || return_poll_.finds_work()) return 0;
+  return mailboxes_.prepare_sleep() ? wait : 0;
 }
 
 // Until the next deadline of the shard, of a connection or of draining.

@@ -21,6 +21,7 @@
 #include "server/deciders.hpp"
 #include "server/entry_decisions.hpp"
 #include "server/quota_tasks.hpp"
+#include "server/return_poll.hpp"
 #include "server/session_backend.hpp"
 #include "server/session_runner.hpp"
 #include "server/session_table.hpp"
@@ -108,7 +109,6 @@ class Worker final : private ShardStatisticsSource {
   io::Io& io_;
   WorkerGroup& worker_group_;
   const int64_t drain_ms_;
-  const int64_t spin_ns_;
   const StateSource* const stored_windows_;  // null: there are none
   const std::unique_ptr<shard::KeyDecider> keys_;
   const std::unique_ptr<quota::QuotaDecider> quotas_;
@@ -125,10 +125,10 @@ class Worker final : private ShardStatisticsSource {
   EntryDecisions decisions_;
   SessionRunner runner_;
   ConnectionPlacement placement_;
+  ReturnPoll return_poll_;
   std::vector<io::Event> events_;
   WorkerStatistics statistics_;
   RateWindow rates_;
-  int64_t busy_ns_ = 0;                         // when there was last something to do
   int64_t drain_deadline_ms_ = base::never_ms;  // while it drains
   bool was_force_closed_ = false;               // it took too long
   uint32_t listeners_open_ = 0;

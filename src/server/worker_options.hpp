@@ -25,7 +25,7 @@ struct WorkerOptions {
   uint32_t connections_max = 10'000;  // of all workers together
   uint32_t tasks_max = 64;            // queries and batches of quota calls under way
   int64_t drain_ms = 5'000;
-  int64_t spin_ns = 0;  // how long an idle worker polls for work before it sleeps
+  int64_t return_poll_ns = 0;  // see ReturnPoll; 0: never
 };
 
 }  // namespace sluice::server

@@ -296,20 +296,6 @@ def test_pinned_worker_has_one_cpu(start_server):
     assert len(os.sched_getaffinity(threads(free)["shard-0"])) > 1
 
 
-@effect("spin-us", "process")
-def test_idle_worker_polls_before_it_sleeps(start_server):
-    def turns_of_pings(*flags):
-        server = start_server("--shards", "1", *flags)
-        series = 'sluicegate_turns_total{shard="0"}'
-        with NativePeer(server) as peer:
-            before = metrics(server)[series]
-            for _ in range(30):
-                peer.ping()
-                time.sleep(0.002)  # longer than it polls
-            return metrics(server)[series] - before
-    assert turns_of_pings("--spin-us", "1000") > 10 * turns_of_pings("--spin-us", "0")
-
-
 @effect("io", "process")
 @pytest.mark.parametrize("name, descriptor", [("epoll", "anon_inode:[eventpoll]"),
                                               ("uring", "anon_inode:[io_uring]")])

@@ -150,7 +150,7 @@ def test_limit_of_descriptors_is_raised_or_logged(start_server):
 @pytest.mark.parametrize("arguments", [
     ["--no-such-flag"], ["--port", "x"], ["--port", "65536"], ["--window-millis", "9"],
     ["--max-requests", "0"], ["--io", "select"], ["--shards", "0"], ["--shards", "257"],
-    ["--spin-us", "1001"], ["--pin=maybe"], ["stray"], ["-r", "false"],
+    ["--pin=maybe"], ["stray"], ["-r", "false"],
     ["--requests-can-set-rate=maybe"], ["--port", "8080", "--native-port", "8080"],
     ["acquire", "k", "--nope"], ["--log-level", "x"], ["bench", "--keys", "0"], ["acquire"]])
 def test_usage_errors_name_the_cure(arguments):
@@ -397,7 +397,7 @@ def test_help_names_every_flag_with_its_variable():
     for flag in ["max-requests", "max-requests-in-queue", "window-millis", "max-wait-millis",
                  "requests-can-set-rate", "requests-can-mod-queue", "requests-can-set-window",
                  "bind", "port", "native-port",
-                 "shards", "pin", "spin-us", "io", "max-keys", "max-key-bytes", "max-handles",
+                 "shards", "pin", "io", "max-keys", "max-key-bytes", "max-handles",
                  "max-waiters", "max-connections", "header-timeout-millis", "idle-timeout-millis",
                  "drain-millis", "config-file", "server-type", "instance-urls", "log-format",
                  "log-level", "log-includes-source"]:

@@ -53,7 +53,7 @@ struct SimulatedShard {
   int64_t wakes_ns = 0;  // when its worker wakes by itself
 };
 
-class Run {
+class Run final : private io::PauseWatch {
  public:
   Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count);
   RunResult play();
@@ -74,7 +74,9 @@ class Run {
   void turn_all(int64_t wait_ns, bool all);
   bool sleeps_on(SimulatedShard& shard);
   void check_sleep(const SimulatedShard& shard);
+  void on_pause() override;
   void turn(SimulatedShard& shard, int64_t wait_ns);
+  void turn_alone(SimulatedShard& shard, int64_t wait_ns);
   void advance_if_all_sleep();
   void connect_some();
   std::unique_ptr<Peer> new_peer();
@@ -107,6 +109,7 @@ class Run {
   std::unique_ptr<ConnectionWatch> connections_;
   World world_;
   std::vector<SimulatedShard> shards_;
+  std::vector<const SimulatedShard*> turning_;  // within each other
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t peers_max_;
   const bool changes_rules_;
@@ -172,9 +175,9 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   if (shards_count > 1) {
     slowness_ = pick<double, 3>(random_, {0, 0.3, 0.8});
     options.splits.entries_max = pick<uint32_t, 2>(random_, {8'192, 32'768});
-    // A worker that spins needs a clock that advances with every turn.
-    if (io_options_.turn_ns_max > 0 && random_.chance(0.3)) {
-      options.spin_ns = static_cast<int64_t>(random_.below(base::ns_per_ms));
+    if (random_.chance(0.5)) {
+      options.return_poll_ns = server::return_poll_ns;
+      network_.watch_pauses(*this);
     }
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
@@ -247,16 +250,32 @@ void Run::check_sleep(const SimulatedShard& shard) {
   check(shard.worker->quotas().next_due_ns(), "something of its quotas");
 }
 
+// While one worker polls for a message, another may make a turn, which ends with all its steps.
+void Run::on_pause() {
+  if (turning_.size() != 1 || failure_ || !random_.chance(0.05)) return;
+  SimulatedShard& other = shards_[random_.below(shards_.size())];
+  if (&other == turning_.front() || sleeps_on(other)) return;
+  count(ShardEvent::turned_meanwhile);
+  turn(other, 0);
+}
+
 void Run::turn(SimulatedShard& shard, int64_t wait_ns) {
+  turning_.push_back(&shard);
+  turn_alone(shard, wait_ns);
+  turning_.pop_back();
+}
+
+void Run::turn_alone(SimulatedShard& shard, int64_t wait_ns) {
   shard.worker->turn(wait_ns);
   connections_->after_turn(shard.worker->mailboxes().shard(), shard.watched_io->now_ms());
   if (++turns_ % 16 == 0) {
     shard.worker->check_invariants();
     oracle_.check_waiters();
   }
+  const int64_t now_ns = network_.clock().monotonic_ns;  // before it polls for messages
   const int64_t sleep_ns = shard.worker->poll_timeout_ns();
   shard.asleep = sleep_ns > 0;
-  shard.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
+  shard.wakes_ns = now_ns + sleep_ns;
   if (shard.asleep && !failure_) check_sleep(shard);
 }
 
@@ -568,8 +587,8 @@ RunResult Run::play() {
 
 std::string_view shard_event_name(ShardEvent event) {
   constexpr std::array<std::string_view, shard_events_count> names = {
-      "other_shard_entry", "full_mailbox", "held_session", "slow_shard", "slept", "moved",
-      "refunded",          "refunded_late"};
+      "other_shard_entry", "full_mailbox",  "held_session",    "slow_shard", "slept", "moved",
+      "refunded",          "refunded_late", "turned_meanwhile"};
   return names[static_cast<uint32_t>(event)];
 }
 

@@ -28,8 +28,9 @@ enum class ShardEvent : uint8_t {
   moved,              // a connection went to another shard
   refunded,           // a grant was undelivered; its window still ran
   refunded_late,      // a grant was undelivered; its window was over
+  turned_meanwhile,   // a worker made a turn while another polled for its messages
 };
-inline constexpr uint32_t shard_events_count = 8;
+inline constexpr uint32_t shard_events_count = 9;
 std::string_view shard_event_name(ShardEvent event);
 
 struct RunResult {

@@ -396,14 +396,12 @@ TEST(Flags, pin_shards_only_where_each_has_a_cpu_to_itself) {
   EXPECT_FALSE(read({"--pin=false"}, four_cpus).config.pin);
 }
 
-TEST(Flags, spin_only_where_cpus_are_to_spare) {
-  EXPECT_EQ(read({}, four_cpus).config.spin_us, 0u);
-  EXPECT_EQ(read({"--shards=3"}, four_cpus).config.spin_us, 50u);
-  EXPECT_EQ(read({"--shards=2"}, two_of_four_cpus).config.spin_us, 0u);
-  EXPECT_EQ(read({"--shards=3", "--spin-us=0"}, four_cpus).config.spin_us, 0u);
-  EXPECT_EQ(read({"--spin-us=7"}, four_cpus).config.spin_us, 7u);
-  const Variable variable("SPIN_US", "9");
-  EXPECT_EQ(read({}, four_cpus).config.spin_us, 9u);
+TEST(Flags, know_whether_each_shard_may_have_a_cpu) {
+  EXPECT_TRUE(read({}, four_cpus).config.cores_suffice);
+  EXPECT_TRUE(read({"--shards=4", "--pin=false"}, four_cpus).config.cores_suffice);
+  EXPECT_FALSE(read({"--shards=5"}, four_cpus).config.cores_suffice);
+  EXPECT_TRUE(read({"--shards=2"}, two_of_four_cpus).config.cores_suffice);
+  EXPECT_FALSE(read({"--shards=3"}, two_of_four_cpus).config.cores_suffice);
 }
 
 TEST(Flags, refuse_one_port_for_both_protocols) {

@@ -25,7 +25,6 @@ TEST(TimeFlag, takes_a_time_with_a_unit) {
   EXPECT_EQ(taken("-w,--window-millis", "250ms"), "250");
   EXPECT_EQ(taken("--wait-limit-ms", "2m"), "120000");
   EXPECT_EQ(taken("--lifetime-ms", "1h"), "3600000");
-  EXPECT_EQ(taken("--spin-us", "1ms"), "1000");
   EXPECT_EQ(taken("--seconds", "2m"), "120");
   EXPECT_EQ(taken("--warm-up-seconds", "1050ms"), "1.05");
 }

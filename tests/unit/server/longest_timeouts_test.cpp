@@ -45,8 +45,7 @@ class LongestTimeouts : public ::testing::TestWithParam<int64_t> {
                   .waiters_max = 100,
                   .policy = {.window_ms = limits::window_ms_max, .max_requests = 1}},
         .connections_max = 3,
-        .drain_ms = drain_ms,
-        .spin_ns = 0};
+        .drain_ms = drain_ms};
     options.sessions.header_timeout_ms = header_ms;
     options.sessions.idle_timeout_ms = idle_ms;
     options.sessions.wait_ms_max = static_cast<uint32_t>(wait_ms);

@@ -1,8 +1,9 @@
-// Goal: a worker sleeps and is woken as --spin-us demands, and never sleeps beyond a deadline;
+// Goal: a worker polls for its messages before it sleeps, for a bounded time and only while one is
+//       away, and misses none between that and its sleep; it never sleeps beyond a deadline;
 //       connections that move count once; a draining worker waits for outcomes that another shard
 //       has for its clients.
-// Method: one or two workers over the simulated kernel with a clock that only the test moves, and
-//         clients of the first.
+// Method: one or two workers over the simulated kernel with a clock that moves when the test, or a
+//         worker's busy wait, moves it, and clients of the first.
 #include "server/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -22,15 +23,14 @@
 namespace sluice::server {
 namespace {
 
-constexpr int64_t spin_ns = 50 * base::ns_per_us;
-constexpr int64_t just_under_ns = spin_ns - base::ns_per_us;
-
-class TwoWorkers : public ::testing::Test {
+class TwoWorkers : public ::testing::Test, private io::PauseWatch {
  protected:
-  TwoWorkers() {
+  explicit TwoWorkers(int64_t poll_ns = return_poll_ns) {
+    network_.watch_pauses(*this);
     for (uint32_t shard = 0; shard < 2; ++shard) {
-      WorkerOptions options{
-          .shard = {.keys_max = 100, .waiters_max = 100}, .connections_max = 3, .spin_ns = spin_ns};
+      WorkerOptions options{.shard = {.keys_max = 100, .waiters_max = 100},
+                            .connections_max = 3,
+                            .return_poll_ns = poll_ns};
       options.sessions.shard = shard;
       options.sessions.shards = 2;
       ios_[shard] = std::make_unique<io::SimIo>(io::SimOptions{}, network_);
@@ -88,15 +88,17 @@ class TwoWorkers : public ::testing::Test {
     return {reinterpret_cast<const char*>(received.data()), received.size()};
   }
 
-  void turn_second_after(int64_t ns) {
-    network_.advance(ns);
-    workers_[1]->turn(0);
-  }
   void turn_both() {
     for (const auto& worker : workers_) worker->turn(0);
   }
-  bool second_sleeps() { return workers_[1]->poll_timeout_ns() > 0; }
-  uint64_t wakes() const { return workers_[0]->mailboxes().wakes(); }
+  bool sleeps(uint32_t shard) { return workers_[shard]->poll_timeout_ns() > 0; }
+  uint64_t wakes_by(uint32_t shard) const { return workers_[shard]->mailboxes().wakes(); }
+
+  // In a worker's busy wait the other one makes a turn, in the pause with this number.
+  void turn_second_in_pause(int pause) { second_turns_in_ = pauses_ + pause; }
+  void on_pause() override {
+    if (++pauses_ == second_turns_in_) workers_[1]->turn(0);
+  }
 
   // The network's clock stands still unless it is advanced: a poll takes no time.
   io::Random random_{1};
@@ -106,31 +108,90 @@ class TwoWorkers : public ::testing::Test {
   std::unique_ptr<Worker> workers_[2];
   std::optional<io::SimClient> client_;
   uint32_t keys_made_ = 0;
+  int pauses_ = 0;
+  int second_turns_in_ = 0;
 };
 
-TEST_F(TwoWorkers, sleeps_after_spin_time_and_is_woken) {
-  turn_second_after(base::ns_per_s);
-  EXPECT_TRUE(second_sleeps());
+TEST_F(TwoWorkers, is_woken_only_while_it_sleeps) {
   send_to_second();
-  EXPECT_EQ(wakes(), 1U);
-  turn_second_after(0);
-  EXPECT_FALSE(second_sleeps());
-  turn_second_after(just_under_ns);
-  EXPECT_FALSE(second_sleeps());
-  turn_second_after(base::ns_per_us);
-  EXPECT_TRUE(second_sleeps());
+  EXPECT_EQ(wakes_by(0), 0U);
+  for (int turn = 0; turn < 10; ++turn) turn_both();
+  EXPECT_TRUE(sleeps(1));
+  send_to_second();
+  EXPECT_EQ(wakes_by(0), 1U);
 }
 
-TEST_F(TwoWorkers, is_not_woken_while_it_polls) {
-  turn_second_after(base::ns_per_s);
-  EXPECT_TRUE(second_sleeps());
+TEST_F(TwoWorkers, polls_no_longer_than_its_bound_for_a_message_that_does_not_return) {
   send_to_second();
-  for (int round = 0; round < 10; ++round) {
-    turn_second_after(just_under_ns);
-    EXPECT_FALSE(second_sleeps()) << round;
-    send_to_second();
+  const int64_t begin_ns = network_.clock().monotonic_ns;
+  pauses_ = 0;
+  EXPECT_TRUE(sleeps(0));
+  const int64_t polled_ns = network_.clock().monotonic_ns - begin_ns;
+  EXPECT_GE(polled_ns, return_poll_ns);
+  EXPECT_LE(polled_ns, return_poll_ns + 2 * io::SimNetwork::pause_ns);
+  EXPECT_EQ(pauses_ * io::SimNetwork::pause_ns, polled_ns);
+}
+
+TEST_F(TwoWorkers, seldom_polls_for_messages_that_return_late) {
+  send_to_second();
+  for (int round = 0; round < 2; ++round) {
+    pauses_ = 0;
+    EXPECT_TRUE(sleeps(0));
+    EXPECT_GT(pauses_, 0);
+    pauses_ = 0;
+    for (uint32_t skip = 0; skip < skips_after_vain_poll; ++skip) EXPECT_TRUE(sleeps(0));
+    EXPECT_EQ(pauses_, 0);
   }
-  EXPECT_EQ(wakes(), 1U);
+}
+
+TEST_F(TwoWorkers, sees_a_returned_message_without_a_wake) {
+  constexpr int first = 1;  // this one only reads the clock
+  constexpr int last = first + static_cast<int>(return_poll_ns / io::SimNetwork::pause_ns);
+  for (int pause = first; pause <= last; ++pause) {
+    send_to_second();
+    const uint64_t wakes = wakes_by(1);
+    turn_second_in_pause(pause);
+    EXPECT_FALSE(sleeps(0)) << pause;
+    EXPECT_EQ(pauses_, second_turns_in_) << pause;
+    EXPECT_EQ(wakes_by(1), wakes) << pause;
+    for (int turn = 0; turn < 10; ++turn) turn_both();  // the client gets its answer
+  }
+}
+
+TEST_F(TwoWorkers, polls_only_while_a_message_has_not_returned) {
+  for (int turn = 0; turn < 10; ++turn) turn_both();
+  EXPECT_TRUE(sleeps(0));
+  send_to_second();
+  workers_[1]->turn(0);  // it has answered: nothing is owed to it
+  pauses_ = 0;
+  EXPECT_TRUE(sleeps(1));
+  EXPECT_EQ(pauses_, 0);
+  for (int turn = 0; turn < 10; ++turn) turn_both();
+  pauses_ = 0;
+  EXPECT_TRUE(sleeps(0));
+  EXPECT_EQ(pauses_, 0);
+}
+
+// Bytes that arrive while a worker polls are served at once.
+TEST_F(TwoWorkers, stops_polling_for_an_event) {
+  send_to_second();
+  client_->write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  pauses_ = 0;
+  EXPECT_FALSE(sleeps(0));
+  EXPECT_EQ(pauses_, 1);
+}
+
+class TwoWorkersOfOneCore : public TwoWorkers {
+ protected:
+  TwoWorkersOfOneCore() : TwoWorkers(0) {}
+};
+
+TEST_F(TwoWorkersOfOneCore, sleep_at_once) {
+  send_to_second();
+  EXPECT_TRUE(sleeps(0));
+  EXPECT_EQ(pauses_, 0);
+  workers_[1]->turn(0);
+  EXPECT_EQ(wakes_by(1), 1U);
 }
 
 // A connection that arrives while others move must find the free slots.
