@@ -83,9 +83,9 @@ def other_shard_lines(records):
     lines = [f"- At batch {batch} an entry for another shard costs {price:,.0f} ns more server CPU."
              for batch in shards.OTHER_SHARD_BATCHES
              if (price := shards.other_shard_price_ns(records, batch)) is not None]
-    share = shards.wakes_share(records)
+    share = shards.wake_share(records)
     if share is not None:
-        lines.append(f"- Two wakes of a sleeping core are {share:.0%} of a lone request for "
+        lines.append(f"- The wake of a sleeping core is {share:.0%} of a lone request for "
                      "another shard's key.")
     return "\n".join(lines)
 

@@ -146,10 +146,10 @@ def test_price_of_another_shard_counts_only_its_entries():
     lines = (runs(case, shards.TWO, 1, server_ns_each=250.0)
              + runs(case, shards.ONE, 1, server_ns_each=100.0)
              + runs(shards.LONE_CASE, shards.TWO, 1, latency_us={"p50": 80.0})
-             + runs(shards.WAKE_CASE, shards.WAKE, 1, latency_us={"p50": 10.0}))
+             + runs(shards.WAKE_CASE, shards.WAKE, 1, latency_us={"p50": 16.0}))
     assert table.other_shard_lines(lines).splitlines() == [
         "- At batch 64 an entry for another shard costs 300 ns more server CPU.",
-        "- Two wakes of a sleeping core are 25% of a lone request for another shard's key."]
+        "- The wake of a sleeping core is 20% of a lone request for another shard's key."]
     assert table.other_shard_lines(runs(KEYED, OURS, 1)) == ""
 
 
