@@ -61,6 +61,8 @@ inline constexpr uint32_t http_body_bytes_max = 64 * 1024;
 inline constexpr uint32_t debug_keys_max = 1'000'000'000;  // ?limit= of GET /debug
 inline constexpr uint32_t top_keys_max = 100;              // ?keys= of GET /top
 inline constexpr uint32_t top_keys_default = 20;           // of GET /top without ?keys=
+// Decisions of a connection of HTTP/1.1 that shards are asked for before the first is answered.
+inline constexpr uint32_t pipelined_decisions_max = 64;
 
 // Buffers of one connection; address space, committed as it is used.
 inline constexpr uint32_t receive_buffer_bytes = 32 * 1024;

@@ -15,6 +15,8 @@ SessionTable::SessionTable(const Bounds& bounds)
             "waiting requests' keys (--max-connections)"),
       heads_(session::RequestLog::memory_bytes * bounds.sockets_max,
              "request heads for the log (--max-connections)"),
+      pipelines_(session::Pipeline::memory_bytes(bounds.key_bytes_max) * bounds.sockets_max,
+                 "pipelined decisions (--max-connections)"),
       bounds_(bounds) {}
 
 SessionTable::~SessionTable() {
@@ -36,13 +38,15 @@ SessionTable::Slot& SessionTable::take(io::SocketId socket, io::ListenerId liste
 session::Session& SessionTable::open_http(session::Context& context, io::Io& io,
                                           io::SocketId socket) noexcept {
   Slot& slot = take(socket, http_listener);
-  const std::span<char> key(
-      reinterpret_cast<char*>(keys_.data()) + size_t{socket.index} * bounds_.key_bytes_max,
-      bounds_.key_bytes_max);
-  constexpr size_t head_bytes = session::RequestLog::memory_bytes;
-  const std::span<char> heads(
-      reinterpret_cast<char*>(heads_.data()) + size_t{socket.index} * head_bytes, head_bytes);
-  slot.session = new (slot.storage) session::HttpSession(context, io, socket, buffers_, key, heads);
+  const auto part = [&](const base::MappedRegion& region, size_t bytes) {
+    return std::span(reinterpret_cast<char*>(region.data()) + socket.index * bytes, bytes);
+  };
+  const session::HttpSession::Memory memory{
+      .key = part(keys_, bounds_.key_bytes_max),
+      .log = part(heads_, session::RequestLog::memory_bytes),
+      .pipeline = std::as_writable_bytes(
+          part(pipelines_, session::Pipeline::memory_bytes(bounds_.key_bytes_max)))};
+  slot.session = new (slot.storage) session::HttpSession(context, io, socket, buffers_, memory);
   return *slot.session;
 }
 
@@ -78,7 +82,8 @@ session::Session* SessionTable::find(io::SocketId socket) noexcept {
 }
 
 uint64_t SessionTable::reserved_bytes() const noexcept {
-  return buffers_.reserved_bytes() + slots_.size() + keys_.size() + heads_.size();
+  return buffers_.reserved_bytes() + slots_.size() + keys_.size() + heads_.size() +
+         pipelines_.size();
 }
 
 }  // namespace sluice::server

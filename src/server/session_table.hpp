@@ -72,6 +72,7 @@ class SessionTable {
   base::MappedRegion slots_;
   base::MappedRegion keys_;
   base::MappedRegion heads_;
+  base::MappedRegion pipelines_;
   const Bounds bounds_;
   uint32_t open_count_ = 0;
   uint32_t index_end_ = 0;  // behind the highest index that was ever used

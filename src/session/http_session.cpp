@@ -18,15 +18,20 @@ constexpr int64_t drain_grace_ms = 200;
 }  // namespace
 
 HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
-                         net::ConnectionMemory& memory, std::span<char> key_memory,
-                         std::span<char> log_memory) noexcept
-    : Session(context, io, socket, memory),
-      transport_(context, *this, connection_, log_memory),
+                         net::ConnectionMemory& buffers, const Memory& memory) noexcept
+    : Session(context, io, socket, buffers),
+      transport_(context, *this, connection_, memory.log),
       exchange_(context, transport_, transport_.log(), tickets_, {.session = socket.index},
-                key_memory),
+                memory.key),
+      pipeline_(memory.pipeline),
       phase_started_ms_(context.now_ms()) {
   in_request_ = true;  // the first request has to arrive within the header time-out
   drain_started_ms_ = context.now_ms();
+}
+
+// Verdicts that are still to come find no session.
+HttpSession::~HttpSession() {
+  for (; !pipeline_.empty(); pipeline_.pop()) transport_.log().answered(client_left, 0);
 }
 
 // --- Framing -------------------------------------------------------------------------------
@@ -35,7 +40,7 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
   size_t taken = 0;
   needed_bytes_ = 0;
   while (may_take()) {
-    if (!make_output_room()) break;
+    if (!make_pipeline_room() || !make_output_room()) break;
     if (exchange_.is_ready()) {
       if (!make_query_room()) break;
       exchange_.ask();
@@ -55,12 +60,13 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
       break;
     }
     if (const auto* refused = std::get_if<wire::HttpRefused>(&parsed)) {
-      on_refused(*refused);
+      if (all_answered()) on_refused(*refused);
       break;
     }
     if (const auto* head = std::get_if<wire::HttpHead>(&parsed)) {
+      const auto* const text = reinterpret_cast<const char*>(rest.data());
+      if (!handle_head(head->request, {text, head->consumed_bytes})) break;
       taken += head->consumed_bytes;
-      on_head(head->request, {reinterpret_cast<const char*>(rest.data()), head->consumed_bytes});
     } else {
       taken += std::get<wire::HttpBodyEnd>(parsed).consumed_bytes;
       on_body_end();
@@ -95,8 +101,6 @@ bool HttpSession::upgrade(const wire::HttpRequest& request, std::string_view tex
   if (!context_.options.http2 || context_.draining) return false;
   auto settings = wire::decode_http2_settings(request.http2_settings);
   if (!settings) return false;
-  answer_earlier_requests();
-  if (is_ending()) return true;
   auto upgrade = std::make_unique<Http2Upgrade>();
   upgrade->settings = std::move(*settings);
   upgrade->head = text;
@@ -120,33 +124,47 @@ void HttpSession::pass_on_to_http2(std::unique_ptr<Http2Upgrade> upgrade) noexce
   context_.backend.speak_http2(*this, std::move(upgrade));
 }
 
-void HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
+// Returns false if the request has to be parsed once more, when all before it are answered.
+bool HttpSession::handle_head(const wire::HttpRequest& request, std::string_view text) noexcept {
   spend(work::rest_request + work::bytes(text.size()));
-  if (!request.http2_settings.empty() && upgrade(request, text)) return;
-  RequestLog& log = transport_.log();
-  if (!log.has_room(text)) answer_earlier_requests();
-  if (request.expects_continue) {
-    answer_earlier_requests();
-    transport_.write_continue();
-  }
+  const bool comes_after_all = request.expects_continue || !request.http2_settings.empty() ||
+                               !transport_.log().has_room(text);
+  if ((!comes_after_all || all_answered()) && on_head(request, text)) return true;
+  parser_.reset();
+  in_request_ = false;
+  return false;
+}
+
+bool HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
+  if (is_ending()) return true;
+  if (!request.http2_settings.empty() && upgrade(request, text)) return true;
+  if (request.expects_continue) transport_.write_continue();
   if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
     context_.backend.execute();
   }
-  if (is_ending()) return;
-  log.keep(text, context_.now);
   const wire::RestRequest routed =
       wire::route_request(request, rest_options(context_.options), context_.text.room());
+  if (!joins_pipeline(routed) && !all_answered()) return false;
+  transport_.log().keep(text, context_.now);
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(request, *decision);
   } else {
     begin_exchange(request, routed);
   }
+  return true;
+}
+
+// Whether it may be decided while requests before it are not answered yet.
+bool HttpSession::joins_pipeline(const wire::RestRequest& routed) const noexcept {
+  const auto* decision = std::get_if<wire::RestDecision>(&routed);
+  if (decision == nullptr) return false;
+  const api::Entry& entry = decision->entry;
+  const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
+  return !may_wait && !(context_.draining && entry.op == api::Op::acquire);
 }
 
 void HttpSession::begin_exchange(const wire::HttpRequest& request,
                                  const wire::RestRequest& routed) noexcept {
-  answer_earlier_requests();
-  if (is_ending()) return;
   const auto* reply = std::get_if<wire::RestReply>(&routed);
   if (reply != nullptr && reply->closes) return refuse_with(*reply);
   const uint8_t head_only = request.method == "HEAD" ? HttpTransport::head_only : 0;
@@ -163,7 +181,6 @@ void HttpSession::on_refused(const wire::HttpRefused& refused) noexcept {
   if (has_answer && (!refused.in_body || exchange_.takes_body())) {
     return refuse_with(wire::refusal_reply(refused.status, refused.cause));
   }
-  answer_earlier_requests();
   finish();
 }
 
@@ -183,17 +200,36 @@ void HttpSession::update_flow() noexcept {
   if (!in_request_) phase_started_ms_ = context_.now_ms();  // idle since its last answer
   if (transport_.is_over()) return finish();
   if (exchange_.is_pending()) {
-    hold(held_by_decision);
-  } else if (undecided_ == 0) {
-    // Of requests decided together only the last may hold the session.
+    hold_for_answers(0);
+  } else if (pipeline_.count() <= resumes_at_) {
     release_hold(held_by_decision);
   }
   schedule_timer();
 }
 
-// Answers must leave in order: this connection's requests of the turn are answered first.
-void HttpSession::answer_earlier_requests() noexcept {
-  if (undecided_ > 0) context_.backend.execute();
+// --- Order ---------------------------------------------------------------------------------
+
+void HttpSession::hold_for_answers(uint32_t unanswered_count) noexcept {
+  resumes_at_ = unanswered_count;
+  hold(held_by_decision);
+}
+
+// Whether all requests before the present one are answered; if not the session is held until they
+// are.
+bool HttpSession::all_answered() noexcept {
+  if (!pipeline_.empty()) context_.backend.execute();
+  if (pipeline_.empty()) return true;
+  hold_for_answers(0);
+  return false;
+}
+
+// Whether another decision may be asked for; if not the session is held until half of them are
+// answered.
+bool HttpSession::make_pipeline_room() noexcept {
+  if (pipeline_.is_full()) context_.backend.execute();
+  if (!pipeline_.is_full()) return true;
+  hold_for_answers(Pipeline::places / 2);
+  return false;
 }
 
 // --- Decisions -----------------------------------------------------------------------------
@@ -202,42 +238,56 @@ void HttpSession::decide(const wire::HttpRequest& request,
                          const wire::RestDecision& decision) noexcept {
   uint8_t kind = transport_.kind_of(request);
   if (decision.json) kind |= HttpTransport::json;
-  const api::Entry& asked = decision.entry;
-  if (context_.draining && asked.op == api::Op::acquire) {
-    answer_earlier_requests();
-    ++context_.drained_entries;
-    transport_.begin(kind);
-    transport_.write_decision(
-        {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json});
-    return update_flow();
+  if (context_.draining && decision.entry.op == api::Op::acquire) {
+    return answer_draining(kind, decision);
   }
   const auto socket = connection_.socket();
-  const api::Entry& entry = add_decision(
-      context_, {.session = socket.index, .generation = socket.generation, .kind = kind}, decision,
-      transport_.log(), tickets_, {.session = socket.index});
+  const api::Entry& entry =
+      add_decision(context_,
+                   {.session = socket.index,
+                    .generation = socket.generation,
+                    .id = pipeline_.add(),
+                    .kind = kind},
+                   decision, transport_.log(), tickets_, {.session = socket.index});
   connection_.reserve_output(HttpTransport::decision_bytes_max(kind, entry.key_bytes));
-  ++undecided_;
-  // If the request may wait, or another shard decides it, or it is the last one, nothing behind it
-  // is parsed before its answer.
+  // If the request may wait, or is the last one, nothing behind it is parsed before its answer.
   const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
-  const bool is_last = (kind & HttpTransport::last) != 0;
-  if (may_wait || is_last || !context_.backend.owns_key(entry.key())) hold(held_by_decision);
+  if (may_wait || (kind & HttpTransport::last) != 0) hold_for_answers(0);
 }
 
+void HttpSession::answer_draining(uint8_t kind, const wire::RestDecision& decision) noexcept {
+  ++context_.drained_entries;
+  transport_.begin(kind);
+  transport_.write_decision(
+      {.verdict = api::Verdict::draining, .key = decision.entry.key(), .json = decision.json});
+  update_flow();
+}
+
+// Other shards' verdicts come in any order; a ticket is held by the only decision of its pipeline.
 void HttpSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
-  --undecided_;
+  if (!pipeline_.is_first(request.id)) {
+    const bool shows_key = (request.kind & HttpTransport::json) != 0;
+    return pipeline_.keep(request.id, request.kind, verdicts, shows_key);
+  }
+  pipeline_.pop();
+  answer_decision(request.kind, verdicts);
+  while (const Pipeline::Decided* decided = pipeline_.take_first()) {
+    answer_decision(decided->kind, decided->verdicts());
+  }
+  if (!is_ending()) update_flow();  // marks it dirty: its peer may have left since the request
+}
+
+void HttpSession::answer_decision(uint8_t kind, const Verdicts& verdicts) noexcept {
   const DecidedEntry decided(verdicts);
-  const bool is_json = (request.kind & HttpTransport::json) != 0;
+  const bool is_json = (kind & HttpTransport::json) != 0;
   const bool has_left = is_ending();
-  connection_.release_output(
-      HttpTransport::decision_bytes_max(request.kind, decided.entry.key_bytes));
-  transport_.begin(request.kind);
+  connection_.release_output(HttpTransport::decision_bytes_max(kind, decided.entry.key_bytes));
+  transport_.begin(pipeline_.empty() ? kind : kind | HttpTransport::followed);
   if (decided.is_queued() && !has_left) {
     exchange_.wait(decided.entry, decided.detail.request_id, is_json);
   } else {
     end_decision(context_, tickets_, decided, is_json, has_left, transport_);
   }
-  if (!has_left) update_flow();  // marks it dirty: its peer may have left since the request
 }
 
 // --- Replies for the exchange --------------------------------------------------------------
@@ -290,8 +340,6 @@ void HttpSession::write_outcomes() noexcept {
 // --- The connection's end ------------------------------------------------------------------
 
 void HttpSession::refuse_with(const wire::RestReply& reply) noexcept {
-  answer_earlier_requests();
-  if (is_ending()) return;
   transport_.write_refusal(reply);
   finish();
 }
@@ -309,7 +357,7 @@ void HttpSession::begin_drain() noexcept {
 
 int64_t HttpSession::deadline_ms() const noexcept {
   const bool is_open = exchange_.is_open() && !exchange_.takes_body();
-  if (is_open || undecided_ > 0 || held()) return base::never_ms;
+  if (is_open || !pipeline_.empty() || held()) return base::never_ms;
   const Options& options = context_.options;
   const bool idle = parser_.idle() && connection_.input().empty();
   if (context_.draining && idle) return drain_started_ms_ + drain_grace_ms;

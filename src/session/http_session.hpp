@@ -1,9 +1,9 @@
 // The REST dialect's side of an HTTP/1.1 connection: framing, order, pipelining and keep-alive.
 // Flow:   HttpParser -> wire::route_request() -> an entry of the turn, or the connection's one
 //         RestExchange -> HttpTransport.
-// Shape:  docs/rest.md. Requests that cannot wait are decided together however many are pipelined;
-//         nothing behind one that may wait, or that has an open exchange, is parsed before that one
-//         is answered.
+// Shape:  docs/rest.md. Pipelined decisions that cannot wait go to their shards together, and are
+//         answered in their order. Any other request is handled when all before it are answered,
+//         and nothing behind it is parsed before it is answered itself.
 // Errors: a request that breaks the stream is answered (400, 413, 417, 431, 505) and ends the
 //         connection.
 #pragma once
@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "session/http_transport.hpp"
+#include "session/pipeline.hpp"
 #include "session/rest_exchange.hpp"
 #include "session/session.hpp"
 #include "wire/http_codec.hpp"
@@ -20,10 +21,14 @@ namespace sluice::session {
 
 class HttpSession final : public Session {
  public:
-  // `key_memory` keeps the key of a waiting request if the answer will show it, `log_memory`
-  // (RequestLog::memory_bytes) the heads of requests that are not answered yet.
-  HttpSession(Context& context, io::Io& io, io::SocketId socket, net::ConnectionMemory& memory,
-              std::span<char> key_memory, std::span<char> log_memory) noexcept;
+  struct Memory {
+    std::span<char> key;            // of a waiting request, if the answer will show it
+    std::span<char> log;            // RequestLog::memory_bytes
+    std::span<std::byte> pipeline;  // Pipeline::memory_bytes()
+  };
+  HttpSession(Context& context, io::Io& io, io::SocketId socket, net::ConnectionMemory& buffers,
+              const Memory& memory) noexcept;
+  ~HttpSession() override;
 
   void on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept override;
   void on_granted(WaitingEntry& entry, const api::Grant& grant) noexcept override;
@@ -41,7 +46,7 @@ class HttpSession final : public Session {
   void write_outcomes() noexcept override;
   void drop_waiting() noexcept override { exchange_.drop(); }
   bool has_waiting() const noexcept override { return exchange_.is_waiting(); }
-  bool has_undecided() const noexcept override { return undecided_ > 0; }
+  bool has_undecided() const noexcept override { return !pipeline_.empty(); }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override { finish(); }
 
@@ -49,12 +54,18 @@ class HttpSession final : public Session {
   bool speaks_http2(std::span<const std::byte> bytes) noexcept;
   bool upgrade(const wire::HttpRequest& request, std::string_view text) noexcept;
   void pass_on_to_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept;
-  void on_head(const wire::HttpRequest& request, std::string_view text) noexcept;
+  bool make_pipeline_room() noexcept;
+  bool all_answered() noexcept;
+  void hold_for_answers(uint32_t unanswered_count) noexcept;
+  bool handle_head(const wire::HttpRequest& request, std::string_view text) noexcept;
+  bool on_head(const wire::HttpRequest& request, std::string_view text) noexcept;
   void on_refused(const wire::HttpRefused& refused) noexcept;
   void on_body_end() noexcept;
   void begin_exchange(const wire::HttpRequest& request, const wire::RestRequest& asked) noexcept;
   void decide(const wire::HttpRequest& request, const wire::RestDecision& decision) noexcept;
-  void answer_earlier_requests() noexcept;
+  bool joins_pipeline(const wire::RestRequest& routed) const noexcept;
+  void answer_draining(uint8_t kind, const wire::RestDecision& decision) noexcept;
+  void answer_decision(uint8_t kind, const Verdicts& verdicts) noexcept;
   void refuse_with(const wire::RestReply& reply) noexcept;
   void update_flow() noexcept;
 
@@ -62,7 +73,8 @@ class HttpSession final : public Session {
   HttpTransport transport_;
   TicketShare tickets_;
   RestExchange exchange_;
-  uint32_t undecided_ = 0;   // requests of the turn
+  Pipeline pipeline_;
+  uint32_t resumes_at_ = 0;  // held by decisions, it goes on when so many are unanswered
   bool in_request_ = false;  // a head or body has arrived in part
   bool is_first_ = true;     // no request has arrived: it may be HTTP/2's preface
   int64_t drain_started_ms_ = 0;

@@ -20,8 +20,9 @@ uint8_t HttpTransport::kind_of(const wire::HttpRequest& request) const noexcept 
                               (request.http_1_0 ? http_1_0 : 0));
 }
 
-wire::ReplyContext HttpTransport::head() const noexcept {
-  return {.keep_alive = (kind_ & last) == 0 && !context_.draining,
+wire::ReplyContext HttpTransport::head(bool is_draining) const noexcept {
+  const bool ends_early = is_draining && (kind_ & followed) == 0;
+  return {.keep_alive = (kind_ & last) == 0 && !ends_early,
           .http_1_0 = (kind_ & http_1_0) != 0,
           .head_only = (kind_ & head_only) != 0,
           .wall_ns = context_.now.wall_ns};
@@ -54,9 +55,9 @@ size_t HttpTransport::decision_bytes_max(uint8_t kind, size_t key_bytes) noexcep
 }
 
 void HttpTransport::write_decision(const wire::DecisionAnswer& decision) noexcept {
-  wire::ReplyContext head = this->head();
   // Another shard may know earlier than this one that the server shuts down.
-  if (decision.verdict == api::Verdict::draining) head.keep_alive = false;
+  const bool is_draining = context_.draining || decision.verdict == api::Verdict::draining;
+  const wire::ReplyContext head = this->head(is_draining);
   if (decision.verdict == api::Verdict::never_fits) log_.refused("cost exceeds maxRequests");
   write_answer(wire::decision_bytes_max(decision.key.size(), decision.json), head,
                [&](auto out) { return wire::encode_decision(decision, head, out); });

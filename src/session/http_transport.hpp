@@ -21,8 +21,9 @@ namespace sluice::session {
 
 class HttpTransport final : public SessionTransport {
  public:
-  // What the answer to a request depends on: bits of route::Request::kind.
-  enum Kind : uint8_t { json = 1, last = 2, http_1_0 = 4, head_only = 8 };
+  // What the answer to a request depends on: bits of route::Request::kind. One that is followed
+  // has requests behind it that are being decided: it does not end the connection while draining.
+  enum Kind : uint8_t { json = 1, last = 2, http_1_0 = 4, head_only = 8, followed = 16 };
 
   HttpTransport(Context& context, Session& session, net::Connection& connection,
                 std::span<char> log_memory) noexcept;
@@ -55,7 +56,8 @@ class HttpTransport final : public SessionTransport {
   bool has_room() const noexcept override;
 
  private:
-  wire::ReplyContext head() const noexcept;
+  wire::ReplyContext head() const noexcept { return head(context_.draining); }
+  wire::ReplyContext head(bool is_draining) const noexcept;
   template <typename Encode>
   void write(size_t bytes_max, Encode encode) noexcept;
   template <typename Encode>

@@ -184,17 +184,26 @@ RequestLog::RequestLog(std::span<char> memory, const AccessLog& access) noexcept
 }
 
 bool RequestLog::has_room(std::string_view head) const noexcept {
-  return !keeps_ || begin_ == end_ || memory_.size() - end_ >= sizeof(Record) + head.size();
+  const size_t used_bytes = end_ - begin_;
+  return !keeps_ || used_bytes == 0 || memory_.size() - used_bytes >= sizeof(Record) + head.size();
 }
 
 void RequestLog::keep(std::string_view head, base::Now now) noexcept {
   if (!keeps_) return;
   if (begin_ == end_) begin_ = end_ = 0;
-  ASSERT(memory_.size() - end_ >= sizeof(Record) + head.size());
+  const size_t bytes = sizeof(Record) + head.size();
+  if (memory_.size() - end_ < bytes) move_down();
+  ASSERT(memory_.size() - end_ >= bytes);
   const Record record{.started = now, .head_bytes = static_cast<uint32_t>(head.size())};
   std::memcpy(memory_.data() + end_, &record, sizeof record);
   std::memcpy(memory_.data() + end_ + sizeof record, head.data(), head.size());
-  end_ += static_cast<uint32_t>(sizeof record + head.size());
+  end_ += static_cast<uint32_t>(bytes);
+}
+
+void RequestLog::move_down() noexcept {
+  std::memmove(memory_.data(), memory_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
 }
 
 RequestLog::Request RequestLog::oldest() const noexcept {

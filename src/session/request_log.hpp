@@ -67,6 +67,7 @@ class RequestLog {
 
   Request oldest() const noexcept;
   void forget_oldest() noexcept;
+  void move_down() noexcept;
   bool is_logged(uint16_t status) const noexcept;
   void warn(std::string_view message) noexcept;
   void log(uint16_t status, uint64_t body_bytes) noexcept;

@@ -258,6 +258,16 @@ def test_streams_at_once_are_answered_in_any_order(server, key):
             waiting_ids.remove(id)
 
 
+def test_streams_with_keys_of_several_shards_get_their_own_answers(server, key):
+    limits = range(1, STREAMS_MAX + 1)
+    with Http2Peer(server) as peer:
+        ids = [peer.request("POST", f"/rate/{key}{limit}?maxRequests={limit}")
+               for limit in limits]
+        for id, limit in zip(ids, limits):
+            answer = peer.read_stream(id)
+            assert (answer.status, answer.rate_limit()["q"]) == (200, limit)
+
+
 def test_stream_beyond_the_bound_ends_the_connection(server, key):
     ask(server, "POST", f"/rate/{key}?maxRequests=1")
     with Http2Peer(server) as peer:

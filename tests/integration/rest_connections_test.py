@@ -84,6 +84,42 @@ def test_two_thousand_requests_in_one_write(server, key):
     assert left == list(range(count - 1, -1, -1))
 
 
+def test_pipelined_answers_about_many_keys_are_in_order(server, key):
+    """Several shards have the keys, each of which has a limit of its own, shown by its answers."""
+    limits = range(1, 301)
+    first = [request("POST", f"/rate/{key}{limit}?maxRequests={limit}") for limit in limits]
+    again = [request("POST", f"/rate/{key}{limit}?cost={limit}", "Accept: application/json")
+             for limit in limits]
+    shown = request("GET", f"/debug/{key}1")
+    with HttpPeer(server) as peer:
+        peer.send(b"".join(first + [shown] + again + [shown]))
+        peer.half_close()
+        for limit in limits:
+            response = peer.read()
+            assert (response.status, response.rate_limit()["q"]) == (200, limit)
+            assert response.rate_limit()["r"] == limit - 1
+        assert peer.read().json()["NumApprovedThisWindow"] == 1
+        for limit in limits:
+            response = peer.read()
+            assert (response.status, response.json()["key"]) == (429, f"{key}{limit}")
+        assert peer.read().json()["NumDeniedThisWindow"] == 1
+        assert peer.rest() == b""
+
+
+def test_client_that_leaves_does_not_disturb_the_next_one(server, key):
+    """The second connection may get the first one's place while shards still decide."""
+    for round_number in range(50):
+        name = f"{key}{round_number}-"
+        peer = HttpPeer(server)
+        peer.send(b"".join(request("POST", f"/rate/{name}{number}?maxRequests=7")
+                           for number in range(50)))
+        peer.reset()
+        with HttpPeer(server) as next_peer:
+            response = next_peer.ask("POST", f"/rate/{name}next?maxRequests=8")
+            assert (response.status, response.rate_limit()["q"]) == (200, 8)
+            assert next_peer.is_silent(0.005)
+
+
 def test_request_may_come_byte_by_byte(server, key):
     data = (request("POST", f"/rate/{key}", "Content-Length: 5", body=b"hello")
             + request("POST", f"/rate/{key}", "Transfer-Encoding: chunked",

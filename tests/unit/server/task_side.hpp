@@ -80,9 +80,10 @@ class TaskSide final : private ShardStatisticsSource {
   net::ConnectionMemory memory{1};
   std::vector<char> key = std::vector<char>(64);
   std::vector<char> heads = std::vector<char>(session::RequestLog::memory_bytes);
-  session::HttpSession ended_session{context, io, {0, 1}, memory, key, heads};
+  session::HttpSession ended_session{context, io, {0, 1}, memory, {.key = key, .log = heads}};
   net::ConnectionMemory other_memory{1};
-  session::HttpSession other_session{context, io, {1, 1}, other_memory, key, heads};  // likewise
+  // Likewise.
+  session::HttpSession other_session{context, io, {1, 1}, other_memory, {.key = key, .log = heads}};
 
  private:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with,

@@ -14,9 +14,7 @@ class Http2ChangeTest : public Http2SessionTest {
  protected:
   Http2ChangeTest() {
     session_->close();
-    session_ = std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_,
-                                             key_memory_, log_memory_);
-    session_->begin();
+    session_ = begin_http1();
   }
   void send(std::string text) {
     session_->on_received(std::as_writable_bytes(std::span(text)));

@@ -32,11 +32,17 @@ class Http2SessionTest : public ::testing::Test {
   Http2Session& session() { return static_cast<Http2Session&>(*session_); }
   void begin_turn() { context_.work.begin_turn(false); }
 
+  std::unique_ptr<Session> begin_http1() {
+    const HttpSession::Memory memory{.key = key_memory_, .log = log_memory_};
+    auto session =
+        std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_, memory);
+    session->begin();
+    return session;
+  }
+
   // The session of HTTP/1.1 that the connection begins with passes it on.
   std::unique_ptr<Session> begin() {
-    auto former = std::make_unique<HttpSession>(context_, io_, io::SocketId{0, 1}, memory_,
-                                                key_memory_, log_memory_);
-    former->begin();
+    auto former = begin_http1();
     auto session = std::make_unique<Http2Session>(former->pass_on());
     former.reset();
     session->begin_http2(nullptr);

@@ -82,7 +82,7 @@ class HttpSessionTest : public ::testing::Test {
   net::ConnectionMemory memory_{1};
   std::array<char, 1'024> key_memory_{};
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
-  HttpSession session_{context_, io_, {0, 1}, memory_, key_memory_, log_memory_};
+  HttpSession session_{context_, io_, {0, 1}, memory_, {.key = key_memory_, .log = log_memory_}};
   std::string given_;
   bool peer_reads_ = true;  // false: sends stay in flight
 };

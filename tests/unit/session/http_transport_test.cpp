@@ -36,8 +36,8 @@ class HttpTransportTest : public ::testing::Test {
   Context context_{backend_, {.waiters_max = 1}};
   net::ConnectionMemory memory_{2};
   std::vector<char> log_memory_ = std::vector<char>(RequestLog::memory_bytes);
-  HttpSession session_{context_, io_, {0, 1},
-                       memory_,  {},  log_memory_};  // only passed on to shards
+  // Only passed on to shards.
+  HttpSession session_{context_, io_, {0, 1}, memory_, {.log = log_memory_}};
   net::Connection connection_{io_, {1, 1}, memory_};
   HttpTransport transport_{context_, session_, connection_, log_memory_};
 };
