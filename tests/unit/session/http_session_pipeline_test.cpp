@@ -330,6 +330,12 @@ TEST_F(HttpPipelineTest, ends_after_the_answer_to_the_last_request) {
   EXPECT_EQ(bodies(), (Texts{"1", "2"}));
 }
 
+TEST_F(HttpPipelineTest, takes_nothing_behind_the_last_request_when_an_earlier_one_is_answered) {
+  send(far("1") + far("2", "Connection: close\r\n") + far("3"));
+  decide("1");
+  EXPECT_EQ(asked(), Texts{"far-2"});
+}
+
 TEST_F(HttpPipelineTest, answers_all_requests_of_a_peer_that_has_finished) {
   send(far("1") + far("2") + "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
   session_->on_end_of_stream();
