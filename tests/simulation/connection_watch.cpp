@@ -258,6 +258,12 @@ void ConnectionWatch::on_delivered(uint32_t link, size_t bytes, int64_t now_ms) 
   if (record.is_http2() && record.http2_ms == never) record.http2_ms = now_ms;
 }
 
+void ConnectionWatch::begin_turn(uint32_t shard, bool has_slept, int64_t now_ms) {
+  ShardState& state = shards_[shard];
+  state.writes_from_ms = has_slept ? now_ms : state.turn_ms;
+  state.turn_ms = now_ms;
+}
+
 void ConnectionWatch::on_send(uint32_t link, std::span<const std::byte> bytes, int64_t now_ms) {
   ConnectionRecord& record = records_[link];
   if (is_http(record) && !record.said_close) {
@@ -266,8 +272,10 @@ void ConnectionWatch::on_send(uint32_t link, std::span<const std::byte> bytes, i
     const size_t kept = std::min(record.sent_end.size(), close_header.size());
     record.sent_end.erase(0, record.sent_end.size() - kept);
   }
-  // Behind another send its bytes may have been written at any time since that.
-  record.written_ms = record.taken_ms == now_ms ? record.sent_ms : now_ms;
+  // Behind another send its bytes may have been written at any time since that; and a turn may have
+  // written them behind its own sends.
+  const int64_t from_ms = std::min(shards_[record.shard].writes_from_ms, now_ms);
+  record.written_ms = record.taken_ms >= from_ms ? record.sent_ms : from_ms;
   record.sent_ms = now_ms;
   record.is_sending = true;
   const bool is_over = record.is_http2() && record.sent_frames.add(bytes);

@@ -58,7 +58,8 @@ class ConnectionWatch {
   bool drains_anywhere() const { return first_drain_ms_ != never; }
   const std::array<uint64_t, connection_events_count>& events() const { return events_; }
 
-  // What a worker is about to get, and what it calls.
+  // What a worker is about to get, and what it calls. It sleeps only when it has nothing to send.
+  void begin_turn(uint32_t shard, bool has_slept, int64_t now_ms);
   void on_event(uint32_t shard, uint32_t link, const io::Event& event, int64_t now_ms);
   void on_delivered(uint32_t link, size_t bytes, int64_t now_ms);
   void on_receive_start(uint32_t link, int64_t now_ms);
@@ -86,6 +87,8 @@ class ConnectionWatch {
     server::Worker* worker;
     std::array<uint32_t, 2> connections{};  // by listener
     int64_t drain_ms = never;
+    int64_t turn_ms = never;         // when its turn began
+    int64_t writes_from_ms = never;  // what it sends now was written then at the earliest
   };
 
   // `accepted` or `closed`, until the worker has got to it.

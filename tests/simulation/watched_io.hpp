@@ -63,6 +63,7 @@ class WatchedIo final : public io::Io {
   size_t poll(std::span<io::Event> events, int64_t wait_ns) noexcept override {
     io_.receive_sparingly(receives_sparingly());
     const size_t count = io_.poll(events, wait_ns);
+    watch_.begin_turn(shard_, wait_ns > 0, now_ms());
     for (const io::Event& event : events.first(count)) watch(event);
     return count;
   }
