@@ -88,4 +88,6 @@ class Pipeline {
   uint64_t kept_ = 0;  // which places hold a decision
 };
 
+static_assert(sizeof(Pipeline::Decided) == 88, "docs/architecture.md says so");
+
 }  // namespace sluice::session
