@@ -13,7 +13,9 @@ constexpr size_t padding_bytes = 4'000;  // of a greedy client's requests
 
 }  // namespace
 
-HttpPeer::HttpPeer(World& world) : Peer(world, server::http_listener) {}
+HttpPeer::HttpPeer(World& world) : Peer(world, server::http_listener) {
+  world.oracle.watch_order(client_.link_id(), false);
+}
 
 // ------------------------------------------------------------------------------------- asking
 

@@ -18,7 +18,7 @@ api::Verdict verdict_at(capnp::Data::Reader column, uint32_t index) {
 }  // namespace
 
 NativePeer::NativePeer(World& world) : Peer(world, server::native_listener) {
-  world.oracle.watch_order(client_.link_id());
+  world.oracle.watch_order(client_.link_id(), true);
 }
 
 // ------------------------------------------------------------------------------------- asking

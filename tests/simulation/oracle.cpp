@@ -302,6 +302,7 @@ void Oracle::keep_run(ShardRecord& shard, bool by_handle, size_t entries_count, 
         shard.io->link_of({.index = request.session, .generation = request.generation});
     DecidedRequest& decided = decided_[link].emplace_back();
     decided.id = request.id;
+    number(decided, link);
     decided.entries.resize(request.entries_count);
     if (request.split != route::Request::whole) shard.splits[request.split] = {link, &decided};
     for (uint32_t place = 0; place < request.entries_count; ++place) {
@@ -367,22 +368,37 @@ void Oracle::keep(DecidedRequest& request, uint32_t link, size_t place, const ap
                             .verdict = verdict,
                             .detail = detail,
                             .outcome_detail = {}};
-  check_order(link, request.entries[place].key, request.id, place);
+  check_order(link, request.entries[place].key, request, place);
   if (verdict == api::Verdict::queued) {
     waiting_[named(entry.ticket, origin)] = {link, &request, place};
   }
 }
 
+// A connection's shard gets its requests in the order sent.
+void Oracle::number(DecidedRequest& request, uint32_t link) {
+  const auto found = orders_.find(link);
+  if (found == orders_.end()) return;
+  Order& order = found->second;
+  request.number = ++order.requests;
+  if (order.ids_grow && request.id < order.last_id) {
+    failure_.report("client " + std::to_string(link) + ": frame " + std::to_string(request.id) +
+                    " is decided after frame " + std::to_string(order.last_id));
+  }
+  order.last_id = request.id;
+}
+
 // By handle or not: entries of one connection for one key are decided in the order sent.
-void Oracle::check_order(uint32_t link, const std::string& key, uint64_t id, size_t place) {
-  const auto connection = last_decided_.find(link);
-  if (connection == last_decided_.end()) return;
-  auto& last = connection->second[key];
-  const std::pair<uint64_t, size_t> now{id, place};
+void Oracle::check_order(uint32_t link, const std::string& key, const DecidedRequest& request,
+                         size_t place) {
+  const auto order = orders_.find(link);
+  if (order == orders_.end()) return;
+  auto& last = order->second.last[key];
+  const std::pair<uint64_t, size_t> now{request.number, place};
   if (now < last) {
     failure_.report("client " + std::to_string(link) + ": entry " + std::to_string(place) +
-                    " of frame " + std::to_string(id) + " for " + key + " was decided after one " +
-                    "of frame " + std::to_string(last.first));
+                    " of request " + std::to_string(request.number) + " (id " +
+                    std::to_string(request.id) + ") for " + key +
+                    " was decided after one of request " + std::to_string(last.first));
   }
   last = now;
 }

@@ -39,6 +39,7 @@ struct DecidedEntry {
 
 struct DecidedRequest {
   uint64_t id;
+  uint64_t number = 0;    // of those of its connection, in the order in which its shard got them
   bool reported = false;  // its verdicts have arrived
   std::vector<DecidedEntry> entries;
 };
@@ -73,9 +74,9 @@ class Oracle {
   // The shard has exactly the model's keys.
   void check_keys(api::ShardId shard_id, base::Now now);
 
-  // From now on this connection's request ids grow, so its entries for one key have to be decided
-  // in that order.
-  void watch_order(uint32_t link) { last_decided_[link]; }
+  // This connection's requests have to be decided in the order sent, as far as they are for the
+  // same key, whichever shards decide them. With `ids_grow` their ids show that order, too.
+  void watch_order(uint32_t link, bool ids_grow) { orders_[link].ids_grow = ids_grow; }
 
   // Checks an id that a client has received against the order of the decisions.
   void check_reported_id(const DecidedEntry& entry, uint64_t request_id);
@@ -122,6 +123,15 @@ class Oracle {
     size_t entry;
   };
 
+  // In which order a connection's requests were decided.
+  struct Order {
+    bool ids_grow = false;
+    uint64_t requests = 0;
+    uint64_t last_id = 0;
+    // By key: the number of the request and the entry's place in it.
+    std::map<std::string, std::pair<uint64_t, size_t>> last;
+  };
+
   struct ShardRecord {
     ShardRecord(shard::KeyDecider& of, const shard::Options& options, Failure& failure)
         : shard(of), model(options), handles(options.handles_max, failure) {}
@@ -159,7 +169,9 @@ class Oracle {
                     const shard::Answers& answers);
   void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
             api::ShardId origin, api::Verdict verdict, const api::Detail& detail);
-  void check_order(uint32_t link, const std::string& key, uint64_t id, size_t place);
+  void number(DecidedRequest& request, uint32_t link);
+  void check_order(uint32_t link, const std::string& key, const DecidedRequest& request,
+                   size_t place);
   void record_granted(const ShardModel& model);
   void follow_evictions(ShardRecord& shard, base::Now now);
   bool is_full(ShardRecord& shard, base::Now now) const;
@@ -173,8 +185,7 @@ class Oracle {
   std::map<api::Ticket, Waiting> waiting_;       // by the models' tickets
   std::map<uint64_t, uint64_t> reported_ids_;    // by sequence
   std::set<uint64_t> ids_;
-  // By link and key: the id of the request and the entry's place in it.
-  std::map<uint32_t, std::map<std::string, std::pair<uint64_t, size_t>>> last_decided_;
+  std::map<uint32_t, Order> orders_;  // by link
   uint64_t sequence_ = 0;
   uint64_t by_handle_ = 0;
   uint64_t handles_full_ = 0;
