@@ -13,7 +13,8 @@ constexpr size_t padding_bytes = 4'000;  // of a greedy client's requests
 
 }  // namespace
 
-HttpPeer::HttpPeer(World& world) : Peer(world, server::http_listener) {
+HttpPeer::HttpPeer(World& world, bool is_bystander)
+    : Peer(world, server::http_listener, is_bystander) {
   world.oracle.watch_order(client_.link_id(), false);
 }
 
@@ -21,7 +22,7 @@ HttpPeer::HttpPeer(World& world) : Peer(world, server::http_listener) {
 
 void HttpPeer::ask() {
   if (sent_last_ || asked_.size() >= pipelined_max) return;
-  const uint64_t dice = world_.random.below(100);
+  const uint64_t dice = world_.random.below(is_bystander_ ? 85 : 100);
   if (dice < 75) return ask_acquire();
   if (dice < 85) return ask_release();
   if (dice < 99) return ask_other();

@@ -12,7 +12,7 @@ namespace sluice::simulation {
 
 class HttpPeer final : public Peer {
  public:
-  explicit HttpPeer(World& world);
+  explicit HttpPeer(World& world, bool is_bystander = false);
   std::string describe() const override { return "(http)"; }
 
  private:

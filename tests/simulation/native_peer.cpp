@@ -10,6 +10,9 @@ namespace sluice::simulation {
 namespace {
 
 constexpr size_t outstanding_max = 40;  // frames of one peer, well below what Welcome allows
+constexpr uint64_t batches_max = 4;     // frames at once
+constexpr uint64_t mixed_entries_max = 60;
+constexpr uint64_t many_mixed_entries_max = 2'000;
 
 api::Verdict verdict_at(capnp::Data::Reader column, uint32_t index) {
   return static_cast<api::Verdict>(column.size() == 1 ? column[0] : column[index]);
@@ -17,7 +20,10 @@ api::Verdict verdict_at(capnp::Data::Reader column, uint32_t index) {
 
 }  // namespace
 
-NativePeer::NativePeer(World& world) : Peer(world, server::native_listener) {
+NativePeer::NativePeer(World& world, bool is_bystander)
+    : Peer(world, server::native_listener, is_bystander),
+      mixes_(world.ios.size() > 1 && world.random.chance(is_bystander ? 0.7 : 0.4)),
+      hurries_(mixes_ && !is_bystander && world.random.chance(0.3)) {
   world.oracle.watch_order(client_.link_id(), true);
 }
 
@@ -51,11 +57,19 @@ void NativePeer::send_hello() {
     hello.setVersion(1);
     hello.setClientName("simulation");
     // Zero is no wish; one too many is no wish either.
-    if (world_.random.chance(0.5)) {
-      hello.setWantedShard(static_cast<uint32_t>(world_.random.below(world_.ios.size() + 2)));
+    if (is_bystander_ || world_.random.chance(0.5)) {
+      hello.setWantedShard(wanted_shard());
       record().wanted_shard = hello.getWantedShard() - 1;
     }
   });
+}
+
+uint32_t NativePeer::wanted_shard() {
+  while (true) {
+    const auto wanted = static_cast<uint32_t>(world_.random.below(world_.ios.size() + 2));
+    const bool is_shard = wanted > 0 && wanted <= world_.ios.size();
+    if (!is_bystander_ || (is_shard && !world_.may_stand_still(wanted - 1))) return wanted;
+  }
 }
 
 void NativePeer::ask() {
@@ -63,9 +77,14 @@ void NativePeer::ask() {
     if (world_.random.chance(0.02)) return send_broken_bytes();
     return send_hello();
   }
-  if ((!welcomed_ && !impatient_) || asked_.size() >= outstanding_max) return;
+  if (!welcomed_ && !impatient_) return;
+  uint64_t count = mixes_ ? 1 + world_.random.below(batches_max) : 1;
+  for (; count > 0 && asked_.size() < outstanding_max && !half_closed_; --count) ask_one();
+}
+
+void NativePeer::ask_one() {
   if (interns_ && world_.random.chance(0.4)) return ask_with_handles();
-  const uint64_t dice = world_.random.below(100);
+  const uint64_t dice = world_.random.below(is_bystander_ ? 80 : 100);
   if (dice < 70) return ask_acquire();
   if (dice < 80) return ask_release();
   if (dice < 88) return ask_withdraw();
@@ -79,25 +98,48 @@ void NativePeer::ask() {
 }
 
 void NativePeer::ask_acquire() {
-  io::Random& random = world_.random;
   AskedFrame frame;
   frame.id = expect(Kind::acquire);
+  draw_entries(frame);
+  send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
+}
+
+// Keys alone, with costs, or with everything.
+void NativePeer::draw_entries(AskedFrame& frame) {
+  io::Random& random = world_.random;
   const uint64_t count = random_count(0.2);
-  const bool may_wait = random.chance(0.5);
+  const uint64_t dice = mixes_ ? random.below(100) : 100;
+  const bool plain = dice < 30;
+  const bool with_costs = dice < 50;
+  const bool may_wait = !with_costs && random.chance(0.5);
   frame.all_may_wait = may_wait && random.chance(0.3);
-  for (uint64_t i = 0; i < count; ++i) frame.entries.push_back(random_acquire(may_wait));
+  for (uint64_t i = 0; i < count; ++i) {
+    AskedEntry entry = random_acquire(may_wait);
+    if (plain) entry.cost = 1;
+    if (with_costs) entry.overrides = {};
+    frame.entries.push_back(std::move(entry));
+  }
   if (count > 4'000) {  // with all columns it would be longer than a frame may be
     for (AskedEntry& entry : frame.entries) entry.overrides.window_ms = api::keep_window;
   }
-  if (random.chance(0.02) && count > 0) frame.entries[0].key.clear();  // invalid_key
-  draw_terms(frame);
-  send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire(builder, frame); });
+  // The shard that answers `invalid_key` may stand still.
+  const bool has_invalid = !is_bystander_ && random.chance(0.02);
+  if (has_invalid && count > 0) frame.entries[0].key.clear();
+  if (!plain) draw_terms(frame);
+  std::vector<std::string> keys;
+  for (const AskedEntry& entry : frame.entries) keys.push_back(entry.key);
+  count_mixed(keys, plain        ? ShardEvent::mixed_plain
+                    : with_costs ? ShardEvent::mixed_costs
+                                 : ShardEvent::mixed_terms);
 }
 
 // The number of entries in a frame: mostly few, sometimes many; with a greedy peer more often.
 uint64_t NativePeer::random_count(double many_if_greedy) {
   io::Random& random = world_.random;
   const bool many = random.chance(greedy_ ? many_if_greedy : 0.002);
+  if (mixes_ && !many && random.chance(0.5)) {
+    return random.below(random.chance(0.1) ? many_mixed_entries_max : mixed_entries_max);
+  }
   return many ? 1'000 + random.below(limits::frame_entries_max - 999) : random.below(12);
 }
 
@@ -137,10 +179,22 @@ void NativePeer::ask_intern() {
   send_frame([&](schema::ClientFrame::Builder builder) { fill_intern(builder, id, keys); });
 }
 
+uint32_t NativePeer::owner_of(const std::string& key) const {
+  return proto::owner_shard(proto::routing_hash(key, routing_seed_), shards_);
+}
+
+void NativePeer::count_mixed(const std::vector<std::string>& keys, ShardEvent event) {
+  const auto is_of_other_shard = [&](const std::string& key) {
+    return owner_of(key) != owner_of(keys.front());
+  };
+  if (welcomed_ && std::ranges::any_of(keys, is_of_other_shard)) world_.count(event);
+}
+
 // Only a connection that holds no other shard's key is answered from the handle slots.
 bool NativePeer::is_interned_here(const std::string& key) const {
+  if (is_bystander_ && key.starts_with("spare")) return false;
   if (interns_other_shard_ || !welcomed_) return interns_other_shard_;
-  return proto::owner_shard(proto::routing_hash(key, routing_seed_), shards_) == shard_;
+  return owner_of(key) == shard_;
 }
 
 void NativePeer::ask_forget() {
@@ -164,13 +218,15 @@ void NativePeer::ask_forget() {
 // Half of these frames are plain: they take the fast path.
 void NativePeer::ask_by_handle() {
   io::Random& random = world_.random;
+  if (is_bystander_ && numbers_.empty()) return ask_acquire();
   AskedFrame frame;
   frame.id = expect(Kind::acquire);
   const uint64_t count = random_count(0.05);
   const bool plain = random.chance(0.5);
   const bool may_wait = !plain && random.chance(0.5);
   frame.all_may_wait = may_wait && random.chance(0.3);
-  const bool strays = random.chance(0.1);
+  // Another's handle has no key, and the shard that refuses those without one may stand still.
+  const bool strays = !is_bystander_ && random.chance(0.1);
   for (uint64_t i = 0; i < count; ++i) {
     AskedEntry entry = random_acquire(may_wait);
     const auto number = numbers_.find(entry.key);
@@ -186,6 +242,11 @@ void NativePeer::ask_by_handle() {
     frame.entries.push_back(entry);
   }
   if (!plain) draw_terms(frame);
+  std::vector<std::string> keys;
+  for (const MeantKey& key : asked_[frame.id].meant) {
+    if (key && !key->empty()) keys.push_back(*key);
+  }
+  count_mixed(keys, ShardEvent::mixed_handles);
   send_frame([&](schema::ClientFrame::Builder builder) { fill_acquire_by_handle(builder, frame); });
 }
 
@@ -554,6 +615,11 @@ void NativePeer::on_error(uint64_t id, schema::Error::Reader error) {
   if (asked->error != code) return fail("got error " + std::string(error_name(code)));
   if (ends_connection(code)) end_by(code);
   asked_.erase(id);
+}
+
+// The server has all that it sent, and other shards decide a part of it.
+bool NativePeer::is_hasty() {
+  return hurries_ && is_written() && undecided_end() != no_offset && world_.random.chance(0.05);
 }
 
 bool NativePeer::awaits_answer() const {

@@ -13,7 +13,7 @@ namespace sluice::simulation {
 
 class NativePeer final : public Peer {
  public:
-  explicit NativePeer(World& world);
+  explicit NativePeer(World& world, bool is_bystander = false);
   std::string describe() const override { return "(native)"; }
 
  private:
@@ -52,8 +52,11 @@ class NativePeer final : public Peer {
   uint64_t open_end() const override;
   uint64_t undecided_end() const override;
   void check_graceful_end() override;
+  bool is_hasty() override;
 
   void send_hello();
+  uint32_t wanted_shard();
+  void ask_one();
   void ask_acquire();
   void ask_release();
   void ask_withdraw();
@@ -64,9 +67,12 @@ class NativePeer final : public Peer {
   void ask_forget();
   void ask_by_handle();
   uint64_t random_count(double many_if_greedy);
+  void draw_entries(AskedFrame& frame);
   void draw_terms(AskedFrame& frame);
   api::Handle random_handle();
   MeantKey meant_by(api::Handle handle) const;
+  uint32_t owner_of(const std::string& key) const;
+  void count_mixed(const std::vector<std::string>& keys, ShardEvent event);
   bool awaits(Kind kind) const;
   bool is_interned_here(const std::string& key) const;
   void send_broken_bytes();
@@ -98,6 +104,8 @@ class NativePeer final : public Peer {
   const bool impatient_ = world_.random.chance(0.3);  // sends requests before Welcome
   const bool interns_ = world_.random.chance(0.7);
   const bool interns_other_shard_ = world_.random.chance(0.4);  // also keys of other shards
+  const bool mixes_;    // sends several large frames at once, with keys of all shards
+  const bool hurries_;  // leaves while its frames are being decided
   uint32_t shard_ = 0;
   uint32_t shards_ = 1;
   uint64_t routing_seed_ = 0;

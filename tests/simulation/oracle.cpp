@@ -355,6 +355,7 @@ void Oracle::keep_message(ShardRecord& origin, api::ShardId origin_id,
     const uint32_t split = book.split_of(message.slots[index]);
     const auto& [link, request] = origin.splits.at(split);
     const size_t place = message.slots[index] - book.slot(split, 0);
+    if (origin.io->server_closed(link)) ++left_behind_;
     keep(*request, link, place, message.entries[index], origin_id, answers.verdicts[index],
          answers.details[index]);
   }

@@ -91,6 +91,8 @@ class Oracle {
   uint32_t waiters_count() const;
   // When the shard has to act for a waiter, unless another call comes before.
   int64_t next_due_ms(api::ShardId shard_id) const { return shards_[shard_id].model.next_due_ms(); }
+  // Entries that a shard decided when another had ended their connection.
+  uint64_t left_behind() const { return left_behind_; }
   // Undelivered grants: refunded to their window, and too late for it.
   uint64_t refunded() const { return refunded_; }
   uint64_t refunded_late() const { return refunded_late_; }
@@ -189,6 +191,7 @@ class Oracle {
   uint64_t sequence_ = 0;
   uint64_t by_handle_ = 0;
   uint64_t handles_full_ = 0;
+  uint64_t left_behind_ = 0;
   uint64_t refunded_ = 0;
   uint64_t refunded_late_ = 0;
 };

@@ -18,9 +18,10 @@ bool is_of_last_request(ErrorCode code) {
 
 }  // namespace
 
-Peer::Peer(World& world, io::ListenerId listener)
+Peer::Peer(World& world, io::ListenerId listener, bool is_bystander)
     : world_(world),
       client_(world.any_io().connect(listener)),
+      is_bystander_(is_bystander),
       greedy_(world.random.chance(world.greedy_share)) {
   ++world_.operations;
   record().listener = listener;
@@ -74,7 +75,7 @@ void Peer::act() {
     write_some(random.chance(pauses ? 0.5 : 0.8));
   }
   note_open();
-  if (random.chance(0.01)) leave();
+  if (random.chance(0.01) || is_hasty()) leave();
 }
 
 void Peer::note_open() {
@@ -109,6 +110,39 @@ void Peer::leave() {
       client_.shutdown_write();
       break;
   }
+}
+
+void Peer::attend() {
+  write_some(true);
+  reads_ = true;
+}
+
+bool Peer::awaits_bystanders_answer() {
+  const bool is_served = record().is_open() && !world_.may_stand_still(record().shard);
+  return is_bystander_ && !over_ && is_served && undecided_end() != no_offset && !has_waiter();
+}
+
+// A bystander asks for one of its own keys instead.
+std::string Peer::own_key(std::string key) {
+  const std::vector<std::string>& own = world_.bystanders_keys;
+  if (!is_bystander_ || std::ranges::count(own, key) > 0) return key;
+  return own[world_.random.below(own.size())];
+}
+
+std::string Peer::random_key() {
+  return own_key(simulation::random_key(world_));
+}
+
+AskedEntry Peer::random_entry(bool may_wait) {
+  AskedEntry entry = simulation::random_entry(world_, may_wait);
+  entry.key = own_key(std::move(entry.key));
+  return entry;
+}
+
+AskedEntry Peer::random_acquire(bool may_wait) {
+  AskedEntry entry = simulation::random_acquire(world_, may_wait);
+  entry.key = own_key(std::move(entry.key));
+  return entry;
 }
 
 void Peer::vanish() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "io/sim/sim_io.hpp"
 #include "io/sim/sim_network.hpp"
 #include "oracle.hpp"
+#include "shard_events.hpp"
 #include "state_events.hpp"
 
 namespace sluice::simulation {
@@ -26,6 +28,7 @@ class QuotaBooks;
 struct World {
   // The Io of the shard that the kernel gives the next connection to.
   io::SimIo& any_io() { return *ios[random.below(ios.size())]; }
+  void count(ShardEvent event) { ++shard_events[static_cast<uint32_t>(event)]; }
   void count(StateEvent event) { ++state_events[static_cast<uint32_t>(event)]; }
 
   io::Random& random;
@@ -33,6 +36,9 @@ struct World {
   Oracle& oracle;
   Failure& failure;
   std::vector<std::string> keys;
+  // Of shards that never stand still; may be none.
+  std::vector<std::string> bystanders_keys;
+  std::function<bool(uint32_t shard)> may_stand_still;
   io::SimNetwork* network = nullptr;
   ConnectionWatch* connections = nullptr;
   QuotaBooks* books = nullptr;  // null: a run without quotas
@@ -52,6 +58,7 @@ struct World {
   Http2Counts http2_events{};
   bool keeps_state = false;
   StateCounts state_events{};
+  ShardCounts shard_events{};
 };
 
 // A few keys get most of the requests.
@@ -62,7 +69,8 @@ AskedEntry random_acquire(World& world, bool may_wait);
 
 class Peer {
  public:
-  Peer(World& world, io::ListenerId listener);
+  // `is_bystander`: it needs no shard that stands still at some time.
+  Peer(World& world, io::ListenerId listener, bool is_bystander = false);
   virtual ~Peer() = default;
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -79,7 +87,14 @@ class Peer {
   // From now on: sends no new requests, reads everything, and ends when all answers have arrived.
   void settle();
 
+  // Sends the rest of what it has begun to send, and reads its answers from now on.
+  void attend();
+  // A bystander that a shard serves which never stands still: whether it has asked something that
+  // waits in no queue, and has no answer.
+  bool awaits_bystanders_answer();
+
   bool over() const { return over_; }
+  bool is_bystander() const { return is_bystander_; }
   // While it settles: nothing happens until the server's clock has gone on for long.
   virtual bool awaits_timeout() const { return false; }
   virtual std::string describe() const = 0;
@@ -93,9 +108,10 @@ class Peer {
   // Likewise, but for those that wait; and whether the first open one waits.
   virtual uint64_t undecided_end() const { return open_end(); }
   virtual bool has_waiter() { return false; }
-  virtual void check_turn() {}            // what must hold after any turn
-  virtual void prepare_to_end() {}        // while it settles, each time
-  virtual void check_graceful_end() = 0;  // the server ended its side: are all answers here?
+  virtual void check_turn() {}               // what must hold after any turn
+  virtual bool is_hasty() { return false; }  // leaves now, whatever it waits for
+  virtual void prepare_to_end() {}           // while it settles, each time
+  virtual void check_graceful_end() = 0;     // the server ended its side: are all answers here?
 
   // Adds one whole request, which the server may answer when it has the first `head_bytes`.
   void send(std::span<const std::byte> bytes, size_t head_bytes,
@@ -123,9 +139,10 @@ class Peer {
   void trace(const std::string& text) const;
   void end();
 
-  std::string random_key() { return simulation::random_key(world_); }
-  AskedEntry random_entry(bool may_wait) { return simulation::random_entry(world_, may_wait); }
-  AskedEntry random_acquire(bool may_wait) { return simulation::random_acquire(world_, may_wait); }
+  std::string random_key();
+  AskedEntry random_entry(bool may_wait);
+  AskedEntry random_acquire(bool may_wait);
+  bool is_written() const { return outbox_.empty() && client_.undelivered_bytes() == 0; }
   DecidedRequests& decided() { return world_.oracle.decided(client_.link_id()); }
 
   World& world_;
@@ -133,10 +150,12 @@ class Peer {
   Bytes inbox_;
   bool half_closed_ = false;
   bool settling_ = false;
+  const bool is_bystander_;
   const bool
       greedy_;  // sends far more requests than it reads answers: the server must stop reading
 
  private:
+  std::string own_key(std::string key);
   void note_open();
   void write_some(bool all);
   void leave();

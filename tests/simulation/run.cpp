@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "connection_watch.hpp"
 #include "drawn_options.hpp"
 #include "http2_peer.hpp"
@@ -12,6 +13,7 @@
 #include "io/sim/sim_network.hpp"
 #include "native_peer.hpp"
 #include "oracle.hpp"
+#include "pauses.hpp"
 #include "pick.hpp"
 #include "quota_books.hpp"
 #include "quota_http_peer.hpp"
@@ -43,6 +45,15 @@ constexpr int64_t sweep_ns = 250 * base::ns_per_ms;   // between two turns of a 
 constexpr uint64_t sweeps_max = 400;
 constexpr double kept_share = 0.4;  // of the runs with quotas: their state is kept
 constexpr uint64_t finish_turns_max = 20'000;
+constexpr double bystanders_share = 0.2;  // of the clients, if shards stand still
+constexpr size_t bystanders_key_bytes_max = 16;
+constexpr uint64_t beside_asking_steps = 20;
+// Entries may go to another shard one by one: then that takes thousands of steps.
+constexpr uint64_t beside_steps_max = 40'000;
+constexpr uint64_t beside_quiet_steps_max = 20;  // in which no worker has anything to do
+
+// Whether a shard that stands still may delay nobody who does not need it.
+constexpr bool fails_held_bystanders = false;
 
 // One shard: its kernel, its worker, and whether that sleeps.
 struct SimulatedShard {
@@ -59,6 +70,7 @@ class Run final : private io::PauseWatch {
   RunResult play();
 
  private:
+  void find_bystanders_keys();
   void keep_state(server::WorkerOptions& options, uint32_t shards_count);
   server::Deciders watched_deciders(const server::WorkerOptions& options);
   void operate();
@@ -72,12 +84,16 @@ class Run final : private io::PauseWatch {
   void end_state();
   void turn_until_over();
   void turn_all(int64_t wait_ns, bool all);
+  bool is_held(uint32_t shard);
   bool sleeps_on(SimulatedShard& shard);
   void check_sleep(const SimulatedShard& shard);
   void on_pause() override;
   void turn(SimulatedShard& shard, int64_t wait_ns);
   void turn_alone(SimulatedShard& shard, int64_t wait_ns);
   void advance_if_all_sleep();
+  void finish_beside();
+  void ask_beside();
+  bool is_quiet_beside();
   void connect_some();
   std::unique_ptr<Peer> new_peer();
   void adopt_some();
@@ -86,7 +102,6 @@ class Run final : private io::PauseWatch {
   bool all_over() const;
   uint32_t sockets_open() const;
   std::string describe_unfinished() const;
-  void count(ShardEvent event) { ++events_[static_cast<uint32_t>(event)]; }
 
   Random random_;
   Random state_random_;  // so that runs without a state draw the same as ever
@@ -117,8 +132,8 @@ class Run final : private io::PauseWatch {
   bool draining_ = false;
   route::SplitOptions splits_;
   double slowness_ = 0;
+  Pauses pauses_;
   uint64_t turns_ = 0;
-  std::array<uint64_t, shard_events_count> events_{};
 };
 
 Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
@@ -139,7 +154,8 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
              .keys = draw_keys(random_)},
       peers_max_(1 + static_cast<uint32_t>(random_.below(16))),
       changes_rules_(random_.chance(0.5)),
-      drains_(random_.chance(0.3)) {
+      drains_(random_.chance(0.3)),
+      pauses_(seed, shards_count) {
   world_.time_outs = time_outs_;
   world_.can_set_rate = shard_.requests_can_set_rate;
   world_.can_mod_queue = shard_.requests_can_mod_queue;
@@ -181,8 +197,11 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     }
     options.splits.text_bytes_max = pick<uint32_t, 2>(random_, {600'000, 2'000'000});
   }
-  splits_ = options.splits;
   if (quotas_ && state_random_.chance(kept_share)) keep_state(options, shards_count);
+  world_.may_stand_still = [this](uint32_t shard) { return pauses_.may_stand_still(shard); };
+  // Small enough that what waits for a shard that stands still can fill it.
+  if (pauses_.has_still_shards()) options.splits.entries_max = limits::frame_entries_max;
+  splits_ = options.splits;
   options.sessions.shards = shards_count;
   options.sessions.routing_seed = worker_group_->mesh().routing_seed();
   shards_.resize(shards_count);
@@ -197,6 +216,17 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
     world_.ios.push_back(shards_[shard].io.get());
     oracle_.watch(*shards_[shard].worker, *shards_[shard].io);
     connections_->watch(*shards_[shard].worker);
+  }
+  find_bystanders_keys();
+}
+
+void Run::find_bystanders_keys() {
+  const route::Mailboxes& mailboxes = shards_[0].worker->mailboxes();
+  for (const std::string& key : world_.keys) {
+    // A frame of long ones alone might be longer than a frame may be.
+    const bool is_short = key.size() <= bystanders_key_bytes_max;
+    const bool is_spared = !pauses_.may_stand_still(mailboxes.owner_of(key).shard);
+    if (is_short && is_spared) world_.bystanders_keys.push_back(key);
   }
 }
 
@@ -255,7 +285,7 @@ void Run::on_pause() {
   if (turning_.size() != 1 || failure_ || !random_.chance(0.05)) return;
   SimulatedShard& other = shards_[random_.below(shards_.size())];
   if (&other == turning_.front() || sleeps_on(other)) return;
-  count(ShardEvent::turned_meanwhile);
+  world_.count(ShardEvent::turned_meanwhile);
   turn(other, 0);
 }
 
@@ -279,30 +309,47 @@ void Run::turn_alone(SimulatedShard& shard, int64_t wait_ns) {
   if (shard.asleep && !failure_) check_sleep(shard);
 }
 
+// Whether a worker that has something to do takes no turn now.
+bool Run::is_held(uint32_t shard) {
+  switch (pauses_.holds(shard, shards_[shard].asleep)) {
+    case Pauses::Reason::stands_still:
+      world_.count(ShardEvent::stood_still);
+      return true;
+    case Pauses::Reason::woken_late:
+      world_.count(ShardEvent::woken_late);
+      return true;
+    case Pauses::Reason::none:
+      break;
+  }
+  const bool is_slow = random_.chance(slowness_);
+  if (is_slow) world_.count(ShardEvent::slow_shard);
+  return is_slow;
+}
+
 // Runs the workers from any one on, some of them not at all.
 void Run::turn_all(int64_t wait_ns, bool all) {
   if (state_) state_->step();
   if (shards_.size() == 1) return turn(shards_[0], wait_ns);
   const uint64_t first = random_.below(shards_.size());
   for (uint64_t i = 0; i < shards_.size() && !failure_; ++i) {
-    SimulatedShard& shard = shards_[(first + i) % shards_.size()];
-    if (sleeps_on(shard)) {
-      count(ShardEvent::slept);
-    } else if (!all && random_.chance(slowness_)) {
-      count(ShardEvent::slow_shard);
-    } else {
-      turn(shard, 0);
+    const auto id = static_cast<uint32_t>((first + i) % shards_.size());
+    if (sleeps_on(shards_[id])) {
+      world_.count(ShardEvent::slept);
+    } else if (all || !is_held(id)) {
+      turn(shards_[id], 0);
     }
   }
   if (wait_ns > 0) advance_if_all_sleep();
 }
 
-// When all workers sleep, advances the clock towards the first wake-up, a piece at a time.
+// When all workers sleep, but for those that stand still, advances the clock towards the first
+// wake-up, a piece at a time.
 void Run::advance_if_all_sleep() {
   int64_t next_ns = INT64_MAX;
-  for (SimulatedShard& shard : shards_) {
-    if (!sleeps_on(shard)) return;
-    next_ns = std::min(next_ns, shard.wakes_ns);
+  for (uint32_t id = 0; id < shards_.size(); ++id) {
+    if (pauses_.stands_still(id)) continue;
+    if (!sleeps_on(shards_[id])) return;
+    next_ns = std::min(next_ns, shards_[id].wakes_ns);
   }
   if (state_) next_ns = std::min(next_ns, state_->due_ns());
   const int64_t until_ns = std::max<int64_t>(next_ns - network_.clock().monotonic_ns, 0);
@@ -316,6 +363,11 @@ void Run::connect_some() {
 
 std::unique_ptr<Peer> Run::new_peer() {
   const bool native = random_.chance(0.5);
+  const bool has_bystanders = pauses_.has_still_shards() && !world_.bystanders_keys.empty();
+  if (has_bystanders && random_.chance(bystanders_share)) {
+    if (native) return std::make_unique<NativePeer>(world_, true);
+    return std::make_unique<HttpPeer>(world_, true);
+  }
   if (books_ && random_.chance(0.6)) {
     if (native) return std::make_unique<QuotaPeer>(world_);
     return std::make_unique<QuotaHttpPeer>(world_);
@@ -375,6 +427,7 @@ void Run::fall_silent() {
 }
 
 void Run::step() {
+  pauses_.begin_step();
   connect_some();
   adopt_some();
   for (const auto& peer : peers_) {
@@ -382,6 +435,55 @@ void Run::step() {
   }
   turn_all(random_.chance(0.5) ? 0 : INT64_MAX, false);
   receive_all();
+  if (pauses_.is_last_still_step() && !draining_ && !failure_) finish_beside();
+}
+
+// While shards stand still, the clients that need none of them ask on for a while, all others do
+// not. When the other shards have done all they can, those clients must have their answers.
+void Run::finish_beside() {
+  ask_beside();
+  const auto waits = [](const auto& peer) { return peer->awaits_bystanders_answer(); };
+  bool has_waited = false;
+  uint64_t quiet_steps = 0;
+  for (uint64_t steps = 0; steps < beside_steps_max && quiet_steps < beside_quiet_steps_max;
+       ++steps) {
+    if (std::ranges::none_of(peers_, waits)) {
+      if (has_waited) world_.count(ShardEvent::answered_beside);
+      return;
+    }
+    if (failure_) return;
+    has_waited = true;
+    quiet_steps += is_quiet_beside() ? 1 : 0;
+    turn_all(INT64_MAX, false);
+    receive_all();
+  }
+  if (failure_ || std::ranges::none_of(peers_, waits)) return;
+  world_.count(ShardEvent::held_beside);
+  if (!fails_held_bystanders) return;
+  const auto held = std::ranges::find_if(peers_, waits);
+  failure_.report("waits for shards that stand still, and has asked none of them: " +
+                  (*held)->describe_state() + describe_unfinished());
+}
+
+void Run::ask_beside() {
+  for (uint64_t steps = 0; steps < beside_asking_steps && !failure_; ++steps) {
+    for (const auto& peer : peers_) {
+      if (peer->is_bystander()) peer->act();
+    }
+    turn_all(INT64_MAX, false);
+    receive_all();
+  }
+  for (const auto& peer : peers_) {
+    if (peer->is_bystander()) peer->attend();
+  }
+}
+
+// The workers that do not stand still have nothing to do.
+bool Run::is_quiet_beside() {
+  for (uint32_t id = 0; id < shards_.size(); ++id) {
+    if (!pauses_.stands_still(id) && !sleeps_on(shards_[id])) return false;
+  }
+  return true;
 }
 
 uint32_t Run::sockets_open() const {
@@ -550,6 +652,9 @@ RunResult Run::play() {
   for (uint32_t i = 0; i < io::faults_count; ++i) {
     result.faults[i] = network_.faults().counted(static_cast<io::Fault>(i));
   }
+  const auto add = [&](ShardEvent event, uint64_t count) {
+    world_.shard_events[static_cast<uint32_t>(event)] += count;
+  };
   for (const SimulatedShard& shard : shards_) {
     const shard::Statistics& statistics = shard.worker->keys().statistics();
     result.evicted += statistics.keys_evicted;
@@ -557,17 +662,15 @@ RunResult Run::play() {
     for (size_t i = 0; i < statistics.decisions.size(); ++i) {
       result.verdicts[i] += statistics.decisions[i];
     }
-    const auto add = [&](ShardEvent event, uint64_t count) {
-      events_[static_cast<uint32_t>(event)] += count;
-    };
     add(ShardEvent::other_shard_entry, shard.worker->mailboxes().other_shard_entries());
     add(ShardEvent::full_mailbox, shard.worker->mailboxes().full_count());
     add(ShardEvent::held_session, shard.worker->statistics().blocked);
     add(ShardEvent::moved, shard.worker->statistics().moved);
   }
-  events_[static_cast<uint32_t>(ShardEvent::refunded)] = oracle_.refunded();
-  events_[static_cast<uint32_t>(ShardEvent::refunded_late)] = oracle_.refunded_late();
-  result.shard_events = events_;
+  add(ShardEvent::left_behind, oracle_.left_behind());
+  add(ShardEvent::refunded, oracle_.refunded());
+  add(ShardEvent::refunded_late, oracle_.refunded_late());
+  result.shard_events = world_.shard_events;
   result.connection_events = connections_->events();
   result.http2_events = world_.http2_events;
   if (store_) {
@@ -584,13 +687,6 @@ RunResult Run::play() {
 }
 
 }  // namespace
-
-std::string_view shard_event_name(ShardEvent event) {
-  constexpr std::array<std::string_view, shard_events_count> names = {
-      "other_shard_entry", "full_mailbox",  "held_session",    "slow_shard", "slept", "moved",
-      "refunded",          "refunded_late", "turned_meanwhile"};
-  return names[static_cast<uint32_t>(event)];
-}
 
 RunResult simulate(uint64_t seed, uint64_t operations_count, uint32_t shards_count) {
   return Run(seed, operations_count, shards_count).play();

@@ -65,7 +65,7 @@ struct Totals {
   uint64_t adopted = 0;
   std::array<uint64_t, io::faults_count> faults{};
   std::array<uint64_t, api::verdicts_count> verdicts{};
-  std::array<uint64_t, shard_events_count> shard_events{};
+  ShardCounts shard_events{};
   std::array<uint64_t, quota_events_count> quota_events{};
   std::array<uint64_t, connection_events_count> connection_events{};
   Http2Counts http2_events{};
@@ -163,6 +163,10 @@ std::string_view name_of_fault(uint32_t index) {
   return io::fault_name(static_cast<io::Fault>(index));
 }
 
+std::string_view name_of_shard_event(uint32_t index) {
+  return shard_event_name(static_cast<ShardEvent>(index));
+}
+
 std::string_view name_of_quota_event(uint32_t index) {
   return quota_event_name(static_cast<QuotaEvent>(index));
 }
@@ -207,10 +211,8 @@ TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
   if (HasFailure()) return;
   print_totals(totals);
   demand_all(totals.faults, name_of_fault, io::faults_count);
-  demand_all(
-      totals.shard_events,
-      [](uint32_t index) { return shard_event_name(static_cast<ShardEvent>(index)); },
-      shard_events_count);
+  demand_all(totals.shard_events, name_of_shard_event,
+             static_cast<uint32_t>(ShardEvent::held_beside));
   demand_quotas(totals, quota_events_count);
   demand_all(totals.connection_events, name_of_connection_event, connection_events_count);
   demand_all(totals.http2_events, name_of_http2_event, http2_events_count);
