@@ -65,7 +65,10 @@ class Http2Session final : public Session, private wire::Http2Events {
   void write_outcomes() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override;
-  bool has_undecided() const noexcept override { return shared_.outstanding_count > 0; }
+  // Also of streams that are to ask the shards, as soon as these have room for a query.
+  bool has_undecided() const noexcept override {
+    return shared_.outstanding_count > 0 || may_ask();
+  }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
 

@@ -225,6 +225,26 @@ TEST_F(Http2SessionTest, answers_what_is_decided_before_it_drops_the_waiters) {
   EXPECT_TRUE(client_.answer(decided).ended);
 }
 
+TEST_F(Http2SessionTest, answers_what_waits_for_room_before_it_drops_the_waiters) {
+  client_.ask("POST", "/rate/k?canWait=true");
+  exchange();
+  decide_all(api::Verdict::queued);
+  backend_.has_room = false;
+  const int32_t stream = reserve();
+  exchange();
+  session_->on_end_of_stream();
+  end_turn();
+  EXPECT_TRUE(backend_.abandoned.empty());
+  backend_.has_room = true;
+  session_->unblock();
+  end_turn();
+  ASSERT_EQ(backend_.batches.size(), 1u);
+  answer_quota(QuotaCode::ok, 77);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).status, 200);
+  EXPECT_EQ(backend_.abandoned.size(), 1u);
+}
+
 // -------------------------------------------------------------------------------- reservations
 
 TEST_F(Http2SessionTest, cancels_a_reservation_that_a_reset_stream_does_not_learn_of) {
