@@ -81,6 +81,7 @@ QUARANTINE = [
      "time is an argument: base::Now"),
     ("std::atomic", r"<atomic>|\bstd::atomic\w*",
      ["server/", "io/", "store/writer_statistics.hpp", "route/ring.hpp", "route/doorbell.hpp",
+      "route/senders.hpp",
       "log/log.cpp"],
      "an object belongs to one shard"),
 ]

@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/micro/keys.hpp"
+#include "route/entry_router.hpp"
 #include "route/mailboxes.hpp"
 
 namespace sluice::route {
@@ -36,25 +37,31 @@ BENCHMARK(ring);
 class Origin {
  public:
   // The other shard owns about half of the keys.
-  Origin(Mesh& mesh, size_t entries_count)
-      : mailboxes_(mesh, 0, SplitOptions{}), keys_(16 + entries_count * 4) {
-    for (size_t index = 0; index < keys_.count() && names_.size() < entries_count; ++index) {
-      if (mailboxes_.owner_of(keys_[index]).shard == 1) names_.push_back(keys_[index]);
+  Origin(Mesh& mesh, size_t entries_count, Form form)
+      : mailboxes_(mesh, 0), router_(mailboxes_, turn_, SplitOptions{}), form_(form) {
+    const micro::Keys keys(16 + entries_count * 4);
+    for (size_t index = 0; index < keys.count() && sizes_.size() < entries_count; ++index) {
+      if (mailboxes_.owner_of(keys[index]).shard != 1) continue;
+      text_ += keys[index];
+      sizes_.push_back(micro::key_bytes_typical);
     }
-    ASSERT(names_.size() == entries_count);
+    ASSERT(sizes_.size() == entries_count);
   }
 
   void ask() {
-    const size_t key_bytes = names_.size() * micro::key_bytes_typical;
-    const auto count = static_cast<uint32_t>(names_.size());
-    ASSERT(mailboxes_.has_turn_room(turn_, count, key_bytes));
-    const auto entries = turn_.add({.id = ++id_}, count, key_bytes);
-    for (size_t place = 0; place < entries.size(); ++place) {
-      entries[place] = {.key_data = names_[place].data(), .key_bytes = micro::key_bytes_typical};
-    }
-    mailboxes_.split(turn_);
-    for (const Request& request : std::as_const(turn_).requests()) {
-      mailboxes_.keep_decided(request, turn_);
+    const KeyColumn keys{.text = text_, .sizes = sizes_};
+    ASSERT(router_.has_room(keys, form_));
+    if (form_ == Form::plain) {
+      router_.add({.id = ++id_}, keys);
+    } else {
+      const char* key = text_.data();
+      const auto count = static_cast<uint32_t>(sizes_.size());
+      for (api::Entry& entry : turn_.add({.id = ++id_}, count)) {
+        entry = {.key_data = std::exchange(key, key + micro::key_bytes_typical),
+                 .key_bytes = micro::key_bytes_typical,
+                 .flags = api::flag::wants_details};
+      }
+      router_.send_last();
     }
     turn_.clear();
     mailboxes_.flush();
@@ -64,18 +71,14 @@ class Origin {
 
   void on_message(api::ShardId, ShardMessage&) {}
 
-  void on_returned(api::ShardId, ShardMessage& message) {
-    SplitBook& book = mailboxes_.book();
-    for (size_t index = 0; index < message.entries.size(); ++index) {
-      const uint32_t slot = message.slots[index];
-      const SplitBook::Index split = book.split_of(slot);
-      if (!book.settle(slot, message.verdicts[index], message.details[index])) {
-        continue;
-      }
-      for (const api::Verdict verdict : book.parts(split).verdicts) {
+  void on_returned(api::ShardId target, ShardMessage& message) {
+    SplitBook& book = router_.book();
+    for (const Part& part : message.parts()) {
+      if (!book.keep(target, part, message)) continue;
+      for (const api::Verdict verdict : book.answers(part, message).verdicts) {
         approved_ += verdict == api::Verdict::approved;
       }
-      book.close(split);
+      book.close(part.split);
     }
   }
 
@@ -83,22 +86,23 @@ class Origin {
 
  private:
   Mailboxes mailboxes_;
-  const micro::Keys keys_;
   Turn turn_;
-  std::vector<std::string_view> names_;
+  EntryRouter router_;
+  const Form form_;
+  std::string text_;
+  std::vector<uint16_t> sizes_;
   uint64_t id_ = 0;
   uint64_t approved_ = 0;
 };
 
 class Owner {
  public:
-  explicit Owner(Mesh& mesh) : mailboxes_(mesh, 1, SplitOptions{}) {}
+  explicit Owner(Mesh& mesh) : mailboxes_(mesh, 1) {}
 
   void answer() { mailboxes_.receive(*this); }
 
   void on_message(api::ShardId, ShardMessage& message) {
-    message.make_answers();
-    std::ranges::fill(message.verdicts, api::Verdict::approved);
+    std::ranges::fill(message.verdicts(0, message.entries_count()), api::Verdict::approved);
   }
 
   void on_returned(api::ShardId, ShardMessage&) {}
@@ -107,10 +111,10 @@ class Owner {
   Mailboxes mailboxes_;
 };
 
-void other_shard_entries(benchmark::State& state) {
+void other_shard_entries(benchmark::State& state, Form form) {
   const auto entries_count = static_cast<size_t>(state.range(0));
   Mesh mesh({.shards = 2, .routing_seed = 6});
-  Origin origin(mesh, entries_count);
+  Origin origin(mesh, entries_count, form);
   Owner owner(mesh);
   for (auto _ : state) {
     origin.ask();
@@ -121,7 +125,16 @@ void other_shard_entries(benchmark::State& state) {
   if (origin.approved() != entries_sent) state.SkipWithError("an entry was lost");
   state.SetItemsProcessed(static_cast<int64_t>(entries_sent));
 }
-BENCHMARK(other_shard_entries)->Arg(1)->Arg(64)->Arg(1'024);
+BENCHMARK_CAPTURE(other_shard_entries, plain, Form::plain)->Arg(1)->Arg(64)->Arg(1'024);
+BENCHMARK_CAPTURE(other_shard_entries, detailed, Form::detailed)->Arg(1)->Arg(64)->Arg(1'024);
+
+// What an idle turn costs: nobody has sent anything.
+void idle_receive(benchmark::State& state) {
+  Mesh mesh({.shards = static_cast<uint32_t>(state.range(0))});
+  Owner owner(mesh);
+  for (auto _ : state) owner.answer();
+}
+BENCHMARK(idle_receive)->Arg(2)->Arg(64);
 
 }  // namespace
 }  // namespace sluice::route

@@ -14,9 +14,8 @@ namespace sluice::api {
 
 enum class Op : uint8_t {
   acquire,
-  release,      // releases `cost` permits; the only verdict is approved
-  look,         // reports the key and changes nothing: approved, or invalid_key
-  other_shard,  // another shard decides it: this one skips it
+  release,  // releases `cost` permits; the only verdict is approved
+  look,     // reports the key and changes nothing: approved, or invalid_key
 };
 
 enum class QuotaCode : uint8_t;  // api/quota.hpp

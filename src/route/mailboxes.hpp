@@ -1,16 +1,15 @@
-// One shard's side of the mesh: finds the owner of each entry, sends shard messages to the other
-// shards, and receives theirs.
-// Flow:   split(turn) -> the book and a Target per owner -> flush() -> messages -> the owner's
-//         receive() -> the owner's handler -> our receive() -> the handler, the book -> delivery.
+// One shard's side of the mesh: sends shard messages to the other shards, and receives theirs.
+// Flow:   open() and post() -> a Target per shard -> flush() -> messages -> the owner's receive()
+//         -> the owner's handler -> our receive() -> the handler.
 // Shape:  entries of one connection for one key stay in order, because everything between two
-//         shards passes the same queues: pending entries, messages, the ring. Notices about
-//         waiters go first; they have no order with entries that their connection did not wait
-//         for.
-// Errors: nothing is dropped. When the other shard takes no more, entries stay in the book until
-//         has_turn_room() returns false, which makes sessions read less; tickets bound the notices.
+//         shards passes the same messages and rings. Notices about waiters have no order with
+//         entries that their connection did not wait for.
+// Errors: nothing is dropped. When another shard takes no more, requests for it do not join the
+//         turn (EntryRouter); tickets bound the notices.
 // Lives:  one thread only.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -20,18 +19,17 @@
 #include "proto/key_hash.hpp"
 #include "route/mesh.hpp"
 #include "route/ring_target.hpp"
-#include "route/split_book.hpp"
-#include "route/turn.hpp"
 
 namespace sluice::route {
 
 class Mailboxes {
  public:
-  Mailboxes(Mesh& mesh, api::ShardId shard, const SplitOptions& options);
+  Mailboxes(Mesh& mesh, api::ShardId shard);
 
   bool is_only_shard() const noexcept { return shards_count_ == 1; }
   api::ShardId shard() const noexcept { return shard_; }
   uint32_t shards_count() const noexcept { return shards_count_; }
+  uint32_t pair_entries_max() const noexcept { return mesh_.pair_entries_max(); }
   Owner here() const noexcept { return {.shard = shard_}; }
   Owner owner_of(std::string_view key) const noexcept {
     if (is_only_shard()) return here();
@@ -39,33 +37,29 @@ class Mailboxes {
     return {.shard = static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_))};
   }
 
-  // Whether the book has room for a request that joins the turn.
-  bool has_turn_room(const Turn& turn, uint32_t entries_count, size_t key_bytes) const noexcept {
-    return is_only_shard() ||
-           book_.has_room(turn.entries_count() + entries_count, turn.key_bytes() + key_bytes);
+  // A part of a request for another shard of this node; target(shard).has_room() was true. The
+  // caller fills it, and calls target(shard).end_part().
+  ShardMessage& open(api::ShardId shard, uint32_t entries_count, size_t text_bytes) noexcept {
+    return posts_to(shard).open(entries_count, text_bytes);
   }
-
-  // Called before the turn is decided: queues entries of other shards for their owners, and marks
-  // them `other_shard` here.
-  void split(Turn& turn) noexcept;
-  // Called after it: puts the answers to the entries that this shard decided into the book.
-  void keep_decided(const Request& request, Turn& turn) noexcept;
-
-  SplitBook& book() noexcept { return book_; }
-  const SplitBook& book() const noexcept { return book_; }
+  Target& target(api::ShardId shard) noexcept { return ring_target(shard); }
+  const Target& target(api::ShardId shard) const noexcept { return *targets_[shard]; }
+  // A request finds no room there: take_room_made() says when to try again.
+  void await_room(api::ShardId shard) noexcept { is_awaited_[shard] = 1; }
+  bool take_room_made() noexcept { return std::exchange(room_made_, false); }
+  // Whether there are shards that take no entry.
+  bool is_any_full() const noexcept { return full_targets_count_ > 0; }
 
   // To another shard of this node.
-  void post(api::ShardId shard, Notice& notice) noexcept { target({.shard = shard}).post(notice); }
-  void post(api::ShardId shard, ShardTask task) noexcept { target({.shard = shard}).post(task); }
+  void post(api::ShardId shard, Notice& notice) noexcept { posts_to(shard).post(notice); }
+  void post(api::ShardId shard, ShardTask task) noexcept { posts_to(shard).post(task); }
   void post(api::ShardId shard, Handover&& handover) noexcept {
-    target({.shard = shard}).post(std::move(handover));
+    posts_to(shard).post(std::move(handover));
   }
   // False: the target takes no more in this turn.
-  bool post(const api::Grant& grant) noexcept {
-    return target({.shard = grant.origin}).post(grant);
-  }
+  bool post(const api::Grant& grant) noexcept { return posts_to(grant.origin).post(grant); }
 
-  // Sends what is queued, as far as there are messages.
+  // Sends what was posted, as far as there are messages.
   void flush() noexcept;
 
   // Calls `handler.on_message(origin, message)` for each message of another shard, which the
@@ -82,79 +76,99 @@ class Mailboxes {
   bool prepare_sleep() noexcept;
   void mark_awake() noexcept { mesh_.doorbell(shard_).mark_awake(); }
 
-  bool has_messages() noexcept;
+  bool has_messages() const noexcept { return !senders_.empty(); }
 
   // Between two turns: a message of ours has not returned. It does with its owner's next turn.
   bool awaits_return() const noexcept;
 
-  // Nothing is queued or lent, and no request waits for a part.
+  // Nothing is queued or lent.
   bool idle() const noexcept;
 
-  uint64_t other_shard_entries() const noexcept { return other_shard_entries_; }
   uint64_t wakes() const noexcept { return wakes_; }
   // How often something had to wait because the other shard had not returned a message yet.
   uint64_t full_count() const noexcept;
 
  private:
-  // Another shard of this node: there is no other node yet.
-  Target& target(Owner owner) noexcept {
-    ASSERT(owner.node == here().node);
-    ASSERT(owner != here());
-    return *targets_[owner.shard];
+  RingTarget& ring_target(api::ShardId shard) noexcept {
+    ASSERT(shard != shard_);
+    return *targets_[shard];
   }
-  void split(Request& request, Turn& turn) noexcept;
+  // The target, which has something to flush from now on.
+  RingTarget& posts_to(api::ShardId shard) noexcept {
+    if (!std::exchange(is_to_flush_[shard], 1)) to_flush_.push_back(shard);
+    return ring_target(shard);
+  }
+  void mark_wake(api::ShardId shard) noexcept {
+    if (!std::exchange(is_to_wake_[shard], 1)) to_wake_.push_back(shard);
+  }
+  void free(api::ShardId shard, ShardMessage& message) noexcept;
+  template <typename Visit>
+  static void for_each(const Senders::Bits& shards, Visit visit) noexcept;
 
   Mesh& mesh_;
   const api::ShardId shard_;
   const uint32_t shards_count_;
-  SplitBook book_;
-  std::vector<uint32_t> next_;  // the slot that is queued behind each slot
-  // By shard; null for this one.
-  std::vector<std::unique_ptr<RingTarget>> targets_;
+  Senders& senders_;                                  // who has sent this shard something
+  std::vector<std::unique_ptr<RingTarget>> targets_;  // by shard; null for this one
   std::vector<uint64_t> tails_;
-  uint64_t other_shard_entries_ = 0;
+  std::vector<char> is_to_flush_, is_to_wake_, is_awaited_;  // by shard
+  std::vector<api::ShardId> to_flush_, to_wake_;
+  uint32_t full_targets_count_ = 0;
+  bool room_made_ = false;
   uint64_t wakes_ = 0;
 };
 
+template <typename Visit>
+void Mailboxes::for_each(const Senders::Bits& shards, Visit visit) noexcept {
+  for (size_t word = 0; word < shards.size(); ++word) {
+    for (uint64_t left = shards[word]; left != 0; left &= left - 1) {
+      visit(static_cast<api::ShardId>(word * 64 + static_cast<size_t>(std::countr_zero(left))));
+    }
+  }
+}
+
 template <typename Handler>
 bool Mailboxes::receive(Handler& handler) noexcept {
+  if (senders_.empty()) return false;
+  Senders::Bits shards{};
+  senders_.take(shards);
   bool received = false;
   // The tails of the request rings are read first: the owner pushes a grant after the reply with
   // `queued`, so if the grant is seen here that reply is seen below, and handled before the grant.
-  for (uint32_t other = 0; other < shards_count_; ++other) {
-    if (other != shard_) tails_[other] = mesh_.mailbox(other, shard_).requests.tail();
-  }
-  for (uint32_t other = 0; other < shards_count_; ++other) {
-    if (other == shard_) continue;
+  for_each(shards, [&](api::ShardId other) {
+    tails_[other] = mesh_.mailbox(other, shard_).requests.tail();
+  });
+  for_each(shards, [&](api::ShardId other) {
     Ring<ShardMessage>& replies = mesh_.mailbox(shard_, other).replies;
     const uint64_t tail = replies.tail();
     while (ShardMessage* message = replies.pop(tail)) {
-      handler.on_returned(static_cast<api::ShardId>(other), *message);
-      targets_[other]->free(*message);
+      handler.on_returned(other, *message);
+      free(other, *message);
       received = true;
     }
-  }
-  for (uint32_t other = 0; other < shards_count_; ++other) {
-    if (other == shard_) continue;
+  });
+  for_each(shards, [&](api::ShardId other) {
     Mailbox& mailbox = mesh_.mailbox(other, shard_);
     while (ShardMessage* message = mailbox.requests.pop(tails_[other])) {
-      handler.on_message(static_cast<api::ShardId>(other), *message);
+      handler.on_message(other, *message);
       mailbox.replies.push(message);
-      targets_[other]->mark_wake();
+      mesh_.senders(other).add(shard_);
+      mark_wake(other);
       received = true;
     }
-  }
+  });
   return received;
 }
 
 template <typename Wake>
 void Mailboxes::ring_doorbells(Wake wake) noexcept {
-  for (uint32_t other = 0; other < shards_count_; ++other) {
-    if (other == shard_ || !targets_[other]->take_wake()) continue;
+  for (const api::ShardId other : to_wake_) {
+    is_to_wake_[other] = 0;
     if (!mesh_.doorbell(other).ring()) continue;
     ++wakes_;
     wake(other);
   }
+  to_wake_.clear();
 }
 
 }  // namespace sluice::route

@@ -1,16 +1,26 @@
 #include "route/ring_target.hpp"
 
-#include <algorithm>
 #include <iterator>
 
 #include "base/assert.hpp"
 
 namespace sluice::route {
 
-RingTarget::RingTarget(Mailbox& mailbox, const SplitBook& book, std::span<uint32_t> next)
-    : Target(next), mailbox_(mailbox), book_(book) {
+RingTarget::RingTarget(Mailbox& mailbox, Senders& senders, api::ShardId from,
+                       uint32_t& full_targets_count)
+    : mailbox_(mailbox), senders_(senders), from_(from), full_targets_count_(full_targets_count) {
   free_.reserve(mailbox.messages.size());
   for (const auto& message : mailbox.messages) free_.push_back(message.get());
+}
+
+ShardMessage& RingTarget::open(uint32_t entries_count, size_t text_bytes) noexcept {
+  ShardMessage* message = message_to_fill();
+  if (message != nullptr && !message->has_room(entries_count, text_bytes)) {
+    send();
+    message = message_to_fill();
+  }
+  ASSERT(message != nullptr);
+  return *message;
 }
 
 void RingTarget::post(Notice& notice) noexcept {
@@ -20,7 +30,7 @@ void RingTarget::post(Notice& notice) noexcept {
 
 bool RingTarget::post(const api::Grant& grant) noexcept {
   ShardMessage* message = message_to_fill();
-  if (message != nullptr && message->grants.size() == message->entries_max) {
+  if (message != nullptr && !message->takes_grants()) {
     send();
     message = message_to_fill();
   }
@@ -39,16 +49,11 @@ ShardMessage* RingTarget::message_to_fill() noexcept {
 }
 
 void RingTarget::fill(ShardMessage& message) noexcept {
-  while (!notices_.empty() && message.notices.size() < message.entries_max) {
+  while (!notices_.empty() && message.takes_notices()) {
     Notice& notice = notices_.front();
     notices_.pop_front();
     notice.under_way = true;
     message.notices.push_back(notice);
-  }
-  while (!entries_.empty() && message.entries.size() < message.entries_max) {
-    const uint32_t slot = entries_.pop();
-    message.entries.push_back(book_.entry(slot));
-    message.slots.push_back(slot);
   }
   message.tasks.insert(message.tasks.end(), tasks_.begin(), tasks_.end());
   tasks_.clear();
@@ -56,21 +61,23 @@ void RingTarget::fill(ShardMessage& message) noexcept {
   handovers_.clear();
 }
 
-void RingTarget::flush() noexcept {
+bool RingTarget::flush() noexcept {
   while (pending() || open_message_ != nullptr) {
     ShardMessage* message = message_to_fill();
     if (message == nullptr) {
       ++full_count_;
-      return;
+      return false;
     }
     fill(*message);
     send();
   }
+  return true;
 }
 
 void RingTarget::send() noexcept {
   mailbox_.requests.push(std::exchange(open_message_, nullptr));
-  wake_ = true;
+  senders_.add(from_);
+  if (is_full()) ++full_targets_count_;
 }
 
 bool RingTarget::idle() const noexcept {

@@ -1,44 +1,50 @@
 // A shard of this process: what is posted goes to it in messages, through the rings of a mailbox.
-// Flow:   post() -> flush() -> a free message -> the mailbox's requests -> the other shard answers
-//         in place -> the mailbox's replies -> free().
-// Shape:  there are as many messages as places in the rings. Notices go first, then entries.
-// Errors: without a free message everything waits; full_count() counts how often.
+// Flow:   open(), post() -> a free message -> flush(), or as soon as the message is full -> the
+//         mailbox's requests -> the other shard answers in place -> its replies -> free().
+// Shape:  there are as many messages as places in the rings.
+// Errors: without a free message notices and tasks wait; full_count() counts how often.
 // Lives:  one thread only; the mailbox is shared with the other shard, and outlives both.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "route/mesh.hpp"
-#include "route/split_book.hpp"
 #include "route/target.hpp"
 
 namespace sluice::route {
 
 class RingTarget final : public Target {
  public:
-  // `next`: the links of the queue of entries, which are slots of the book.
-  RingTarget(Mailbox& mailbox, const SplitBook& book, std::span<uint32_t> next);
+  // Of the shard `from`. `full_targets_count` counts those that take no entry.
+  RingTarget(Mailbox& mailbox, Senders& senders, api::ShardId from, uint32_t& full_targets_count);
 
+  bool has_room(uint32_t entries_count, size_t text_bytes) const noexcept override {
+    return !free_.empty() ||
+           (open_message_ != nullptr && open_message_->has_room(entries_count, text_bytes));
+  }
+  ShardMessage& open(uint32_t entries_count, size_t text_bytes) noexcept override;
+  void end_part() noexcept override {
+    if (open_message_->is_full()) send();
+  }
   void post(Notice& notice) noexcept override;
   void post(ShardTask task) noexcept override { tasks_.push_back(task); }
   void post(Handover&& handover) noexcept override { handovers_.push_back(std::move(handover)); }
   bool post(const api::Grant& grant) noexcept override;
-  void flush() noexcept override;
+  bool flush() noexcept override;
   bool idle() const noexcept override;
 
   // The message has returned, and its answers were taken out.
   void free(ShardMessage& message) noexcept {
     message.clear();
+    if (is_full()) --full_targets_count_;
     free_.push_back(&message);
   }
 
-  // The other shard has to be woken at the end of the turn, if it sleeps.
-  void mark_wake() noexcept { wake_ = true; }
-  bool take_wake() noexcept { return std::exchange(wake_, false); }
+  // No message is left for even one entry.
+  bool is_full() const noexcept { return open_message_ == nullptr && free_.empty(); }
 
   // A message that was sent has not returned.
   bool is_lent() const noexcept { return free_.size() < mailbox_.messages.size(); }
@@ -48,20 +54,21 @@ class RingTarget final : public Target {
 
  private:
   bool pending() const noexcept {
-    return !entries_.empty() || !notices_.empty() || !tasks_.empty() || !handovers_.empty();
+    return !notices_.empty() || !tasks_.empty() || !handovers_.empty();
   }
   ShardMessage* message_to_fill() noexcept;
   void fill(ShardMessage& message) noexcept;
   void send() noexcept;
 
   Mailbox& mailbox_;
-  const SplitBook& book_;
+  Senders& senders_;  // the other shard's
+  const api::ShardId from_;
+  uint32_t& full_targets_count_;
   std::vector<ShardMessage*> free_;
   ShardMessage* open_message_ = nullptr;
   boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices_;
   std::vector<ShardTask> tasks_;
   std::vector<Handover> handovers_;
-  bool wake_ = false;
   uint64_t full_count_ = 0;
 };
 

@@ -1,23 +1,30 @@
 // What one shard sends another in one turn, and the answers that return in it.
 // Flow:   its origin fills it -> the target decides and writes the answers into it -> it returns to
 //         its origin, which takes the answers out and uses it again.
-// Shape:  parallel arrays for the entries; lists for everything else. Keys' bytes and
-//         overrides lie in the origin's SplitBook, connections' bytes in the Handover.
+// Shape:  parts of requests, in the order in which they were sent; each has a series of entries.
+//         A plain entry is the text of a key and asks for one permit; its answer is a verdict. A
+//         detailed one is an api::Entry; its answer has a detail and a waiter, too. All arrays
+//         have the same index. Lists for everything else.
 // Units:  as in api/.
+// Bounds: full with `entries_max` entries; but an empty one takes the part of any request.
 // Lives:  belongs to its origin, which lends it to the target and does not touch it until it
-//         returns. Its lists have their memory from the start, but those of tasks and handovers,
-//         which are off the request path.
+//         returns. The arrays' memory is the mesh's. Lists of tasks and handovers, which are off
+//         the request path, allocate.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "api/entry.hpp"
 #include "api/verdict.hpp"
 #include "base/assert.hpp"
+#include "base/limits.hpp"
+#include "route/key_column.hpp"
 
 namespace sluice::server {
 
@@ -58,49 +65,106 @@ struct Handover {
   std::vector<std::byte> bytes;
 };
 
-struct ShardMessage {
-  explicit ShardMessage(uint32_t capacity) : entries_max(capacity) {
-    entries.reserve(entries_max);
-    slots.reserve(entries_max);
-    verdicts.reserve(entries_max);
-    details.reserve(entries_max);
-    waiters.reserve(entries_max);
-    notices.reserve(entries_max);
-    grants.reserve(entries_max);
+enum class Form : uint8_t { plain, detailed };
+
+// The entries of one request in a message.
+struct Part {
+  uint32_t split = 0;  // the request, in the origin's SplitBook
+  uint32_t first_entry = 0;
+  uint32_t entries_count = 0;
+  bool is_whole = false;  // all entries of the request, in its order
+};
+
+// A series of entries of one form, in consecutive parts.
+struct MessageRun {
+  Form form = Form::plain;
+  uint32_t first_entry = 0;
+  uint32_t entries_count = 0;
+  size_t text_begin = 0;  // where the text of its first key is
+};
+
+class ShardMessage {
+ public:
+  // Of a part: the longest text of a frame's keys, by handle or not.
+  static constexpr size_t text_bytes_max = limits::handles_text_bytes_max;
+  static size_t memory_bytes(uint32_t entries_max) noexcept;
+
+  // `memory`, of memory_bytes(), reads as zero, and outlives the message.
+  ShardMessage(uint32_t entries_max, std::byte* memory);
+
+  // Whether a part with so many entries, and so much text, goes into this message.
+  bool has_room(uint32_t entries_count, size_t text_bytes) const noexcept {
+    return entries_count_ == 0 || (entries_count_ + entries_count <= entries_max_ &&
+                                   text_bytes_ + text_bytes <= text_bytes_max);
+  }
+  // If not, it takes any one entry.
+  bool is_full() const noexcept {
+    return entries_count_ >= entries_max_ || text_bytes_ + limits::key_bytes_max > text_bytes_max;
+  }
+  // A part that has room; its entries follow.
+  void begin_part(uint32_t split, Form form, uint32_t entries_count, bool is_whole) noexcept;
+  // Plain entries of the part, from this place of its request on.
+  void add(const KeyColumn& keys, uint32_t first_place) noexcept;
+  // A detailed entry of the part. Copies its key and its overrides.
+  void add(const api::Entry& entry, uint32_t place) noexcept;
+
+  std::span<const Part> parts() const noexcept { return parts_; }
+  std::span<const MessageRun> runs() const noexcept { return runs_; }
+  uint32_t entries_count() const noexcept { return entries_count_; }
+
+  // Of plain runs.
+  std::string_view text_from(size_t begin) const noexcept {
+    return {text_ + begin, text_bytes_ - begin};
+  }
+  std::span<const uint16_t> key_sizes(uint32_t first, uint32_t count) const noexcept {
+    return {key_sizes_ + first, count};
+  }
+  // Of detailed runs.
+  std::span<api::Entry> entries(uint32_t first, uint32_t count) const noexcept {
+    return {entries_ + first, count};
+  }
+  std::span<api::Detail> details(uint32_t first, uint32_t count) const noexcept {
+    return {details_ + first, count};
+  }
+  std::span<api::WaiterId> waiters(uint32_t first, uint32_t count) const noexcept {
+    return {waiters_ + first, count};
+  }
+  // Of both.
+  std::span<api::Verdict> verdicts(uint32_t first, uint32_t count) const noexcept {
+    return {verdicts_ + first, count};
+  }
+  // Where the entries of a part that is not whole are in their request.
+  std::span<const uint16_t> places(uint32_t first, uint32_t count) const noexcept {
+    return {places_ + first, count};
   }
 
-  void clear() noexcept {
-    entries.clear();
-    slots.clear();
-    notices.clear();
-    grants.clear();
-    tasks.clear();
-    // The target has taken the handovers out.
-  }
+  bool takes_notices() const noexcept { return notices.size() < entries_max_; }
+  bool takes_grants() const noexcept { return grants.size() < entries_max_; }
 
-  uint64_t reserved_bytes() const noexcept {
-    return entries_max *
-           (sizeof(api::Entry) + sizeof(uint32_t) + sizeof(api::Verdict) + sizeof(api::Detail) +
-            sizeof(api::WaiterId) + sizeof(Notice) + sizeof(api::Grant));
-  }
+  // It has returned, and its answers were taken out; the target has taken the handovers out.
+  void clear() noexcept;
 
-  // The answers' arrays, made as long as the entries.
-  void make_answers() noexcept {
-    verdicts.resize(entries.size());
-    details.resize(entries.size());
-    waiters.resize(entries.size());
-  }
-
-  const uint32_t entries_max;  // likewise of notices and grants
-  std::vector<api::Entry> entries;
-  std::vector<uint32_t> slots;  // of the entries, in the origin's SplitBook
-  std::vector<api::Verdict> verdicts;
-  std::vector<api::Detail> details;
-  std::vector<api::WaiterId> waiters;
   std::vector<Notice> notices;
   std::vector<api::Grant> grants;
   std::vector<ShardTask> tasks;
   std::vector<Handover> handovers;
+
+ private:
+  char* take_text(size_t bytes) noexcept;
+
+  const uint32_t entries_max_;  // likewise of notices and grants
+  uint32_t entries_count_ = 0;
+  size_t text_bytes_ = 0;
+  std::vector<Part> parts_;
+  std::vector<MessageRun> runs_;
+  char* text_;
+  api::Entry* entries_;
+  api::Overrides* overrides_;
+  api::Detail* details_;
+  api::WaiterId* waiters_;
+  uint16_t* key_sizes_;
+  uint16_t* places_;
+  api::Verdict* verdicts_;
 };
 
 }  // namespace sluice::route

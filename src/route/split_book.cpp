@@ -1,116 +1,153 @@
 #include "route/split_book.hpp"
 
 #include <algorithm>
+#include <numeric>
+
+#include "base/assert.hpp"
+#include "base/limits.hpp"
 
 namespace sluice::route {
+namespace {
 
-SplitBook::SplitBook(const SplitOptions& options)
-    : entries_(options.entries_max, "requests that are split over shards"),
-      overrides_(options.entries_max, "requests that are split over shards"),
-      verdicts_(options.entries_max, "requests that are split over shards"),
-      details_(options.entries_max, "requests that are split over shards"),
-      split_of_(options.entries_max, "requests that are split over shards"),
-      text_(options.text_bytes_max, "keys that other shards decide"),
-      splits_(options.entries_max, "requests that are split over shards") {}
+constexpr size_t mebibyte = 1024 * 1024;
+constexpr size_t detailed_bytes = sizeof(api::Entry) + sizeof(api::Detail) + sizeof(api::Verdict);
+static_assert(limits::frame_entries_max * detailed_bytes <= AnswerBlocks::largest_bytes);
 
-// Where `length` contiguous places begin: at `position`, or behind the ring's end.
-uint64_t SplitBook::fit(uint64_t position, uint64_t length, uint64_t ring) noexcept {
-  const uint64_t offset = position % ring;
-  return offset + length <= ring ? position : position + ring - offset;
+// A lone shard has no requests for others.
+uint32_t others_of(uint32_t shards_count) noexcept {
+  return shards_count - 1;
 }
 
-// Counts as if they were one request, which needs no less room than several.
-bool SplitBook::has_room(size_t entries_count, size_t text_bytes) const noexcept {
-  const uint64_t slots_end = fit(used_.slots, entries_count, entries_.size()) + entries_count;
-  const uint64_t text_end = fit(used_.text, text_bytes, text_.size()) + text_bytes;
-  return slots_end - freed_.slots <= entries_.size() && text_end - freed_.text <= text_.size();
+size_t bytes_max(uint32_t shards_count, const SplitOptions& options) noexcept {
+  // At least the largest block, whatever the options say.
+  if (options.answer_bytes_max != 0) {
+    return std::max<size_t>(options.answer_bytes_max, AnswerBlocks::largest_bytes);
+  }
+  return std::clamp(64 * mebibyte / shards_count, AnswerBlocks::largest_bytes, 8 * mebibyte);
 }
 
-SplitBook::Index SplitBook::open(const Request& request) noexcept {
-  const uint32_t count = request.entries_count;
-  ASSERT(count > 0);
-  const uint64_t first = fit(used_.slots, count, entries_.size());
-  used_.slots = first + count;
-  ASSERT(used_.slots - freed_.slots <= entries_.size());
-  const auto index = static_cast<Index>(next_split_++ % splits_.size());
-  splits_[index] = {.request = request,
-                    .first_slot = static_cast<uint32_t>(first % entries_.size()),
-                    .left = count,
-                    .closed = false,
-                    .end = used_};
-  for (Index& split : split_of_.slice(splits_[index].first_slot, count)) split = index;
-  ++open_count_;
+void keep_detailed(const SplitBook::Answers& answers, uint32_t place, const api::Entry& entry,
+                   api::Verdict verdict, const api::Detail& detail) noexcept {
+  answers.entries[place] = entry;
+  const bool is_reported = (entry.flags & api::flag::wants_details) != 0;
+  if (is_reported || verdict == api::Verdict::queued) answers.details[place] = detail;
+}
+
+}  // namespace
+
+SplitBook::SplitBook(uint32_t shards_count, uint32_t requests_max, const SplitOptions& options)
+    : answer_bytes_max_(bytes_max(shards_count, options)),
+      splits_(requests_max, "requests that other shards decide"),
+      blocks_(answer_bytes_max_ * others_of(shards_count)),
+      waiting_bytes_(shards_count) {}
+
+size_t SplitBook::answer_bytes(uint32_t entries_count, Form form) noexcept {
+  return entries_count * (form == Form::plain ? sizeof(api::Verdict) : detailed_bytes);
+}
+
+SplitBook::Index SplitBook::open(const Request& request, Form form, bool is_whole) noexcept {
+  const Index index = splits_.take(Split{.request = request, .form = form});
+  ASSERT(index != splits_.none);
+  splits_[index].request.split = index;
+  if (!is_whole) splits_[index].block = blocks_.take(answer_bytes(request.entries_count, form));
   return index;
 }
 
-void SplitBook::put(uint32_t slot, const api::Entry& entry) noexcept {
-  const uint64_t begin = fit(used_.text, entry.key_bytes, text_.size());
-  used_.text = begin + entry.key_bytes;
-  ASSERT(used_.text - freed_.text <= text_.size());
-  splits_[split_of_[slot]].end.text = used_.text;
-  char* key = text_.data() + begin % text_.size();
-  std::copy_n(entry.key_data, entry.key_bytes, key);  // perhaps no bytes, from a null pointer
-  entries_[slot] = entry;
-  entries_[slot].key_data = key;
-  if (entry.given_overrides == nullptr) return;
-  overrides_[slot] = *entry.given_overrides;
-  entries_[slot].given_overrides = &overrides_[slot];
+void SplitBook::add_part(Index index, api::ShardId shard) noexcept {
+  Split& split = splits_[index];
+  ++split.parts_left;
+  if (split.block == nullptr) return;
+  waiting_bytes_[shard] +=
+      AnswerBlocks::block_bytes(answer_bytes(split.request.entries_count, split.form));
 }
 
-void SplitBook::put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
-                            const api::Detail& detail) noexcept {
-  entries_[slot] = entry;
-  settle(slot, verdict, detail);
+bool SplitBook::keep(api::ShardId shard, const Part& part, const ShardMessage& message) noexcept {
+  Split& split = splits_[part.split];
+  ASSERT(split.parts_left > 0);
+  if (split.block == nullptr) return --split.parts_left == 0;
+  const auto places = message.places(part.first_entry, part.entries_count);
+  const auto verdicts = message.verdicts(part.first_entry, part.entries_count);
+  const Answers answers = answers_in_block(split);
+  for (size_t i = 0; i < places.size(); ++i) answers.verdicts[places[i]] = verdicts[i];
+  if (split.form == Form::detailed) {
+    const auto entries = message.entries(part.first_entry, part.entries_count);
+    const auto details = message.details(part.first_entry, part.entries_count);
+    for (size_t i = 0; i < places.size(); ++i) {
+      keep_detailed(answers, places[i], entries[i], verdicts[i], details[i]);
+    }
+  }
+  waiting_bytes_[shard] -=
+      AnswerBlocks::block_bytes(answer_bytes(split.request.entries_count, split.form));
+  return --split.parts_left == 0;
 }
 
-bool SplitBook::settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail) noexcept {
-  verdicts_[slot] = verdict;
-  const bool reported = (entries_[slot].flags & api::flag::wants_details) != 0;
-  if (reported || verdict == api::Verdict::queued) details_[slot] = detail;
-  Split& split = splits_[split_of_[slot]];
-  ASSERT(split.left > 0);
-  return --split.left == 0;
+void SplitBook::keep_own(const Request& own, Turn& turn) noexcept {
+  const Split& split = splits_[own.split];
+  ASSERT(split.parts_left > 0);
+  const Answers answers = answers_in_block(split);
+  for (uint32_t i = own.first_entry; i < own.first_entry + own.entries_count; ++i) {
+    const uint16_t place = turn.places()[i];
+    answers.verdicts[place] = turn.verdicts()[i];
+    if (split.form == Form::plain) continue;
+    keep_detailed(answers, place, turn.entries()[i], turn.verdicts()[i], turn.details()[i]);
+  }
 }
 
-SplitBook::Parts SplitBook::parts(Index index) noexcept {
-  const Split& split = splits_[index];
-  const uint32_t first = split.first_slot;
+SplitBook::Answers SplitBook::answers_in_block(const Split& split) noexcept {
   const uint32_t count = split.request.entries_count;
-  return {.request = split.request,
-          .entries = entries_.slice(first, count),
-          .verdicts = verdicts_.slice(first, count),
-          .details = details_.slice(first, count)};
+  std::byte* at = split.block;
+  Answers answers{.request = split.request, .entries = {}, .verdicts = {}, .details = {}};
+  if (split.form == Form::detailed) {
+    answers.entries = {reinterpret_cast<api::Entry*>(at), count};
+    answers.details = {reinterpret_cast<api::Detail*>(at + answers.entries.size_bytes()), count};
+    at += answers.entries.size_bytes() + answers.details.size_bytes();
+  }
+  answers.verdicts = {reinterpret_cast<api::Verdict*>(at), count};
+  return answers;
+}
+
+SplitBook::Answers SplitBook::answers(const Part& part, const ShardMessage& message) noexcept {
+  const Split& split = splits_[part.split];
+  if (split.block != nullptr) return answers_in_block(split);
+  const uint32_t first = part.first_entry;
+  const uint32_t count = part.entries_count;
+  Answers answers{.request = split.request,
+                  .entries = {},
+                  .verdicts = message.verdicts(first, count),
+                  .details = {}};
+  if (split.form == Form::detailed) {
+    answers.entries = message.entries(first, count);
+    answers.details = message.details(first, count);
+  }
+  return answers;
 }
 
 void SplitBook::close(Index index) noexcept {
-  ASSERT(splits_[index].left == 0 && !splits_[index].closed);
-  splits_[index].closed = true;
-  --open_count_;
-  while (first_split_ < next_split_) {
-    const Split& oldest = splits_[first_split_ % splits_.size()];
-    if (!oldest.closed) return;
-    freed_ = oldest.end;
-    ++first_split_;
+  const Split& split = splits_[index];
+  ASSERT(split.parts_left == 0);
+  if (split.block != nullptr) {
+    blocks_.free(split.block, answer_bytes(split.request.entries_count, split.form));
   }
-  freed_ = used_ = {};  // empty: for the next request all the room is contiguous
+  splits_.free(index);
 }
 
 bool SplitBook::holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept {
-  for (uint64_t split = first_split_; split < next_split_; ++split) {
-    const Split& open = splits_[split % splits_.size()];
-    const Request& request = open.request;
-    if (!open.closed && request.session == session && request.generation == generation &&
-        request.id == id) {
+  for (Index index = 0; index < splits_.index_end(); ++index) {
+    if (!splits_.holds(index)) continue;
+    const Request& request = splits_[index].request;
+    if (request.session == session && request.generation == generation && request.id == id) {
       return true;
     }
   }
   return false;
 }
 
+uint64_t SplitBook::waiting_bytes() const noexcept {
+  return std::accumulate(waiting_bytes_.begin(), waiting_bytes_.end(), uint64_t{0});
+}
+
 uint64_t SplitBook::reserved_bytes() const noexcept {
-  return entries_.reserved_bytes() + overrides_.reserved_bytes() + verdicts_.reserved_bytes() +
-         details_.reserved_bytes() + split_of_.reserved_bytes() + text_.reserved_bytes() +
-         splits_.reserved_bytes();
+  return splits_.reserved_bytes() + blocks_.reserved_bytes();
 }
 
 }  // namespace sluice::route

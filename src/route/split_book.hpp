@@ -1,106 +1,93 @@
-// Requests of which other shards decide a part, until all their parts have returned.
-// Flow:   has_room() before a request joins the turn; open() when it turns out to be split; what
-//         must outlive the turn is copied into its slots; every answer settles a slot; when all
-//         slots of a request are settled it is complete, is delivered, and closes.
-// Shape:  two rings, of slots (entry, overrides and answer in parallel arrays) and of keys' bytes;
-//         a request's slots are contiguous. Slots are freed in the order in which they were opened.
-// Errors: has_room() is false when there might be no room; the request must not join the turn then.
-// Lives:  one thread; targets read entries' keys while a message is lent to them.
+// Requests of which other shards decide all or a part, until all their parts have returned.
+// Flow:   open(), add_part() for each other shard that decides some entries -> keep_own() -> keep()
+//         for each part that has returned; with the last one the request is complete: answers() ->
+//         close().
+// Shape:  the answers to a request that one shard decides as a whole stay in the message; others
+//         are gathered in a block of memory, in the order of the request.
+// Errors: has_room() is false when a shard has its share; the request must not join the turn then.
+// Bounds: as many requests as messages have parts. Blocks: `answer_bytes_max` for the requests that
+//         wait for one shard, so that a shard that stands still takes no room from the others.
+// Lives:  one thread.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "api/entry.hpp"
 #include "api/verdict.hpp"
-#include "base/assert.hpp"
-#include "base/mapped_array.hpp"
+#include "base/object_pool.hpp"
+#include "route/answer_blocks.hpp"
+#include "route/shard_message.hpp"
 #include "route/turn.hpp"
 
 namespace sluice::route {
 
 struct SplitOptions {
-  uint32_t entries_max = 32 * 1024;
-  uint32_t text_bytes_max = 2 * 1024 * 1024;  // at least limits::handles_text_bytes_max
+  uint32_t answer_bytes_max = 0;  // for each other shard; 0: by their number
 };
-static_assert(SplitOptions{}.entries_max >= limits::frame_entries_max);
-static_assert(SplitOptions{}.text_bytes_max >= limits::handles_text_bytes_max);
 
 class SplitBook {
  public:
-  explicit SplitBook(const SplitOptions& options);
+  using Index = uint32_t;  // of a request
+
+  // `requests_max`: how many parts may be under way.
+  SplitBook(uint32_t shards_count, uint32_t requests_max, const SplitOptions& options);
   SplitBook(const SplitBook&) = delete;
   SplitBook& operator=(const SplitBook&) = delete;
 
-  // Whether there is room for requests with so many entries together, whichever of them are split.
-  bool has_room(size_t entries_count, size_t text_bytes) const noexcept;
-
-  using Index = uint32_t;  // of a split request
-
-  Index open(const Request& request) noexcept;
-  // Slot of an entry by its place in the request.
-  uint32_t slot(Index split, uint32_t place) const noexcept {
-    return splits_[split].first_slot + place;
+  // Whether a request may be opened that several shards decide, `shard` among them.
+  bool has_room(api::ShardId shard, uint32_t entries_count, Form form) const noexcept {
+    return waiting_bytes_[shard] + AnswerBlocks::block_bytes(answer_bytes(entries_count, form)) <=
+           answer_bytes_max_;
   }
-  // Copies an entry, with its key and overrides, which must outlive the turn.
-  void put(uint32_t slot, const api::Entry& entry) noexcept;
-  // Copies an entry that this shard has decided, with its answer.
-  void put_decided(uint32_t slot, const api::Entry& entry, api::Verdict verdict,
-                   const api::Detail& detail) noexcept;
-  const api::Entry& entry(uint32_t slot) const noexcept { return entries_[slot]; }
 
-  // Stores the answer to one entry; returns whether its request is complete now.
-  bool settle(uint32_t slot, api::Verdict verdict, const api::Detail& detail) noexcept;
-  Index split_of(uint32_t slot) const noexcept { return split_of_[slot]; }
+  // `is_whole`: one shard decides it.
+  Index open(const Request& request, Form form, bool is_whole) noexcept;
+  // Another shard decides some entries: the request waits for it.
+  void add_part(Index split, api::ShardId shard) noexcept;
 
-  struct Parts {
+  // Takes over the answers of a part; returns whether the request is complete now.
+  bool keep(api::ShardId shard, const Part& part, const ShardMessage& message) noexcept;
+  // The same of the entries that this shard has decided: `own` is in the turn. Parts of other
+  // shards are still to return.
+  void keep_own(const Request& own, Turn& turn) noexcept;
+
+  struct Answers {
     Request request;
-    std::span<api::Entry> entries;
+    std::span<api::Entry> entries;  // none of plain ones
     std::span<api::Verdict> verdicts;
-    std::span<api::Detail> details;
+    std::span<api::Detail> details;  // none of plain ones
   };
-  Parts parts(Index split) noexcept;
+  // Of a complete request; `part` in `message` was its last.
+  Answers answers(const Part& part, const ShardMessage& message) noexcept;
 
   // The request was delivered.
   void close(Index split) noexcept;
 
-  uint32_t open_count() const noexcept { return open_count_; }
+  uint32_t open_count() const noexcept { return splits_.used(); }
   uint64_t reserved_bytes() const noexcept;
   // Whether a request of this session with this id is open. Searches all open requests.
   bool holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept;
+  // For tests: blocks count once for each shard that their requests wait for.
+  uint64_t waiting_bytes() const noexcept;
+  const Request& request(Index split) const noexcept { return splits_[split].request; }
 
  private:
-  // Positions in the rings; they grow without end.
-  struct Extent {
-    uint64_t slots;
-    uint64_t text;
-    bool operator==(const Extent&) const = default;
-  };
-
   struct Split {
     Request request;
-    uint32_t first_slot;
-    uint32_t left;  // entries that are not settled
-    bool closed;
-    Extent end;  // behind what it occupies in the rings
+    Form form;
+    uint32_t parts_left = 0;
+    std::byte* block = nullptr;  // null: its answers stay in the message
   };
 
-  static uint64_t fit(uint64_t position, uint64_t length, uint64_t ring) noexcept;
+  static size_t answer_bytes(uint32_t entries_count, Form form) noexcept;
+  static Answers answers_in_block(const Split& split) noexcept;
 
-  base::MappedArray<api::Entry> entries_;
-  base::MappedArray<api::Overrides> overrides_;
-  base::MappedArray<api::Verdict> verdicts_;
-  base::MappedArray<api::Detail> details_;
-  base::MappedArray<Index> split_of_;
-  base::MappedArray<char> text_;
-  base::MappedArray<Split> splits_;  // a ring: as many as slots
-  uint64_t first_split_ = 0;         // grows without end, as next_split_
-  uint64_t next_split_ = 0;
-  Extent freed_{};
-  Extent used_{};
-  uint32_t open_count_ = 0;
+  const size_t answer_bytes_max_;
+  base::ObjectPool<Split> splits_;
+  AnswerBlocks blocks_;
+  std::vector<size_t> waiting_bytes_;  // by shard: blocks of requests that wait for it
 };
 
 }  // namespace sluice::route

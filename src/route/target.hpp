@@ -1,17 +1,16 @@
-// Another shard as an Mailboxes addresses it, whatever the transport.
-// Flow:   queue() and post() in the course of a turn -> flush() at its end.
+// Another shard as Mailboxes addresses it, whatever the transport.
+// Flow:   open() and post() in the course of a turn -> flush() at its end.
 // Shape:  RingTarget is the only implementation: a shard of this process. Posting goes through
 //         Target; answers return through the ring, from which Mailboxes::receive() takes them.
-// Errors: nothing is dropped: what a target cannot take waits in it. Only grants are refused,
-//         because their decider can keep them.
+// Errors: nothing is dropped: entries are only sent when there is room, and other things wait in
+//         the target. Only grants are refused, because their decider can keep them.
 // Lives:  one thread only.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "api/entry.hpp"
-#include "route/entry_queue.hpp"
 #include "route/shard_message.hpp"
 
 namespace sluice::route {
@@ -26,11 +25,16 @@ struct Owner {
 class Target {
  public:
   virtual ~Target() = default;
+  Target() = default;
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  // Queues an entry of the book, by its slot. Not virtual, since every such entry passes here.
-  void queue(uint32_t slot) noexcept { entries_.push(slot); }
+  // Whether open() may be called for a part with so many entries, and so much text.
+  virtual bool has_room(uint32_t entries_count, size_t text_bytes) const noexcept = 0;
+  // The message for such a part.
+  virtual ShardMessage& open(uint32_t entries_count, size_t text_bytes) noexcept = 0;
+  // Its entries are all there.
+  virtual void end_part() noexcept = 0;
 
   virtual void post(Notice& notice) noexcept = 0;
   virtual void post(ShardTask task) noexcept = 0;
@@ -38,16 +42,11 @@ class Target {
   // False: the target takes no more in this turn.
   virtual bool post(const api::Grant& grant) noexcept = 0;
 
-  // Sends what was posted, as far as the target takes it.
-  virtual void flush() noexcept = 0;
+  // Sends what was posted, as far as the target takes it. False: something waits.
+  virtual bool flush() noexcept = 0;
 
   // Nothing waits here, and nothing is lent.
   virtual bool idle() const noexcept = 0;
-
- protected:
-  explicit Target(std::span<uint32_t> next) noexcept : entries_(next) {}
-
-  EntryQueue entries_;
 };
 
 }  // namespace sluice::route

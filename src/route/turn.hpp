@@ -1,7 +1,7 @@
 // The flat arrays of one turn: every connection's entries, decided together.
-// Flow:   sessions add requests and their entries, or the handles of their keys; the worker decides
-//         all of them at once, run by run; each session gets the verdicts of its requests, in the
-//         order in which they were added.
+// Flow:   sessions add requests and their entries, or the handles of their keys; entries of other
+//         shards leave (EntryRouter); the worker decides the rest at once, run by run; each session
+//         gets the verdicts of its requests, in the order in which they were added.
 // Shape:  a request owns the places [first_entry, first_entry + entries_count) of every array; one
 //         by handle has no entries, its places in that array hold stale values. An entry with
 //         overrides points to its place in their array. A run is a series of consecutive requests
@@ -31,7 +31,8 @@ struct Request {
   uint8_t kind = 0;          // the session's own
   uint8_t detail_bits = 0;   // detail columns asked for
   bool by_handle = false;    // keys of this shard, one permit each
-  uint32_t split = whole;    // its index in the SplitBook, when other shards decide a part of it
+  // Its index in the SplitBook, when other shards decide a part of it; the turn has the others.
+  uint32_t split = whole;
 
   static constexpr uint32_t whole = 0xFFFF'FFFF;
 };
@@ -40,6 +41,7 @@ struct Run {
   bool by_handle;
   uint32_t first_entry;
   uint32_t entries_count;
+  uint32_t requests_count;
 };
 
 class Turn {
@@ -48,6 +50,7 @@ class Turn {
     entries_.resize(limits::turn_entries);
     overrides_.resize(limits::turn_entries);
     handles_.resize(limits::turn_entries);
+    places_.resize(limits::turn_entries);
     requests_.reserve(limits::turn_requests);
     runs_.reserve(limits::turn_requests);
     verdicts_.resize(limits::turn_entries);
@@ -63,12 +66,11 @@ class Turn {
   }
   bool empty() const noexcept { return requests_.empty(); }
 
-  // Returns `entries_count` entries with stale values; the caller must assign every member. Their
-  // keys have `key_bytes` together. has_room() was true.
-  std::span<api::Entry> add(Request request, uint32_t entries_count, size_t key_bytes) noexcept {
-    key_bytes_ += key_bytes;
+  // Returns `entries_count` entries with stale values; the caller must assign every member.
+  // has_room() was true.
+  std::span<api::Entry> add(Request request, uint32_t entries_count) noexcept {
     request.by_handle = false;
-    return std::span(entries_).subspan(add(request, entries_count), entries_count);
+    return std::span(entries_).subspan(join(request, entries_count), entries_count);
   }
 
   // Sets the overrides of an entry of this turn.
@@ -84,15 +86,37 @@ class Turn {
   // Handles that the connection holds, of keys of this shard.
   void add(Request request, std::span<const api::Handle> handles) noexcept {
     request.by_handle = true;
-    const uint32_t first = add(request, static_cast<uint32_t>(handles.size()));
+    const uint32_t first = join(request, static_cast<uint32_t>(handles.size()));
     std::copy(handles.begin(), handles.end(), handles_.begin() + first);
+  }
+
+  // The request that was added last, with entries of which some leave: each entry that stays moves
+  // to the front, and remembers its place in the request; then all places behind them leave.
+  Request& last_request() noexcept { return requests_.back(); }
+  void move_in_last(uint32_t from, uint32_t to) noexcept {
+    const uint32_t first = requests_.back().first_entry;
+    api::Entry& entry = entries_[first + to];
+    entry = entries_[first + from];
+    places_[first + to] = static_cast<uint16_t>(from);
+    if (entry.given_overrides == nullptr) return;
+    overrides_[first + to] = *entry.given_overrides;
+    entry.given_overrides = &overrides_[first + to];
+  }
+  void shrink_last(uint32_t entries_count) noexcept {
+    Request& request = requests_.back();
+    const uint32_t left = request.entries_count - entries_count;
+    request.entries_count = entries_count;
+    runs_.back().entries_count -= left;
+    entries_count_ -= left;
+    if (entries_count > 0) return;
+    requests_.pop_back();
+    if (--runs_.back().requests_count == 0) runs_.pop_back();
   }
 
   void clear() noexcept {
     entries_count_ = 0;
     requests_.clear();
     runs_.clear();
-    key_bytes_ = 0;
   }
 
   std::span<const Run> runs() const noexcept { return runs_; }
@@ -107,23 +131,30 @@ class Turn {
     return std::span(handles_).first(entries_count_);
   }
   size_t entries_count() const noexcept { return entries_count_; }
-  size_t key_bytes() const noexcept { return key_bytes_; }
+  // Of entries of split requests: where they are in their request.
+  std::span<const uint16_t> places() const noexcept {
+    return std::span(places_).first(entries_count_);
+  }
+  std::span<uint16_t> places() noexcept { return std::span(places_).first(entries_count_); }
   std::span<api::Verdict> verdicts() noexcept { return std::span(verdicts_).first(entries_count_); }
   std::span<api::Detail> details() noexcept { return std::span(details_).first(entries_count_); }
   std::span<api::WaiterId> waiters() noexcept { return std::span(waiters_).first(entries_count_); }
 
  private:
   // Returns the first place of the request.
-  uint32_t add(Request& request, uint32_t entries_count) noexcept {
+  uint32_t join(Request& request, uint32_t entries_count) noexcept {
     ASSERT(has_room(entries_count));
     request.first_entry = entries_count_;
     request.entries_count = entries_count;
     requests_.push_back(request);
     if (runs_.empty() || runs_.back().by_handle != request.by_handle) {
-      runs_.push_back(
-          {.by_handle = request.by_handle, .first_entry = entries_count_, .entries_count = 0});
+      runs_.push_back({.by_handle = request.by_handle,
+                       .first_entry = entries_count_,
+                       .entries_count = 0,
+                       .requests_count = 0});
     }
     runs_.back().entries_count += entries_count;
+    ++runs_.back().requests_count;
     entries_count_ += entries_count;
     return request.first_entry;
   }
@@ -131,10 +162,10 @@ class Turn {
   std::vector<api::Entry> entries_;
   std::vector<api::Overrides> overrides_;
   std::vector<api::Handle> handles_;
+  std::vector<uint16_t> places_;
   uint32_t entries_count_ = 0;
   std::vector<Request> requests_;
   std::vector<Run> runs_;
-  size_t key_bytes_ = 0;  // of all entries together
   std::vector<api::Verdict> verdicts_;
   std::vector<api::Detail> details_;
   std::vector<api::WaiterId> waiters_;

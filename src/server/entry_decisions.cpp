@@ -1,13 +1,18 @@
 #include "server/entry_decisions.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/limits.hpp"
 
 namespace sluice::server {
 namespace {
 
 using api::Verdict;
+
+// How many plain entries of a message are decided at once.
+constexpr uint32_t plain_entries_max = 1'024;
 
 // Entries of one request either all show their id or none.
 bool shows_id(std::span<const api::Entry> entries) noexcept {
@@ -44,25 +49,41 @@ uint64_t assign_ids(std::span<const api::Entry> entries, std::span<const Verdict
   return next_id;
 }
 
+// Of a request that is complete.
+uint64_t count_ids(const route::SplitBook::Answers& answers) noexcept {
+  return shows_id(answers.entries) ? count_ids(answers.entries, answers.verdicts) : 0;
+}
+uint64_t assign_ids(const route::SplitBook::Answers& answers, uint64_t next_id) noexcept {
+  if (!shows_id(answers.entries)) return next_id;
+  return assign_ids(answers.entries, answers.verdicts, answers.details, next_id);
+}
+
 }  // namespace
 
 EntryDecisions::EntryDecisions(session::Context& context, SessionTable& sessions,
-                               route::Mailboxes& mailboxes, WaiterDelivery& waiters,
+                               route::SplitBook& book, WaiterDelivery& waiters,
                                shard::KeyDecider& keys, RequestIds& ids)
     : context_(context),
       sessions_(sessions),
-      mailboxes_(mailboxes),
+      book_(book),
       waiters_(waiters),
       keys_(keys),
       ids_(ids),
-      shard_(mailboxes.shard()) {}
+      shard_(static_cast<api::ShardId>(context.options.shard)),
+      entries_(plain_entries_max),
+      details_(plain_entries_max),
+      waiter_ids_(plain_entries_max) {
+  complete_.reserve(limits::frame_entries_max);
+}
 
 void EntryDecisions::execute() noexcept {
-  if (context_.turn.empty()) return;
+  if (context_.turn.empty()) {
+    context_.text.clear();  // of entries that went to other shards
+    return;
+  }
   ASSERT(!executing_);
   executing_ = true;
   route::Turn& turn = context_.turn;
-  mailboxes_.split(turn);
   const uint64_t queued_before = queued_count();
   for (const route::Run& run : turn.runs()) decide(run);
   if (queued_count() != queued_before) register_waiters();
@@ -124,7 +145,7 @@ void EntryDecisions::deliver_verdicts() noexcept {
   route::Turn& turn = context_.turn;
   for (const route::Request& request : std::as_const(turn).requests()) {
     if (request.split != route::Request::whole) {
-      mailboxes_.keep_decided(request, turn);
+      book_.keep_own(request, turn);
       continue;
     }
     const uint32_t first = request.first_entry;
@@ -149,44 +170,89 @@ void EntryDecisions::deliver(const route::Request& request,
   }
 }
 
-void EntryDecisions::deliver_split(route::SplitBook::Index split) noexcept {
-  const route::SplitBook::Parts parts = mailboxes_.book().parts(split);
-  if (shows_id(parts.entries)) {
-    const uint64_t ids = server::count_ids(parts.entries, parts.verdicts);
-    server::assign_ids(parts.entries, parts.verdicts, parts.details, ids > 0 ? ids_.take(ids) : 0);
+void EntryDecisions::decide_for(api::ShardId origin, route::ShardMessage& message) noexcept {
+  for (const route::MessageRun& run : message.runs()) {
+    if (run.form == route::Form::plain) {
+      decide_plain(origin, message, run);
+    } else {
+      decide_detailed(origin, message, run);
+    }
   }
-  deliver(parts.request,
-          {.entries = parts.entries, .verdicts = parts.verdicts, .details = parts.details});
-  mailboxes_.book().close(split);
-  context_.room_made = true;
-  waiters_.deliver_early_grants();
+  serving_ = {};
 }
 
-void EntryDecisions::decide_for(api::ShardId origin, route::ShardMessage& message) noexcept {
-  if (context_.draining) {
-    for (api::Entry& entry : message.entries) entry.flags |= api::flag::draining;
+void EntryDecisions::decide_plain(api::ShardId origin, const route::ShardMessage& message,
+                                  const route::MessageRun& run) noexcept {
+  const uint8_t flags = context_.draining ? api::flag::draining : 0;
+  const char* key = message.text_from(run.text_begin).data();
+  const uint32_t end = run.first_entry + run.entries_count;
+  for (uint32_t first = run.first_entry; first < end; first += plain_entries_max) {
+    const auto sizes = message.key_sizes(first, std::min(plain_entries_max, end - first));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      entries_[i] = {.key_data = key, .key_bytes = sizes[i], .flags = flags};
+      key += sizes[i];
+    }
+    serving_ = {.message = &message, .first_entry = first};
+    keys_.decide(std::span(entries_).first(sizes.size()),
+                 {.verdicts = message.verdicts(first, static_cast<uint32_t>(sizes.size())),
+                  .details = details_,
+                  .waiters = waiter_ids_},
+                 context_.now, origin);
   }
-  message.make_answers();
-  serving_ = &message;
-  keys_.decide(
-      message.entries,
-      {.verdicts = message.verdicts, .details = message.details, .waiters = message.waiters},
-      context_.now, origin);
-  serving_ = nullptr;
+}
+
+void EntryDecisions::decide_detailed(api::ShardId origin, const route::ShardMessage& message,
+                                     const route::MessageRun& run) noexcept {
+  const uint32_t first = run.first_entry;
+  const uint32_t count = run.entries_count;
+  const auto entries = message.entries(first, count);
+  if (context_.draining) {
+    for (api::Entry& entry : entries) entry.flags |= api::flag::draining;
+  }
+  serving_ = {.message = &message, .first_entry = first};
+  keys_.decide(entries,
+               {.verdicts = message.verdicts(first, count),
+                .details = message.details(first, count),
+                .waiters = message.waiters(first, count)},
+               context_.now, origin);
 }
 
 void EntryDecisions::on_returned(api::ShardId target, const route::ShardMessage& message) noexcept {
-  for (size_t index = 0; index < message.entries.size(); ++index) {
-    const Verdict verdict = message.verdicts[index];
-    if (verdict == Verdict::queued) {
-      waiters_.on_queued(message.entries[index].ticket, message.waiters[index], target);
-    }
-    const uint32_t slot = message.slots[index];
-    const auto split = mailboxes_.book().split_of(slot);
-    if (mailboxes_.book().settle(slot, verdict, message.details[index])) {
-      deliver_split(split);
-    }
+  for (const route::MessageRun& run : message.runs()) {
+    if (run.form == route::Form::detailed) register_waiters(target, message, run);
   }
+  complete_.clear();
+  for (const route::Part& part : message.parts()) {
+    if (book_.keep(target, part, message)) complete_.push_back(part);
+  }
+  deliver_complete(message);
+}
+
+void EntryDecisions::register_waiters(api::ShardId target, const route::ShardMessage& message,
+                                      const route::MessageRun& run) noexcept {
+  const auto verdicts = message.verdicts(run.first_entry, run.entries_count);
+  const auto entries = message.entries(run.first_entry, run.entries_count);
+  const auto waiters = message.waiters(run.first_entry, run.entries_count);
+  for (size_t index = 0; index < verdicts.size(); ++index) {
+    if (verdicts[index] != Verdict::queued) continue;
+    waiters_.on_queued(entries[index].ticket, waiters[index], target);
+  }
+}
+
+// Delivers the requests whose last part was in this message. Their ids are taken together.
+void EntryDecisions::deliver_complete(const route::ShardMessage& message) noexcept {
+  uint64_t count = 0;
+  for (const route::Part& part : complete_)
+    count += server::count_ids(book_.answers(part, message));
+  uint64_t next_id = count > 0 ? ids_.take(count) : 0;
+  for (const route::Part& part : complete_) {
+    const route::SplitBook::Answers answers = book_.answers(part, message);
+    next_id = server::assign_ids(answers, next_id);
+    deliver(answers.request,
+            {.entries = answers.entries, .verdicts = answers.verdicts, .details = answers.details});
+    book_.close(part.split);
+  }
+  if (!complete_.empty()) waiters_.deliver_early_grants();
 }
 
 }  // namespace sluice::server

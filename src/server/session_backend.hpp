@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "route/entry_router.hpp"
 #include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
 #include "server/entry_decisions.hpp"
@@ -24,6 +25,7 @@ struct WorkerParts {
   const WorkerGroup& worker_group;
   shard::KeyDecider& keys;
   route::Mailboxes& mailboxes;
+  route::EntryRouter& router;
   EntryDecisions& decisions;
   WaiterDelivery& waiters;
   TaskSlots& tasks;
@@ -39,16 +41,24 @@ class SessionBackend final : public session::Backend {
 
   // Entries.
   void execute() noexcept override { parts_.decisions.execute(); }
-  bool has_turn_room(uint32_t entries_count, size_t key_bytes) const noexcept override {
-    return parts_.decisions.has_turn_room(entries_count, key_bytes);
+  bool has_turn_room(const route::KeyColumn& keys, route::Form form) noexcept override {
+    return parts_.router.has_room(keys, form);
   }
+  void add(const route::Request& request, const route::KeyColumn& keys) noexcept override {
+    parts_.router.add(request, keys);
+  }
+  void send_last() noexcept override { parts_.router.send_last(); }
+  bool has_lone_room(std::string_view key) noexcept override {
+    return parts_.router.has_lone_room(key);
+  }
+  void send_lone() noexcept override { parts_.router.send_lone(); }
   bool owns_key(std::string_view key) const noexcept override {
-    return parts_.decisions.owns_key(key);
+    return parts_.mailboxes.owner_of(key) == parts_.mailboxes.here();
   }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override {
     const io::SocketId socket = session.connection().socket();
     const Asker asker{socket, id};
-    return parts_.mailboxes.book().holds(socket.index, socket.generation, id) ||
+    return parts_.router.book().holds(socket.index, socket.generation, id) ||
            parts_.queries.awaits(asker) || parts_.quota_tasks.awaits(asker);
   }
 

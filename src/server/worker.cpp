@@ -35,11 +35,11 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       stored_windows_(keeps_windows(options) ? options.state.source : nullptr),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
-      mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
-                 options.splits),
+      mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard)),
       backend_({.worker_group = worker_group_,
                 .keys = *keys_,
                 .mailboxes = mailboxes_,
+                .router = router_,
                 .decisions = decisions_,
                 .waiters = waiters_,
                 .tasks = tasks_,
@@ -48,18 +48,19 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .placement = placement_,
                 .runner = runner_}),
       context_(backend_, options.sessions),
+      router_(mailboxes_, context_.turn, options.splits),
       sessions_({.sockets_max = options.connections_max + spare_sockets,
                  .key_bytes_max = options.sessions.key_bytes_max,
                  .shards = options.sessions.shards}),
       waiters_(context_, sessions_, mailboxes_, *keys_, *quotas_,
-               mailboxes_.is_only_shard() ? 0 : options.splits.entries_max),
+               mailboxes_.is_only_shard() ? 0 : options.sessions.waiters_max),
       tasks_(options.tasks_max),
       queries_(context_, sessions_, mailboxes_, *keys_, *this, tasks_),
       windows_(options.state, options.shard, *keys_),
       keeper_(options.state, store_options(options), *quotas_, windows_),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, tasks_,
                    own_call_bounds(options)),
-      decisions_(context_, sessions_, mailboxes_, waiters_, *keys_, worker_group.ids()),
+      decisions_(context_, sessions_, router_.book(), waiters_, *keys_, worker_group.ids()),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
       placement_(io, worker_group, context_, sessions_, mailboxes_, statistics_,
                  options.connections_max),
@@ -112,6 +113,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
   mailboxes_.receive(*this);
+  context_.room_made |= mailboxes_.take_room_made();
   quota_tasks_.answer_durable();
   quota_tasks_.make_own_calls();
   runner_.unblock();
@@ -282,7 +284,7 @@ bool Worker::drained() const noexcept {
 bool Worker::idle() const noexcept {
   return placement_.idle() && !quota_tasks_.has_own_calls() && !quota_tasks_.keeps_any() &&
          !quota_tasks_.has_undurable() && tasks_.used_count() == 0 && mailboxes_.idle() &&
-         context_.waits.tickets_count() == 0;
+         router_.book().open_count() == 0 && context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {
@@ -308,7 +310,7 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .connections = sessions_.open_count(),
           .drained_entries = context_.drained_entries,
           .handles_refused = context_.handles_refused,
-          .other_shard_entries = mailboxes_.other_shard_entries(),
+          .other_shard_entries = router_.other_shard_entries(),
           .wakes = mailboxes_.wakes(),
           .has_uncut_changes = keeper_.has_changes(),
           .windows_behind_ns = windows_.behind_ns(context_.now.monotonic_ns)};
@@ -323,7 +325,7 @@ ProcessStatistics Worker::process_statistics() const noexcept {
 
 uint64_t Worker::reserved_bytes() const noexcept {
   return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
-         sessions_.reserved_bytes() + mailboxes_.book().reserved_bytes() +
+         sessions_.reserved_bytes() + router_.book().reserved_bytes() +
          quota_tasks_.reserved_bytes() + windows_.reserved_bytes() + keeper_.reserved_bytes();
 }
 

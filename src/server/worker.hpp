@@ -16,6 +16,7 @@
 
 #include "io/io.hpp"
 #include "quota/quota_decider.hpp"
+#include "route/entry_router.hpp"
 #include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
 #include "server/deciders.hpp"
@@ -72,7 +73,8 @@ class Worker final : private ShardStatisticsSource {
 
   // For tests: the entries that are being decided; the message that they came in, if any.
   const route::Turn& undecided() const noexcept { return context_.turn; }
-  const route::ShardMessage* serving() const noexcept { return decisions_.serving(); }
+  const EntryDecisions::Serving& serving() const noexcept { return decisions_.serving(); }
+  const route::EntryRouter& router() const noexcept { return router_; }
   uint32_t tasks_count() const noexcept { return tasks_.used_count(); }
   uint32_t debug_walks_count() const noexcept { return context_.debug_walks_count; }
   // Null when the socket has no session.
@@ -115,6 +117,7 @@ class Worker final : private ShardStatisticsSource {
   route::Mailboxes mailboxes_;
   SessionBackend backend_;
   session::Context context_;
+  route::EntryRouter router_;
   SessionTable sessions_;
   WaiterDelivery waiters_;
   TaskSlots tasks_;  // of both kinds

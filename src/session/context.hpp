@@ -18,6 +18,8 @@
 #include "base/limits.hpp"
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
+#include "route/key_column.hpp"
+#include "route/shard_message.hpp"
 #include "route/turn.hpp"
 #include "session/handle_set.hpp"
 #include "session/ready_queue.hpp"
@@ -68,8 +70,15 @@ class Backend {
  public:
   // Decides the turn's entries. Requests with entries of other shards are answered later.
   virtual void execute() noexcept = 0;
-  // Whether a request may join the turn: false when too many wait for other shards.
-  virtual bool has_turn_room(uint32_t entries_count, size_t key_bytes) const noexcept = 0;
+  // Whether a request with these keys may join the turn, in which there is room: false while too
+  // much waits for a shard that owns some of them. If true, it is the next to join, by add() if its
+  // entries are plain, else by Turn::add() and, when they are filled, send_last().
+  virtual bool has_turn_room(const route::KeyColumn& keys, route::Form form) noexcept = 0;
+  virtual void add(const route::Request& request, const route::KeyColumn& keys) noexcept = 0;
+  virtual void send_last() noexcept = 0;
+  // The same for a request with one detailed entry.
+  virtual bool has_lone_room(std::string_view key) noexcept = 0;
+  virtual void send_lone() noexcept = 0;
   virtual bool owns_key(std::string_view key) const noexcept = 0;
   // Whether the frame of the session with this id waits for other shards.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
@@ -167,6 +176,8 @@ struct Scratch {
     details.reserve(limits::frame_entries_max);
     tickets.reserve(limits::frame_entries_max);
     keys.reserve(limits::frame_entries_max);
+    key_sizes.reserve(limits::frame_entries_max);
+    key_text.reserve(limits::handles_text_bytes_max + limits::key_bytes_max);
     codes.reserve(limits::frame_entries_max);
     reservations.reserve(limits::frame_entries_max);
     retry_after_ms.reserve(limits::frame_entries_max);
@@ -184,6 +195,8 @@ struct Scratch {
   std::vector<api::Detail> details;
   std::vector<api::Ticket> tickets;
   std::vector<std::string_view> keys;
+  std::vector<uint16_t> key_sizes;
+  std::vector<char> key_text;
   std::vector<api::QuotaCode> codes;
   std::vector<uint64_t> reservations;
   std::vector<int64_t> retry_after_ms;

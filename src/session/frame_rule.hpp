@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "route/key_column.hpp"
+#include "route/shard_message.hpp"
 #include "wire/capnp_codec.hpp"
 
 namespace sluice::session {
@@ -52,9 +54,11 @@ struct Admission {
 
 // The part of a turn that a frame fills.
 struct FrameExtent {
-  uint32_t entries_count;
-  size_t key_bytes;
-  uint64_t work;  // beside what every frame takes; that of quota calls shows as they are decided
+  uint32_t entries_count = 0;
+  uint64_t work =
+      0;  // beside what every frame takes; that of quota calls shows as they are decided
+  route::KeyColumn keys;
+  route::Form form = route::Form::detailed;
 };
 
 struct FrameRule {

@@ -61,7 +61,6 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
   while (may_take() && ask_ready() && make_output_room()) {
     const auto part = frames_.next(bytes.subspan(taken));
     if (part.empty()) break;
-    if (frames_.is_head() && !make_turn_room(1, limits::http_header_bytes_max)) break;
     taken += part.size();
     receive(part);
     if (undecided_count_ >= group_requests && !is_ending()) answer_group();
@@ -109,11 +108,11 @@ void Http2Session::note_partial(bool is_partial) noexcept {
 // Asks the shards for what streams wait to ask. False: the session is held until there is room.
 bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
-    if (!make_query_room()) return false;
+    if (held() || !make_query_room()) return false;
     Http2Stream* const stream = find(ready_.front());
     ready_.pop_front();
     if (stream == nullptr || !stream->is_ready()) continue;
-    if (stream->is_put_off()) {
+    if (stream->take_put_off()) {
       route(*stream);
     } else {
       stream->ask_shards();
@@ -186,6 +185,7 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
     return stream.write_decision(
         {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json});
   }
+  if (!make_lone_room(asked.key())) return stream.put_off();
   const io::SocketId socket = connection_.socket();
   const route::Request request{.session = socket.index,
                                .generation = socket.generation,

@@ -53,7 +53,6 @@ RestExchange& Http2Stream::open_exchange() noexcept {
 void Http2Stream::begin(const wire::RestRequest& request) noexcept {
   const auto* reply = std::get_if<wire::RestReply>(&request);
   if (reply != nullptr && reply->closes) is_logged_ = false;  // as in refuse()
-  is_put_off_ = false;
   RestExchange& exchange = open_exchange();
   count_asked(RestExchange::gathered_bytes_max(request, context_.options.shards));
   exchange.begin(request);

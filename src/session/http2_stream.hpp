@@ -63,9 +63,10 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   void count_head() noexcept { connection_.head_bytes += head_.text.size(); }
   // Answers it, or leaves it to its exchange.
   void begin(const wire::RestRequest& request) noexcept;
-  // Leaves it for later, to be routed again: there is no room for the answer that it asks for.
+  // Leaves it for later, to be routed again: there is no room for the answer that it asks for, or
+  // the shard that decides it takes no more.
   void put_off() noexcept { is_put_off_ = true; }
-  bool is_put_off() const noexcept { return is_put_off_; }
+  bool take_put_off() noexcept { return std::exchange(is_put_off_, false); }
   void refuse(const wire::HttpRefused& refused) noexcept;
   RequestLog& log() noexcept { return log_; }
   void keep_head() noexcept;

@@ -50,8 +50,6 @@ size_t HttpSession::take(std::span<const std::byte> bytes) noexcept {
     const auto rest = bytes.subspan(taken);
     if (rest.empty() && parser_.idle()) break;
     if (is_first_ && speaks_http2(rest)) break;
-    // A parsed head cannot be put back, so it is parsed only when there is room for any request.
-    if (!make_turn_room(1, limits::http_header_bytes_max)) break;
     if (!in_request_) phase_started_ms_ = context_.now_ms();
     in_request_ = true;
     const wire::HttpParsed parsed = parser_.parse(rest);
@@ -124,7 +122,8 @@ void HttpSession::pass_on_to_http2(std::unique_ptr<Http2Upgrade> upgrade) noexce
   context_.backend.speak_http2(*this, std::move(upgrade));
 }
 
-// Returns false if the request has to be parsed once more, when all before it are answered.
+// Returns false if the request has to be parsed once more: when all before it are answered, or when
+// the shard that owns its key takes it.
 bool HttpSession::handle_head(const wire::HttpRequest& request, std::string_view text) noexcept {
   spend(work::rest_request + work::bytes(text.size()));
   const bool comes_after_all = request.expects_continue || !request.http2_settings.empty() ||
@@ -145,8 +144,10 @@ bool HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
   const wire::RestRequest routed =
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (!joins_pipeline(routed) && !all_answered()) return false;
+  const auto* decision = std::get_if<wire::RestDecision>(&routed);
+  if (decision != nullptr && !make_lone_room(decision->entry.key())) return false;
   transport_.log().keep(text, context_.now);
-  if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
+  if (decision != nullptr) {
     decide(request, *decision);
   } else {
     begin_exchange(request, routed);

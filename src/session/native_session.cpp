@@ -188,10 +188,15 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
                                const wire::AcquireRequest& acquire) noexcept {
   const auto count = static_cast<uint32_t>(acquire.key_sizes.size());
   if (!admit(id, frame_bytes)) return;
-  const auto entries =
-      context_.turn.add(request_of(id, frame_bytes, acquire), count, acquire.keys.size());
+  const route::Request request = request_of(id, frame_bytes, acquire);
+  if (acquire.has_defaults_only()) {
+    connection_.reserve_output(wire::verdicts_bytes_max(count, 0));
+    return context_.backend.add(request, {.text = acquire.keys, .sizes = acquire.key_sizes});
+  }
+  const auto entries = context_.turn.add(request, count);
   fill_keys(entries, acquire.keys, acquire.key_sizes);
   fill_common(entries, acquire);
+  context_.backend.send_last();
 }
 
 // For entries that have their keys already.
@@ -235,12 +240,12 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
                                const wire::ReleaseRequest& release) noexcept {
   const auto count = static_cast<uint32_t>(release.key_sizes.size());
   if (!admit(id, frame_bytes)) return;
-  const auto entries =
-      context_.turn.add(request_of(id, frame_bytes, releases), count, release.keys.size());
+  const auto entries = context_.turn.add(request_of(id, frame_bytes, releases), count);
   connection_.reserve_output(wire::small_answer_bytes_max);
   fill_keys(entries, release.keys, release.key_sizes);
   fill_costs(entries, release.costs);
   for (api::Entry& entry : entries) entry.op = api::Op::release;
+  context_.backend.send_last();
 }
 
 void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept {

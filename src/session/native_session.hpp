@@ -99,7 +99,7 @@ class NativeSession final : public Session {
   bool make_handle_set() noexcept;
   bool goes_to_handle_slots(const wire::AcquireByHandleRequest& acquire) const noexcept;
   std::string_view key_of(api::Handle handle) const noexcept;
-  size_t look_up(wire::Column<api::Handle> handles) noexcept;
+  void look_up(wire::Column<api::Handle> handles) noexcept;
 
   route::Request request_of(uint64_t id, size_t frame_bytes, Kind kind) const noexcept;
   route::Request request_of(uint64_t id, size_t frame_bytes,

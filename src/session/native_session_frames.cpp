@@ -35,12 +35,18 @@ FrameExtent extent_of(const DecodedFrame& frame) noexcept {
   const Request& request = request_of<Request>(frame);
   if constexpr (requires { request.key_sizes; }) {
     const auto count = static_cast<uint32_t>(request.key_sizes.size());
-    return {count, request.keys.size(), count * work::entry};
+    FrameExtent extent{.entries_count = count,
+                       .work = count * work::entry,
+                       .keys = {.text = request.keys, .sizes = request.key_sizes}};
+    if constexpr (requires { request.has_defaults_only(); }) {
+      if (request.has_defaults_only()) extent.form = route::Form::plain;
+    }
+    return extent;
   } else if constexpr (requires { request.handles; }) {
     const auto count = static_cast<uint32_t>(request.handles.size());
-    return {count, 0, count * work::handle};
+    return {.entries_count = count, .work = count * work::handle};
   } else {
-    return {0, 0, 0};
+    return {};
   }
 }
 
@@ -198,7 +204,7 @@ bool NativeSession::make_room(const FrameRule& rule, const DecodedFrame& frame,
     case Room::turn: {
       const FrameExtent extent = rule.extent(frame);
       // What is refused takes no place in the batch.
-      return refuses || make_turn_room(extent.entries_count, extent.key_bytes);
+      return refuses || make_turn_room(extent.keys, extent.form);
     }
     case Room::handles:
       return make_handle_room(rule.extent(frame).entries_count);

@@ -69,12 +69,19 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                                          const wire::AcquireByHandleRequest& acquire) noexcept {
   const auto count = static_cast<uint32_t>(acquire.handles.size());
   const bool to_handle_slots = goes_to_handle_slots(acquire);
-  const size_t text_bytes = to_handle_slots ? 0 : look_up(acquire.handles);
-  if (text_bytes > limits::handles_text_bytes_max) {
-    write_error(id, ErrorCode::too_many_entries);
-    return true;
+  if (to_handle_slots) {
+    make_own_room(count);
+  } else {
+    look_up(acquire.handles);
+    const Scratch& scratch = context_.scratch;
+    if (scratch.key_text.size() > limits::handles_text_bytes_max) {
+      write_error(id, ErrorCode::too_many_entries);
+      return true;
+    }
+    const route::KeyColumn keys{.text = {scratch.key_text.data(), scratch.key_text.size()},
+                                .sizes = scratch.key_sizes};
+    if (!make_turn_room(keys, route::Form::detailed)) return false;
   }
-  if (!make_turn_room(count, text_bytes)) return false;
   if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
   const route::Request request = request_of(id, frame_bytes, acquire);
   if (to_handle_slots) {
@@ -82,12 +89,13 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
     context_.turn.add(request, acquire.handles);
     return true;
   }
-  const auto entries = context_.turn.add(request, count, text_bytes);
+  const auto entries = context_.turn.add(request, count);
   for (size_t index = 0; index < count; ++index) {
     const std::string_view key = context_.scratch.keys[index];
     entries[index] = {.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
   }
   fill_common(entries, acquire);
+  context_.backend.send_last();
   return true;
 }
 
@@ -103,17 +111,20 @@ std::string_view NativeSession::key_of(api::Handle handle) const noexcept {
   return context_.backend.key_of(handle);
 }
 
-// Puts the keys into the scratch. Returns the bytes of their text if it must outlive the turn
-// because other shards decide some of them, else 0.
-size_t NativeSession::look_up(wire::Column<api::Handle> handles) noexcept {
-  auto& keys = context_.scratch.keys;
-  keys.clear();
-  size_t bytes = 0;
+// Puts the keys into the scratch; also their text, up to its bound, if the router needs it.
+void NativeSession::look_up(wire::Column<api::Handle> handles) noexcept {
+  Scratch& scratch = context_.scratch;
+  scratch.keys.clear();
+  scratch.key_sizes.clear();
+  scratch.key_text.clear();
+  const bool is_routed = context_.options.shards > 1;
   for (const api::Handle handle : handles) {
-    keys.push_back(key_of(handle));
-    bytes += keys.back().size();
+    const std::string_view key = key_of(handle);
+    scratch.keys.push_back(key);
+    scratch.key_sizes.push_back(static_cast<uint16_t>(key.size()));
+    if (!is_routed || scratch.key_text.size() > limits::handles_text_bytes_max) continue;
+    scratch.key_text.insert(scratch.key_text.end(), key.begin(), key.end());
   }
-  return other_shard_handles_ > 0 ? bytes : 0;
 }
 
 }  // namespace sluice::session

@@ -40,7 +40,7 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   if (asked.key_data >= text.data() && asked.key_data < text.data() + text.size()) {
     context.text.commit(static_cast<size_t>(asked.key_data - text.data()) + asked.key_bytes);
   }
-  api::Entry& entry = context.turn.add(request, 1, asked.key_bytes)[0];
+  api::Entry& entry = context.turn.add(request, 1)[0];
   entry = asked;
   context.turn.set_overrides(entry, decision.overrides);
   complete_entry(entry, context.options, log);
@@ -48,6 +48,7 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
     const uint64_t waiting = waiting_count(context, WaitsFor::permits);
     entry.flags |= take_ticket(context, tickets, place, WaitsFor::permits, waiting, entry.ticket);
   }
+  context.backend.send_lone();
   return entry;
 }
 

@@ -85,11 +85,15 @@ void Session::unblock() noexcept {
   release_hold(held_by_shards);
 }
 
-bool Session::make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept {
-  if (!context_.turn.has_room(entries_count)) context_.backend.execute();
-  if (context_.backend.has_turn_room(entries_count, key_bytes)) return true;
-  context_.backend.execute();  // requests that are not split leave the turn, which makes room
-  if (context_.backend.has_turn_room(entries_count, key_bytes)) return true;
+bool Session::make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept {
+  make_own_room(static_cast<uint32_t>(keys.sizes.size()));
+  if (context_.backend.has_turn_room(keys, form)) return true;
+  block();
+  return false;
+}
+
+bool Session::make_lone_room(std::string_view key) noexcept {
+  if (context_.backend.has_lone_room(key)) return true;
   block();
   return false;
 }

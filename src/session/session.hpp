@@ -107,6 +107,8 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   const net::Connection& connection() const noexcept { return connection_; }
   bool ended() const noexcept { return connection_.closing(); }
 
+  // Its client waits for an outcome, as far as this shard knows.
+  bool is_waiting() const noexcept { return has_waiting(); }
   // It waits neither for its turn nor for other shards.
   bool has_caught_up() const noexcept {
     return !is_ready() && !SessionHook<BlockedTag>::is_linked();
@@ -152,8 +154,14 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   bool held() const noexcept { return holds_ != 0; }
   bool held_by(Hold reason) const noexcept { return (holds_ & reason) != 0; }
 
-  // Whether a request may join the turn; if not the session is held until it may.
-  bool make_turn_room(uint32_t entries_count, size_t key_bytes) noexcept;
+  // Whether a request with these keys may join the turn; if not the session is held until it may.
+  bool make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept;
+  // For a request of entries that are all this shard's.
+  void make_own_room(uint32_t entries_count) noexcept {
+    if (!context_.turn.has_room(entries_count)) context_.backend.execute();
+  }
+  // The same for a request with one detailed entry, if there is room in the turn.
+  bool make_lone_room(std::string_view key) noexcept;
   bool make_query_room() noexcept;
   // Whether `count` keys may be interned, or handles forgotten, in this turn; if not the session is
   // held until the next one.

@@ -76,8 +76,7 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
   for (size_t index = 0; index < entries.size(); ++index) {
     const api::Entry& entry = entries[index];
     KeyHash& hash = group.hashes[index];
-    const bool is_hashed = entry.op != api::Op::other_shard && entry.key_bytes > 0 &&
-                           entry.key_bytes <= options_.key_bytes_max;
+    const bool is_hashed = entry.key_bytes > 0 && entry.key_bytes <= options_.key_bytes_max;
     hash = is_hashed ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
     table_.prefetch(hash);
   }
@@ -126,7 +125,6 @@ inline bool KeyStore::may_decide_fast(const api::Entry& entry, const KeyHash& ha
 
 Verdict KeyStore::decide_slow(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
-  if (question.entry.op == api::Op::other_shard) return Verdict::none;
   if (question.entry.op == api::Op::look) return look(question);
   const Verdict verdict = acquire(question);
   count(verdict);

@@ -1,18 +1,23 @@
 // Splitting and reassembling: every entry of every request is decided once, by its owner, in the
-// order its connection sent them for its key, and the answers return to their places.
+// order its connection sent them for its key, and the answers return to their places. A shard that
+// stands still delays only requests that need it.
 // Method: shards in one thread that run in any order, over mailboxes of random, mostly tiny size; a
-//         counter per key instead of a shard; SEED=n repeats a run.
+//         counter per key instead of a shard; SEED=n repeats a run. A key's text names its
+//         connection and the place of its entry in the connection's order: "{key7}c1n12".
 #include "route/mailboxes.hpp"
 
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "property/seeds.hpp"
+#include "route/entry_router.hpp"
 
 namespace sluice::route {
 namespace {
@@ -21,45 +26,118 @@ using api::Verdict;
 
 constexpr uint32_t entries_max = 40;  // of a request
 
+struct Named {
+  std::string key_and_connection;
+  uint32_t number = 0;
+};
+
+Named read_name(std::string_view text) {
+  const size_t at = text.rfind('n') + 1;
+  Named named{.key_and_connection = std::string(text.substr(0, at))};
+  std::from_chars(text.data() + at, text.data() + text.size(), named.number);
+  return named;
+}
+
+Verdict verdict_of(uint32_t number) {
+  return number % 3 == 0 ? Verdict::approved : Verdict::denied;
+}
+
+int64_t fingerprint(std::string_view text) {
+  return static_cast<int64_t>(std::hash<std::string_view>{}(text));
+}
+
+// Every third entry brings some.
+api::Overrides overrides_of(uint32_t number) {
+  if (number % 3 != 0) return {};
+  return {.max_requests = number, .window_ms = int64_t{number} << 20};
+}
+
 class TestShard {
  public:
   TestShard(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
-      : mailboxes_(mesh, static_cast<api::ShardId>(number), splits), number_(number), dice_(dice) {}
+      : mailboxes_(mesh, static_cast<api::ShardId>(number)),
+        router_(mailboxes_, turn_, splits),
+        number_(number),
+        dice_(dice) {}
 
   // One turn: some requests, their decision, messages from other shards, messages to them.
   void turn(bool asks) {
-    keys_.clear();
+    texts_.clear();
     const uint64_t requests = asks ? dice_.below(4) : 0;
-    for (uint64_t i = 0; i < requests; ++i) ask();
+    for (uint64_t i = 0; i < requests; ++i) ask_any();
+    finish_turn();
+  }
+  void finish_turn() {
     decide_turn();
     mailboxes_.receive(*this);
     mailboxes_.flush();
     mailboxes_.ring_doorbells([](uint32_t) {});
   }
 
-  void on_message(api::ShardId origin, ShardMessage& message) {
-    message.make_answers();
-    for (size_t index = 0; index < message.entries.size(); ++index) {
-      message.verdicts[index] = decide(message.entries[index], message.details[index]);
+  // A request for these keys, if it has room.
+  bool ask(const std::vector<std::string>& keys, Form form) {
+    const auto connection = static_cast<uint32_t>(dice_.below(3));
+    std::vector<std::string> names;
+    std::vector<uint16_t> sizes;
+    std::string text;
+    for (const std::string& key : keys) {
+      names.push_back("{" + key + "}c" + std::to_string(number_ * 100 + connection) + "n" +
+                      std::to_string(numbers_[connection] + names.size() + 1));
+      sizes.push_back(static_cast<uint16_t>(names.back().size()));
+      text += names.back();
     }
-    EXPECT_NE(origin, number_);
+    texts_.push_back(std::move(text));
+    const KeyColumn column{.text = texts_.back(), .sizes = sizes};
+    const auto count = static_cast<uint32_t>(names.size());
+    if (!turn_.has_room(count) || !router_.has_room(column, form)) {
+      ++refused;
+      return false;
+    }
+    numbers_[connection] += count;
+    const Request request{.session = connection, .id = next_id_};
+    if (form == Form::plain) {
+      router_.add(request, column);
+    } else {
+      add_detailed(request, names, column);
+    }
+    asked_[next_id_++] = {.names = std::move(names), .form = form};
+    return true;
   }
 
-  void on_returned(api::ShardId, ShardMessage& message) {
-    for (size_t index = 0; index < message.entries.size(); ++index) {
-      const uint32_t slot = message.slots[index];
-      const SplitBook::Index split = mailboxes_.book().split_of(slot);
-      if (!mailboxes_.book().settle(slot, message.verdicts[index], message.details[index])) {
-        continue;
+  void on_message(api::ShardId origin, ShardMessage& message) {
+    EXPECT_NE(origin, number_);
+    for (const MessageRun& run : message.runs()) {
+      const char* text = message.text_from(run.text_begin).data();
+      for (uint32_t at = run.first_entry; at < run.first_entry + run.entries_count; ++at) {
+        Verdict& verdict = message.verdicts(at, 1)[0];
+        if (run.form == Form::plain) {
+          const uint16_t size = message.key_sizes(at, 1)[0];
+          verdict = decide({text, size});
+          text += size;
+        } else {
+          verdict = decide(message.entries(at, 1)[0], message.details(at, 1)[0]);
+        }
       }
-      const SplitBook::Parts parts = mailboxes_.book().parts(split);
-      check(parts.request, parts.entries, parts.verdicts, parts.details);
-      mailboxes_.book().close(split);
+    }
+  }
+
+  void on_returned(api::ShardId target, ShardMessage& message) {
+    SplitBook& book = router_.book();
+    for (const Part& part : message.parts()) {
+      if (!book.keep(target, part, message)) continue;
+      const SplitBook::Answers answers = book.answers(part, message);
+      check(answers.request, answers.verdicts, answers.details);
+      book.close(part.split);
       ++splits_count;
     }
   }
 
-  bool idle() const { return mailboxes_.idle() && asked_.empty(); }
+  bool idle() const {
+    return mailboxes_.idle() && asked_.empty() && router_.book().open_count() == 0 &&
+           router_.book().waiting_bytes() == 0;
+  }
+  bool owns(const std::string& key) const { return mailboxes_.owner_of(key) == mailboxes_.here(); }
+  size_t waiting_count() const { return asked_.size(); }
 
   uint64_t answered = 0;
   uint64_t splits_count = 0;
@@ -67,100 +145,100 @@ class TestShard {
   const Mailboxes& mailboxes() const { return mailboxes_; }
 
  private:
-  void ask() {
-    const auto count = static_cast<uint32_t>(dice_.below(entries_max));
-    size_t bytes = 0;
-    std::vector<std::string> names(count);
-    for (std::string& name : names) {
-      name = "key" + std::to_string(dice_.below(30));
-      bytes += name.size();
+  struct Asked {
+    std::vector<std::string> names;
+    Form form;
+  };
+
+  void ask_any() {
+    std::vector<std::string> keys(dice_.below(entries_max));
+    // Now and then all keys are neighbours: other shards decide whole requests, too.
+    const uint64_t first = dice_.below(30);
+    const uint64_t different = dice_.percent(20) ? 1 : 30;
+    for (std::string& key : keys) key = "key" + std::to_string(first + dice_.below(different));
+    ask(keys, dice_.percent(50) ? Form::plain : Form::detailed);
+  }
+
+  void add_detailed(const Request& request, const std::vector<std::string>& names,
+                    const KeyColumn& column) {
+    const auto entries = turn_.add(request, static_cast<uint32_t>(names.size()));
+    const char* key = column.text.data();
+    for (size_t place = 0; place < names.size(); ++place) {
+      const uint32_t number = read_name(names[place]).number;
+      entries[place] = {.key_data = key,
+                        .cost = number,
+                        .key_bytes = column.sizes[place],
+                        .flags = api::flag::wants_details};
+      turn_.set_overrides(entries[place], overrides_of(number));
+      key += column.sizes[place];
     }
-    if (!turn_.has_room(count) || !mailboxes_.has_turn_room(turn_, count, bytes)) {
-      ++refused;
-      return;
-    }
-    // A session is the connection; every entry carries its number in the connection's order.
-    const auto session = static_cast<uint32_t>(dice_.below(3));
-    asked_[next_id_] = {.names = names, .first_number = numbers_[session] + 1};
-    const auto entries = turn_.add({.session = session, .id = next_id_++}, count, bytes);
-    for (uint32_t place = 0; place < count; ++place) {
-      keys_.push_back(names[place]);
-      entries[place] = {.key_data = keys_.back().data(),
-                        .cost = ++numbers_[session],
-                        .key_bytes = static_cast<uint16_t>(keys_.back().size()),
-                        .flags = api::flag::wants_details,
-                        .ticket = number_ * 100 + session};
-      turn_.set_overrides(entries[place], overrides_of(entries[place].cost));
+    if (names.size() == 1 && dice_.percent(50)) {
+      router_.send_lone();
+    } else {
+      router_.send_last();
     }
   }
 
   void decide_turn() {
-    mailboxes_.split(turn_);
     for (size_t index = 0; index < turn_.entries().size(); ++index) {
-      turn_.verdicts()[index] = decide(turn_.entries()[index], turn_.details()[index]);
+      const api::Entry& entry = turn_.entries()[index];
+      const bool is_plain = (entry.flags & api::flag::wants_details) == 0;
+      turn_.verdicts()[index] =
+          is_plain ? decide(entry.key()) : decide(entry, turn_.details()[index]);
     }
     for (const Request& request : std::as_const(turn_).requests()) {
       if (request.split != Request::whole) {
-        mailboxes_.keep_decided(request, turn_);
+        router_.book().keep_own(request, turn_);
         continue;
       }
       const uint32_t first = request.first_entry;
-      check(request, turn_.entries().subspan(first, request.entries_count),
-            turn_.verdicts().subspan(first, request.entries_count),
+      check(request, turn_.verdicts().subspan(first, request.entries_count),
             turn_.details().subspan(first, request.entries_count));
     }
     turn_.clear();
   }
 
-  // Every third entry brings some.
-  static api::Overrides overrides_of(uint32_t number) {
-    if (number % 3 != 0) return {};
-    return {.max_requests = number, .window_ms = int64_t{number} << 20};
+  // The owner's part: the answer repeats the number and the text.
+  Verdict decide(std::string_view text) {
+    EXPECT_EQ(mailboxes_.owner_of(text).shard, number_);
+    const Named named = read_name(text);
+    uint32_t& last = seen_[named.key_and_connection];
+    EXPECT_LT(last, named.number) << "out of order";
+    last = named.number;
+    return verdict_of(named.number);
   }
-
-  static int64_t fingerprint(std::string_view key) {
-    return static_cast<int64_t>(std::hash<std::string_view>{}(key));
-  }
-
-  // The owner's part: the answer repeats the number and the key.
   Verdict decide(const api::Entry& entry, api::Detail& detail) {
-    if (entry.op == api::Op::other_shard) return Verdict::none;
-    EXPECT_EQ(mailboxes_.owner_of(entry.key()).shard, number_);
-    uint32_t& last = seen_[{entry.ticket, std::string(entry.key())}];
-    EXPECT_LT(last, entry.cost) << "out of order";
-    last = entry.cost;
     EXPECT_EQ(entry.overrides(), overrides_of(entry.cost));
     detail.limit = entry.cost;
     detail.window_ms = fingerprint(entry.key());
-    return entry.cost % 2 == 0 ? Verdict::approved : Verdict::denied;
+    return decide(entry.key());
   }
 
-  void check(const Request& request, std::span<const api::Entry> entries,
-             std::span<const Verdict> verdicts, std::span<const api::Detail> details) {
+  void check(const Request& request, std::span<const Verdict> verdicts,
+             std::span<const api::Detail> details) {
     const auto asked = asked_.find(request.id);
     ASSERT_NE(asked, asked_.end()) << "answered twice";
-    ASSERT_EQ(entries.size(), asked->second.names.size());
-    for (size_t place = 0; place < entries.size(); ++place) {
-      const uint32_t number = asked->second.first_number + static_cast<uint32_t>(place);
-      EXPECT_EQ(details[place].window_ms, fingerprint(asked->second.names[place]));
+    const std::vector<std::string>& names = asked->second.names;
+    ASSERT_EQ(verdicts.size(), names.size());
+    for (size_t place = 0; place < names.size(); ++place) {
+      const uint32_t number = read_name(names[place]).number;
+      EXPECT_EQ(verdicts[place], verdict_of(number));
+      if (asked->second.form == Form::plain) continue;
       EXPECT_EQ(details[place].limit, number);
-      EXPECT_EQ(verdicts[place], number % 2 == 0 ? Verdict::approved : Verdict::denied);
+      EXPECT_EQ(details[place].window_ms, fingerprint(names[place]));
     }
     asked_.erase(asked);
     ++answered;
   }
 
   Mailboxes mailboxes_;
+  Turn turn_;
+  EntryRouter router_;
   const uint32_t number_;
   Dice& dice_;
-  Turn turn_;
-  std::deque<std::string> keys_;  // of this turn, as a receive buffer holds them
+  std::deque<std::string> texts_;  // of this turn's keys, as a receive buffer holds them
   std::map<uint32_t, uint32_t> numbers_;
-  std::map<std::pair<uint32_t, std::string>, uint32_t> seen_;
-  struct Asked {
-    std::vector<std::string> names;
-    uint32_t first_number;
-  };
+  std::map<std::string, uint32_t> seen_;
   std::map<uint64_t, Asked> asked_;
   uint64_t next_id_ = 1;
 };
@@ -170,17 +248,14 @@ TEST(Mailboxes, every_entry_is_decided_once_in_order_and_returned) {
   for (const uint64_t seed : property_seeds(60)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Dice dice(seed);
-    const auto shards_count = static_cast<uint32_t>(2 + dice.below(4));
+    const auto shards_count = static_cast<uint32_t>(2 + dice.below(dice.percent(10) ? 90 : 4));
     Mesh mesh({.shards = shards_count,
                .messages = 1U << dice.below(3),
                .entries_max = static_cast<uint32_t>(1 + dice.below(dice.percent(50) ? 4 : 64)),
                .routing_seed = seed});
-    const SplitOptions splits_options{
-        .entries_max = static_cast<uint32_t>(entries_max + dice.below(200)),
-        .text_bytes_max = static_cast<uint32_t>(entries_max * 5 + dice.below(500))};
     std::vector<std::unique_ptr<TestShard>> shards;
     for (uint32_t shard = 0; shard < shards_count; ++shard) {
-      shards.push_back(std::make_unique<TestShard>(mesh, shard, splits_options, dice));
+      shards.push_back(std::make_unique<TestShard>(mesh, shard, SplitOptions{}, dice));
     }
     for (int step = 0; step < 3'000 && !HasFailure(); ++step) {
       shards[dice.below(shards_count)]->turn(true);
@@ -202,7 +277,46 @@ TEST(Mailboxes, every_entry_is_decided_once_in_order_and_returned) {
   }
   EXPECT_GT(splits, 0U);
   EXPECT_GT(refused, 0U);
-  EXPECT_GT(full, 0U);
+}
+
+// Shard 2 takes no turn.
+TEST(Mailboxes, a_shard_that_stands_still_delays_only_requests_that_need_it) {
+  for (const uint64_t seed : property_seeds(20)) {
+    SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
+    Dice dice(seed);
+    Mesh mesh({.shards = 3,
+               .messages = 1U << dice.below(3),
+               .entries_max = static_cast<uint32_t>(1 + dice.below(64)),
+               .routing_seed = seed});
+    TestShard origin(mesh, 0, {}, dice), other(mesh, 1, {}, dice), still(mesh, 2, {}, dice);
+    std::vector<std::string> keys[2];  // those that shard 2 owns, the others
+    for (int i = 0; keys[0].size() < 20 || keys[1].size() < 20; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      keys[still.owns("{" + key + "}") ? 0 : 1].push_back(key);
+    }
+    uint64_t refused_by_still = 0;
+    for (int step = 0; step < 2'000 && !HasFailure(); ++step) {
+      const Form form = dice.percent(50) ? Form::plain : Form::detailed;
+      const bool needs_still = dice.percent(50);
+      std::vector<std::string> asked;
+      for (uint64_t left = 1 + dice.below(30); left > 0; --left) {
+        const auto& from = keys[needs_still && dice.percent(30) ? 0 : 1];
+        asked.push_back(from[dice.below(from.size())]);
+      }
+      if (needs_still) asked.push_back(keys[0][0]);
+      const bool has_room = origin.ask(asked, form);
+      if (!needs_still) ASSERT_TRUE(has_room);
+      refused_by_still += has_room ? 0 : 1;
+      origin.finish_turn();
+      other.finish_turn();
+      origin.finish_turn();
+    }
+    EXPECT_GT(refused_by_still, 0U);
+    EXPECT_GT(origin.waiting_count(), 0U);
+    while (!HasFailure() && !origin.idle()) {
+      for (TestShard* shard : {&still, &origin}) shard->finish_turn();
+    }
+  }
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ struct ConnectionRecord {
   uint64_t open_end = no_offset;           // of the first request without its whole answer
   uint64_t undecided_end = no_offset;      // likewise, but for those that wait
   bool has_waiter = false;                 // its first open request waits
+  bool is_known_to_wait = false;           // likewise, and its session knows
   uint64_t http2_from = no_offset;         // behind this offset it speaks HTTP/2
   bool upgrades = false;                   // by a request of HTTP/1.1
   bool has_hidden_stream = false;  // a shard may still decide a stream that the client has reset

@@ -386,8 +386,9 @@ uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t no
   if (record.lacked_hello_at_drain) reasons |= why::drain_answer;
   if (record.refused) reasons |= why::refused;
   if (record.saw_last_answer) reasons |= why::last_request;
-  // Nobody waits for what would be granted. REST reads nothing behind a waiter.
-  const bool gives_up = is_http(record) && record.has_waiter;
+  // Nobody waits for what would be granted. REST reads nothing behind a waiter. Another shard may
+  // have queued it, and its answer be under way.
+  const bool gives_up = is_http(record) && record.has_waiter && record.is_known_to_wait;
   const bool is_served = (gives_up || awaits_client(record)) && !record.has_hidden_stream;
   if (record.stream_ended && is_served) reasons |= why::peer_left;
   const Deadlines due = deadlines(record);
@@ -531,6 +532,7 @@ void ConnectionWatch::check_bytes(const ConnectionRecord& record, int64_t now_ms
 
 void ConnectionWatch::follow_catching_up(ConnectionRecord& record, int64_t now_ms) {
   const session::Session* session = shards_[record.shard].worker->session_of(record.socket);
+  record.is_known_to_wait = session != nullptr && session->is_waiting();
   if (!record.is_open() || session == nullptr || !session->has_caught_up()) {
     record.caught_up_ms = never;
   } else if (record.caught_up_ms == never) {

@@ -15,7 +15,7 @@ constexpr size_t padding_bytes = 4'000;  // of a greedy client's requests
 
 HttpPeer::HttpPeer(World& world, bool is_bystander)
     : Peer(world, server::http_listener, is_bystander) {
-  world.oracle.watch_order(client_.link_id(), false);
+  world.oracle.watch_order(client_.link_id());
 }
 
 // ------------------------------------------------------------------------------------- asking

@@ -24,7 +24,7 @@ NativePeer::NativePeer(World& world, bool is_bystander)
     : Peer(world, server::native_listener, is_bystander),
       mixes_(world.ios.size() > 1 && world.random.chance(is_bystander ? 0.7 : 0.4)),
       hurries_(mixes_ && !is_bystander && world.random.chance(0.3)) {
-  world.oracle.watch_order(client_.link_id(), true);
+  world.oracle.watch_order(client_.link_id());
 }
 
 // ------------------------------------------------------------------------------------- asking
@@ -470,7 +470,12 @@ void NativePeer::on_verdicts(uint64_t id, schema::Verdicts::Reader verdicts) {
   if (verdicts.getCount() != found->entries.size()) return fail("got too few or too many verdicts");
   for (uint32_t i = 0; i < found->entries.size(); ++i) {
     const DecidedEntry& entry = found->entries[i];
-    if (verdict_at(column, i) != entry.verdict) return fail("got another verdict than decided");
+    if (verdict_at(column, i) != entry.verdict) {
+      return fail("got another verdict than decided: frame " + std::to_string(id) + ", entry " +
+                  std::to_string(i) + " of " + std::to_string(found->entries.size()) + ", " +
+                  entry.key + ": " + std::string(api::verdict_name(verdict_at(column, i))) +
+                  " instead of " + std::string(api::verdict_name(entry.verdict)));
+    }
     if (!asked->meant.empty() && asked->meant[i] && *asked->meant[i] != entry.key) {
       return fail("asked for " + *asked->meant[i] + " by handle and was answered for " + entry.key);
     }

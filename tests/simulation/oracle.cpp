@@ -96,8 +96,8 @@ void Oracle::decide(api::ShardId shard_id, std::span<const api::Entry> entries,
                   now, origin);
     }
   }
-  if (const route::ShardMessage* message = shard.worker->serving()) {
-    keep_message(shards_[origin], origin, *message, answers);
+  if (const auto& serving = shard.worker->serving(); serving.message != nullptr) {
+    keep_message(shards_[origin], origin, serving, entries, answers);
   } else {
     keep_entries(shard, entries, answers);
   }
@@ -180,7 +180,6 @@ void Oracle::decide_some(ShardRecord& shard, std::span<const api::Entry> entries
   shard.shard.decide(entries, answers, now, origin);
   if (single_steps_) follow_evictions(shard, now);
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].op == api::Op::other_shard) continue;
     check_drain(shard, entries[i]);
     api::Entry entry = entries[i];
     entry.ticket = named(entry.ticket, origin);
@@ -287,6 +286,34 @@ void Oracle::check_grants(ShardRecord& shard) {
   shard.grants_checked += granted.size();
 }
 
+// The record of a request that a shard of its connection, or another one, begins to decide, or has
+// begun. Requests of a connection over HTTP/1.1 have growing ids, whoever decides them first.
+DecidedRequest& Oracle::record_of(ShardRecord& origin, const route::Request& request,
+                                  uint32_t& link) {
+  const bool is_split = request.split != route::Request::whole;
+  if (const auto known = origin.splits.find(request.split);
+      is_split && known != origin.splits.end()) {
+    link = known->second.link;
+    return *known->second.request;
+  }
+  link = origin.io->link_of({.index = request.session, .generation = request.generation});
+  DecidedRequests& records = decided_[link];
+  auto behind = records.end();
+  while (behind != records.begin() && std::prev(behind)->id > request.id) --behind;
+  DecidedRequest& record = *records.insert(behind, {.id = request.id, .entries = {}});
+  const uint32_t count = is_split
+                             ? origin.worker->router().book().request(request.split).entries_count
+                             : request.entries_count;
+  record.entries.resize(count);
+  if (is_split) origin.splits[request.split] = {.link = link, .request = &record, .left = count};
+  return record;
+}
+
+void Oracle::count_decided(ShardRecord& origin, uint32_t split, size_t entries_count) {
+  const auto known = origin.splits.find(split);
+  if ((known->second.left -= entries_count) == 0) origin.splits.erase(known);
+}
+
 // Keeps the decisions of a run by request: the turn has the requests that the entries belong to.
 template <typename Keep>
 void Oracle::keep_run(ShardRecord& shard, bool by_handle, size_t entries_count, Keep keep_entry) {
@@ -298,16 +325,14 @@ void Oracle::keep_run(ShardRecord& shard, bool by_handle, size_t entries_count, 
   size_t& next = shard.requests_done;
   for (; next < turn.requests().size() && turn.requests()[next].by_handle == by_handle; ++next) {
     const route::Request& request = turn.requests()[next];
-    const uint32_t link =
-        shard.io->link_of({.index = request.session, .generation = request.generation});
-    DecidedRequest& decided = decided_[link].emplace_back();
-    decided.id = request.id;
-    number(decided, link);
-    decided.entries.resize(request.entries_count);
-    if (request.split != route::Request::whole) shard.splits[request.split] = {link, &decided};
-    for (uint32_t place = 0; place < request.entries_count; ++place) {
-      keep_entry(request, decided, link, place);
+    const bool is_split = request.split != route::Request::whole;
+    uint32_t link = 0;
+    DecidedRequest& decided = record_of(shard, request, link);
+    for (uint32_t i = 0; i < request.entries_count; ++i) {
+      const uint32_t index = request.first_entry + i;
+      keep_entry(index, decided, link, is_split ? turn.places()[index] : i);
     }
+    if (is_split) count_decided(shard, request.split, request.entries_count);
   }
   if (++shard.runs_done == turn.runs().size()) shard.runs_done = shard.requests_done = 0;
 }
@@ -317,18 +342,11 @@ void Oracle::keep_entries(ShardRecord& shard, std::span<const api::Entry> entrie
   const api::ShardId origin = shard.worker->mailboxes().shard();
   const auto first =
       static_cast<size_t>(entries.data() - shard.worker->undecided().entries().data());
-  keep_run(
-      shard, false, entries.size(),
-      [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
-        const size_t index = request.first_entry + place - first;
-        const api::Entry& entry = entries[index];
-        if (entry.op != api::Op::other_shard) {
-          return keep(decided, link, place, entry, origin, answers.verdicts[index],
-                      answers.details[index]);
-        }
-        const route::SplitBook& book = shard.worker->mailboxes().book();
-        decided.entries[place].op = book.entry(book.slot(request.split, place)).op;
-      });
+  keep_run(shard, false, entries.size(),
+           [&](uint32_t index, DecidedRequest& decided, uint32_t link, uint32_t place) {
+             keep(decided, link, place, entries[index - first], origin,
+                  answers.verdicts[index - first], answers.details[index - first]);
+           });
 }
 
 void Oracle::keep_handles(ShardRecord& shard, std::span<const api::Handle> handles,
@@ -336,28 +354,38 @@ void Oracle::keep_handles(ShardRecord& shard, std::span<const api::Handle> handl
   if (failure_) return;
   const auto first =
       static_cast<size_t>(handles.data() - shard.worker->undecided().handles().data());
-  keep_run(
-      shard, true, handles.size(),
-      [&](const route::Request& request, DecidedRequest& decided, uint32_t link, uint32_t place) {
-        const size_t index = request.first_entry + place - first;
-        const std::string key = shard.handles.key_held(handles[index]);
-        const api::Entry entry{.key_data = key.data(),
-                               .key_bytes = static_cast<uint16_t>(key.size())};
-        keep(decided, link, place, entry, shard.worker->mailboxes().shard(), verdicts[index], {});
-      });
+  keep_run(shard, true, handles.size(),
+           [&](uint32_t at, DecidedRequest& decided, uint32_t link, uint32_t place) {
+             const size_t index = at - first;
+             const std::string key = shard.handles.key_held(handles[index]);
+             const api::Entry entry{.key_data = key.data(),
+                                    .key_bytes = static_cast<uint16_t>(key.size())};
+             keep(decided, link, place, entry, shard.worker->mailboxes().shard(), verdicts[index],
+                  {});
+           });
 }
 
 // Keeps the decisions for another shard: the origin's book has the requests of the entries.
 void Oracle::keep_message(ShardRecord& origin, api::ShardId origin_id,
-                          const route::ShardMessage& message, const shard::Answers& answers) {
-  const route::SplitBook& book = origin.worker->mailboxes().book();
-  for (size_t index = 0; index < message.entries.size(); ++index) {
-    const uint32_t split = book.split_of(message.slots[index]);
-    const auto& [link, request] = origin.splits.at(split);
-    const size_t place = message.slots[index] - book.slot(split, 0);
-    if (origin.io->server_closed(link)) ++left_behind_;
-    keep(*request, link, place, message.entries[index], origin_id, answers.verdicts[index],
-         answers.details[index]);
+                          const server::EntryDecisions::Serving& serving,
+                          std::span<const api::Entry> entries, const shard::Answers& answers) {
+  const auto end = static_cast<uint32_t>(serving.first_entry + entries.size());
+  for (const route::Part& part : serving.message->parts()) {
+    const uint32_t from = std::max(part.first_entry, serving.first_entry);
+    const uint32_t to = std::min(part.first_entry + part.entries_count, end);
+    if (from >= to) continue;
+    uint32_t link = 0;
+    DecidedRequest& request =
+        record_of(origin, origin.worker->router().book().request(part.split), link);
+    const auto places = serving.message->places(part.first_entry, part.entries_count);
+    for (uint32_t at = from; at < to; ++at) {
+      const uint32_t in_part = at - part.first_entry;
+      const uint32_t index = at - serving.first_entry;
+      if (origin.io->server_closed(link)) ++left_behind_;
+      keep(request, link, part.is_whole ? in_part : places[in_part], entries[index], origin_id,
+           answers.verdicts[index], answers.details[index]);
+    }
+    count_decided(origin, part.split, to - from);
   }
 }
 
@@ -369,37 +397,22 @@ void Oracle::keep(DecidedRequest& request, uint32_t link, size_t place, const ap
                             .verdict = verdict,
                             .detail = detail,
                             .outcome_detail = {}};
-  check_order(link, request.entries[place].key, request, place);
+  check_order(link, request.entries[place].key, request.id, place);
   if (verdict == api::Verdict::queued) {
     waiting_[named(entry.ticket, origin)] = {link, &request, place};
   }
 }
 
-// A connection's shard gets its requests in the order sent.
-void Oracle::number(DecidedRequest& request, uint32_t link) {
-  const auto found = orders_.find(link);
-  if (found == orders_.end()) return;
-  Order& order = found->second;
-  request.number = ++order.requests;
-  if (order.ids_grow && request.id < order.last_id) {
-    failure_.report("client " + std::to_string(link) + ": frame " + std::to_string(request.id) +
-                    " is decided after frame " + std::to_string(order.last_id));
-  }
-  order.last_id = request.id;
-}
-
 // By handle or not: entries of one connection for one key are decided in the order sent.
-void Oracle::check_order(uint32_t link, const std::string& key, const DecidedRequest& request,
-                         size_t place) {
-  const auto order = orders_.find(link);
-  if (order == orders_.end()) return;
-  auto& last = order->second.last[key];
-  const std::pair<uint64_t, size_t> now{request.number, place};
+void Oracle::check_order(uint32_t link, const std::string& key, uint64_t id, size_t place) {
+  const auto connection = last_decided_.find(link);
+  if (connection == last_decided_.end()) return;
+  auto& last = connection->second[key];
+  const std::pair<uint64_t, size_t> now{id, place};
   if (now < last) {
     failure_.report("client " + std::to_string(link) + ": entry " + std::to_string(place) +
-                    " of request " + std::to_string(request.number) + " (id " +
-                    std::to_string(request.id) + ") for " + key +
-                    " was decided after one of request " + std::to_string(last.first));
+                    " of request " + std::to_string(id) + " for " + key +
+                    " was decided after one " + "of request " + std::to_string(last.first));
   }
   last = now;
 }

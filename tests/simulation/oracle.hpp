@@ -39,7 +39,6 @@ struct DecidedEntry {
 
 struct DecidedRequest {
   uint64_t id;
-  uint64_t number = 0;    // of those of its connection, in the order in which its shard got them
   bool reported = false;  // its verdicts have arrived
   std::vector<DecidedEntry> entries;
 };
@@ -74,9 +73,9 @@ class Oracle {
   // The shard has exactly the model's keys.
   void check_keys(api::ShardId shard_id, base::Now now);
 
-  // This connection's requests have to be decided in the order sent, as far as they are for the
-  // same key, whichever shards decide them. With `ids_grow` their ids show that order, too.
-  void watch_order(uint32_t link, bool ids_grow) { orders_[link].ids_grow = ids_grow; }
+  // The ids of this connection's requests grow: its entries for one key have to be decided in that
+  // order, whichever shards decide them.
+  void watch_order(uint32_t link) { last_decided_[link]; }
 
   // Checks an id that a client has received against the order of the decisions.
   void check_reported_id(const DecidedEntry& entry, uint64_t request_id);
@@ -125,13 +124,11 @@ class Oracle {
     size_t entry;
   };
 
-  // In which order a connection's requests were decided.
-  struct Order {
-    bool ids_grow = false;
-    uint64_t requests = 0;
-    uint64_t last_id = 0;
-    // By key: the number of the request and the entry's place in it.
-    std::map<std::string, std::pair<uint64_t, size_t>> last;
+  // A request of which other shards decide a part.
+  struct Split {
+    uint32_t link;
+    DecidedRequest* request;
+    size_t left;  // entries that are not decided
   };
 
   struct ShardRecord {
@@ -145,7 +142,7 @@ class Oracle {
     uint64_t evicted_count = 0;
     bool drains = false;
     size_t grants_checked = 0;
-    std::map<uint32_t, std::pair<uint32_t, DecidedRequest*>> splits;  // by index: link, request
+    std::map<uint32_t, Split> splits;  // by index, until they are decided
     HandleBook handles;
     size_t runs_done = 0;  // of the turn that is being decided
     size_t requests_done = 0;
@@ -167,13 +164,14 @@ class Oracle {
                     const shard::Answers& answers);
   void keep_handles(ShardRecord& shard, std::span<const api::Handle> handles,
                     std::span<const api::Verdict> verdicts);
-  void keep_message(ShardRecord& origin, api::ShardId origin_id, const route::ShardMessage& message,
-                    const shard::Answers& answers);
+  void keep_message(ShardRecord& origin, api::ShardId origin_id,
+                    const server::EntryDecisions::Serving& serving,
+                    std::span<const api::Entry> entries, const shard::Answers& answers);
+  DecidedRequest& record_of(ShardRecord& origin, const route::Request& request, uint32_t& link);
+  static void count_decided(ShardRecord& origin, uint32_t split, size_t entries_count);
   void keep(DecidedRequest& request, uint32_t link, size_t place, const api::Entry& entry,
             api::ShardId origin, api::Verdict verdict, const api::Detail& detail);
-  void number(DecidedRequest& request, uint32_t link);
-  void check_order(uint32_t link, const std::string& key, const DecidedRequest& request,
-                   size_t place);
+  void check_order(uint32_t link, const std::string& key, uint64_t id, size_t place);
   void record_granted(const ShardModel& model);
   void follow_evictions(ShardRecord& shard, base::Now now);
   bool is_full(ShardRecord& shard, base::Now now) const;
@@ -187,7 +185,8 @@ class Oracle {
   std::map<api::Ticket, Waiting> waiting_;       // by the models' tickets
   std::map<uint64_t, uint64_t> reported_ids_;    // by sequence
   std::set<uint64_t> ids_;
-  std::map<uint32_t, Order> orders_;  // by link
+  // By link and key: the id of the request and the entry's place in it.
+  std::map<uint32_t, std::map<std::string, std::pair<uint64_t, size_t>>> last_decided_;
   uint64_t sequence_ = 0;
   uint64_t by_handle_ = 0;
   uint64_t handles_full_ = 0;

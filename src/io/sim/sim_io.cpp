@@ -192,6 +192,7 @@ SocketId SimIo::open_slot(uint32_t link) noexcept {
   Slot& slot = slots_[index];
   const uint32_t generation = (slot.generation + 1) & generation_mask;
   slot = {.generation = generation, .link = link, .open = true};
+  opened_.push_back({.socket = {.index = index, .generation = generation}, .link = link});
   ++sockets_open_;
   return id_of(index, slot);
 }

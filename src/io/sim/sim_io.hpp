@@ -8,6 +8,7 @@
 // Lives:  in a network of its own unless it is given one; linked into tests only.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -96,7 +97,12 @@ class SimIo final : public Io {
   // Whether the server has given up its side of this connection.
   bool server_closed(uint32_t link) const noexcept { return network_.link(link).server_closed; }
   // The link of an `accepted` socket, to identify its client's connection in tests.
-  uint32_t link_of(SocketId socket) const noexcept { return slots_[socket.index].link; }
+  uint32_t link_of(SocketId socket) const noexcept {
+    const auto opened = std::find_if(opened_.rbegin(), opened_.rend(),
+                                     [&](const Opened& one) { return one.socket == socket; });
+    ASSERT(opened != opened_.rend());
+    return opened->link;
+  }
 
  private:
   // Larger sends in flight are checked at their end only: a slow peer's would cost too much.
@@ -134,6 +140,11 @@ class SimIo final : public Io {
     bool accepting = false;
     bool finishing = false;
     bool closed = false;
+  };
+
+  struct Opened {
+    SocketId socket;
+    uint32_t link;
   };
 
   // A socket or a listener that may have an event in this poll.
@@ -188,6 +199,7 @@ class SimIo final : public Io {
   base::Now now_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
+  std::vector<Opened> opened_;  // all sockets that there were
   std::vector<Listener> listeners_;
   std::deque<uint32_t> starved_;    // sockets, in the order they ran out of buffers
   std::vector<std::byte> taken_;    // by receive_now()

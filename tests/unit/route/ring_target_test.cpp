@@ -1,11 +1,13 @@
-// Goal: posted items arrive in order, as far as there are messages; the rest waits, and only grants
-//       are refused.
+// Goal: parts of requests and what else is posted arrive in messages, as far as there are some; the
+//       rest waits, and only grants are refused.
 // Method: one target over a mailbox of two messages of two entries; the test is the other end.
 #include "route/ring_target.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "tests/unit/route/message_memory.hpp"
 
 namespace sluice::route {
 namespace {
@@ -15,50 +17,54 @@ class RingTargetTest : public ::testing::Test {
   // The next message that was sent, or null.
   ShardMessage* sent() { return mailbox_.requests.pop(mailbox_.requests.tail()); }
 
-  // Queues entries of one request, with different costs.
-  void queue(uint32_t count) {
-    const SplitBook::Index split = book_.open({.entries_count = count});
-    for (uint32_t place = 0; place < count; ++place) {
-      book_.put(book_.slot(split, place), {.cost = place});
-      target_.queue(book_.slot(split, place));
-    }
-  }
-  static std::vector<uint32_t> costs(const ShardMessage& message) {
-    std::vector<uint32_t> costs;
-    for (const api::Entry& entry : message.entries) costs.push_back(entry.cost);
-    return costs;
+  void post_part(uint32_t entries_count) {
+    ShardMessage& message = target_.open(entries_count, 0);
+    message.begin_part(0, Form::detailed, entries_count, true);
+    for (uint32_t place = 0; place < entries_count; ++place) message.add(api::Entry{}, place);
+    target_.end_part();
   }
 
-  Mailbox mailbox_{2, 2};
-  const SplitOptions options_{.entries_max = 16, .text_bytes_max = 64};
-  SplitBook book_{options_};
-  std::vector<uint32_t> next_ = std::vector<uint32_t>(16);
-  RingTarget target_{mailbox_, book_, next_};
+  MessageMemory memory_{2, 2};
+  Mailbox mailbox_{2, 2, memory_.data()};
+  Senders senders_;
+  uint32_t full_count_ = 0;
+  RingTarget target_{mailbox_, senders_, 5, full_count_};
 };
 
 TEST_F(RingTargetTest, sends_nothing_when_nothing_was_posted) {
-  target_.flush();
+  EXPECT_TRUE(target_.flush());
   EXPECT_EQ(sent(), nullptr);
-  EXPECT_FALSE(target_.take_wake());
+  EXPECT_TRUE(senders_.empty());
   EXPECT_TRUE(target_.idle());
 }
 
-TEST_F(RingTargetTest, entries_fill_messages_in_order_and_the_rest_waits) {
-  queue(5);
-  target_.flush();
-  EXPECT_TRUE(target_.take_wake());
-  ShardMessage* const first = sent();
-  ShardMessage* const second = sent();
-  ASSERT_NE(second, nullptr);
+TEST_F(RingTargetTest, a_full_message_leaves_at_once_and_another_with_the_flush) {
+  post_part(1);
   EXPECT_EQ(sent(), nullptr);
-  EXPECT_EQ(costs(*first), (std::vector<uint32_t>{0, 1}));
-  EXPECT_EQ(costs(*second), (std::vector<uint32_t>{2, 3}));
-  EXPECT_EQ(target_.full_count(), 1U);
+  post_part(1);
+  ShardMessage* const first = sent();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->parts().size(), 2U);
+  EXPECT_FALSE(senders_.empty());
+  post_part(1);
+  EXPECT_EQ(sent(), nullptr);
+  EXPECT_TRUE(target_.flush());
+  EXPECT_EQ(sent()->entries_count(), 1U);
+  EXPECT_TRUE(target_.is_full());
+  EXPECT_EQ(full_count_, 1U);
+  EXPECT_FALSE(target_.has_room(1, 0));
   target_.free(*first);
-  target_.flush();
-  ShardMessage* const third = sent();
-  ASSERT_NE(third, nullptr);
-  EXPECT_EQ(costs(*third), std::vector<uint32_t>{4});
+  EXPECT_EQ(full_count_, 0U);
+  EXPECT_TRUE(target_.has_room(1, 0));
+}
+
+// So that the longest request finds room, however small the messages are.
+TEST_F(RingTargetTest, a_part_that_does_not_fit_goes_into_an_empty_message) {
+  post_part(1);
+  EXPECT_TRUE(target_.has_room(7, 0));
+  post_part(7);
+  EXPECT_EQ(sent()->entries_count(), 1U);
+  EXPECT_EQ(sent()->entries_count(), 7U);
 }
 
 TEST_F(RingTargetTest, a_notice_that_was_sent_is_under_way) {
@@ -73,9 +79,21 @@ TEST_F(RingTargetTest, a_notice_that_was_sent_is_under_way) {
   EXPECT_EQ(sent()->notices.at(0).waiter, 5U);
 }
 
+TEST_F(RingTargetTest, notices_wait_for_a_message) {
+  post_part(2);
+  post_part(2);
+  Notice notice;
+  target_.post(notice);
+  EXPECT_FALSE(target_.flush());
+  EXPECT_EQ(target_.full_count(), 1U);
+  target_.free(*sent());
+  EXPECT_TRUE(target_.flush());
+  EXPECT_TRUE(notice.under_way);
+}
+
 TEST_F(RingTargetTest, grants_are_refused_when_no_message_is_left) {
   for (int grants = 0; grants < 4; ++grants) EXPECT_TRUE(target_.post(api::Grant{}));
-  EXPECT_TRUE(target_.post(api::Grant{}) == false);
+  EXPECT_FALSE(target_.post(api::Grant{}));
   target_.flush();
   EXPECT_EQ(sent()->grants.size(), 2U);
   EXPECT_EQ(sent()->grants.size(), 2U);

@@ -1,132 +1,131 @@
-// A split request has room or is not admitted, keeps its keys until it closes, and is complete with
-// its last answer.
+// A request is complete with its last part, and its answers are in their places; each shard that is
+// waited for has room of its own.
 #include "route/split_book.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "tests/unit/route/message_memory.hpp"
 
 namespace sluice::route {
 namespace {
 
 using api::Verdict;
 
-constexpr SplitOptions tiny{.entries_max = 8, .text_bytes_max = 32};
-
-api::Entry entry(const std::string& key) {
-  return {.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
-}
-
-SplitBook::Index open(SplitBook& book, uint32_t count, uint64_t id = 0) {
-  return book.open({.session = 1, .generation = 2, .id = id, .entries_count = count});
-}
-
-void settle_all(SplitBook& book, SplitBook::Index split, uint32_t count) {
-  for (uint32_t place = 0; place < count; ++place) {
-    const bool complete = book.settle(book.slot(split, place), Verdict::approved, {});
-    EXPECT_EQ(complete, place + 1 == count);
+class SplitBookTest : public ::testing::Test {
+ protected:
+  SplitBook::Index open(uint32_t count, Form form, const std::vector<api::ShardId>& shards,
+                        bool is_whole = false, uint64_t id = 0) {
+    const auto split = book_.open({.session = 1, .generation = 2, .id = id, .entries_count = count},
+                                  form, is_whole);
+    for (const api::ShardId shard : shards) book_.add_part(split, shard);
+    return split;
   }
+
+  // Fills a message with one part of plain entries, and answers it.
+  Part plain_part(ShardMessage& message, SplitBook::Index split, uint32_t first_place,
+                  const std::vector<Verdict>& verdicts, bool is_whole = false) {
+    const std::vector<uint16_t> sizes(verdicts.size(), 0);
+    message.begin_part(split, Form::plain, static_cast<uint32_t>(sizes.size()), is_whole);
+    message.add(KeyColumn{.text = "", .sizes = sizes}, first_place);
+    const Part part = message.parts().back();
+    std::ranges::copy(verdicts, message.verdicts(part.first_entry, part.entries_count).begin());
+    return part;
+  }
+
+  MessageMemory memory_{2, 8};
+  ShardMessage message_{8, memory_.data()};
+  SplitBook book_{3, 100, {.answer_bytes_max = 1}};
+};
+
+TEST_F(SplitBookTest, a_whole_request_is_answered_from_its_message) {
+  const auto split = open(2, Form::plain, {1}, true, 5);
+  const Part part = plain_part(message_, split, 0, {Verdict::denied, Verdict::approved}, true);
+  EXPECT_TRUE(book_.keep(1, part, message_));
+  const auto answers = book_.answers(part, message_);
+  EXPECT_EQ(answers.request.id, 5U);
+  EXPECT_EQ(answers.request.split, split);
+  EXPECT_EQ(answers.verdicts.data(), message_.verdicts(0, 2).data());
+  EXPECT_TRUE(answers.entries.empty());
+  book_.close(split);
+  EXPECT_EQ(book_.open_count(), 0U);
 }
 
-TEST(SplitBook, keeps_keys_and_answers_in_their_places) {
-  SplitBook book(tiny);
-  const SplitBook::Index split = open(book, 3);
-  std::string first = "first", last = "last";
-  book.put(book.slot(split, 0), entry(first));
-  book.put(book.slot(split, 2), entry(last));
-  first = last = "overwritten";  // like a receive buffer
-  EXPECT_FALSE(book.settle(book.slot(split, 2), Verdict::denied, {}));
-  book.put_decided(book.slot(split, 1), {.cost = 7}, Verdict::queued, {.limit = 5});
-  EXPECT_TRUE(book.settle(book.slot(split, 0), Verdict::approved, {}));
-  const SplitBook::Parts parts = book.parts(split);
-  EXPECT_EQ(parts.entries[0].key(), "first");
-  EXPECT_EQ(parts.entries[1].cost, 7U);
-  EXPECT_EQ(parts.entries[2].key(), "last");
-  EXPECT_EQ(parts.verdicts[0], Verdict::approved);
-  EXPECT_EQ(parts.verdicts[1], Verdict::queued);
-  EXPECT_EQ(parts.verdicts[2], Verdict::denied);
-  EXPECT_EQ(parts.details[1].limit, 5U);
+TEST_F(SplitBookTest, puts_the_verdicts_of_all_parts_into_their_places) {
+  const auto split = open(5, Form::plain, {1, 2});
+  Turn turn;
+  turn.add({.split = split}, 1);
+  turn.places()[0] = 2;
+  turn.verdicts()[0] = Verdict::table_full;
+  book_.keep_own(turn.requests()[0], turn);
+  const Part first = plain_part(message_, split, 3, {Verdict::approved, Verdict::denied});
+  EXPECT_FALSE(book_.keep(2, first, message_));
+  const Part last = plain_part(message_, split, 0, {Verdict::denied, Verdict::approved});
+  EXPECT_TRUE(book_.keep(1, last, message_));
+  const auto answers = book_.answers(last, message_);
+  const std::vector<Verdict> expected{Verdict::denied, Verdict::approved, Verdict::table_full,
+                                      Verdict::approved, Verdict::denied};
+  EXPECT_TRUE(std::ranges::equal(answers.verdicts, expected));
+  book_.close(split);
 }
 
-TEST(SplitBook, keeps_overrides) {
-  SplitBook book(tiny);
-  const SplitBook::Index split = open(book, 2);
-  const std::string key = "k";
-  api::Overrides given{.max_requests = 5, .window_ms = 60'000};
-  api::Entry asked = entry(key);
-  book.put(book.slot(split, 0), asked);
-  asked.given_overrides = &given;
-  book.put(book.slot(split, 1), asked);
-  given = {};  // like those of the next turn
-  EXPECT_EQ(book.entry(book.slot(split, 0)).given_overrides, nullptr);
-  EXPECT_EQ(book.entry(book.slot(split, 1)).overrides(),
-            (api::Overrides{.max_requests = 5, .window_ms = 60'000}));
+TEST_F(SplitBookTest, gathers_entries_and_details_of_detailed_ones) {
+  const auto split = open(2, Form::detailed, {1});
+  Turn turn;
+  turn.add({.split = split}, 1)[0] = {.flags = api::flag::wants_details, .ticket = 4};
+  turn.places()[0] = 0;
+  turn.verdicts()[0] = Verdict::approved;
+  turn.details()[0] = {.limit = 8};
+  book_.keep_own(turn.requests()[0], turn);
+  message_.begin_part(split, Form::detailed, 1, false);
+  message_.add({.ticket = 9}, 1);
+  message_.verdicts(0, 1)[0] = Verdict::queued;
+  message_.details(0, 1)[0] = {.position = 3};
+  EXPECT_TRUE(book_.keep(1, message_.parts()[0], message_));
+  const auto answers = book_.answers(message_.parts()[0], message_);
+  EXPECT_EQ(answers.entries[0].ticket, 4U);
+  EXPECT_EQ(answers.details[0].limit, 8U);
+  EXPECT_EQ(answers.entries[1].ticket, 9U);
+  EXPECT_EQ(answers.verdicts[1], Verdict::queued);
+  EXPECT_EQ(answers.details[1].position, 3U);
+  book_.close(split);
 }
 
-// An entry for a handle that is not held has no text.
-TEST(SplitBook, an_entry_may_have_no_text) {
-  SplitBook book(tiny);
-  const SplitBook::Index split = open(book, 1);
-  book.put(book.slot(split, 0), api::Entry{});
-  EXPECT_EQ(book.entry(book.slot(split, 0)).key(), "");
-  settle_all(book, split, 1);
-  book.close(split);
+TEST_F(SplitBookTest, requests_that_wait_for_one_shard_take_no_room_from_others) {
+  std::vector<SplitBook::Index> opened;
+  while (book_.has_room(1, limits::frame_entries_max, Form::plain)) {
+    opened.push_back(open(limits::frame_entries_max, Form::plain, {1, 2}));
+    const std::vector<Verdict> verdicts(1, Verdict::approved);
+    message_.clear();
+    book_.keep(2, plain_part(message_, opened.back(), 0, verdicts), message_);
+  }
+  EXPECT_GT(opened.size(), 10U);
+  EXPECT_FALSE(book_.has_room(1, limits::frame_entries_max, Form::plain));
+  EXPECT_TRUE(book_.has_room(2, limits::frame_entries_max, Form::plain));
+  EXPECT_GT(book_.waiting_bytes(), 0U);
+  for (const auto split : opened) {
+    message_.clear();
+    EXPECT_TRUE(book_.keep(1, plain_part(message_, split, 0, {Verdict::denied}), message_));
+    book_.close(split);
+  }
+  EXPECT_EQ(book_.waiting_bytes(), 0U);
 }
 
-TEST(SplitBook, frees_room_in_the_order_taken) {
-  SplitBook book(tiny);
-  const auto first = open(book, 3);
-  const auto second = open(book, 3);
-  EXPECT_TRUE(book.has_room(2, 0));
-  EXPECT_FALSE(book.has_room(3, 0));
-  settle_all(book, second, 3);
-  book.close(second);
-  EXPECT_FALSE(book.has_room(3, 0));  // behind the first, which is still open
-  settle_all(book, first, 3);
-  book.close(first);
-  EXPECT_TRUE(book.has_room(8, 32));
-  EXPECT_EQ(book.open_count(), 0U);
+// The longest request with details.
+TEST_F(SplitBookTest, the_largest_request_has_room_in_an_empty_book) {
+  EXPECT_TRUE(book_.has_room(1, limits::frame_entries_max, Form::detailed));
 }
 
-TEST(SplitBook, contiguous_slots_wrap_to_the_start_of_the_ring) {
-  SplitBook book(tiny);
-  const auto first = open(book, 5);
-  const auto second = open(book, 2);
-  settle_all(book, first, 5);
-  book.close(first);
-  // One slot is left at the end, five at the start: four contiguous ones fit, six do not.
-  EXPECT_TRUE(book.has_room(5, 0));
-  EXPECT_FALSE(book.has_room(6, 0));
-  const auto third = open(book, 4);
-  EXPECT_EQ(book.slot(third, 0), 0U);
-  settle_all(book, second, 2);
-  book.close(second);
-  settle_all(book, third, 4);
-  book.close(third);
-  EXPECT_TRUE(book.has_room(8, 0));
-}
-
-TEST(SplitBook, keys_have_a_bound_of_their_own) {
-  SplitBook book(tiny);
-  const auto split = open(book, 1);
-  const std::string key(20, 'k');
-  book.put(book.slot(split, 0), entry(key));
-  EXPECT_TRUE(book.has_room(1, 12));
-  EXPECT_FALSE(book.has_room(1, 13));
-  settle_all(book, split, 1);
-  book.close(split);
-  EXPECT_TRUE(book.has_room(1, 32));
-}
-
-TEST(SplitBook, finds_open_requests_by_session_and_id) {
-  SplitBook book(tiny);
-  const auto split = open(book, 1, 77);
-  EXPECT_TRUE(book.holds(1, 2, 77));
-  EXPECT_FALSE(book.holds(1, 2, 78));
-  EXPECT_FALSE(book.holds(1, 3, 77));
-  settle_all(book, split, 1);
-  book.close(split);
-  EXPECT_FALSE(book.holds(1, 2, 77));
+TEST_F(SplitBookTest, finds_open_requests_by_session_and_id) {
+  const auto split = open(1, Form::plain, {1}, true, 77);
+  EXPECT_TRUE(book_.holds(1, 2, 77));
+  EXPECT_FALSE(book_.holds(1, 2, 78));
+  EXPECT_FALSE(book_.holds(1, 3, 77));
+  book_.keep(1, plain_part(message_, split, 0, {Verdict::denied}, true), message_);
+  book_.close(split);
+  EXPECT_FALSE(book_.holds(1, 2, 77));
 }
 
 }  // namespace

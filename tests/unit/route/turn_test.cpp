@@ -13,8 +13,8 @@ namespace {
 
 class TurnTest : public ::testing::Test {
  protected:
-  void by_key(uint32_t count, size_t key_bytes = 0) {
-    for (api::Entry& entry : turn_.add({.id = ++id_}, count, key_bytes)) entry.cost = 7;
+  void by_key(uint32_t count) {
+    for (api::Entry& entry : turn_.add({.id = ++id_}, count)) entry.cost = 7;
   }
   void by_handle(const std::vector<api::Handle>& handles) { turn_.add({.id = ++id_}, handles); }
 
@@ -93,21 +93,19 @@ TEST_F(TurnTest, requests_own_consecutive_places_of_all_arrays) {
 
 // Stale values of an earlier turn must not show.
 TEST_F(TurnTest, clear_leaves_no_stale_requests) {
-  by_key(3, 30);
+  by_key(3);
   by_handle({1});
-  EXPECT_EQ(turn_.key_bytes(), 30U);
   turn_.clear();
   EXPECT_TRUE(turn_.empty());
-  EXPECT_EQ(turn_.key_bytes(), 0U);
   EXPECT_EQ(runs(), "");
-  EXPECT_EQ(turn_.add({.by_handle = true}, 3, 0).size(), 3U);
+  EXPECT_EQ(turn_.add({.by_handle = true}, 3).size(), 3U);
   EXPECT_EQ(runs(), "k3");
   EXPECT_FALSE(turn_.requests()[0].by_handle);
 }
 
 TEST_F(TurnTest, overrides_belong_to_their_entries) {
   by_key(1);
-  const auto entries = turn_.add({.id = 9}, 3, 0);
+  const auto entries = turn_.add({.id = 9}, 3);
   for (api::Entry& entry : entries) entry = {};
   turn_.set_overrides(entries[0], {.max_requests = 5});
   turn_.set_overrides(entries[2], {.window_ms = 60'000});
@@ -118,10 +116,49 @@ TEST_F(TurnTest, overrides_belong_to_their_entries) {
 
 // The fast path is for entries without any.
 TEST_F(TurnTest, overrides_that_keep_everything_are_none) {
-  const auto entries = turn_.add({.id = 9}, 1, 0);
+  const auto entries = turn_.add({.id = 9}, 1);
   turn_.set_overrides(entries[0], {.max_requests = 5});
   turn_.set_overrides(entries[0], {});
   EXPECT_EQ(entries[0].given_overrides, nullptr);
+}
+
+// Those of other shards leave.
+TEST_F(TurnTest, entries_that_stay_move_to_the_front_with_their_overrides_and_places) {
+  by_key(1);
+  const auto entries = turn_.add({.id = 9}, 4);
+  for (uint32_t place = 0; place < 4; ++place) {
+    entries[place] = {.cost = place};
+    turn_.set_overrides(entries[place], {.max_requests = 10 + place});
+  }
+  turn_.move_in_last(1, 0);
+  turn_.move_in_last(3, 1);
+  turn_.shrink_last(2);
+  by_key(1);
+  EXPECT_EQ(runs(), "k4");
+  EXPECT_EQ(turn_.requests()[1].entries_count, 2U);
+  EXPECT_EQ(turn_.entries()[1].cost, 1U);
+  EXPECT_EQ(turn_.entries()[1].overrides(), (api::Overrides{.max_requests = 11}));
+  EXPECT_EQ(turn_.entries()[2].cost, 3U);
+  turn_.set_overrides(turn_.entries()[3], {.max_requests = 99});  // where one has left
+  EXPECT_EQ(turn_.entries()[2].overrides(), (api::Overrides{.max_requests = 13}));
+  EXPECT_EQ(turn_.places()[1], 1U);
+  EXPECT_EQ(turn_.places()[2], 3U);
+}
+
+TEST_F(TurnTest, a_request_leaves_with_its_last_entry_and_its_run) {
+  turn_.add({.id = 9}, 2);
+  turn_.shrink_last(0);
+  EXPECT_TRUE(turn_.empty());
+  EXPECT_EQ(runs(), "");
+  by_handle({1});
+  turn_.add({.id = 9}, 2);
+  turn_.shrink_last(0);
+  by_handle({2});
+  EXPECT_EQ(runs(), "h2");
+  by_key(0);
+  turn_.add({.id = 9}, 2);
+  turn_.shrink_last(0);
+  EXPECT_EQ(runs(), "h2 k0");
 }
 
 TEST_F(TurnTest, is_full_with_entries_of_both_kinds_together) {

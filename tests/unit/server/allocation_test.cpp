@@ -309,7 +309,7 @@ TEST_P(AllocationTest, new_keys_are_made_without_allocating) {
     turn_until_answer(*native_);
   }
   EXPECT_EQ(keys_made(), 4'000U);
-  EXPECT_EQ(shards_[0].worker->mailboxes().other_shard_entries() > 0, GetParam().shards > 1);
+  EXPECT_EQ(shards_[0].worker->router().other_shard_entries() > 0, GetParam().shards > 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -38,7 +38,7 @@ class ConnectionPlacementTest : public ::testing::Test {
   session::Context context_{backend_, options_};
   SessionTable sessions_{
       {.sockets_max = connections_max + spare_sockets, .key_bytes_max = 64, .shards = 1}};
-  route::Mailboxes mailboxes_{worker_group_.mesh(), 0, {}};
+  route::Mailboxes mailboxes_{worker_group_.mesh(), 0};
   WorkerStatistics statistics_;
   ConnectionPlacement placement_{io_,        worker_group_, context_,       sessions_,
                                  mailboxes_, statistics_,   connections_max};

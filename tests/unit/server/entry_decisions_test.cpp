@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "route/entry_router.hpp"
 #include "server/worker_group.hpp"
 #include "shard/key_shard.hpp"
 #include "tests/unit/server/fake_quotas.hpp"
@@ -27,21 +28,28 @@ const shard::Options one_permit{
 class Side {
  public:
   Side(WorkerGroup& worker_group, api::ShardId shard)
-      : mailboxes(worker_group.mesh(), shard, {}),
+      : mailboxes(worker_group.mesh(), shard),
         quotas(asked, shard),
-        decisions(context, sessions, mailboxes, waiters, keys, worker_group.ids()) {}
+        options{.waiters_max = 10, .shard = shard},
+        decisions(context, sessions, router.book(), waiters, keys, worker_group.ids()) {}
 
   // A request of an ended session: an entry for each key, which may wait.
   void ask(const std::vector<std::string>& names, uint8_t flags = 0) {
-    size_t bytes = 0;
-    for (const std::string& name : names) bytes += name.size();
-    const auto entries = context.turn.add({.id = 1}, static_cast<uint32_t>(names.size()), bytes);
+    std::string text;
+    std::vector<uint16_t> sizes;
+    for (const std::string& name : names) {
+      text += name;
+      sizes.push_back(static_cast<uint16_t>(name.size()));
+    }
+    ASSERT_TRUE(router.has_room({.text = text, .sizes = sizes}, route::Form::detailed));
+    const auto entries = context.turn.add({.id = 1}, static_cast<uint32_t>(names.size()));
     for (size_t place = 0; place < names.size(); ++place) {
       entries[place] = {.key_data = names[place].data(),
                         .key_bytes = static_cast<uint16_t>(names[place].size()),
                         .flags = static_cast<uint8_t>(api::flag::may_wait | flags),
                         .ticket = context.waits.take(0, 0, session::WaitsFor::permits)};
     }
+    router.send_last();
   }
   void turn() {
     mailboxes.receive(*this);
@@ -50,7 +58,8 @@ class Side {
   void on_message(api::ShardId origin, route::ShardMessage& message) {
     for (route::Notice& notice : message.notices) waiters.on_notice(origin, notice);
     decisions.decide_for(origin, message);
-    verdicts.insert(verdicts.end(), message.verdicts.begin(), message.verdicts.end());
+    const auto decided = message.verdicts(0, message.entries_count());
+    verdicts.insert(verdicts.end(), decided.begin(), decided.end());
   }
   void on_returned(api::ShardId target, route::ShardMessage& message) {
     for (const route::Notice& notice : message.notices) waiters.on_notice_returned(notice);
@@ -64,8 +73,9 @@ class Side {
   FakeQuotas::Asked asked;
   FakeQuotas quotas;
   session::KeepingBackend backend;
-  const session::Options options{.waiters_max = 10};
+  const session::Options options;
   session::Context context{backend, options};
+  route::EntryRouter router{mailboxes, context.turn, {}};
   SessionTable sessions{{.sockets_max = 1, .key_bytes_max = 64, .shards = 1}};
   WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
   EntryDecisions decisions;
@@ -110,16 +120,15 @@ TEST_F(EntryDecisionsTest, split_request_completes_with_its_last_answer) {
   const std::vector<std::string> keys{key_of(0), key_of(1)};
   here_.ask(keys);
   here_.decisions.execute();
-  EXPECT_EQ(here_.mailboxes.book().open_count(), 1U);
+  EXPECT_EQ(here_.router.book().open_count(), 1U);
   EXPECT_EQ(here_.tickets(), 2U);
   here_.turn();
   other_.turn();
   EXPECT_EQ(other_.verdicts, std::vector<Verdict>{Verdict::approved});
-  EXPECT_EQ(here_.mailboxes.book().open_count(), 1U);
+  EXPECT_EQ(here_.router.book().open_count(), 1U);
   here_.turn();
-  EXPECT_EQ(here_.mailboxes.book().open_count(), 0U);
+  EXPECT_EQ(here_.router.book().open_count(), 0U);
   EXPECT_EQ(here_.tickets(), 0U);
-  EXPECT_TRUE(here_.context.room_made);
 }
 
 TEST_F(EntryDecisionsTest, abandons_waiter_at_another_shard_by_notice) {
@@ -143,6 +152,14 @@ TEST_F(EntryDecisionsTest, answers_draining_to_entries_of_another_shard) {
   here_.turn();
   other_.turn();
   EXPECT_EQ(other_.verdicts, (std::vector<Verdict>{Verdict::approved, Verdict::draining}));
+}
+
+// Those of entries that have all gone to other shards.
+TEST_F(EntryDecisionsTest, frees_the_room_of_decoded_keys_though_the_turn_is_empty) {
+  const size_t room = here_.context.text.room().size();
+  here_.context.text.commit(100);
+  here_.decisions.execute();
+  EXPECT_EQ(here_.context.text.room().size(), room);
 }
 
 TEST_F(EntryDecisionsTest, takes_an_id_for_each_entry_that_shows_one) {

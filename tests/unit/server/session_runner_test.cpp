@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "route/entry_router.hpp"
 #include "server/worker_group.hpp"
 #include "shard/key_shard.hpp"
 #include "tests/support/fake_io.hpp"
@@ -94,12 +95,14 @@ class SessionRunnerTest : public ::testing::Test {
   const session::Options options_{};
   session::Context context_{backend_, options_};
   SessionTable sessions_{{.sockets_max = sockets_max, .key_bytes_max = 64, .shards = 1}};
-  route::Mailboxes mailboxes_{worker_group_.mesh(), 0, {}};
+  route::Mailboxes mailboxes_{worker_group_.mesh(), 0};
+  route::EntryRouter router_{mailboxes_, context_.turn, {}};
   shard::KeyShard keys_{{.keys_max = 10, .handles_max = handles_max}};
   FakeQuotas::Asked asked_;
   FakeQuotas quotas_{asked_, 0};
   WaiterDelivery waiters_{context_, sessions_, mailboxes_, keys_, quotas_, 0};
-  EntryDecisions decisions_{context_, sessions_, mailboxes_, waiters_, keys_, worker_group_.ids()};
+  EntryDecisions decisions_{context_, sessions_, router_.book(),
+                            waiters_, keys_,     worker_group_.ids()};
   WorkerStatistics statistics_;
   SessionRunner runner_{context_, sessions_, decisions_, waiters_, keys_, statistics_};
   std::vector<char> bytes_ = std::vector<char>(1'000'000);

@@ -88,7 +88,7 @@ class TaskSide final : private ShardStatisticsSource {
  private:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with,
            const StateOptions& state = {})
-      : mailboxes(worker_group.mesh(), shard, {}),
+      : mailboxes(worker_group.mesh(), shard),
         quotas(asked, shard),
         store(std::move(with)),
         waiters(context, sessions, mailboxes, keys, decider(), 10),

@@ -64,7 +64,7 @@ using Calls = std::vector<std::string>;
 // One shard: the part of a worker that waiters pass through.
 class Side {
  public:
-  Side(route::Mesh& mesh, api::ShardId shard) : mailboxes(mesh, shard, {}) {}
+  Side(route::Mesh& mesh, api::ShardId shard) : mailboxes(mesh, shard) {}
 
   // Receives, then sends what was posted before and meanwhile.
   void turn() {

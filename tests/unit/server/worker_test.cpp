@@ -43,11 +43,11 @@ class TwoWorkers : public ::testing::Test, private io::PauseWatch {
 
   // Runs the first worker until it has sent an entry to the second, which has not read it yet.
   void send_to_second() {
-    const uint64_t crossed = workers_[0]->mailboxes().other_shard_entries();
+    const uint64_t crossed = workers_[0]->router().other_shard_entries();
     client_->write("GET /rate/" + key_of_the_second() + " HTTP/1.1\r\nHost: x\r\n\r\n");
     for (int turn = 0; turn < 100; ++turn) {
       workers_[0]->turn(0);
-      if (workers_[0]->mailboxes().other_shard_entries() > crossed) return;
+      if (workers_[0]->router().other_shard_entries() > crossed) return;
     }
     FAIL() << "the request does not arrive";
   }

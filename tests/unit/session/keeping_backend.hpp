@@ -29,7 +29,14 @@ class KeepingBackend final : public Backend {
     ++executions;
     if (executed) executed();
   }
-  bool has_turn_room(uint32_t, size_t) const noexcept override { return true; }
+  // All entries are this shard's.
+  bool has_turn_room(const route::KeyColumn&, route::Form) noexcept override { return true; }
+  void add(const route::Request& request, const route::KeyColumn&) noexcept override {
+    added.push_back(request);
+  }
+  void send_last() noexcept override {}
+  bool has_lone_room(std::string_view) noexcept override { return true; }
+  void send_lone() noexcept override {}
   bool owns_key(std::string_view key) const noexcept override {
     return !key.starts_with(other_shards_prefix);
   }
@@ -88,7 +95,8 @@ class KeepingBackend final : public Backend {
   std::deque<std::string> interned;                                        // keys, by handle
   std::vector<std::unique_ptr<Http2Upgrade>> upgrades;  // of connections that go on in HTTP/2
   std::deque<Asked> batches;
-  std::vector<std::string> queries;  // shard queries
+  std::vector<route::Request> added;  // with plain entries
+  std::vector<std::string> queries;   // shard queries
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> cancelled, ended_bindings;
   uint64_t other_waiting = 0;

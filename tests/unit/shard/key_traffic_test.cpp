@@ -132,7 +132,6 @@ TEST(KeyTraffic, entries_that_acquire_no_permits_do_not_count) {
   Questions questions(shard);
   ASSERT_EQ(questions.ask(""), Verdict::invalid_key);
   questions.ask("k", {.op = api::Op::release});
-  questions.ask("k", {.op = api::Op::other_shard});
   EXPECT_TRUE(shard.heaviest_keys(10, questions.now).empty());
 }
 

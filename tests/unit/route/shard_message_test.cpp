@@ -1,0 +1,100 @@
+// A message has the entries of its parts in order, in runs of one form, with their keys.
+#include "route/shard_message.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/unit/route/message_memory.hpp"
+
+namespace sluice::route {
+namespace {
+
+class ShardMessageTest : public ::testing::Test {
+ protected:
+  void add_plain(const std::string& text, const std::vector<uint16_t>& sizes, bool is_whole = true,
+                 uint32_t first_place = 0) {
+    message_.begin_part(7, Form::plain, static_cast<uint32_t>(sizes.size()), is_whole);
+    message_.add(KeyColumn{.text = text, .sizes = sizes}, first_place);
+  }
+  void add_detailed(const api::Entry& entry, uint32_t place = 0) {
+    message_.begin_part(8, Form::detailed, 1, false);
+    message_.add(entry, place);
+  }
+
+  MessageMemory memory_{1, 8};
+  ShardMessage message_{8, memory_.data()};
+};
+
+TEST_F(ShardMessageTest, has_the_text_and_the_sizes_of_plain_keys) {
+  add_plain("abbccc", {1, 2, 3});
+  add_plain("d", {1});
+  ASSERT_EQ(message_.runs().size(), 1U);
+  EXPECT_EQ(message_.runs()[0].entries_count, 4U);
+  EXPECT_EQ(message_.text_from(message_.runs()[0].text_begin), "abbcccd");
+  EXPECT_EQ(message_.key_sizes(0, 4)[2], 3U);
+  ASSERT_EQ(message_.parts().size(), 2U);
+  EXPECT_EQ(message_.parts()[1].first_entry, 3U);
+}
+
+TEST_F(ShardMessageTest, places_are_given_unless_the_request_is_whole) {
+  add_plain("abc", {1, 1, 1}, false, 20);
+  EXPECT_EQ(message_.places(0, 3)[0], 20U);
+  EXPECT_EQ(message_.places(0, 3)[2], 22U);
+}
+
+TEST_F(ShardMessageTest, each_change_of_form_begins_a_run) {
+  const std::string key = "detailed";
+  add_plain("a", {1});
+  add_detailed({.key_data = key.data(), .key_bytes = 8});
+  add_plain("bc", {1, 1});
+  ASSERT_EQ(message_.runs().size(), 3U);
+  EXPECT_EQ(message_.runs()[1].form, Form::detailed);
+  EXPECT_EQ(message_.runs()[2].first_entry, 2U);
+  EXPECT_EQ(message_.text_from(message_.runs()[2].text_begin), "bc");
+}
+
+TEST_F(ShardMessageTest, copies_keys_and_overrides_of_detailed_entries) {
+  std::string key = "first";
+  api::Overrides given{.max_requests = 5, .window_ms = 60'000};
+  add_detailed({.key_data = key.data(), .cost = 3, .key_bytes = 5, .given_overrides = &given}, 4);
+  add_detailed({}, 9);  // for a handle that is not held
+  key = "other";        // like a receive buffer
+  given = {};
+  const auto entries = message_.entries(0, 2);
+  EXPECT_EQ(entries[0].key(), "first");
+  EXPECT_EQ(entries[0].cost, 3U);
+  EXPECT_EQ(entries[0].overrides(), (api::Overrides{.max_requests = 5, .window_ms = 60'000}));
+  EXPECT_EQ(entries[1].key(), "");
+  EXPECT_EQ(entries[1].given_overrides, nullptr);
+  EXPECT_EQ(message_.places(0, 2)[1], 9U);
+}
+
+TEST_F(ShardMessageTest, an_empty_one_takes_any_part_and_another_only_what_fits) {
+  EXPECT_TRUE(message_.has_room(limits::frame_entries_max, ShardMessage::text_bytes_max));
+  add_plain("abc", {1, 1, 1});
+  EXPECT_TRUE(message_.has_room(5, 10));
+  EXPECT_FALSE(message_.has_room(6, 10));
+  EXPECT_FALSE(message_.has_room(1, ShardMessage::text_bytes_max - 2));
+  EXPECT_FALSE(message_.is_full());
+  add_plain("abcde", {1, 1, 1, 1, 1});
+  EXPECT_TRUE(message_.is_full());
+  message_.clear();
+  EXPECT_TRUE(message_.has_room(limits::frame_entries_max, 0));
+  EXPECT_TRUE(message_.runs().empty());
+}
+
+// What is not full takes any one entry.
+TEST_F(ShardMessageTest, is_full_when_the_longest_key_might_not_fit) {
+  const std::string text(ShardMessage::text_bytes_max - limits::key_bytes_max, 'k');
+  std::vector<uint16_t> sizes(1, 0);
+  add_plain(text, sizes);
+  EXPECT_FALSE(message_.is_full());
+  add_plain("k", {1});
+  EXPECT_TRUE(message_.is_full());
+}
+
+}  // namespace
+}  // namespace sluice::route
