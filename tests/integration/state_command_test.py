@@ -61,7 +61,7 @@ def test_info_has_a_line_for_each_fact(state):
     assert re.fullmatch(
         rf"file +{state}\nserver version +0\.1\.0\nshards +2\nschema version +2\n"
         rf"last commit +{TIME}\nparts +6, \d+ bytes, epochs 1 to 3\nrun-time quotas +1\n"
-        r"quota classes +1\nFILE +80\.0 KiB, of which 0 bytes are free for new parts\n"
+        r"quota classes +1\nFILE +160\.0 KiB, of which 0 bytes are free for new parts\n"
         r"FILE-wal +\d+\.\d KiB\n", result.stdout), result.stdout
 
 
