@@ -38,7 +38,7 @@ class Origin {
  public:
   // The other shard owns about half of the keys.
   Origin(Mesh& mesh, size_t entries_count, Form form)
-      : mailboxes_(mesh, 0), router_(mailboxes_, turn_, SplitOptions{}), form_(form) {
+      : mailboxes_(mesh, 0), router_(mailboxes_, turn_, SplitOptions{}, 0), form_(form) {
     const micro::Keys keys(16 + entries_count * 4);
     for (size_t index = 0; index < keys.count() && sizes_.size() < entries_count; ++index) {
       if (mailboxes_.owner_of(keys[index]).shard != 1) continue;

@@ -48,6 +48,20 @@ inline constexpr WaiterId no_waiter = 0xFFFF'FFFF;
 using Handle = uint32_t;
 inline constexpr Handle no_handle = 0xFFFF'FFFF;
 
+// The secret hash of a key (shard/key_hash.hpp).
+struct KeyHash {
+  uint64_t tag;       // 0: no key; real tags are never 0
+  uint32_t position;  // where the key stands in table order, whatever the table's size
+  bool operator==(const KeyHash&) const = default;
+};
+
+// The key that a handle names, as long as the handle lives.
+struct HeldKey {
+  const char* data = nullptr;
+  uint16_t bytes = 0;
+  KeyHash hash{};
+};
+
 namespace flag {
 inline constexpr uint8_t may_wait = 1;       // wait in the key's queue instead of being denied
 inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no room to remember it

@@ -24,25 +24,41 @@ uint32_t requests_max(const Mailboxes& mailboxes) noexcept {
 
 }  // namespace
 
-EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& options)
+EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& options,
+                         uint32_t handles_max)
     : mailboxes_(mailboxes),
       turn_(turn),
       here_(mailboxes.shard()),
       book_(mailboxes.shards_count(), requests_max(mailboxes), options),
       owners_(limits::frame_entries_max),
       shares_(mailboxes.shards_count()),
-      messages_(mailboxes.shards_count()) {
+      messages_(mailboxes.shards_count()),
+      handle_owners_(mailboxes.is_only_shard() ? 0 : handles_max, "handles (--max-handles)"),
+      held_keys_(mailboxes.is_only_shard() ? 0 : limits::frame_entries_max) {
+  static_assert(Senders::shards_max <= 256, "an owner is a byte");
   owning_.reserve(mailboxes.shards_count());
+  own_handles_.reserve(held_keys_.size());
+  other_handles_.reserve(held_keys_.size());
+}
+
+void EntryRouter::forget_shares() noexcept {
+  for (const api::ShardId shard : owning_) shares_[shard] = {};
+  owning_.clear();
+}
+
+void EntryRouter::count_share(api::ShardId owner, size_t text_bytes) noexcept {
+  Share& share = shares_[owner];
+  if (share.entries_count++ == 0) owning_.push_back(owner);
+  share.text_bytes += text_bytes;
 }
 
 bool EntryRouter::find_owners(const KeyColumn& keys, Form form) noexcept {
-  for (const api::ShardId shard : owning_) shares_[shard] = {};
-  owning_.clear();
+  forget_shares();
   const auto count = static_cast<uint32_t>(keys.sizes.size());
   const char* key = keys.text.data();
   uint32_t differing = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    owners_[i] = mailboxes_.owner_of({key, keys.sizes[i]}).shard;
+    owners_[i] = owner_of({key, keys.sizes[i]});
     differing |= owners_[i] ^ owners_[0];
     key += keys.sizes[i];
   }
@@ -57,11 +73,7 @@ bool EntryRouter::find_owners(const KeyColumn& keys, Form form) noexcept {
 }
 
 void EntryRouter::count_shares(std::span<const uint16_t> key_sizes) noexcept {
-  for (size_t i = 0; i < key_sizes.size(); ++i) {
-    Share& share = shares_[owners_[i]];
-    if (share.entries_count++ == 0) owning_.push_back(owners_[i]);
-    share.text_bytes += key_sizes[i];
-  }
+  for (size_t i = 0; i < key_sizes.size(); ++i) count_share(owners_[i], key_sizes[i]);
 }
 
 bool EntryRouter::owners_have_room(uint32_t entries_count, Form form) const noexcept {
@@ -152,6 +164,34 @@ void EntryRouter::send_last() noexcept {
     }
   }
   turn_.shrink_last(stay);
+  end_parts();
+}
+
+bool EntryRouter::set_handle(api::Handle handle, std::string_view key) noexcept {
+  if (mailboxes_.is_only_shard()) return true;
+  handle_owners_[handle] = static_cast<uint8_t>(mailboxes_.owner_of(key).shard);
+  return owns(handle);
+}
+
+void EntryRouter::add(Request request, std::span<const api::Handle> handles) noexcept {
+  if (other_handles_.empty()) return turn_.add(request, handles);
+  const auto count = static_cast<uint32_t>(handles.size());
+  request.entries_count = count;
+  request.split = open(request, Form::hashed);
+  std::span<uint16_t> own_places;
+  if (!own_handles_.empty()) {
+    turn_.add(request, own_handles_);
+    own_places = turn_.places().last(own_handles_.size());
+  }
+  const api::HeldKey* key = held_keys_.data();
+  size_t own = 0;
+  for (uint32_t place = 0; place < count; ++place) {
+    if (owners_[place] == here_) {
+      own_places[own++] = static_cast<uint16_t>(place);
+    } else {
+      messages_[owners_[place]]->add(*key++, place);
+    }
+  }
   end_parts();
 }
 

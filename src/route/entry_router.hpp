@@ -9,8 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/mapped_array.hpp"
 #include "route/key_column.hpp"
 #include "route/mailboxes.hpp"
 #include "route/split_book.hpp"
@@ -20,7 +23,8 @@ namespace sluice::route {
 
 class EntryRouter {
  public:
-  EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& options);
+  // `handles_max`: of this shard.
+  EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& options, uint32_t handles_max);
 
   // Whether a request with these keys may join the turn. If so, it is the next to do that.
   bool has_room(const KeyColumn& keys, Form form) noexcept {
@@ -36,6 +40,21 @@ class EntryRouter {
   // The same of a request with one entry, for which has_lone_room() was true.
   void send_lone() noexcept;
 
+  // A key has this handle from now on; returns whether it is this shard's.
+  bool set_handle(api::Handle handle, std::string_view key) noexcept;
+  bool owns(api::Handle handle) const noexcept {
+    return mailboxes_.is_only_shard() || handle_owners_[handle] == here_;
+  }
+  // As has_room() in two steps, for plain entries of keys by handle: find_keys() has
+  // `look_up(handles, held_keys)` find those of other shards, and returns the bytes of their text,
+  // of which a message takes ShardMessage::text_bytes_max.
+  template <typename LookUp>
+  size_t find_keys(std::span<const api::Handle> handles, LookUp look_up) noexcept;
+  bool found_have_room(size_t entries_count) const noexcept {
+    return owners_have_room(static_cast<uint32_t>(entries_count), Form::hashed);
+  }
+  void add(Request request, std::span<const api::Handle> handles) noexcept;
+
   SplitBook& book() noexcept { return book_; }
   const SplitBook& book() const noexcept { return book_; }
   uint64_t other_shard_entries() const noexcept { return other_shard_entries_; }
@@ -47,6 +66,12 @@ class EntryRouter {
     size_t text_bytes = 0;
   };
 
+  // The empty key, which is not valid, has no owner: it need not be sent anywhere.
+  api::ShardId owner_of(std::string_view key) const noexcept {
+    return key.empty() ? here_ : mailboxes_.owner_of(key).shard;
+  }
+  void forget_shares() noexcept;
+  void count_share(api::ShardId owner, size_t text_bytes) noexcept;
   bool find_owners(const KeyColumn& keys, Form form) noexcept;
   void count_shares(std::span<const uint16_t> key_sizes) noexcept;
   bool owners_have_room(uint32_t entries_count, Form form) const noexcept;
@@ -58,11 +83,39 @@ class EntryRouter {
   Turn& turn_;
   const api::ShardId here_;
   SplitBook book_;
-  std::vector<api::ShardId> owners_;     // of the keys of the next request
-  std::vector<Share> shares_;            // of all shards
-  std::vector<api::ShardId> owning_;     // shards that have a share
-  std::vector<ShardMessage*> messages_;  // by shard, for the shares of others
+  std::vector<api::ShardId> owners_;                      // of the keys of the next request
+  std::vector<Share> shares_;                             // of all shards
+  std::vector<api::ShardId> owning_;                      // shards that have a share
+  std::vector<ShardMessage*> messages_;                   // by shard, for the shares of others
+  base::MappedArray<uint8_t> handle_owners_;              // by handle
+  std::vector<api::Handle> own_handles_, other_handles_;  // of the next request
+  std::vector<api::HeldKey> held_keys_;                   // of other_handles_
   uint64_t other_shard_entries_ = 0;
 };
+
+template <typename LookUp>
+size_t EntryRouter::find_keys(std::span<const api::Handle> handles, LookUp look_up) noexcept {
+  forget_shares();
+  own_handles_.clear();
+  other_handles_.clear();
+  for (size_t i = 0; i < handles.size(); ++i) {
+    owners_[i] = handle_owners_[handles[i]];
+    (owners_[i] == here_ ? own_handles_ : other_handles_).push_back(handles[i]);
+  }
+  if (!own_handles_.empty()) {
+    owning_.push_back(here_);
+    shares_[here_].entries_count = static_cast<uint32_t>(own_handles_.size());
+  }
+  if (other_handles_.empty()) return 0;
+  look_up(std::span<const api::Handle>(other_handles_), std::span<api::HeldKey>(held_keys_));
+  size_t text_bytes = 0;
+  const api::HeldKey* key = held_keys_.data();
+  for (size_t i = 0; i < handles.size(); ++i) {
+    if (owners_[i] == here_) continue;
+    text_bytes += key->bytes;
+    count_share(owners_[i], (key++)->bytes);
+  }
+  return text_bytes;
+}
 
 }  // namespace sluice::route

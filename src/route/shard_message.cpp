@@ -7,7 +7,8 @@ namespace sluice::route {
 namespace {
 
 constexpr size_t entry_bytes = sizeof(api::Entry) + sizeof(api::Overrides) + sizeof(api::Detail) +
-                               sizeof(api::WaiterId) + 2 * sizeof(uint16_t) + sizeof(api::Verdict);
+                               sizeof(api::KeyHash) + sizeof(api::WaiterId) + 2 * sizeof(uint16_t) +
+                               sizeof(api::Verdict);
 
 // An empty message takes the part of any request.
 constexpr uint32_t arrays_length(uint32_t entries_max) noexcept {
@@ -38,6 +39,7 @@ ShardMessage::ShardMessage(uint32_t entries_max, std::byte* memory) : entries_ma
   entries_ = carve<api::Entry>(memory, length);
   overrides_ = carve<api::Overrides>(memory, length);
   details_ = carve<api::Detail>(memory, length);
+  hashes_ = carve<api::KeyHash>(memory, length);
   waiters_ = carve<api::WaiterId>(memory, length);
   key_sizes_ = carve<uint16_t>(memory, length);
   places_ = carve<uint16_t>(memory, length);
@@ -72,6 +74,14 @@ void ShardMessage::add(const KeyColumn& keys, uint32_t first_place) noexcept {
     }
   }
   entries_count_ += static_cast<uint32_t>(keys.sizes.size());
+}
+
+void ShardMessage::add(const api::HeldKey& key, uint32_t place) noexcept {
+  const uint32_t index = entries_count_++;
+  std::copy_n(key.data, key.bytes, take_text(key.bytes));
+  key_sizes_[index] = key.bytes;
+  hashes_[index] = key.hash;
+  places_[index] = static_cast<uint16_t>(place);
 }
 
 void ShardMessage::add(const api::Entry& entry, uint32_t place) noexcept {

@@ -2,9 +2,9 @@
 // Flow:   its origin fills it -> the target decides and writes the answers into it -> it returns to
 //         its origin, which takes the answers out and uses it again.
 // Shape:  parts of requests, in the order in which they were sent; each has a series of entries.
-//         A plain entry is the text of a key and asks for one permit; its answer is a verdict. A
-//         detailed one is an api::Entry; its answer has a detail and a waiter, too. All arrays
-//         have the same index. Lists for everything else.
+//         A plain entry is the text of a key, perhaps with its hash, and asks for one permit; its
+//         answer is a verdict. A detailed one is an api::Entry; its answer has a detail and a
+//         waiter, too. All arrays have the same index. Lists for everything else.
 // Units:  as in api/.
 // Bounds: full with `entries_max` entries; but an empty one takes the part of any request.
 // Lives:  belongs to its origin, which lends it to the target and does not touch it until it
@@ -65,7 +65,8 @@ struct Handover {
   std::vector<std::byte> bytes;
 };
 
-enum class Form : uint8_t { plain, detailed };
+// `hashed`: plain entries of keys that were asked for by handle, so that their hashes are known.
+enum class Form : uint8_t { plain, hashed, detailed };
 
 // The entries of one request in a message.
 struct Part {
@@ -105,6 +106,8 @@ class ShardMessage {
   void begin_part(uint32_t split, Form form, uint32_t entries_count, bool is_whole) noexcept;
   // Plain entries of the part, from this place of its request on.
   void add(const KeyColumn& keys, uint32_t first_place) noexcept;
+  // A hashed entry of the part.
+  void add(const api::HeldKey& key, uint32_t place) noexcept;
   // A detailed entry of the part. Copies its key and its overrides.
   void add(const api::Entry& entry, uint32_t place) noexcept;
 
@@ -112,12 +115,16 @@ class ShardMessage {
   std::span<const MessageRun> runs() const noexcept { return runs_; }
   uint32_t entries_count() const noexcept { return entries_count_; }
 
-  // Of plain runs.
+  // Of plain and hashed runs.
   std::string_view text_from(size_t begin) const noexcept {
     return {text_ + begin, text_bytes_ - begin};
   }
   std::span<const uint16_t> key_sizes(uint32_t first, uint32_t count) const noexcept {
     return {key_sizes_ + first, count};
+  }
+  // Of hashed runs.
+  std::span<const api::KeyHash> hashes(uint32_t first, uint32_t count) const noexcept {
+    return {hashes_ + first, count};
   }
   // Of detailed runs.
   std::span<api::Entry> entries(uint32_t first, uint32_t count) const noexcept {
@@ -129,7 +136,7 @@ class ShardMessage {
   std::span<api::WaiterId> waiters(uint32_t first, uint32_t count) const noexcept {
     return {waiters_ + first, count};
   }
-  // Of both.
+  // Of all.
   std::span<api::Verdict> verdicts(uint32_t first, uint32_t count) const noexcept {
     return {verdicts_ + first, count};
   }
@@ -161,6 +168,7 @@ class ShardMessage {
   api::Entry* entries_;
   api::Overrides* overrides_;
   api::Detail* details_;
+  api::KeyHash* hashes_;
   api::WaiterId* waiters_;
   uint16_t* key_sizes_;
   uint16_t* places_;

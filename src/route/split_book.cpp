@@ -42,7 +42,7 @@ SplitBook::SplitBook(uint32_t shards_count, uint32_t requests_max, const SplitOp
       waiting_bytes_(shards_count) {}
 
 size_t SplitBook::answer_bytes(uint32_t entries_count, Form form) noexcept {
-  return entries_count * (form == Form::plain ? sizeof(api::Verdict) : detailed_bytes);
+  return entries_count * (form == Form::detailed ? detailed_bytes : sizeof(api::Verdict));
 }
 
 SplitBook::Index SplitBook::open(const Request& request, Form form, bool is_whole) noexcept {
@@ -88,7 +88,7 @@ void SplitBook::keep_own(const Request& own, Turn& turn) noexcept {
   for (uint32_t i = own.first_entry; i < own.first_entry + own.entries_count; ++i) {
     const uint16_t place = turn.places()[i];
     answers.verdicts[place] = turn.verdicts()[i];
-    if (split.form == Form::plain) continue;
+    if (split.form != Form::detailed) continue;
     keep_detailed(answers, place, turn.entries()[i], turn.verdicts()[i], turn.details()[i]);
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 using api::Verdict;
 
-// How many plain entries of a message are decided at once.
+// How many plain or hashed entries of a message are decided at once.
 constexpr uint32_t plain_entries_max = 1'024;
 
 // Entries of one request either all show their id or none.
@@ -172,10 +172,10 @@ void EntryDecisions::deliver(const route::Request& request,
 
 void EntryDecisions::decide_for(api::ShardId origin, route::ShardMessage& message) noexcept {
   for (const route::MessageRun& run : message.runs()) {
-    if (run.form == route::Form::plain) {
-      decide_plain(origin, message, run);
-    } else {
+    if (run.form == route::Form::detailed) {
       decide_detailed(origin, message, run);
+    } else {
+      decide_plain(origin, message, run);
     }
   }
   serving_ = {};
@@ -193,11 +193,15 @@ void EntryDecisions::decide_plain(api::ShardId origin, const route::ShardMessage
       key += sizes[i];
     }
     serving_ = {.message = &message, .first_entry = first};
-    keys_.decide(std::span(entries_).first(sizes.size()),
-                 {.verdicts = message.verdicts(first, static_cast<uint32_t>(sizes.size())),
-                  .details = details_,
-                  .waiters = waiter_ids_},
-                 context_.now, origin);
+    const auto count = static_cast<uint32_t>(sizes.size());
+    const auto entries = std::span(entries_).first(count);
+    const shard::Answers answers{
+        .verdicts = message.verdicts(first, count), .details = details_, .waiters = waiter_ids_};
+    if (run.form == route::Form::hashed) {
+      keys_.decide(entries, message.hashes(first, count), answers, context_.now, origin);
+    } else {
+      keys_.decide(entries, answers, context_.now, origin);
+    }
   }
 }
 

@@ -52,9 +52,6 @@ class SessionBackend final : public session::Backend {
     return parts_.router.has_lone_room(key);
   }
   void send_lone() noexcept override { parts_.router.send_lone(); }
-  bool owns_key(std::string_view key) const noexcept override {
-    return parts_.mailboxes.owner_of(key) == parts_.mailboxes.here();
-  }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override {
     const io::SocketId socket = session.connection().socket();
     const Asker asker{socket, id};
@@ -63,7 +60,24 @@ class SessionBackend final : public session::Backend {
   }
 
   // Handles.
-  api::Handle intern(std::string_view key) noexcept override { return parts_.keys.intern(key); }
+  size_t find_keys(std::span<const api::Handle> handles) noexcept override {
+    return parts_.router.find_keys(
+        handles, [this](std::span<const api::Handle> others, std::span<api::HeldKey> keys) {
+          parts_.keys.look_up(others, keys);
+        });
+  }
+  bool found_have_room(size_t entries_count) noexcept override {
+    return parts_.router.found_have_room(entries_count);
+  }
+  void add(const route::Request& request, std::span<const api::Handle> handles) noexcept override {
+    parts_.router.add(request, handles);
+  }
+  api::Handle intern(std::string_view key) noexcept override {
+    const api::Handle handle = parts_.keys.intern(key);
+    if (handle != api::no_handle) parts_.router.set_handle(handle, key);
+    return handle;
+  }
+  bool owns(api::Handle handle) const noexcept override { return parts_.router.owns(handle); }
   void drop_reference(api::Handle handle) noexcept override {
     parts_.keys.drop_handle_reference(handle);
   }

@@ -48,7 +48,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .placement = placement_,
                 .runner = runner_}),
       context_(backend_, options.sessions),
-      router_(mailboxes_, context_.turn, options.splits),
+      router_(mailboxes_, context_.turn, options.splits, options.sessions.handles_max),
       sessions_({.sockets_max = options.connections_max + spare_sockets,
                  .key_bytes_max = options.sessions.key_bytes_max,
                  .shards = options.sessions.shards}),

@@ -79,7 +79,6 @@ class Backend {
   // The same for a request with one detailed entry.
   virtual bool has_lone_room(std::string_view key) noexcept = 0;
   virtual void send_lone() noexcept = 0;
-  virtual bool owns_key(std::string_view key) const noexcept = 0;
   // Whether the frame of the session with this id waits for other shards.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
 
@@ -88,6 +87,15 @@ class Backend {
   virtual api::Handle intern(std::string_view key) noexcept = 0;
   virtual void drop_reference(api::Handle handle) noexcept = 0;
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
+  // Whether its key is this shard's.
+  virtual bool owns(api::Handle handle) const noexcept = 0;
+  // Plain entries by handle, of several shards: find_keys() returns how much text has to go to
+  // others, at most limits::handles_text_bytes_max for a request that may join; then, as above,
+  // whether there is room, and add().
+  virtual size_t find_keys(std::span<const api::Handle> handles) noexcept = 0;
+  virtual bool found_have_room(size_t entries_count) noexcept = 0;
+  virtual void add(const route::Request& request,
+                   std::span<const api::Handle> handles) noexcept = 0;
 
   // Withdraws a waiter. Its session knows that it is queued, and gets the outcome as a grant.
   virtual void withdraw(WaitingEntry& entry) noexcept = 0;

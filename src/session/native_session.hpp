@@ -97,9 +97,12 @@ class NativeSession final : public Session {
 
   api::Verdict intern(std::string_view key, api::Handle& handle) noexcept;
   bool make_handle_set() noexcept;
-  bool goes_to_handle_slots(const wire::AcquireByHandleRequest& acquire) const noexcept;
+  bool on_plain_handles(uint64_t id, size_t frame_bytes,
+                        const wire::AcquireByHandleRequest& acquire) noexcept;
+  bool on_detailed_handles(uint64_t id, size_t frame_bytes,
+                           const wire::AcquireByHandleRequest& acquire) noexcept;
   std::string_view key_of(api::Handle handle) const noexcept;
-  void look_up(wire::Column<api::Handle> handles) noexcept;
+  void look_up(wire::Column<api::Handle> handles, bool is_routed) noexcept;
 
   route::Request request_of(uint64_t id, size_t frame_bytes, Kind kind) const noexcept;
   route::Request request_of(uint64_t id, size_t frame_bytes,

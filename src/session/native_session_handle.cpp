@@ -1,6 +1,6 @@
 // Keys by number: Intern, AcquireByHandle, Forget.
-// Flow:   plain requests by handle go to the shard as numbers; all others, and those with keys of
-//         other shards, become entries with the keys' text, like requests by key.
+// Flow:   plain requests by handle go to the shard as numbers, to other shards as the keys' texts
+//         and hashes; all others become entries with the keys' texts, like requests by key.
 #include <system_error>
 
 #include "base/assert.hpp"
@@ -35,7 +35,7 @@ Verdict NativeSession::intern(std::string_view key, api::Handle& handle) noexcep
   }
   if (!handles_->add(handle)) {
     context_.backend.drop_reference(handle);  // a connection holds each handle once
-  } else if (!context_.backend.owns_key(key)) {
+  } else if (!context_.backend.owns(handle)) {
     ++other_shard_handles_;
   }
   return Verdict::approved;
@@ -56,9 +56,7 @@ bool NativeSession::make_handle_set() noexcept {
 void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) noexcept {
   for (const api::Handle handle : request.handles) {
     if (handles_ == nullptr || !handles_->remove(handle)) continue;
-    const bool is_of_other_shard =
-        other_shard_handles_ > 0 && !context_.backend.owns_key(context_.backend.key_of(handle));
-    if (is_of_other_shard) --other_shard_handles_;
+    if (!context_.backend.owns(handle)) --other_shard_handles_;
     context_.backend.drop_reference(handle);
   }
   write(wire::small_answer_bytes_max, [&](auto out) { return wire::encode_done(id, out); });
@@ -67,13 +65,45 @@ void NativeSession::on_forget(uint64_t id, const wire::ForgetRequest& request) n
 // False: not now, as in on_frame().
 bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                                          const wire::AcquireByHandleRequest& acquire) noexcept {
-  const auto count = static_cast<uint32_t>(acquire.handles.size());
-  const bool to_handle_slots = goes_to_handle_slots(acquire);
-  if (to_handle_slots) {
-    make_own_room(count);
+  const bool is_plain =
+      acquire.has_defaults_only() && handles_ != nullptr && handles_->holds_all(acquire.handles);
+  return is_plain ? on_plain_handles(id, frame_bytes, acquire)
+                  : on_detailed_handles(id, frame_bytes, acquire);
+}
+
+// A connection that holds only handles of this shard's keys pays nothing for other shards.
+bool NativeSession::on_plain_handles(uint64_t id, size_t frame_bytes,
+                                     const wire::AcquireByHandleRequest& acquire) noexcept {
+  const bool is_own = other_shard_handles_ == 0;
+  if (is_own) {
+    make_own_room(static_cast<uint32_t>(acquire.handles.size()));
   } else {
-    look_up(acquire.handles);
-    const Scratch& scratch = context_.scratch;
+    if (context_.backend.find_keys(acquire.handles) > limits::handles_text_bytes_max) {
+      write_error(id, ErrorCode::too_many_entries);
+      return true;
+    }
+    if (!make_found_room(acquire.handles.size())) return false;
+  }
+  if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
+  const route::Request request = request_of(id, frame_bytes, acquire);
+  connection_.reserve_output(
+      wire::verdicts_bytes_max(static_cast<uint32_t>(acquire.handles.size()), 0));
+  if (is_own) {
+    context_.turn.add(request, acquire.handles);
+  } else {
+    context_.backend.add(request, acquire.handles);
+  }
+  return true;
+}
+
+bool NativeSession::on_detailed_handles(uint64_t id, size_t frame_bytes,
+                                        const wire::AcquireByHandleRequest& acquire) noexcept {
+  const bool is_own = other_shard_handles_ == 0;
+  const Scratch& scratch = context_.scratch;
+  look_up(acquire.handles, !is_own);
+  if (is_own) {
+    make_own_room(static_cast<uint32_t>(acquire.handles.size()));
+  } else {
     if (scratch.key_text.size() > limits::handles_text_bytes_max) {
       write_error(id, ErrorCode::too_many_entries);
       return true;
@@ -83,26 +113,15 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
     if (!make_turn_room(keys, route::Form::detailed)) return false;
   }
   if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
-  const route::Request request = request_of(id, frame_bytes, acquire);
-  if (to_handle_slots) {
-    connection_.reserve_output(wire::verdicts_bytes_max(count, 0));
-    context_.turn.add(request, acquire.handles);
-    return true;
-  }
-  const auto entries = context_.turn.add(request, count);
-  for (size_t index = 0; index < count; ++index) {
-    const std::string_view key = context_.scratch.keys[index];
+  const auto entries = context_.turn.add(request_of(id, frame_bytes, acquire),
+                                         static_cast<uint32_t>(acquire.handles.size()));
+  for (size_t index = 0; index < entries.size(); ++index) {
+    const std::string_view key = scratch.keys[index];
     entries[index] = {.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
   }
   fill_common(entries, acquire);
-  context_.backend.send_last();
+  if (!is_own) context_.backend.send_last();
   return true;
-}
-
-bool NativeSession::goes_to_handle_slots(
-    const wire::AcquireByHandleRequest& acquire) const noexcept {
-  return other_shard_handles_ == 0 && acquire.has_defaults_only() && handles_ != nullptr &&
-         handles_->holds_all(acquire.handles);
 }
 
 // The empty key, which is not valid, for a handle that the connection does not hold.
@@ -111,13 +130,12 @@ std::string_view NativeSession::key_of(api::Handle handle) const noexcept {
   return context_.backend.key_of(handle);
 }
 
-// Puts the keys into the scratch; also their text, up to its bound, if the router needs it.
-void NativeSession::look_up(wire::Column<api::Handle> handles) noexcept {
+// Puts the keys into the scratch; also their text, up to its bound, if they are to be routed.
+void NativeSession::look_up(wire::Column<api::Handle> handles, bool is_routed) noexcept {
   Scratch& scratch = context_.scratch;
   scratch.keys.clear();
   scratch.key_sizes.clear();
   scratch.key_text.clear();
-  const bool is_routed = context_.options.shards > 1;
   for (const api::Handle handle : handles) {
     const std::string_view key = key_of(handle);
     scratch.keys.push_back(key);

@@ -92,6 +92,13 @@ bool Session::make_turn_room(const route::KeyColumn& keys, route::Form form) noe
   return false;
 }
 
+bool Session::make_found_room(size_t entries_count) noexcept {
+  make_own_room(static_cast<uint32_t>(entries_count));
+  if (context_.backend.found_have_room(entries_count)) return true;
+  block();
+  return false;
+}
+
 bool Session::make_lone_room(std::string_view key) noexcept {
   if (context_.backend.has_lone_room(key)) return true;
   block();

@@ -4,8 +4,8 @@
 // Shape:  handle slots are 16 bytes side by side, by handle: a key's cell (key_cell.hpp), and how
 //         many connections hold the handle. A handle slot is vacant until its key is first asked
 //         for by handle, after the key is forgotten, and always where the key belongs to another
-//         shard. Hashes and texts lie apart, cold; a key table of their own finds the handle of a
-//         key.
+//         shard. Names (hashes, and where the texts are) lie apart, cold; a key table of their own
+//         finds the handle of a key.
 // Errors: intern() returns `no_handle` when handles_max keys are held, or their text has no room
 //         left.
 // Lives:  one thread only; address space is reserved for all, memory taken as it is used. A handle
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "api/entry.hpp"
@@ -47,20 +48,24 @@ class HandleBook {
     __builtin_prefetch(&handle_slots_[handle], 1);
   }
 
-  const KeyHash& hash(api::Handle handle) const noexcept { return hashes_[handle]; }
+  KeyHash hash(api::Handle handle) const noexcept {
+    return {.tag = names_[handle].tag, .position = names_[handle].position};
+  }
   // Valid until the last drop_reference().
   std::string_view key(api::Handle handle) const noexcept;
+  // The keys of these handles, as key() and hash(), with the memory of several fetched at once.
+  void look_up(std::span<const api::Handle> handles, std::span<api::HeldKey> keys) const noexcept;
   bool holds(api::Handle handle) const noexcept {
     return handle < fresh_ && handle_slots_[handle].references > 0;
   }
 
   // Continues the growth of the table of names, if it grows.
-  void grow_slice() noexcept { names_.grow_slice(); }
+  void grow_slice() noexcept { table_.grow_slice(); }
 
-  uint32_t used() const noexcept { return names_.keys_count(); }
+  uint32_t used() const noexcept { return table_.keys_count(); }
   uint32_t index_end() const noexcept { return fresh_; }
   uint64_t reserved_bytes() const noexcept {
-    return handle_slots_.reserved_bytes() + hashes_.reserved_bytes() + names_.reserved_bytes();
+    return handle_slots_.reserved_bytes() + names_.reserved_bytes() + table_.reserved_bytes();
   }
   void check_invariants() const noexcept;
 
@@ -72,11 +77,19 @@ class HandleBook {
   };
   static_assert(sizeof(HandleSlot) == 16);
 
+  // The key's hash, and where its text is.
+  struct Name {
+    uint64_t tag;
+    uint32_t position;  // of a free number: the next free one
+    KeyText::Reference text;
+  };
+  static_assert(sizeof(Name) == 16);
+
   api::Handle take_number() noexcept;
 
   base::MappedArray<HandleSlot> handle_slots_;
-  base::MappedArray<KeyHash> hashes_;  // of a free number: its position is the next free one
-  KeyTable names_;                     // a key's word is its handle
+  base::MappedArray<Name> names_;
+  KeyTable table_;  // a key's word is its handle
   api::Handle free_ = api::no_handle;
   api::Handle fresh_ = 0;  // never given from here on
 };

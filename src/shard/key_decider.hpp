@@ -81,6 +81,10 @@ class KeyDecider : public api::Decider {
   virtual void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
                       api::ShardId origin) noexcept = 0;
 
+  // The same, of plain entries (one permit, nothing else) whose keys have these hashes.
+  virtual void decide(std::span<const api::Entry> entries, std::span<const api::KeyHash> hashes,
+                      const Answers& answers, base::Now now, api::ShardId origin) noexcept = 0;
+
   // Decides a request of one permit for each of these keys, in order. The handles are held, and the
   // keys belong to this shard.
   virtual void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
@@ -92,6 +96,9 @@ class KeyDecider : public api::Decider {
   virtual void drop_handle_reference(api::Handle handle) noexcept = 0;
   // Valid until the handle is freed.
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
+  // The keys of these handles, which are held, with their hashes.
+  virtual void look_up(std::span<const api::Handle> handles,
+                       std::span<api::HeldKey> keys) const noexcept = 0;
 
   // Adopts rules that hold from now on for every key; returns the previous ones. Keys with waiters
   // are matched again in the next calls of run_due(), others when they are next used: with the same

@@ -13,16 +13,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "api/entry.hpp"
+
 namespace sluice::shard {
 
 // XXH3 secret, drawn at start.
 using HashSecret = std::array<std::byte, 192>;
 
-struct KeyHash {
-  uint64_t tag;       // 0: no key; real tags are never 0
-  uint32_t position;  // where the key stands in table order, whatever the table's size
-  bool operator==(const KeyHash&) const = default;
-};
+using api::KeyHash;
 
 inline KeyHash hash_key(std::string_view key, const HashSecret& secret) noexcept {
   const XXH128_hash_t hash =

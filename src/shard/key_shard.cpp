@@ -12,6 +12,11 @@ void KeyShard::decide(std::span<const api::Entry> entries, const Answers& answer
   store_->decide(entries, answers, now, origin);
 }
 
+void KeyShard::decide(std::span<const api::Entry> entries, std::span<const api::KeyHash> hashes,
+                      const Answers& answers, base::Now now, api::ShardId origin) noexcept {
+  store_->decide(entries, hashes, answers, now, origin);
+}
+
 void KeyShard::decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
                       base::Now now) noexcept {
   store_->decide(handles, verdicts, now);
@@ -24,6 +29,10 @@ void KeyShard::drop_handle_reference(api::Handle handle) noexcept {
 }
 std::string_view KeyShard::key_of(api::Handle handle) const noexcept {
   return store_->handles().key(handle);
+}
+void KeyShard::look_up(std::span<const api::Handle> handles,
+                       std::span<api::HeldKey> keys) const noexcept {
+  store_->handles().look_up(handles, keys);
 }
 uint32_t KeyShard::handles_count() const noexcept {
   return store_->handles().used();

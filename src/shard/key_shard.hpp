@@ -48,11 +48,15 @@ class KeyShard final : public KeyDecider {
   // As in KeyDecider and api::Decider.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
               api::ShardId origin = 0) noexcept override;
+  void decide(std::span<const api::Entry> entries, std::span<const api::KeyHash> hashes,
+              const Answers& answers, base::Now now, api::ShardId origin) noexcept override;
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept override;
   api::Handle intern(std::string_view key) noexcept override;
   void drop_handle_reference(api::Handle handle) noexcept override;
   std::string_view key_of(api::Handle handle) const noexcept override;
+  void look_up(std::span<const api::Handle> handles,
+               std::span<api::HeldKey> keys) const noexcept override;
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::ShardId origin = 0) noexcept override;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,

@@ -43,6 +43,8 @@ class KeyStore {
   // As in KeyShard.
   void decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
               api::ShardId origin) noexcept;
+  void decide(std::span<const api::Entry> entries, std::span<const KeyHash> hashes,
+              const Answers& answers, base::Now now, api::ShardId origin) noexcept;
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept;
   api::Handle intern(std::string_view key) noexcept {
@@ -105,7 +107,10 @@ class KeyStore {
   Group& group(size_t number) noexcept { return groups_[number % groups_.size()]; }
 
   // Deciding.
-  void hash(Group& group, std::span<const api::Entry> entries) const noexcept;
+  template <typename FindHashes>
+  void decide_groups(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
+                     api::ShardId origin, FindHashes find_hashes) noexcept;
+  void hash(Group& group) const noexcept;
   void find(Group& group) const noexcept;
   void decide(const Group& group, const Answers& answers, base::Now now,
               api::ShardId origin) noexcept;

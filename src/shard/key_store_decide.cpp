@@ -38,15 +38,34 @@ bool changes(const limiter::Policy& policy, const api::Entry& entry) noexcept {
 // steps.
 void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
                       api::ShardId origin) noexcept {
+  decide_groups(entries, answers, now, origin, [this](Group& group, size_t) { hash(group); });
+}
+
+void KeyStore::decide(std::span<const api::Entry> entries, std::span<const KeyHash> hashes,
+                      const Answers& answers, base::Now now, api::ShardId origin) noexcept {
+  ASSERT(hashes.size() >= entries.size());
+  decide_groups(entries, answers, now, origin, [&](Group& group, size_t first) {
+    for (size_t index = 0; index < group.entries.size(); ++index) {
+      group.hashes[index] = hashes[first + index];
+      table_.prefetch(group.hashes[index]);
+    }
+  });
+}
+
+template <typename FindHashes>
+void KeyStore::decide_groups(std::span<const api::Entry> entries, const Answers& answers,
+                             base::Now now, api::ShardId origin, FindHashes find_hashes) noexcept {
   ASSERT(answers.verdicts.size() >= entries.size());
   ASSERT(answers.details.size() >= entries.size() && answers.waiters.size() >= entries.size());
   fire_due(base::floor_ms(now.monotonic_ns));
-  const auto group_at = [&](size_t first) {
-    return entries.subspan(first, std::min(Group::entries_max, entries.size() - first));
-  };
   const size_t groups_count = (entries.size() + Group::entries_max - 1) / Group::entries_max;
   for (size_t hashed = 0; hashed < groups_count + decided_behind; ++hashed) {
-    if (hashed < groups_count) hash(group(hashed), group_at(hashed * Group::entries_max));
+    if (hashed < groups_count) {
+      const size_t first = hashed * Group::entries_max;
+      Group& next = group(hashed);
+      next.entries = entries.subspan(first, std::min(Group::entries_max, entries.size() - first));
+      find_hashes(next, first);
+    }
     if (hashed >= found_behind && hashed - found_behind < groups_count) {
       find(group(hashed - found_behind));
     }
@@ -70,11 +89,9 @@ void KeyStore::decide(std::span<const api::Entry> entries, const Answers& answer
 }
 
 // Flattened: the hash of a short key is a few dozen instructions.
-[[gnu::flatten]] void KeyStore::hash(Group& group,
-                                     std::span<const api::Entry> entries) const noexcept {
-  group.entries = entries;
-  for (size_t index = 0; index < entries.size(); ++index) {
-    const api::Entry& entry = entries[index];
+[[gnu::flatten]] void KeyStore::hash(Group& group) const noexcept {
+  for (size_t index = 0; index < group.entries.size(); ++index) {
+    const api::Entry& entry = group.entries[index];
     KeyHash& hash = group.hashes[index];
     const bool is_hashed = entry.key_bytes > 0 && entry.key_bytes <= options_.key_bytes_max;
     hash = is_hashed ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};

@@ -54,7 +54,7 @@ Verdict KeyStore::decide_indirect(api::Handle handle, base::Now now, int64_t now
   const bool needs_lookup = !is_current(handles_.handle_slot(handle), now_ms);
   const std::string_view key = needs_lookup ? handles_.key(handle) : std::string_view{};
   const api::Entry entry{.key_data = key.data(), .key_bytes = static_cast<uint16_t>(key.size())};
-  const KeyHash& hash = handles_.hash(handle);  // cold: not read where it is not needed
+  const KeyHash hash = handles_.hash(handle);  // cold: not read where it is not needed
   api::Detail no_detail;
   api::WaiterId no_waiter;
   const Question question{.entry = entry,

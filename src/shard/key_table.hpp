@@ -48,6 +48,11 @@ class KeyTable {
 
   KeyHash hash(Place place) const noexcept;
   std::string_view text(Place place) const noexcept;
+  // Of a key's text, as long as the key is in the table, wherever it moves.
+  KeyText::Reference text_reference(Place place) const noexcept {
+    return array_of(place).cold(place).text;
+  }
+  const KeyText& texts() const noexcept { return text_; }
 
   // Changes with every insert, erase and move of a key.
   uint32_t version() const noexcept { return version_; }

@@ -9,7 +9,7 @@
 namespace sluice::shard {
 namespace {
 
-constexpr uint64_t unit_bytes = 2;
+constexpr uint64_t unit_bytes = KeyText::unit_bytes;
 // One less than 2^32 units, so that no record begins at `none`.
 constexpr uint64_t units_max = (uint64_t{1} << 32) - 1;
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/mapped_region.hpp"
+#include "base/prefetch.hpp"
 
 namespace sluice::shard {
 
@@ -25,12 +26,16 @@ class KeyText {
  public:
   using Reference = uint32_t;
   static constexpr Reference none = 0xFFFF'FFFF;
+  static constexpr uint64_t unit_bytes = 2;
 
   KeyText(uint32_t keys_max, uint32_t key_bytes_max);
 
   Reference store(std::string_view text) noexcept;
   void free(Reference reference) noexcept;
   std::string_view text(Reference reference) const noexcept;
+  SLUICE_PREFETCH_FUNCTION void prefetch(Reference reference) const noexcept {
+    __builtin_prefetch(region_.data() + reference * unit_bytes);
+  }
 
   uint32_t records_count() const noexcept { return records_count_; }
   uint64_t reserved_bytes() const noexcept { return region_.size(); }

@@ -56,7 +56,7 @@ class TestShard {
  public:
   TestShard(Mesh& mesh, uint32_t number, const SplitOptions& splits, Dice& dice)
       : mailboxes_(mesh, static_cast<api::ShardId>(number)),
-        router_(mailboxes_, turn_, splits),
+        router_(mailboxes_, turn_, splits, 0),
         number_(number),
         dice_(dice) {}
 

@@ -18,7 +18,11 @@ class CheckedShard final : public shard::KeyDecider {
   // Checked by the oracle.
   void decide(std::span<const api::Entry> entries, const shard::Answers& answers, base::Now now,
               api::ShardId origin) noexcept override {
-    oracle_.decide(shard_id_, entries, answers, now, origin);
+    oracle_.decide(shard_id_, entries, {}, answers, now, origin);
+  }
+  void decide(std::span<const api::Entry> entries, std::span<const api::KeyHash> hashes,
+              const shard::Answers& answers, base::Now now, api::ShardId origin) noexcept override {
+    oracle_.decide(shard_id_, entries, hashes, answers, now, origin);
   }
   void decide(std::span<const api::Handle> handles, std::span<api::Verdict> verdicts,
               base::Now now) noexcept override {
@@ -59,6 +63,10 @@ class CheckedShard final : public shard::KeyDecider {
   }
 
   // Passed on unchecked.
+  void look_up(std::span<const api::Handle> handles,
+               std::span<api::HeldKey> keys) const noexcept override {
+    shard_->look_up(handles, keys);
+  }
   std::span<api::Grant> grants() noexcept override { return shard_->grants(); }
   int64_t next_due_ns() const noexcept override { return shard_->next_due_ns(); }
   bool is_sweep_behind() const noexcept override { return shard_->is_sweep_behind(); }

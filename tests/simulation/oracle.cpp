@@ -83,13 +83,14 @@ void Oracle::trace(const std::string& text) const {
 }
 
 void Oracle::decide(api::ShardId shard_id, std::span<const api::Entry> entries,
-                    const shard::Answers& answers, base::Now now, api::ShardId origin) {
+                    std::span<const api::KeyHash> hashes, const shard::Answers& answers,
+                    base::Now now, api::ShardId origin) {
   ShardRecord& shard = shards_[shard_id];
   if (!single_steps_) {
-    decide_some(shard, entries, answers, now, origin);
+    decide_some(shard, entries, hashes, answers, now, origin);
   } else {
     for (size_t i = 0; i < entries.size(); ++i) {
-      decide_some(shard, entries.subspan(i, 1),
+      decide_some(shard, entries.subspan(i, 1), hashes.empty() ? hashes : hashes.subspan(i, 1),
                   {.verdicts = answers.verdicts.subspan(i, 1),
                    .details = answers.details.subspan(i, 1),
                    .waiters = answers.waiters.subspan(i, 1)},
@@ -174,10 +175,15 @@ std::string_view Oracle::key_of(api::ShardId shard_id, api::Handle handle) {
 }
 
 void Oracle::decide_some(ShardRecord& shard, std::span<const api::Entry> entries,
-                         const shard::Answers& answers, base::Now now, api::ShardId origin) {
+                         std::span<const api::KeyHash> hashes, const shard::Answers& answers,
+                         base::Now now, api::ShardId origin) {
   shard.model.run_due(now);
   const bool full = single_steps_ && is_full(shard, now);
-  shard.shard.decide(entries, answers, now, origin);
+  if (hashes.empty()) {
+    shard.shard.decide(entries, answers, now, origin);
+  } else {
+    shard.shard.decide(entries, hashes, answers, now, origin);
+  }
   if (single_steps_) follow_evictions(shard, now);
   for (size_t i = 0; i < entries.size(); ++i) {
     check_drain(shard, entries[i]);

@@ -97,8 +97,10 @@ class Oracle {
   uint64_t refunded_late() const { return refunded_late_; }
 
   // The calls of a worker on its shard.
+  // `hashes`: of the entries' keys, or none.
   void decide(api::ShardId shard_id, std::span<const api::Entry> entries,
-              const shard::Answers& answers, base::Now now, api::ShardId origin);
+              std::span<const api::KeyHash> hashes, const shard::Answers& answers, base::Now now,
+              api::ShardId origin);
   void decide(api::ShardId shard_id, std::span<const api::Handle> handles,
               std::span<api::Verdict> verdicts, base::Now now);
   api::Handle intern(api::ShardId shard_id, std::string_view key);
@@ -149,7 +151,8 @@ class Oracle {
   };
 
   void decide_some(ShardRecord& shard, std::span<const api::Entry> entries,
-                   const shard::Answers& answers, base::Now now, api::ShardId origin);
+                   std::span<const api::KeyHash> hashes, const shard::Answers& answers,
+                   base::Now now, api::ShardId origin);
   void check_drain(const ShardRecord& shard, const api::Entry& entry);
   void check_answer(const api::Entry& entry, const ShardModel::Answer& expected,
                     api::Verdict verdict, const api::Detail& detail);

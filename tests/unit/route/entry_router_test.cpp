@@ -50,7 +50,7 @@ class EntryRouterTest : public ::testing::Test {
   Mesh mesh_{{.shards = 2, .messages = 1, .entries_max = 4, .routing_seed = 9}};
   Mailboxes mailboxes_{mesh_, 0};
   Turn turn_;
-  EntryRouter router_{mailboxes_, turn_, {}};
+  EntryRouter router_{mailboxes_, turn_, {}, 10};
 };
 
 TEST_F(EntryRouterTest, keys_of_this_shard_stay_in_the_turn) {
@@ -125,9 +125,91 @@ TEST_F(EntryRouterTest, has_no_room_for_a_shard_that_has_all_messages) {
   EXPECT_TRUE(router_.has_room(here.column(), Form::plain));
 }
 
+class EntryRouterHandleTest : public EntryRouterTest {
+ protected:
+  // Handles 0, 1, ... of keys of these shards.
+  std::vector<api::Handle> handles_of(std::string_view owners) {
+    std::vector<api::Handle> handles;
+    for (const char owner : owners) {
+      const auto handle = static_cast<api::Handle>(texts_.size());
+      texts_.push_back(keys_of(std::string(1, owner)).text);
+      EXPECT_EQ(router_.set_handle(handle, texts_.back()), owner == '0');
+      handles.push_back(handle);
+    }
+    return handles;
+  }
+  size_t find(const std::vector<api::Handle>& handles) {
+    return router_.find_keys(
+        handles, [this](std::span<const api::Handle> others, std::span<api::HeldKey> keys) {
+          for (size_t i = 0; i < others.size(); ++i) {
+            const std::string& text = texts_[others[i]];
+            keys[i] = {.data = text.data(),
+                       .bytes = static_cast<uint16_t>(text.size()),
+                       .hash = {.tag = others[i] + 1U, .position = 7}};
+          }
+        });
+  }
+
+  std::vector<std::string> texts_;
+};
+
+TEST_F(EntryRouterHandleTest, handles_of_this_shard_stay_together) {
+  const auto handles = handles_of("00");
+  EXPECT_EQ(find(handles), 0U);
+  ASSERT_TRUE(router_.found_have_room(handles.size()));
+  router_.add({.id = 1}, handles);
+  EXPECT_EQ(turn_.requests()[0].split, Request::whole);
+  EXPECT_EQ(turn_.handles()[1], 1U);
+  EXPECT_EQ(sent_to_1(), nullptr);
+}
+
+TEST_F(EntryRouterHandleTest, others_leave_with_their_texts_hashes_and_places) {
+  const auto handles = handles_of("0110");
+  EXPECT_EQ(find(handles), texts_[1].size() + texts_[2].size());
+  ASSERT_TRUE(router_.found_have_room(handles.size()));
+  router_.add({.id = 1}, handles);
+  ASSERT_EQ(turn_.requests().size(), 1U);
+  EXPECT_TRUE(turn_.requests()[0].by_handle);
+  EXPECT_EQ(turn_.handles()[1], 3U);
+  EXPECT_EQ(turn_.places()[1], 3U);
+  const ShardMessage* const message = sent_to_1();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(message->runs()[0].form, Form::hashed);
+  EXPECT_EQ(message->text_from(0), texts_[1] + texts_[2]);
+  EXPECT_EQ(message->hashes(0, 2)[1].tag, 3U);
+  EXPECT_EQ(message->places(0, 2)[1], 2U);
+  EXPECT_EQ(message->key_sizes(0, 2)[0], texts_[1].size());
+}
+
+// Its number may become another key's.
+TEST_F(EntryRouterHandleTest, a_handle_has_the_owner_of_its_last_key) {
+  const auto handles = handles_of("1");
+  EXPECT_FALSE(router_.owns(handles[0]));
+  EXPECT_TRUE(router_.set_handle(handles[0], keys_of("0").text));
+  EXPECT_TRUE(router_.owns(handles[0]));
+}
+
+TEST_F(EntryRouterHandleTest, has_no_room_for_a_shard_that_has_all_messages) {
+  const auto handles = handles_of("111101");
+  find(handles);
+  router_.add({.id = 1}, handles);
+  find({handles[0]});
+  EXPECT_FALSE(router_.found_have_room(1));
+  find({handles[4]});
+  EXPECT_TRUE(router_.found_have_room(1));
+}
+
+TEST_F(EntryRouterTest, the_empty_key_is_refused_here) {
+  const std::vector<uint16_t> sizes{0, 0};
+  const KeyColumn keys{.text = "", .sizes = sizes};
+  ASSERT_TRUE(router_.has_room(keys, Form::plain));
+  router_.add({.id = 1}, keys);
+  EXPECT_EQ(turn_.entries_count(), 2U);
+}
+
 TEST_F(EntryRouterTest, an_empty_request_stays) {
   ASSERT_TRUE(router_.has_room({}, Form::plain));
-  router_.add({.id = 1}, {});
+  router_.add({.id = 1}, KeyColumn{});
   EXPECT_EQ(turn_.requests().size(), 1U);
   ASSERT_TRUE(router_.has_room({}, Form::detailed));
   turn_.add({.id = 2}, 0);

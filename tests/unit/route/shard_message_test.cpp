@@ -45,6 +45,16 @@ TEST_F(ShardMessageTest, places_are_given_unless_the_request_is_whole) {
   EXPECT_EQ(message_.places(0, 3)[2], 22U);
 }
 
+TEST_F(ShardMessageTest, has_the_hashes_of_keys_by_handle) {
+  const std::string key = "held";
+  message_.begin_part(7, Form::hashed, 1, false);
+  message_.add(api::HeldKey{.data = key.data(), .bytes = 4, .hash = {.tag = 5, .position = 6}}, 3);
+  EXPECT_EQ(message_.runs()[0].form, Form::hashed);
+  EXPECT_EQ(message_.text_from(0), "held");
+  EXPECT_EQ(message_.hashes(0, 1)[0], (api::KeyHash{.tag = 5, .position = 6}));
+  EXPECT_EQ(message_.places(0, 1)[0], 3U);
+}
+
 TEST_F(ShardMessageTest, each_change_of_form_begins_a_run) {
   const std::string key = "detailed";
   add_plain("a", {1});

@@ -75,7 +75,7 @@ class Side {
   session::KeepingBackend backend;
   const session::Options options;
   session::Context context{backend, options};
-  route::EntryRouter router{mailboxes, context.turn, {}};
+  route::EntryRouter router{mailboxes, context.turn, {}, 100};
   SessionTable sessions{{.sockets_max = 1, .key_bytes_max = 64, .shards = 1}};
   WaiterDelivery waiters{context, sessions, mailboxes, keys, quotas, 10};
   EntryDecisions decisions;

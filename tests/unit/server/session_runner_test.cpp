@@ -96,7 +96,7 @@ class SessionRunnerTest : public ::testing::Test {
   session::Context context_{backend_, options_};
   SessionTable sessions_{{.sockets_max = sockets_max, .key_bytes_max = 64, .shards = 1}};
   route::Mailboxes mailboxes_{worker_group_.mesh(), 0};
-  route::EntryRouter router_{mailboxes_, context_.turn, {}};
+  route::EntryRouter router_{mailboxes_, context_.turn, {}, 100};
   shard::KeyShard keys_{{.keys_max = 10, .handles_max = handles_max}};
   FakeQuotas::Asked asked_;
   FakeQuotas quotas_{asked_, 0};

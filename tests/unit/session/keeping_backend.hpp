@@ -37,8 +37,13 @@ class KeepingBackend final : public Backend {
   void send_last() noexcept override {}
   bool has_lone_room(std::string_view) noexcept override { return true; }
   void send_lone() noexcept override {}
-  bool owns_key(std::string_view key) const noexcept override {
-    return !key.starts_with(other_shards_prefix);
+  bool owns(api::Handle handle) const noexcept override {
+    return !key_of(handle).starts_with(other_shards_prefix);
+  }
+  size_t find_keys(std::span<const api::Handle>) noexcept override { return found_bytes; }
+  bool found_have_room(size_t) noexcept override { return true; }
+  void add(const route::Request& request, std::span<const api::Handle>) noexcept override {
+    added.push_back(request);
   }
   bool awaits(const Session&, uint64_t id) const noexcept override {
     for (const Asked& asked : batches) {
@@ -100,6 +105,7 @@ class KeepingBackend final : public Backend {
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> cancelled, ended_bindings;
   uint64_t other_waiting = 0;
+  size_t found_bytes = 0;
   uint32_t executions = 0;
   std::function<void()> executed;
   bool has_room = true;

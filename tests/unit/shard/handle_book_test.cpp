@@ -48,6 +48,20 @@ TEST_F(HandleBookTest, a_key_has_one_number_for_all_references) {
   book_.check_invariants();
 }
 
+TEST_F(HandleBookTest, looks_many_up_at_once) {
+  std::vector<api::Handle> handles;
+  for (int each = 0; each < 100; ++each)
+    handles.push_back(intern("key" + std::to_string(each % 8)));
+  std::vector<api::HeldKey> keys(handles.size());
+  book_.look_up(handles, keys);
+  for (size_t index = 0; index < keys.size(); ++index) {
+    const std::string text = "key" + std::to_string(index % 8);
+    EXPECT_EQ(std::string_view(keys[index].data, keys[index].bytes), text);
+    EXPECT_EQ(keys[index].hash, hash_key(text, test_secret()));
+  }
+  book_.look_up({}, {});
+}
+
 TEST_F(HandleBookTest, a_number_lives_until_its_last_reference_is_dropped) {
   const api::Handle handle = intern("key");
   intern("key");

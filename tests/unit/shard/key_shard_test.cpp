@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "unit/shard/shard_driver.hpp"
 
@@ -37,6 +39,23 @@ TEST_F(ShardTest, approves_up_to_the_limit) {
   for (int count = 0; count < 10; ++count) EXPECT_EQ(driver.acquire("a"), Verdict::approved);
   EXPECT_EQ(driver.acquire("a"), Verdict::denied);
   EXPECT_EQ(driver.acquire("b"), Verdict::approved);
+}
+
+TEST_F(ShardTest, a_key_is_the_same_by_its_text_and_by_its_hash) {
+  constexpr size_t count = 40;  // more than a group
+  const std::string key = "key";
+  const std::vector<api::Entry> entries(count, {.key_data = key.data(), .key_bytes = 3});
+  const std::vector<KeyHash> hashes(count, hash_key(key, test_secret()));
+  std::vector<Verdict> verdicts(count);
+  std::vector<api::Detail> details(count);
+  std::vector<api::WaiterId> waiters(count);
+  const Answers answers{.verdicts = verdicts, .details = details, .waiters = waiters};
+  driver.shard.decide(std::span(entries).first(4), answers, driver.now(), 0);
+  driver.shard.decide(entries, hashes, answers, driver.now(), 0);
+  EXPECT_EQ(std::ranges::count(verdicts, Verdict::approved), 6);
+  EXPECT_EQ(verdicts[5], Verdict::approved);
+  EXPECT_EQ(verdicts[6], Verdict::denied);
+  EXPECT_EQ(driver.shard.keys_count(), 1U);
 }
 
 TEST_F(ShardTest, counts_cost) {
