@@ -57,15 +57,15 @@ def busy(output, server_cpu_s, seconds, count):
 
 
 def own_bench(suite, *flags, cores=None):
-    """`sluicegate bench` with a server of its own."""
+    """`sluicegate bench` with a server of its own; the load shares the cores that are given."""
     command = [suite.server, "bench", "--json", f"--seconds={suite.seconds}",
-               f"--server-cpu={cores or suite.server_cpu}", *flags]
+               f"--server-cpu={cores or suite.server_cpu}", *suite.server_flags, *flags]
     if cores is None:
         command.append(f"--client-cpu={suite.client_cpu}")
     if not any(flag.startswith("--key-bytes") for flag in flags):
         command.append(f"--key-bytes={KEY_BYTES}")
     output = run(command, suite.seconds + 180)
-    return parse.sluicegate_bench(output.text) | {
+    return parse.sluicegate_bench(output.text, len((cores or "0").split(","))) | {
         "key_form": "handle" if "--handles" in flags else "text", "command": output.command}
 
 
@@ -76,6 +76,12 @@ def bench_of(suite, server, *flags):
                      f"--key-bytes={KEY_BYTES}", f"--seconds={suite.seconds}", *flags)
     output = run(command, suite.seconds + 180)
     return parse.sluicegate_bench(output.text) | {"command": output.command}
+
+
+def open_loop(run, closed_per_s, share):
+    """The same load at a share (in percent) of the rate that its closed loop reached."""
+    rate = int(closed_per_s * share / 100)
+    return run(f"--rate={rate}") | {"asked_per_s": rate, "load_percent": share}
 
 
 # ------------------------------------------------------------------------- the Redis protocol

@@ -34,19 +34,19 @@ def knows(help_text, option):
     return re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", help_text) is not None
 
 
-def sides(server_cpu_s, client_cpu_s, seconds, count, shards=1):
+def sides(server_cpu_s, client_cpu_s, seconds, count, cores=1):
     """The load of both sides' cores, and the CPU time of one of `count`."""
     figures = {"client_cpu_s": client_cpu_s, "client_busy": client_cpu_s / seconds,
                "client_ns_each": 1e9 * client_cpu_s / max(count, 1)}
     if server_cpu_s is not None:
-        figures |= {"server_cpu_s": server_cpu_s, "server_busy": server_cpu_s / seconds / shards,
+        figures |= {"server_cpu_s": server_cpu_s, "server_busy": server_cpu_s / seconds / cores,
                     "server_ns_each": 1e9 * server_cpu_s / max(count, 1),
                     "ns_each": 1e9 * (server_cpu_s + client_cpu_s) / max(count, 1)}
     return figures
 
 
-def sluicegate_bench(text):
-    """`sluicegate bench --json`."""
+def sluicegate_bench(text, cores=1):
+    """`sluicegate bench --json`, with a server that has so many cores."""
     line = json_object(text, "sluicegate bench")
     parameters, seconds, decisions = line["parameters"], line["seconds"], line["decisions"]
     if line["errors"]:
@@ -71,7 +71,7 @@ def sluicegate_bench(text):
     figures["outstanding"] = (parameters["batch"] * parameters["window"]
                               * parameters["connections"])
     return figures | sides(line["server_cpu_s"], line["client_cpu_s"], seconds, decisions,
-                           parameters["shards"])
+                           min(parameters["shards"], cores))
 
 
 def redis_benchmark(text):

@@ -51,10 +51,15 @@ IDLE_CASE = "a lone request"
 MEMORY_CASE = "memory of 10,000,000 keys"
 
 
+def own_allowed(suite, case, *flags):
+    """The load tool with a server of its own."""
+    return suite.contend(case, OURS, loads.own_bench, *flags)
+
+
 def own(suite, case, *flags):
-    """The load tool with a server of its own, and a twin whose every second entry is denied."""
-    run = partial(loads.own_bench, suite, *suite.server_flags, *flags)
-    return [Contender(case, OURS, run), Contender(case, TWIN, partial(run, "--denied-share=0.5"))]
+    """The same, and a twin whose every second entry is denied."""
+    return (own_allowed(suite, case, *flags)
+            + suite.contend(case, TWIN, loads.own_bench, *flags, "--denied-share=0.5"))
 
 
 BY_HANDLE = ("--handles",)
@@ -62,10 +67,6 @@ BY_HANDLE = ("--handles",)
 
 def sized(batch):
     return [f"--batch={batch}", *([f"--window={LARGE_FRAMES}"] if batch >= 4096 else [])]
-
-
-def own_allowed(suite, case, *flags):
-    return own(suite, case, *flags)[:1]
 
 
 def redis_load(suite, server, case, pipeline=REDIS_PIPELINE):
@@ -173,8 +174,7 @@ class Ceiling:
 
     def __init__(self, suite, batch):
         through_client = ["--client"] if suite.knows("--client") else []
-        self.run = partial(loads.own_bench, suite, *suite.server_flags, *through_client,
-                           f"--batch={batch}")
+        self.run = partial(loads.own_bench, suite, *through_client, f"--batch={batch}")
         self.per_s = 0.0
 
     def closed(self):
@@ -183,8 +183,7 @@ class Ceiling:
         return figures
 
     def open(self, share):
-        rate = int(self.per_s * share / 100)
-        return self.run(f"--rate={rate}") | {"asked_per_s": rate, "load_percent": share}
+        return loads.open_loop(self.run, self.per_s or self.closed()["per_s"], share)
 
 
 def open_loop(suite):
@@ -192,10 +191,11 @@ def open_loop(suite):
         return
     contenders = []
     for batch in OPEN_LOOP_BATCHES:
-        ceiling = Ceiling(suite, batch)
-        contenders.append(Contender(f"R6 batch {batch}, closed loop", OURS, ceiling.closed))
-        contenders += [Contender(open_loop_case(batch, share), OURS, partial(ceiling.open, share))
-                       for share in LOAD_SHARES]
+        ceilings = {OURS + end: Ceiling(version, batch) for end, version in suite.versions()}
+        contenders += [Contender(f"R6 batch {batch}, closed loop", who, ceiling.closed)
+                       for who, ceiling in ceilings.items()]
+        contenders += [Contender(open_loop_case(batch, share), who, partial(ceiling.open, share))
+                       for share in LOAD_SHARES for who, ceiling in ceilings.items()]
     suite.interleave("R6", contenders)
 
 
@@ -214,13 +214,14 @@ def long_keys(suite):
 def rest(suite):
     need("taskset", "wrk")
     with contextlib.ExitStack() as stack:
-        ours = stack.enter_context(servers.sluicegate(suite))
+        ours = {OURS + end: stack.enter_context(servers.sluicegate(version))
+                for end, version in suite.versions()}
         starts = {"nginx": servers.nginx, "constant loop": servers.constant_http,
                   "gocc": servers.gocc}
         peers = {who: suite.offered(stack, start) for who, start in starts.items()}
         contenders = []
         for case, depth in ((REST_CASE, 1), (REST_PIPELINED_CASE, loads.PIPELINED)):
-            for who, server in {OURS: ours, **peers}.items():
+            for who, server in (ours | peers).items():
                 if server:
                     run = partial(loads.wrk, suite, server, depth)
                     contenders.append(Contender(case, who, run))
@@ -230,9 +231,10 @@ def rest(suite):
 def http2(suite):
     need("taskset", "h2load")
     with contextlib.ExitStack() as stack:
-        starts = {OURS: servers.sluicegate, "nginx": partial(servers.nginx, http2=True),
+        starts = {"nginx": partial(servers.nginx, http2=True),
                   "gocc": partial(servers.gocc, http2=True)}
-        running = {OURS: stack.enter_context(starts.pop(OURS)(suite))}
+        running = {OURS + end: stack.enter_context(servers.sluicegate(version))
+                   for end, version in suite.versions()}
         running |= {who: suite.offered(stack, start) for who, start in starts.items()}
         suite.interleave("h2", [
             Contender(case, who, partial(loads.h2load, suite, server, streams))

@@ -43,8 +43,7 @@ def wake_share(records):
 
 
 def two_shards_run(suite, *flags):
-    figures = loads.own_bench(suite, *suite.server_flags, *flags,
-                              cores=f"{suite.server_cpu},{suite.client_cpu}")
+    figures = loads.own_bench(suite, *flags, cores=f"{suite.server_cpu},{suite.client_cpu}")
     if figures["allowed_percent"] < 100:
         raise Trouble("requests were denied that should not be: see `sluicegate bench` by hand")
     return figures | {"pinning": "shared cores"}
@@ -58,8 +57,8 @@ def wake_run(suite):
 
 
 def pair(suite, case, *flags):
-    return [Contender(case, who, partial(two_shards_run, suite, f"--shards={shards}", *flags))
-            for who, shards in ((TWO, 2), (ONE, 1))]
+    return [contender for who, shards in ((TWO, 2), (ONE, 1))
+            for contender in suite.contend(case, who, two_shards_run, f"--shards={shards}", *flags)]
 
 
 def half_other_shard(suite, batch):
@@ -71,9 +70,8 @@ def half_other_shard(suite, batch):
 def lone(suite):
     flags = ("--connections=1", "--batch=1", "--window=1", "--keys=1000",
              f"--client-cpu={suite.client_cpu}", *([] if suite.io else ["--io=uring"]))
-    one = partial(two_shards_run, suite, *flags, "--shards=1")
-    two = partial(two_shards_run, suite, *flags, "--shards=2", "--misroute")
-    return [Contender(LONE_CASE, TWO, two), Contender(LONE_CASE, ONE, one),
+    return [*suite.contend(LONE_CASE, TWO, two_shards_run, *flags, "--shards=2", "--misroute"),
+            *suite.contend(LONE_CASE, ONE, two_shards_run, *flags, "--shards=1"),
             Contender(WAKE_CASE, WAKE, partial(wake_run, suite))]
 
 

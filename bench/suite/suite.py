@@ -1,6 +1,7 @@
 """One measurement: its options, its interleaved runs, and the runs it had to leave out."""
 
 import contextlib
+import dataclasses
 import functools
 import os
 import pathlib
@@ -15,6 +16,7 @@ from .records import Records
 
 OURS = "sluicegate"
 TWIN = "sluicegate, half denied"
+BEFORE = ", before"  # ends the name of a contender that runs the server of --against
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,11 @@ class Contender:
     case: str
     who: str
     run: Callable[[], dict]
+
+    @property
+    def is_needed(self):
+        """Without it a rung has no result."""
+        return self.who.startswith(OURS) and not self.who.endswith(BEFORE)
 
 
 @dataclass
@@ -40,6 +47,8 @@ class Suite:
     gubernator: str = ""
     gocc: str = ""
     snail_tests: str = ""
+    against: pathlib.Path | None = None
+    cases: str = ""
     left_out: list = field(default_factory=list)
     facts: dict = field(default_factory=machine.facts)
     measurement: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%S"))
@@ -47,6 +56,19 @@ class Suite:
     @property
     def server_flags(self):
         return [f"--io={self.io}"] if self.io else []
+
+    # ------------------------------------------------------------------ the server before
+
+    def versions(self):
+        """(the end of a contender's name, the suite of its server), of --against too."""
+        yield "", self
+        if self.against:
+            yield BEFORE, dataclasses.replace(self, server=self.against, against=None)
+
+    def contend(self, case, who, run, *arguments):
+        """A contender for each version; its run is run(suite, *arguments)."""
+        return [Contender(case, who + end, functools.partial(run, version, *arguments))
+                for end, version in self.versions()]
 
     # ------------------------------------------------------------------ available programs
 
@@ -104,16 +126,19 @@ class Suite:
         pinning = f"server {self.server_cpu}, load {self.client_cpu}"
         self.records.append({"measurement": self.measurement, "rung": rung, "case": case,
                              "who": who, "round": number, "pinning": pinning, **figures,
-                             **conditions, **self.facts})
+                             **conditions, **self.facts,
+                             **({"against": str(self.against)} if self.against else {})})
         report(f"  {case:<38} {who:<24} {described(figures)}")
 
     def run_once(self, rung, contender, number):
         """False when the contender cannot run; when ours cannot, the rung ends."""
+        if self.cases not in contender.case:
+            return True
         try:
             with self.observed() as conditions:
                 figures = contender.run()
         except (Trouble, OSError) as fault:
-            if contender.who.startswith(OURS):
+            if contender.is_needed:
                 raise
             line = str(fault)
             self.leave_out(line if "left out" in line

@@ -2,10 +2,13 @@
 
 from . import shards
 from .records import cases, spread
-from .suite import UNITS
+from .suite import BEFORE, UNITS
 from .targets import bottleneck, rows, written
 
 STEAL_PERCENT_MAX = 2  # a run that lost more to other machines is unreliable
+# What the server is compared by with that of --against.
+COMPARED = {"server_ns_each": "server CPU each", "per_s": "rate", "latency_us.p50": "p50",
+            "latency_us.p99": "p99"}
 
 
 def markdown(header, lines):
@@ -66,6 +69,24 @@ def case_table(records):
                     [case_line(records, *pair) for pair in cases(records)])
 
 
+def ratio_to_before(records, case, who, name):
+    """The ratio of the medians, or nothing."""
+    now, before = (spread(records, case, one, name) for one in (who, who + BEFORE))
+    return f"{now.median / before.median:.2f}" if now and before and before.median else ""
+
+
+def before_table(records):
+    """Ratios of each case to the same of the server of --against, or nothing."""
+    both = cases(records)
+    lines = [[case, who, *(ratio_to_before(records, case, who, name) for name in COMPARED)]
+             for case, who in both if (case, who + BEFORE) in both]
+    return markdown(["case", "program", *COMPARED.values()], lines) if lines else ""
+
+
+def befores(records):
+    return ", ".join(sorted({record["against"] for record in records if "against" in record}))
+
+
 def conditions(records):
     """The conditions of the figures, in sentences."""
     first = records[0]
@@ -96,6 +117,8 @@ def summary(records, left_out=()):
     if rows(records):
         parts += ["## Targets", target_table(records)]
     parts += ["## Every case", case_table(records)]
+    if before_table(records):
+        parts += [f"## Times the server before ({befores(records)})", before_table(records)]
     if other_shard_lines(records):
         parts += ["## Entries for other shards", other_shard_lines(records)]
     if left_out:

@@ -36,8 +36,9 @@ def test_the_load_tool_is_read():
 
 
 def test_reports_cpu_time_of_both_sides_and_per_decision():
-    figures = parse.sluicegate_bench(bench())
+    figures = parse.sluicegate_bench(bench(), cores=4)
     assert figures["server_busy"] == 0.25  # of two shards' cores
+    assert parse.sluicegate_bench(bench())["server_busy"] == 0.5  # the two share one
     assert figures["client_busy"] == 0.25
     assert figures["server_ns_each"] == pytest.approx(250)
     assert figures["ns_each"] == pytest.approx(375)

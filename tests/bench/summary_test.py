@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 from suite import machine, plots, records, rungs, shards, table, targets  # noqa: E402
 from suite.machine import Trouble  # noqa: E402
-from suite.suite import OURS, Contender, Suite  # noqa: E402
+from suite.suite import BEFORE, OURS, Contender, Suite  # noqa: E402
 
 BASE = {"measurement": "2026-01-01T00:00:00", "rung": "R4", "round": 1, "unit": "decisions",
         "steal_percent": 0.0, "commit": "abc", "kernel": "6.1", "cpu": "a CPU", "cores": 2}
@@ -153,6 +153,17 @@ def test_price_of_another_shard_counts_only_its_entries():
     assert table.other_shard_lines(runs(KEYED, OURS, 1)) == ""
 
 
+def test_the_server_before_is_compared_by_medians():
+    lines = (runs(KEYED, OURS, 30e6, 33e6, 60e6, server_ns_each=20.0)
+             + runs(KEYED, OURS + BEFORE, 30e6, 30e6, 90e6, server_ns_each=25.0,
+                    against="old/sluicegate")
+             + runs(KEYED, "redis", 1e6))
+    assert table.before_table(lines).splitlines()[2:] == [
+        f"| {KEYED} | sluicegate | 0.80            | 1.10 |     |     |"]
+    assert "## Times the server before (old/sluicegate)" in table.summary(lines)
+    assert table.before_table(runs(KEYED, OURS, 1)) == ""
+
+
 def test_columns_line_up():
     lines = table.markdown(["a", "b"], [["long", "x"], ["y", "longer"]]).splitlines()
     assert len({len(line) for line in lines}) == 1
@@ -218,6 +229,15 @@ def test_a_folder_without_runs_is_refused_in_one_line(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_server_before_that_is_missing_is_refused_in_one_line(tmp_path):
+    done = subprocess.run([sys.executable, ROOT / "bench/ladder", "idle", "--against",
+                           tmp_path / "none"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no server at")
+    assert "--against PATH" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 # --------------------------------------------------------------------------------- suite
 
 
@@ -256,6 +276,57 @@ def test_a_failure_of_ours_ends_the_rung(tmp_path):
 
     with pytest.raises(Trouble):
         suite(tmp_path).interleave("R4", [Contender("a", OURS, fail)])
+
+
+def test_the_server_before_runs_in_the_same_rounds(tmp_path):
+    servers = []
+    measured = suite(tmp_path, rounds=2, against=pathlib.Path("before"))
+
+    def run(version, flag):
+        servers.append(f"{version.server} {flag}")
+        return {"unit": "items", "per_s": 1}
+
+    measured.interleave("R4", measured.contend("a", OURS, run, "--handles"))
+    assert servers == ["sluicegate --handles", "before --handles"] * 2
+    assert [line["who"] for line in records.load(tmp_path)] == [OURS, OURS + BEFORE] * 2
+
+
+def test_a_server_before_that_lacks_an_option_ends_nothing(tmp_path):
+    def run(version):
+        if version.server == pathlib.Path("before"):
+            raise Trouble("unknown option")
+        return {"unit": "items", "per_s": 1}
+
+    measured = suite(tmp_path, rounds=2, against=pathlib.Path("before"))
+    measured.interleave("R4", measured.contend("a", OURS, run))
+    assert [line["who"] for line in records.load(tmp_path)] == [OURS, OURS]
+    assert measured.left_out == [f"{OURS}{BEFORE} is left out of the rest: unknown option"]
+
+
+def test_only_cases_with_the_given_text_run(tmp_path):
+    measured = suite(tmp_path, rounds=1, cases="batch 64")
+    measured.interleave("R4", [Contender(case, OURS, lambda: {"unit": "items", "per_s": 1})
+                               for case in ("R4 batch 64", "R4 batch 256")])
+    assert [line["case"] for line in records.load(tmp_path)] == ["R4 batch 64"]
+
+
+def test_the_open_loop_runs_at_a_share_of_the_closed_one():
+    figures = rungs.loads.open_loop(lambda flag: {"flag": flag}, 1e6, 70)
+    assert figures == {"flag": "--rate=700000", "asked_per_s": 700_000, "load_percent": 70}
+
+
+def test_an_open_loop_without_its_closed_one_measures_that_first(tmp_path, monkeypatch):
+    asked = []
+
+    def bench(_, *flags):
+        asked.append(flags[-1])
+        return {"per_s": 1e6}
+
+    measured = suite(tmp_path)
+    measured.bench_help = ""
+    monkeypatch.setattr(rungs.loads, "own_bench", bench)
+    assert rungs.Ceiling(measured, 64).open(50)["asked_per_s"] == 500_000
+    assert asked == ["--batch=64", "--rate=500000"]
 
 
 def test_names_missing_programs_with_their_option(tmp_path):
