@@ -45,11 +45,11 @@ def named(path, option, what):
 
 
 @contextlib.contextmanager
-def sluicegate(suite, max_keys=2 * KEYS):
+def sluicegate(suite, max_keys=2 * KEYS, shards=1):
     """With limits so high that the server denies nothing."""
     log = suite.scratch / f"sluicegate-{time.monotonic_ns()}.log"
-    command = pinned(suite.server_cpu, suite.server, "--shards=1", "--port=0",
-                     "--native-port=0", "--bind=127.0.0.1", "--max-requests=1000000000",
+    command = pinned(suite.server_cpu, suite.server, f"--shards={shards}",
+                     "--port=0", "--native-port=0", "--bind=127.0.0.1", "--max-requests=1000000000",
                      "--window-millis=3600000", f"--max-keys={max_keys}", *suite.server_flags)
     with log.open("w") as output, process(command, stdout=output) as started:
         ports = ports_of(log, started)

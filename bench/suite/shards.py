@@ -1,12 +1,14 @@
-"""Two shards against one, the extra cost of an entry for another shard, and of a lone such request.
+"""Loads on several shards: routed to the keys' owners, for keys of all shards, for another shard's.
 
-Server and load share the two cores, so only CPU time per decision is meaningful, not the rates.
+Where server and load share the two cores, only CPU time per decision is meaningful, not the rates.
 """
 
+import contextlib
+from dataclasses import dataclass
 from functools import partial
 
-from . import loads
-from .machine import Trouble
+from . import loads, servers
+from .machine import Trouble, need
 from .parse import google_benchmark_p50
 from .processes import run
 from .records import spread
@@ -18,18 +20,75 @@ WAKE = "one core wakes another"
 SCALING_CASE = "shards: two shards, keys by owner"
 LONE_CASE = "shards: a lone request"
 WAKE_CASE = "shards: a wake"
-OTHER_SHARD_BATCHES = (1, 64, 1024)
+
+ROUTED, MIXED, OTHER = "routed", "mixed", "all another shard's"
+WAYS = {ROUTED: ("--route",), MIXED: (), OTHER: ("--misroute",)}
+CONNECTIONS = 4
 
 
-def other_shard_case(batch):
-    return f"shards: half for the other shard, batch {batch}"
+@dataclass(frozen=True)
+class Load:
+    """A load that is routed, and the same in other ways, in turn."""
+    shards: int
+    batch: int
+    aims: dict  # way: at most so many times the routed CPU time of a decision; None: no aim
+    by_handle: bool = False
+
+    @property
+    def case(self):
+        return (f"shards: {self.shards} shards, by {'handle' if self.by_handle else 'key'}, "
+                f"batch {self.batch:,}")
+
+    @property
+    def flags(self):
+        # Routing needs a connection to each shard.
+        return (f"--shards={self.shards}", f"--batch={self.batch}", f"--keys={KEYS}",
+                f"--connections={max(CONNECTIONS, self.shards)}",
+                *(["--handles"] if self.by_handle else []))
 
 
-def other_shard_price_ns(records, batch):
-    """The extra cost of an entry for another shard, from runs where half of them were; or None."""
-    two = spread(records, other_shard_case(batch), TWO, "server_ns_each")
-    one = spread(records, other_shard_case(batch), ONE, "server_ns_each")
-    return 2 * (two.median - one.median) if two and one else None
+LOADS = [
+    Load(2, 1, {MIXED: 1.4, OTHER: 1.4}),
+    Load(2, 64, {MIXED: 1.6, OTHER: 1.6}),
+    Load(2, 256, {MIXED: 1.5, OTHER: 1.5}),
+    Load(2, 1024, {MIXED: 1.5, OTHER: 1.5}),
+    Load(2, 1, {MIXED: None, OTHER: None}, by_handle=True),
+    Load(2, 64, {MIXED: None, OTHER: None}, by_handle=True),
+    Load(2, 256, {MIXED: 3.5, OTHER: 5}, by_handle=True),
+    Load(8, 64, {MIXED: 3}),
+    Load(8, 256, {MIXED: 2.2}),
+    Load(8, 1024, {MIXED: 2.2}),
+]
+
+LOAD_SHARE = 70  # percent of the closed loop's rate
+OPEN_LOOP_BATCHES = (64, 256)
+OPEN_LOOP_AIM = 2  # times the routed p99
+
+
+@dataclass(frozen=True)
+class Rest:
+    """REST on two shards that share a core, and on one."""
+    case: str
+    depth: int
+    cpu_aim: float  # at most so many times one shard's CPU time of a request
+    rate_aim: float | None  # at least so many times one shard's rate
+
+
+REST = [
+    Rest("shards: REST, 16 pipelined", loads.PIPELINED, 1.5, 0.65),
+    Rest("shards: REST, one in flight", 1, 1.2, None),
+]
+
+
+def open_loop_case(batch):
+    return f"shards: open loop at {LOAD_SHARE} %, batch {batch}"
+
+
+def other_shard_price_ns(records, case):
+    """The extra cost of an entry for another shard, or None."""
+    other = spread(records, case, OTHER, "server_ns_each")
+    routed = spread(records, case, ROUTED, "server_ns_each")
+    return other.median - routed.median if other and routed else None
 
 
 def wake_share(records):
@@ -42,11 +101,22 @@ def wake_share(records):
     return wake.median / lone_p50.median if wake and lone_p50 else None
 
 
-def two_shards_run(suite, *flags):
-    figures = loads.own_bench(suite, *flags, cores=f"{suite.server_cpu},{suite.client_cpu}")
+def approved(figures):
     if figures["allowed_percent"] < 100:
         raise Trouble("requests were denied that should not be: see `sluicegate bench` by hand")
-    return figures | {"pinning": "shared cores"}
+    return figures
+
+
+def shared_cores_run(suite, *flags):
+    """The shards have both cores, so the load shares them."""
+    figures = loads.own_bench(suite, *flags, cores=f"{suite.server_cpu},{suite.client_cpu}")
+    return approved(figures) | {"pinning": "shared cores"}
+
+
+def open_loop_run(suite, *flags):
+    """The shards share a core: the load spins until a frame is due, and needs one of its own."""
+    bench = partial(loads.own_bench, suite, *flags)
+    return approved(loads.open_loop(bench, bench()["per_s"], LOAD_SHARE))
 
 
 def wake_run(suite):
@@ -56,27 +126,42 @@ def wake_run(suite):
     return {"latency_us": {"p50": google_benchmark_p50(output.text)}}
 
 
-def pair(suite, case, *flags):
-    return [contender for who, shards in ((TWO, 2), (ONE, 1))
-            for contender in suite.contend(case, who, two_shards_run, f"--shards={shards}", *flags)]
+def scaling(suite):
+    return [contender for who, shards in ((TWO, 2), (ONE, 1)) for contender in suite.contend(
+        SCALING_CASE, who, shared_cores_run, f"--shards={shards}", "--route", f"--keys={KEYS}")]
 
 
-def half_other_shard(suite, batch):
-    """The other shard owns half of the keys of one connection, against none."""
-    return pair(suite, other_shard_case(batch), "--connections=1", f"--batch={batch}",
-                f"--keys={KEYS // 10}")
+def between(suite):
+    return [contender for load in LOADS for way in (ROUTED, *load.aims)
+            for contender in suite.contend(load.case, way, shared_cores_run, *load.flags,
+                                           *WAYS[way])]
+
+
+def open_loop(suite):
+    return [contender for batch in OPEN_LOOP_BATCHES for way in (ROUTED, MIXED)
+            for contender in suite.contend(open_loop_case(batch), way, open_loop_run,
+                                           *Load(2, batch, {}).flags, *WAYS[way])]
 
 
 def lone(suite):
     flags = ("--connections=1", "--batch=1", "--window=1", "--keys=1000",
              f"--client-cpu={suite.client_cpu}", *([] if suite.io else ["--io=uring"]))
-    return [*suite.contend(LONE_CASE, TWO, two_shards_run, *flags, "--shards=2", "--misroute"),
-            *suite.contend(LONE_CASE, ONE, two_shards_run, *flags, "--shards=1"),
+    return [*suite.contend(LONE_CASE, TWO, shared_cores_run, *flags, "--shards=2", "--misroute"),
+            *suite.contend(LONE_CASE, ONE, shared_cores_run, *flags, "--shards=1"),
             Contender(WAKE_CASE, WAKE, partial(wake_run, suite))]
 
 
+def rest(suite, stack):
+    need("taskset", "wrk")
+    running = [(who + end, stack.enter_context(servers.sluicegate(version, shards=shards)))
+               for who, shards in ((TWO, 2), (ONE, 1)) for end, version in suite.versions()]
+    return [Contender(load.case, who, partial(loads.wrk, suite, server, load.depth))
+            for load in REST for who, server in running]
+
+
 def shards(suite):
-    suite.interleave("shards", [
-        *pair(suite, SCALING_CASE, "--route", f"--keys={KEYS}"),
-        *(one for batch in OTHER_SHARD_BATCHES for one in half_other_shard(suite, batch)),
-        *lone(suite)])
+    suite.interleave("shards", [*scaling(suite), *between(suite)])
+    suite.interleave("shards", lone(suite))
+    suite.interleave("shards", open_loop(suite))
+    with contextlib.ExitStack() as stack:
+        suite.interleave("shards", rest(suite, stack))

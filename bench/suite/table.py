@@ -101,9 +101,9 @@ def conditions(records):
 
 def other_shard_lines(records):
     """Sentences on the cost of entries for other shards."""
-    lines = [f"- At batch {batch} an entry for another shard costs {price:,.0f} ns more server CPU."
-             for batch in shards.OTHER_SHARD_BATCHES
-             if (price := shards.other_shard_price_ns(records, batch)) is not None]
+    lines = [f"- {load.case}: an entry for another shard costs {price:,.0f} ns more server CPU."
+             for load in shards.LOADS
+             if (price := shards.other_shard_price_ns(records, load.case)) is not None]
     share = shards.wake_share(records)
     if share is not None:
         lines.append(f"- The wake of a sleeping core is {share:.0%} of a lone request for "

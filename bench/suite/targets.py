@@ -15,10 +15,10 @@ FORMATS = {"per_s": (1e6, "{:.2f} M/s"), "bytes_per_s": (1e6, "{:,.0f} MB/s"),
 
 @dataclass(frozen=True)
 class Target:
-    """A figure of ours, or its ratio to a peer's of the same case, and its bound."""
+    """A figure of ours, or its ratio to a peer's of the same case, and its bound if it has one."""
     what: str
     case: str
-    bound: float
+    bound: float | None
     figure: str = "per_s"
     peer: str = ""
     peer_figure: str = ""
@@ -32,6 +32,8 @@ class Target:
         return bool(self.peer)
 
     def bound_text(self):
+        if self.bound is None:
+            return ""
         sign = "<=" if self.at_most else ">="
         if self.of_ratio:
             return f"{sign} {self.bound:g} x"
@@ -99,8 +101,7 @@ TARGETS = [
         against(f"{case}, against gocc", case, "gocc", 5))),
     Target("request bytes against raw loopback", rungs.RAW_CASE, 0.2, figure="bytes_out_per_s",
            peer="raw loopback", peer_figure="per_s", format="bytes_per_s"),
-    # No bound: the table only states the share.
-    Target("request bytes by handle against raw loopback", rungs.RAW_HANDLES_CASE, 0,
+    Target("request bytes by handle against raw loopback", rungs.RAW_HANDLES_CASE, None,
            figure="bytes_out_per_s", peer="raw loopback", peer_figure="per_s",
            format="bytes_per_s"),
     Target("a lone request against Redis PING, p50", rungs.IDLE_CASE, 1.2,
@@ -111,6 +112,18 @@ TARGETS = [
            at_most=True, format="bytes"),
     Target("two shards against one, server CPU per decision", shards.SCALING_CASE, 1.2,
            figure="server_ns_each", who=shards.TWO, peer=shards.ONE, at_most=True, format="ns"),
+    *(Target(f"{load.case}: {way} against routed, server CPU per decision", load.case, aim,
+             figure="server_ns_each", who=way, peer=shards.ROUTED, at_most=True, format="ns")
+      for load in shards.LOADS for way, aim in load.aims.items()),
+    *(Target(f"{shards.open_loop_case(batch)}: mixed against routed, p99",
+             shards.open_loop_case(batch), shards.OPEN_LOOP_AIM, figure="latency_us.p99",
+             who=shards.MIXED, peer=shards.ROUTED, at_most=True, format="us")
+      for batch in shards.OPEN_LOOP_BATCHES),
+    *(Target(f"{load.case}: two shards against one on one core, server CPU per request",
+             load.case, load.cpu_aim, figure="server_ns_each", who=shards.TWO, peer=shards.ONE,
+             at_most=True, format="us", scale=1e-3) for load in shards.REST),
+    *(Target(f"{load.case}: two shards against one on one core, rate", load.case, load.rate_aim,
+             who=shards.TWO, peer=shards.ONE) for load in shards.REST),
     Target("a lone request for another shard's key against an own one, p50", shards.LONE_CASE, 1.7,
            figure="latency_us.p50", who=shards.TWO, peer=shards.ONE, at_most=True, format="us"),
 ]
@@ -135,6 +148,14 @@ def scaled(values, scale):
     return Spread(value * scale for value in values.values) if values else None
 
 
+def verdict(target, value):
+    if value is None:
+        return "no peer"
+    if target.bound is None:
+        return ""
+    return "met" if target.is_met(value) else "MISSED"
+
+
 def row(records, target):
     """None when the case was not run."""
     ours = scaled(spread(records, target.case, target.who, target.figure), target.scale)
@@ -144,8 +165,8 @@ def row(records, target):
                   target.scale) if target.of_ratio else None
     ratio = ours.median / peer.median if peer and peer.median else None
     value = ratio if target.of_ratio else ours.median
-    verdict = "no peer" if value is None else "met" if target.is_met(value) else "MISSED"
-    return Row(target, ours, peer, ratio, verdict, bottleneck(records, target.case, target.who))
+    return Row(target, ours, peer, ratio, verdict(target, value),
+               bottleneck(records, target.case, target.who))
 
 
 def rows(records):

@@ -1,5 +1,6 @@
 """Runs become medians, rows with a verdict, and plots. Method: lines of runs made by hand."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -142,13 +143,14 @@ def test_cases_without_a_target_make_a_summary_too():
 
 
 def test_price_of_another_shard_counts_only_its_entries():
-    case = shards.other_shard_case(64)
-    lines = (runs(case, shards.TWO, 1, server_ns_each=250.0)
-             + runs(case, shards.ONE, 1, server_ns_each=100.0)
+    case = shards.Load(2, 64, {}).case
+    lines = (runs(case, shards.OTHER, 1, server_ns_each=400.0)
+             + runs(case, shards.ROUTED, 1, server_ns_each=100.0)
              + runs(shards.LONE_CASE, shards.TWO, 1, latency_us={"p50": 80.0})
              + runs(shards.WAKE_CASE, shards.WAKE, 1, latency_us={"p50": 16.0}))
     assert table.other_shard_lines(lines).splitlines() == [
-        "- At batch 64 an entry for another shard costs 300 ns more server CPU.",
+        "- shards: 2 shards, by key, batch 64: an entry for another shard costs 300 ns more "
+        "server CPU.",
         "- The wake of a sleeping core is 20% of a lone request for another shard's key."]
     assert table.other_shard_lines(runs(KEYED, OURS, 1)) == ""
 
@@ -353,3 +355,85 @@ def test_steal_is_a_share_of_the_time_between():
 
 def test_facts_of_the_machine_are_plain(tmp_path):
     assert json.loads(json.dumps(machine.facts())).keys() == {"commit", "kernel", "cpu", "cores"}
+
+
+# -------------------------------------------------------------------------------- shards
+
+
+def between(load, **ns):
+    """Runs of a load, by way, each with so much CPU time per decision."""
+    return [line for way, each in ns.items()
+            for line in runs(load.case, way, 1e6, server_ns_each=each)]
+
+
+def test_ways_alternate_and_each_is_followed_by_the_server_before(tmp_path):
+    contenders = shards.between(suite(tmp_path, against=pathlib.Path("before")))
+    load = shards.Load(8, 64, {})
+    assert [one.who for one in contenders if one.case == load.case] == [
+        shards.ROUTED, shards.ROUTED + BEFORE, shards.MIXED, shards.MIXED + BEFORE]
+    load = shards.Load(2, 256, {}, by_handle=True)
+    assert [one.who for one in contenders if one.case == load.case][::2] == [
+        shards.ROUTED, shards.MIXED, shards.OTHER]
+
+
+def test_loads_have_cases_of_their_own():
+    assert len({load.case for load in shards.LOADS}) == len(shards.LOADS)
+
+
+def test_a_routed_load_has_a_connection_to_each_shard():
+    assert "--connections=4" in shards.Load(2, 64, {}).flags
+    assert "--connections=8" in shards.Load(8, 64, {}).flags
+    assert "--handles" in shards.Load(2, 64, {}, by_handle=True).flags
+
+
+def test_every_aim_between_shards_is_a_ratio_to_routed():
+    load = shards.Load(2, 64, {})
+    lines = between(load, **{shards.ROUTED: 50.0, shards.MIXED: 75.0, shards.OTHER: 90.0})
+    found = {row.target.who: (row.ratio, row.verdict) for row in targets.rows(lines)}
+    assert found == {shards.MIXED: (1.5, "met"), shards.OTHER: (1.8, "MISSED")}
+
+
+def test_a_ratio_without_an_aim_has_no_verdict():
+    load = shards.Load(2, 64, {}, by_handle=True)
+    lines = between(load, **{shards.ROUTED: 10.0, shards.MIXED: 300.0})
+    row, = targets.rows(lines)
+    assert (row.ratio, row.verdict, row.target.bound_text()) == (30, "", "")
+
+
+def test_rest_on_two_shards_is_compared_by_cpu_time_and_rate():
+    case = shards.REST[0].case
+    lines = (runs(case, shards.TWO, 0.6e6, server_ns_each=1500.0)
+             + runs(case, shards.ONE, 1e6, server_ns_each=1000.0))
+    assert [(row.ratio, row.verdict) for row in targets.rows(lines)] == [
+        (1.5, "met"), (0.6, "MISSED")]
+
+
+def test_rest_has_a_server_for_each_number_of_shards_and_version(tmp_path, monkeypatch):
+    started = []
+
+    @contextlib.contextmanager
+    def server(version, shards):
+        started.append((version.server.name, shards))
+        yield started[-1]
+
+    monkeypatch.setattr(shards.servers, "sluicegate", server)
+    monkeypatch.setattr(shards, "need", lambda *_: None)
+    monkeypatch.setattr(shards.loads, "wrk", lambda _, server, depth: (*server, depth))
+    with contextlib.ExitStack() as stack:
+        contenders = shards.rest(suite(tmp_path, against=pathlib.Path("before")), stack)
+    assert [(one.who, one.run()) for one in contenders[:4]] == [
+        (shards.TWO, ("sluicegate", 2, 16)), (shards.TWO + BEFORE, ("before", 2, 16)),
+        (shards.ONE, ("sluicegate", 1, 16)), (shards.ONE + BEFORE, ("before", 1, 16))]
+
+
+def test_the_open_loop_of_a_way_runs_at_a_share_of_its_own_rate(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards.loads, "own_bench", lambda _, *flags, **__: {
+        "per_s": 1e6 if "--route" in flags else 4e5, "allowed_percent": 100, "flags": flags})
+    routed, mixed = shards.open_loop(suite(tmp_path))[:2]
+    assert (routed.who, routed.run()["asked_per_s"]) == (shards.ROUTED, 700_000)
+    assert (mixed.who, mixed.run()["asked_per_s"]) == (shards.MIXED, 280_000)
+
+
+def test_a_run_with_denied_requests_is_refused():
+    with pytest.raises(Trouble, match="denied"):
+        shards.approved({"allowed_percent": 99.9})
