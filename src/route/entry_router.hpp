@@ -63,17 +63,12 @@ class EntryRouter {
   // What one shard is to decide of a request.
   struct Share {
     uint32_t entries_count = 0;
-    size_t text_bytes = 0;
+    size_t text_bytes = 0;  // at most
   };
 
-  // The empty key, which is not valid, has no owner: it need not be sent anywhere.
-  api::ShardId owner_of(std::string_view key) const noexcept {
-    return key.empty() ? here_ : mailboxes_.owner_of(key).shard;
-  }
   void forget_shares() noexcept;
-  void count_share(api::ShardId owner, size_t text_bytes) noexcept;
   bool find_owners(const KeyColumn& keys, Form form) noexcept;
-  void count_shares(std::span<const uint16_t> key_sizes) noexcept;
+  void count_shares(uint32_t entries_count, size_t text_bytes) noexcept;
   bool owners_have_room(uint32_t entries_count, Form form) const noexcept;
   bool is_all_here() const noexcept { return owning_.size() == 1 && owning_[0] == here_; }
   SplitBook::Index open(const Request& request, Form form) noexcept;
@@ -102,19 +97,12 @@ size_t EntryRouter::find_keys(std::span<const api::Handle> handles, LookUp look_
     owners_[i] = handle_owners_[handles[i]];
     (owners_[i] == here_ ? own_handles_ : other_handles_).push_back(handles[i]);
   }
-  if (!own_handles_.empty()) {
-    owning_.push_back(here_);
-    shares_[here_].entries_count = static_cast<uint32_t>(own_handles_.size());
-  }
-  if (other_handles_.empty()) return 0;
   look_up(std::span<const api::Handle>(other_handles_), std::span<api::HeldKey>(held_keys_));
   size_t text_bytes = 0;
-  const api::HeldKey* key = held_keys_.data();
-  for (size_t i = 0; i < handles.size(); ++i) {
-    if (owners_[i] == here_) continue;
-    text_bytes += key->bytes;
-    count_share(owners_[i], (key++)->bytes);
+  for (const api::HeldKey& key : std::span(held_keys_).first(other_handles_.size())) {
+    text_bytes += key.bytes;
   }
+  count_shares(static_cast<uint32_t>(handles.size()), text_bytes);
   return text_bytes;
 }
 

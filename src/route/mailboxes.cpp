@@ -18,8 +18,8 @@ Mailboxes::Mailboxes(Mesh& mesh, api::ShardId shard)
   to_wake_.reserve(shards_count_);
   for (uint32_t other = 0; other < shards_count_; ++other) {
     if (other == shard_) continue;
-    targets_[other] = std::make_unique<RingTarget>(
-        mesh_.mailbox(shard_, other), mesh_.senders(other), shard_, full_targets_count_);
+    targets_[other] = std::make_unique<RingTarget>(mesh_.mailbox(shard_, other),
+                                                   mesh_.senders(other), shard_, lent_);
   }
 }
 
@@ -43,11 +43,6 @@ uint64_t Mailboxes::full_count() const noexcept {
   uint64_t count = 0;
   for (const auto& shard : targets_) count += shard ? shard->full_count() : 0;
   return count;
-}
-
-bool Mailboxes::awaits_return() const noexcept {
-  return std::any_of(targets_.begin(), targets_.end(),
-                     [](const auto& shard) { return shard && shard->is_lent(); });
 }
 
 bool Mailboxes::prepare_sleep() noexcept {

@@ -48,7 +48,7 @@ class Mailboxes {
   void await_room(api::ShardId shard) noexcept { is_awaited_[shard] = 1; }
   bool take_room_made() noexcept { return std::exchange(room_made_, false); }
   // Whether there are shards that take no entry.
-  bool is_any_full() const noexcept { return full_targets_count_ > 0; }
+  bool is_any_full() const noexcept { return lent_.full_targets > 0; }
 
   // To another shard of this node.
   void post(api::ShardId shard, Notice& notice) noexcept { posts_to(shard).post(notice); }
@@ -78,8 +78,8 @@ class Mailboxes {
 
   bool has_messages() const noexcept { return !senders_.empty(); }
 
-  // Between two turns: a message of ours has not returned. It does with its owner's next turn.
-  bool awaits_return() const noexcept;
+  // What other shards have of this one's, and return with their next turns.
+  const LentCounts& lent() const noexcept { return lent_; }
 
   // Nothing is queued or lent.
   bool idle() const noexcept;
@@ -113,7 +113,7 @@ class Mailboxes {
   std::vector<uint64_t> tails_;
   std::vector<char> is_to_flush_, is_to_wake_, is_awaited_;  // by shard
   std::vector<api::ShardId> to_flush_, to_wake_;
-  uint32_t full_targets_count_ = 0;
+  LentCounts lent_;
   bool room_made_ = false;
   uint64_t wakes_ = 0;
 };

@@ -6,9 +6,8 @@
 
 namespace sluice::route {
 
-RingTarget::RingTarget(Mailbox& mailbox, Senders& senders, api::ShardId from,
-                       uint32_t& full_targets_count)
-    : mailbox_(mailbox), senders_(senders), from_(from), full_targets_count_(full_targets_count) {
+RingTarget::RingTarget(Mailbox& mailbox, Senders& senders, api::ShardId from, LentCounts& lent)
+    : mailbox_(mailbox), senders_(senders), from_(from), lent_(lent) {
   free_.reserve(mailbox.messages.size());
   for (const auto& message : mailbox.messages) free_.push_back(message.get());
 }
@@ -75,9 +74,11 @@ bool RingTarget::flush() noexcept {
 }
 
 void RingTarget::send() noexcept {
+  ++lent_.messages;
+  lent_.entries += open_message_->entries_count();
   mailbox_.requests.push(std::exchange(open_message_, nullptr));
   senders_.add(from_);
-  if (is_full()) ++full_targets_count_;
+  if (is_full()) ++lent_.full_targets;
 }
 
 bool RingTarget::idle() const noexcept {

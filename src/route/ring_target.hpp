@@ -16,10 +16,17 @@
 
 namespace sluice::route {
 
+// Of all targets of a shard together.
+struct LentCounts {
+  uint32_t full_targets = 0;  // that take no entry
+  uint32_t messages = 0;      // that have not returned
+  uint32_t entries = 0;       // in these
+};
+
 class RingTarget final : public Target {
  public:
-  // Of the shard `from`. `full_targets_count` counts those that take no entry.
-  RingTarget(Mailbox& mailbox, Senders& senders, api::ShardId from, uint32_t& full_targets_count);
+  // Of the shard `from`.
+  RingTarget(Mailbox& mailbox, Senders& senders, api::ShardId from, LentCounts& lent);
 
   bool has_room(uint32_t entries_count, size_t text_bytes) const noexcept override {
     return !free_.empty() ||
@@ -38,16 +45,15 @@ class RingTarget final : public Target {
 
   // The message has returned, and its answers were taken out.
   void free(ShardMessage& message) noexcept {
+    --lent_.messages;
+    lent_.entries -= message.entries_count();
+    if (is_full()) --lent_.full_targets;
     message.clear();
-    if (is_full()) --full_targets_count_;
     free_.push_back(&message);
   }
 
   // No message is left for even one entry.
   bool is_full() const noexcept { return open_message_ == nullptr && free_.empty(); }
-
-  // A message that was sent has not returned.
-  bool is_lent() const noexcept { return free_.size() < mailbox_.messages.size(); }
 
   // How often something had to wait because the other shard had not returned a message yet.
   uint64_t full_count() const noexcept { return full_count_; }
@@ -63,7 +69,7 @@ class RingTarget final : public Target {
   Mailbox& mailbox_;
   Senders& senders_;  // the other shard's
   const api::ShardId from_;
-  uint32_t& full_targets_count_;
+  LentCounts& lent_;
   std::vector<ShardMessage*> free_;
   ShardMessage* open_message_ = nullptr;
   boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices_;

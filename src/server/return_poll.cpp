@@ -3,7 +3,8 @@
 namespace sluice::server {
 
 bool ReturnPoll::finds_work() noexcept {
-  if (poll_ns_ == 0 || !mailboxes_.awaits_return()) return false;
+  const route::LentCounts& lent = mailboxes_.lent();
+  if (poll_ns_ == 0 || lent.messages == 0 || lent.entries > polled_entries_max) return false;
   if (skips_left_ > 0) {
     --skips_left_;
     return false;

@@ -1,8 +1,9 @@
 // A busy wait, before its worker sleeps, for messages that other shards are about to return: their
 // senders need not wake it then, which takes both sides longer than most messages are away.
 // Flow:   nothing to do -> finds_work() -> the next turn, or Mailboxes::prepare_sleep().
-// Shape:  only while a message of this shard has not returned. To wait also for another shard's
-//         next one, after its last was answered, costs more than it saves: docs/performance.md.
+// Shape:  only while a message of this shard has not returned, and few entries are away: under load
+//         this core has others to serve meanwhile. To wait also for another shard's next message,
+//         after its last was answered, costs more than it saves: docs/performance.md.
 // Bounds: return_poll_ns by the clock; it ends early when the next poll() has something to do.
 //         After a wait in vain the next few are left out: a shard that is busy returns late.
 // Lives:  one thread; `io` and `mailboxes` outlive it.
@@ -19,6 +20,7 @@ namespace sluice::server {
 // About as long as it takes to wake the other core, and to serve the message there.
 inline constexpr int64_t return_poll_ns = 20 * base::ns_per_us;
 inline constexpr uint32_t skips_after_vain_poll = 8;
+inline constexpr uint32_t polled_entries_max = 16;
 
 class ReturnPoll {
  public:

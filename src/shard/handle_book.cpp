@@ -9,6 +9,7 @@ HandleBook::HandleBook(uint32_t handles_max, uint32_t key_bytes_max)
       names_(handles_max, "handles (--max-handles)"),
       table_(handles_max, key_bytes_max) {
   handle_slots_.advise_huge();
+  names_.advise_huge();
 }
 
 api::Handle HandleBook::intern(const KeyHash& hash, std::string_view key) noexcept {
@@ -54,7 +55,7 @@ std::string_view HandleBook::key(api::Handle handle) const noexcept {
 void HandleBook::look_up(std::span<const api::Handle> handles,
                          std::span<api::HeldKey> keys) const noexcept {
   ASSERT(keys.size() >= handles.size());
-  constexpr size_t ahead = 16;
+  constexpr size_t ahead = 64;
   for (size_t at = 0; at < handles.size() + 2 * ahead; ++at) {
     if (at < handles.size()) __builtin_prefetch(&names_[handles[at]]);
     if (at >= ahead && at - ahead < handles.size()) {

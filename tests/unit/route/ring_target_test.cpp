@@ -27,8 +27,8 @@ class RingTargetTest : public ::testing::Test {
   MessageMemory memory_{2, 2};
   Mailbox mailbox_{2, 2, memory_.data()};
   Senders senders_;
-  uint32_t full_count_ = 0;
-  RingTarget target_{mailbox_, senders_, 5, full_count_};
+  LentCounts lent_;
+  RingTarget target_{mailbox_, senders_, 5, lent_};
 };
 
 TEST_F(RingTargetTest, sends_nothing_when_nothing_was_posted) {
@@ -51,10 +51,14 @@ TEST_F(RingTargetTest, a_full_message_leaves_at_once_and_another_with_the_flush)
   EXPECT_TRUE(target_.flush());
   EXPECT_EQ(sent()->entries_count(), 1U);
   EXPECT_TRUE(target_.is_full());
-  EXPECT_EQ(full_count_, 1U);
+  EXPECT_EQ(lent_.full_targets, 1U);
+  EXPECT_EQ(lent_.messages, 2U);
+  EXPECT_EQ(lent_.entries, 3U);
   EXPECT_FALSE(target_.has_room(1, 0));
   target_.free(*first);
-  EXPECT_EQ(full_count_, 0U);
+  EXPECT_EQ(lent_.full_targets, 0U);
+  EXPECT_EQ(lent_.messages, 1U);
+  EXPECT_EQ(lent_.entries, 1U);
   EXPECT_TRUE(target_.has_room(1, 0));
 }
 
