@@ -23,8 +23,11 @@ class AnswerBlocks {
   static constexpr size_t sizes_count = 8;
   static constexpr size_t largest_bytes = smallest_bytes << 2 * (sizes_count - 1);
 
+  // `bytes_max` is a multiple of the smallest block, so that all are aligned.
   explicit AnswerBlocks(size_t bytes_max)
-      : bytes_max_(bytes_max), memory_(bytes_max * sizes_count, "answers of several shards") {}
+      : bytes_max_(bytes_max), memory_(bytes_max * sizes_count, "answers of several shards") {
+    ASSERT(bytes_max % smallest_bytes == 0);
+  }
 
   // What a block for so many bytes takes.
   static constexpr size_t block_bytes(size_t bytes) noexcept {

@@ -18,12 +18,13 @@ uint32_t others_of(uint32_t shards_count) noexcept {
   return shards_count - 1;
 }
 
+// Whole blocks of the largest size, at least one, so that those of every size are aligned.
 size_t bytes_max(uint32_t shards_count, const SplitOptions& options) noexcept {
-  // At least the largest block, whatever the options say.
-  if (options.answer_bytes_max != 0) {
-    return std::max<size_t>(options.answer_bytes_max, AnswerBlocks::largest_bytes);
-  }
-  return std::clamp(64 * mebibyte / shards_count, AnswerBlocks::largest_bytes, 8 * mebibyte);
+  const size_t wanted = options.answer_bytes_max != 0
+                            ? options.answer_bytes_max
+                            : std::min(64 * mebibyte / shards_count, 8 * mebibyte);
+  constexpr size_t unit = AnswerBlocks::largest_bytes;
+  return std::max(wanted / unit, size_t{1}) * unit;
 }
 
 void keep_detailed(const SplitBook::Answers& answers, uint32_t place, const api::Entry& entry,

@@ -113,6 +113,20 @@ TEST_F(SplitBookTest, requests_that_wait_for_one_shard_take_no_room_from_others)
   EXPECT_EQ(book_.waiting_bytes(), 0U);
 }
 
+TEST(SplitBook, answers_are_aligned_for_any_number_of_shards) {
+  for (const uint32_t shards : {2, 10, 30, 256}) {
+    SplitBook book(shards, 2, {});
+    for (const uint32_t count : {1'000U, 2U}) {
+      const auto split = book.open({.entries_count = count}, Form::detailed, false);
+      book.add_part(split, 1);
+      const Part part{.split = split};
+      MessageMemory memory(1, 1);
+      const auto answers = book.answers(part, ShardMessage(1, memory.data()));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(answers.entries.data()) % alignof(api::Entry), 0U);
+    }
+  }
+}
+
 // The longest request with details.
 TEST_F(SplitBookTest, the_largest_request_has_room_in_an_empty_book) {
   EXPECT_TRUE(book_.has_room(1, limits::frame_entries_max, Form::detailed));
