@@ -185,7 +185,8 @@ def test_refuses_handles_of_too_much_text_together(start_server, key):
     """One frame may not name more text of other shards' keys than a shard can keep."""
     server = start_server("--max-key-bytes", "1024", *LONG_WINDOW)
     with NativePeer(server) as peer:
-        keys = [f"{key}-{number}".ljust(1_000, "x") for number in range(1_100)]
+        # With two shards about half of them are the other one's.
+        keys = [f"{key}-{number}".ljust(1_000, "x") for number in range(2_400)]
         handles = []
         for first in range(0, len(keys), 200):
             handles += peer.intern(keys[first:first + 200])[0]
