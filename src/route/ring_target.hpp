@@ -1,6 +1,7 @@
 // A shard of this process: what is posted goes to it in messages, through the rings of a mailbox.
-// Flow:   open(), post() -> a free message -> flush(), or as soon as the message is full -> the
-//         mailbox's requests -> the other shard answers in place -> its replies -> free().
+// Flow:   open(), post() -> a free message -> flush(), or as soon as the message is full and there
+//         is another -> the mailbox's requests -> the other shard answers in place -> its replies
+//         -> free().
 // Shape:  there are as many messages as places in the rings.
 // Errors: without a free message notices and tasks wait; full_count() counts how often.
 // Lives:  one thread only; the mailbox is shared with the other shard, and outlives both.
@@ -33,8 +34,11 @@ class RingTarget final : public Target {
            (open_message_ != nullptr && open_message_->has_room(entries_count, text_bytes));
   }
   ShardMessage& open(uint32_t entries_count, size_t text_bytes) noexcept override;
+  // A full message leaves at once, but for the last one: it takes what is posted in this turn
+  // along, so that entries, however many, keep nothing else from leaving.
   void end_part() noexcept override {
-    if (open_message_->is_full()) send();
+    if (open_message_->is_full() && !free_.empty()) send();
+    count_full();
   }
   void post(Notice& notice) noexcept override;
   void post(ShardTask task) noexcept override { tasks_.push_back(task); }
@@ -47,13 +51,15 @@ class RingTarget final : public Target {
   void free(ShardMessage& message) noexcept {
     --lent_.messages;
     lent_.entries -= message.entries_count();
-    if (is_full()) --lent_.full_targets;
     message.clear();
     free_.push_back(&message);
+    count_full();
   }
 
   // No message is left for even one entry.
-  bool is_full() const noexcept { return open_message_ == nullptr && free_.empty(); }
+  bool is_full() const noexcept {
+    return free_.empty() && (open_message_ == nullptr || open_message_->is_full());
+  }
 
   // How often something had to wait because the other shard had not returned a message yet.
   uint64_t full_count() const noexcept { return full_count_; }
@@ -65,6 +71,10 @@ class RingTarget final : public Target {
   ShardMessage* message_to_fill() noexcept;
   void fill(ShardMessage& message) noexcept;
   void send() noexcept;
+  void count_full() noexcept {
+    if (std::exchange(is_counted_full_, is_full()) == is_counted_full_) return;
+    lent_.full_targets += is_counted_full_ ? 1U : ~0U;
+  }
 
   Mailbox& mailbox_;
   Senders& senders_;  // the other shard's
@@ -75,6 +85,7 @@ class RingTarget final : public Target {
   boost::intrusive::list<Notice, boost::intrusive::constant_time_size<false>> notices_;
   std::vector<ShardTask> tasks_;
   std::vector<Handover> handovers_;
+  bool is_counted_full_ = false;
   uint64_t full_count_ = 0;
 };
 

@@ -133,8 +133,11 @@ void SplitBook::close(Index index) noexcept {
 }
 
 bool SplitBook::holds(uint32_t session, uint32_t generation, uint64_t id) const noexcept {
-  for (Index index = 0; index < splits_.index_end(); ++index) {
+  // The ones freed last are taken first, so the open ones are among the first.
+  uint32_t left = splits_.used();
+  for (Index index = 0; left > 0; ++index) {
     if (!splits_.holds(index)) continue;
+    --left;
     const Request& request = splits_[index].request;
     if (request.session == session && request.generation == generation && request.id == id) {
       return true;

@@ -67,6 +67,7 @@ TEST_F(RingTargetTest, a_part_that_does_not_fit_goes_into_an_empty_message) {
   post_part(1);
   EXPECT_TRUE(target_.has_room(7, 0));
   post_part(7);
+  EXPECT_TRUE(target_.flush());
   EXPECT_EQ(sent()->entries_count(), 1U);
   EXPECT_EQ(sent()->entries_count(), 7U);
 }
@@ -86,6 +87,7 @@ TEST_F(RingTargetTest, a_notice_that_was_sent_is_under_way) {
 TEST_F(RingTargetTest, notices_wait_for_a_message) {
   post_part(2);
   post_part(2);
+  EXPECT_TRUE(target_.flush());
   Notice notice;
   target_.post(notice);
   EXPECT_FALSE(target_.flush());
@@ -93,6 +95,27 @@ TEST_F(RingTargetTest, notices_wait_for_a_message) {
   target_.free(*sent());
   EXPECT_TRUE(target_.flush());
   EXPECT_TRUE(notice.under_way);
+}
+
+// Requests take all messages again, as soon as they return.
+TEST_F(RingTargetTest, entries_keep_nothing_else_from_leaving) {
+  for (int turn = 0; turn < 3; ++turn) {
+    while (target_.has_room(2, 0)) post_part(2);
+    EXPECT_EQ(lent_.full_targets, 1U);
+    Notice notice;
+    target_.post(notice);
+    EXPECT_TRUE(target_.post(api::Grant{}));
+    target_.post(ShardTask{});
+    EXPECT_TRUE(target_.flush());
+    EXPECT_TRUE(notice.under_way);
+    ShardMessage* const first = sent();
+    ShardMessage* const last = sent();
+    EXPECT_EQ(last->grants.size(), 1U);
+    EXPECT_EQ(last->tasks.size(), 1U);
+    target_.free(*first);
+    target_.free(*last);
+    EXPECT_EQ(lent_.full_targets, 0U);
+  }
 }
 
 TEST_F(RingTargetTest, grants_are_refused_when_no_message_is_left) {
