@@ -137,7 +137,6 @@ bool HttpSession::handle_head(const wire::HttpRequest& request, std::string_view
 bool HttpSession::on_head(const wire::HttpRequest& request, std::string_view text) noexcept {
   if (is_ending()) return true;
   if (!request.http2_settings.empty() && upgrade(request, text)) return true;
-  if (request.expects_continue) transport_.write_continue();
   if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
     context_.backend.execute();
   }
@@ -145,7 +144,10 @@ bool HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (!joins_pipeline(routed) && !all_answered()) return false;
   const auto* decision = std::get_if<wire::RestDecision>(&routed);
-  if (decision != nullptr && !make_lone_room(decision->entry.key())) return false;
+  if (decision != nullptr && !is_refused(*decision) && !make_lone_room(decision->entry.key())) {
+    return false;
+  }
+  if (request.expects_continue) transport_.write_continue();
   transport_.log().keep(text, context_.now);
   if (decision != nullptr) {
     decide(request, *decision);
@@ -159,9 +161,13 @@ bool HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
 bool HttpSession::joins_pipeline(const wire::RestRequest& routed) const noexcept {
   const auto* decision = std::get_if<wire::RestDecision>(&routed);
   if (decision == nullptr) return false;
-  const api::Entry& entry = decision->entry;
-  const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
-  return !may_wait && !(context_.draining && entry.op == api::Op::acquire);
+  const bool may_wait = (decision->entry.flags & api::flag::may_wait) != 0;
+  return !may_wait && !is_refused(*decision);
+}
+
+// While the server drains.
+bool HttpSession::is_refused(const wire::RestDecision& decision) const noexcept {
+  return context_.draining && decision.entry.op == api::Op::acquire;
 }
 
 void HttpSession::begin_exchange(const wire::HttpRequest& request,
@@ -239,7 +245,7 @@ void HttpSession::decide(const wire::HttpRequest& request,
                          const wire::RestDecision& decision) noexcept {
   uint8_t kind = transport_.kind_of(request);
   if (decision.json) kind |= HttpTransport::json;
-  if (context_.draining && decision.entry.op == api::Op::acquire) {
+  if (is_refused(decision)) {
     return answer_draining(kind, decision);
   }
   const auto socket = connection_.socket();

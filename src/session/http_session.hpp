@@ -64,6 +64,7 @@ class HttpSession final : public Session {
   void begin_exchange(const wire::HttpRequest& request, const wire::RestRequest& asked) noexcept;
   void decide(const wire::HttpRequest& request, const wire::RestDecision& decision) noexcept;
   bool joins_pipeline(const wire::RestRequest& routed) const noexcept;
+  bool is_refused(const wire::RestDecision& decision) const noexcept;
   void answer_draining(uint8_t kind, const wire::RestDecision& decision) noexcept;
   void answer_decision(uint8_t kind, const Verdicts& verdicts) noexcept;
   void refuse_with(const wire::RestReply& reply) noexcept;

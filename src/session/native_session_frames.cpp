@@ -170,7 +170,10 @@ bool NativeSession::on_frame(std::span<const std::byte> bytes) noexcept {
     return true;
   }
   const bool refuses = sent_go_away_ && rule.refuse != nullptr;
-  if (!may_handle(rule, frame, refuses)) return false;
+  if (!may_handle(rule, frame, refuses)) {
+    spend(rule.extent(frame).work);  // its keys' owners were found, and will be again
+    return false;
+  }
   if (connection_.finishing() || connection_.closing()) return true;
   if (rule.admission.id == IdRule::unused && id_in_use(frame.id)) {
     write_error(frame.id, ErrorCode::id_in_use);
