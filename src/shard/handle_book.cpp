@@ -1,5 +1,7 @@
 #include "shard/handle_book.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 
 namespace sluice::shard {
@@ -55,7 +57,7 @@ std::string_view HandleBook::key(api::Handle handle) const noexcept {
 void HandleBook::look_up(std::span<const api::Handle> handles,
                          std::span<api::HeldKey> keys) const noexcept {
   ASSERT(keys.size() >= handles.size());
-  constexpr size_t ahead = 64;
+  const size_t ahead = std::min<size_t>(64, handles.size());
   for (size_t at = 0; at < handles.size() + 2 * ahead; ++at) {
     if (at < handles.size()) __builtin_prefetch(&names_[handles[at]]);
     if (at >= ahead && at - ahead < handles.size()) {
