@@ -52,9 +52,6 @@ constexpr uint64_t beside_asking_steps = 20;
 constexpr uint64_t beside_steps_max = 40'000;
 constexpr uint64_t beside_quiet_steps_max = 20;  // in a row, no worker has anything to do
 
-// Whether a shard that stands still may delay nobody who does not need it.
-constexpr bool fails_held_bystanders = true;
-
 // One shard: its kernel, its worker, and whether that sleeps.
 struct SimulatedShard {
   std::unique_ptr<io::SimIo> io;
@@ -457,8 +454,6 @@ void Run::finish_beside() {
   // A large frame that arrives in tiny pieces, at a worker that is woken late, takes longer.
   const bool is_judged = quiet_steps == beside_quiet_steps_max;
   if (failure_ || !is_judged || std::ranges::none_of(peers_, waits)) return;
-  world_.count(ShardEvent::held_beside);
-  if (!fails_held_bystanders) return;
   const auto held = std::ranges::find_if(peers_, waits);
   failure_.report("waits for shards that stand still, and has asked none of them: " +
                   (*held)->describe_state() + describe_unfinished());

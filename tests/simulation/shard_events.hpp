@@ -25,10 +25,8 @@ enum class ShardEvent : uint8_t {
   mixed_terms,        // likewise, and overrides, details or waiting
   mixed_handles,      // likewise, but by handle
   answered_beside,    // a shard stood still, and a client that does not need it had its answers
-  // Not demanded.
-  held_beside,  // likewise, and it had none although the other shards had nothing left to do
 };
-inline constexpr uint32_t shard_events_count = 18;
+inline constexpr uint32_t shard_events_count = 17;
 using ShardCounts = std::array<uint64_t, shard_events_count>;
 
 constexpr std::string_view shard_event_name(ShardEvent event) {
@@ -49,8 +47,7 @@ constexpr std::string_view shard_event_name(ShardEvent event) {
       "frame for several shards: costs",
       "frame for several shards: terms",
       "frame for several shards: handles",
-      "answered beside a shard that stands still",
-      "held beside a shard that stands still"};
+      "answered beside a shard that stands still"};
   return names[static_cast<uint32_t>(event)];
 }
 

@@ -216,8 +216,7 @@ TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
   if (HasFailure()) return;
   print_totals(totals);
   demand_all(totals.faults, name_of_fault, io::faults_count);
-  demand_all(totals.shard_events, name_of_shard_event,
-             static_cast<uint32_t>(ShardEvent::held_beside));
+  demand_all(totals.shard_events, name_of_shard_event, shard_events_count);
   demand_quotas(totals, quota_events_count);
   demand_all(totals.connection_events, name_of_connection_event, connection_events_count);
   demand_all(totals.http2_events, name_of_http2_event, http2_events_count);
