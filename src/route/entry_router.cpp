@@ -8,15 +8,6 @@
 namespace sluice::route {
 namespace {
 
-// Entries with one permit each, of keys that lie one after the other.
-void fill(std::span<api::Entry> entries, const KeyColumn& keys) noexcept {
-  const char* key = keys.text.data();
-  for (size_t i = 0; i < entries.size(); ++i) {
-    entries[i] = {.key_data = key, .key_bytes = keys.sizes[i]};
-    key += keys.sizes[i];
-  }
-}
-
 // As many parts as may be under way.
 uint32_t requests_max(const Mailboxes& mailboxes) noexcept {
   return (mailboxes.shards_count() - 1) * mailboxes.pair_entries_max();
@@ -119,7 +110,8 @@ void EntryRouter::end_parts() noexcept {
 void EntryRouter::add(Request request, const KeyColumn& keys) noexcept {
   const auto count = static_cast<uint32_t>(keys.sizes.size());
   if (mailboxes_.is_only_shard() || count == 0 || is_all_here()) {
-    return fill(turn_.add(request, count), keys);
+    fill_entries(turn_.add(request, count), keys.text.data(), keys.sizes);
+    return;
   }
   request.entries_count = count;
   request.split = open(request, Form::plain);
@@ -143,7 +135,7 @@ void EntryRouter::add(Request request, const KeyColumn& keys) noexcept {
       messages_[owner]->add(series, first);
       continue;
     }
-    fill(own.first(series.sizes.size()), series);
+    fill_entries(own.first(series.sizes.size()), series.text.data(), series.sizes);
     own = own.subspan(series.sizes.size());
     for (uint32_t place = first; place < end; ++place) {
       own_places[place - first] = static_cast<uint16_t>(place);
@@ -171,10 +163,9 @@ void EntryRouter::send_last() noexcept {
   end_parts();
 }
 
-bool EntryRouter::set_handle(api::Handle handle, std::string_view key) noexcept {
-  if (mailboxes_.is_only_shard()) return true;
+void EntryRouter::set_handle(api::Handle handle, std::string_view key) noexcept {
+  if (mailboxes_.is_only_shard()) return;
   handle_owners_[handle] = static_cast<uint8_t>(mailboxes_.owner_of(key).shard);
-  return owns(handle);
 }
 
 void EntryRouter::add(Request request, std::span<const api::Handle> handles) noexcept {
@@ -209,18 +200,15 @@ bool EntryRouter::has_lone_room(std::string_view key) noexcept {
 
 void EntryRouter::send_lone() noexcept {
   if (mailboxes_.is_only_shard()) return;
-  Request& request = turn_.last_request();
+  const Request& request = turn_.last_request();
   const api::Entry& entry = turn_.entries()[request.first_entry];
   const api::ShardId owner = mailboxes_.owner_of(entry.key()).shard;
   if (owner == here_) return;
-  ShardMessage& message = mailboxes_.open(owner, 1, entry.key_bytes);
-  const SplitBook::Index split = book_.open(request, Form::detailed, true);
-  book_.add_part(split, owner);
-  message.begin_part(split, Form::detailed, 1, true);
-  message.add(entry, 0);
-  ++other_shard_entries_;
-  mailboxes_.target(owner).end_part();
-  turn_.shrink_last(0);
+  forget_shares();
+  owners_[0] = owner;
+  owning_.push_back(owner);
+  shares_[owner] = {.entries_count = 1, .text_bytes = entry.key_bytes};
+  send_last();
 }
 
 }  // namespace sluice::route

@@ -40,8 +40,8 @@ class EntryRouter {
   // The same of a request with one entry, for which has_lone_room() was true.
   void send_lone() noexcept;
 
-  // A key has this handle from now on; returns whether it is this shard's.
-  bool set_handle(api::Handle handle, std::string_view key) noexcept;
+  // A key has this handle from now on.
+  void set_handle(api::Handle handle, std::string_view key) noexcept;
   bool owns(api::Handle handle) const noexcept {
     return mailboxes_.is_only_shard() || handle_owners_[handle] == here_;
   }
@@ -58,6 +58,9 @@ class EntryRouter {
   SplitBook& book() noexcept { return book_; }
   const SplitBook& book() const noexcept { return book_; }
   uint64_t other_shard_entries() const noexcept { return other_shard_entries_; }
+  uint64_t reserved_bytes() const noexcept {
+    return book_.reserved_bytes() + handle_owners_.reserved_bytes();
+  }
 
  private:
   // What one shard is to decide of a request.

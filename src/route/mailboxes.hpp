@@ -64,9 +64,9 @@ class Mailboxes {
 
   // Calls `handler.on_message(origin, message)` for each message of another shard, which the
   // handler answers in place, and `handler.on_returned(target, message)` for each of ours that has
-  // returned. Returns whether there was any.
+  // returned.
   template <typename Handler>
-  bool receive(Handler& handler) noexcept;
+  void receive(Handler& handler) noexcept;
 
   // Calls `wake` for each shard that was sent something while its worker sleeps.
   template <typename Wake>
@@ -128,11 +128,10 @@ void Mailboxes::for_each(const Senders::Bits& shards, Visit visit) noexcept {
 }
 
 template <typename Handler>
-bool Mailboxes::receive(Handler& handler) noexcept {
-  if (senders_.empty()) return false;
+void Mailboxes::receive(Handler& handler) noexcept {
+  if (senders_.empty()) return;
   Senders::Bits shards{};
   senders_.take(shards);
-  bool received = false;
   // The tails of the request rings are read first: the owner pushes a grant after the reply with
   // `queued`, so if the grant is seen here that reply is seen below, and handled before the grant.
   for_each(shards, [&](api::ShardId other) {
@@ -144,7 +143,6 @@ bool Mailboxes::receive(Handler& handler) noexcept {
     while (ShardMessage* message = replies.pop(tail)) {
       handler.on_returned(other, *message);
       free(other, *message);
-      received = true;
     }
   });
   for_each(shards, [&](api::ShardId other) {
@@ -154,10 +152,8 @@ bool Mailboxes::receive(Handler& handler) noexcept {
       mailbox.replies.push(message);
       mesh_.senders(other).add(shard_);
       mark_wake(other);
-      received = true;
     }
   });
-  return received;
 }
 
 template <typename Wake>

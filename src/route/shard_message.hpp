@@ -14,7 +14,6 @@
 
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string_view>
 #include <variant>

@@ -13,11 +13,6 @@ constexpr size_t mebibyte = 1024 * 1024;
 constexpr size_t detailed_bytes = sizeof(api::Entry) + sizeof(api::Detail) + sizeof(api::Verdict);
 static_assert(limits::frame_entries_max * detailed_bytes <= AnswerBlocks::largest_bytes);
 
-// A lone shard has no requests for others.
-uint32_t others_of(uint32_t shards_count) noexcept {
-  return shards_count - 1;
-}
-
 // Whole blocks of the largest size, at least one, so that those of every size are aligned.
 size_t bytes_max(uint32_t shards_count, const SplitOptions& options) noexcept {
   const size_t wanted = options.answer_bytes_max != 0
@@ -39,7 +34,7 @@ void keep_detailed(const SplitBook::Answers& answers, uint32_t place, const api:
 SplitBook::SplitBook(uint32_t shards_count, uint32_t requests_max, const SplitOptions& options)
     : answer_bytes_max_(bytes_max(shards_count, options)),
       splits_(requests_max, "requests that other shards decide"),
-      blocks_(answer_bytes_max_ * others_of(shards_count)),
+      blocks_(answer_bytes_max_ * (shards_count - 1)),  // a lone shard needs none
       waiting_bytes_(shards_count) {}
 
 size_t SplitBook::answer_bytes(uint32_t entries_count, Form form) noexcept {
@@ -58,8 +53,7 @@ void SplitBook::add_part(Index index, api::ShardId shard) noexcept {
   Split& split = splits_[index];
   ++split.parts_left;
   if (split.block == nullptr) return;
-  waiting_bytes_[shard] +=
-      AnswerBlocks::block_bytes(answer_bytes(split.request.entries_count, split.form));
+  waiting_bytes_[shard] += block_bytes(split.request.entries_count, split.form);
 }
 
 bool SplitBook::keep(api::ShardId shard, const Part& part, const ShardMessage& message) noexcept {
@@ -77,8 +71,7 @@ bool SplitBook::keep(api::ShardId shard, const Part& part, const ShardMessage& m
       keep_detailed(answers, places[i], entries[i], verdicts[i], details[i]);
     }
   }
-  waiting_bytes_[shard] -=
-      AnswerBlocks::block_bytes(answer_bytes(split.request.entries_count, split.form));
+  waiting_bytes_[shard] -= block_bytes(split.request.entries_count, split.form);
   return --split.parts_left == 0;
 }
 

@@ -38,8 +38,7 @@ class SplitBook {
 
   // Whether a request may be opened that several shards decide, `shard` among them.
   bool has_room(api::ShardId shard, uint32_t entries_count, Form form) const noexcept {
-    return waiting_bytes_[shard] + AnswerBlocks::block_bytes(answer_bytes(entries_count, form)) <=
-           answer_bytes_max_;
+    return waiting_bytes_[shard] + block_bytes(entries_count, form) <= answer_bytes_max_;
   }
 
   // `is_whole`: one shard decides it.
@@ -82,6 +81,9 @@ class SplitBook {
   };
 
   static size_t answer_bytes(uint32_t entries_count, Form form) noexcept;
+  static size_t block_bytes(uint32_t entries_count, Form form) noexcept {
+    return AnswerBlocks::block_bytes(answer_bytes(entries_count, form));
+  }
   static Answers answers_in_block(const Split& split) noexcept;
 
   const size_t answer_bytes_max_;

@@ -181,20 +181,22 @@ void EntryDecisions::decide_for(api::ShardId origin, route::ShardMessage& messag
   serving_ = {};
 }
 
+void EntryDecisions::mark_draining(std::span<api::Entry> entries) const noexcept {
+  if (!context_.draining) return;
+  for (api::Entry& entry : entries) entry.flags |= api::flag::draining;
+}
+
 void EntryDecisions::decide_plain(api::ShardId origin, const route::ShardMessage& message,
                                   const route::MessageRun& run) noexcept {
-  const uint8_t flags = context_.draining ? api::flag::draining : 0;
   const char* key = message.text_from(run.text_begin).data();
   const uint32_t end = run.first_entry + run.entries_count;
   for (uint32_t first = run.first_entry; first < end; first += plain_entries_max) {
     const auto sizes = message.key_sizes(first, std::min(plain_entries_max, end - first));
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      entries_[i] = {.key_data = key, .key_bytes = sizes[i], .flags = flags};
-      key += sizes[i];
-    }
-    serving_ = {.message = &message, .first_entry = first};
     const auto count = static_cast<uint32_t>(sizes.size());
     const auto entries = std::span(entries_).first(count);
+    key = route::fill_entries(entries, key, sizes);
+    mark_draining(entries);
+    serving_ = {.message = &message, .first_entry = first};
     const shard::Answers answers{
         .verdicts = message.verdicts(first, count), .details = details_, .waiters = waiter_ids_};
     if (run.form == route::Form::hashed) {
@@ -210,9 +212,7 @@ void EntryDecisions::decide_detailed(api::ShardId origin, const route::ShardMess
   const uint32_t first = run.first_entry;
   const uint32_t count = run.entries_count;
   const auto entries = message.entries(first, count);
-  if (context_.draining) {
-    for (api::Entry& entry : entries) entry.flags |= api::flag::draining;
-  }
+  mark_draining(entries);
   serving_ = {.message = &message, .first_entry = first};
   keys_.decide(entries,
                {.verdicts = message.verdicts(first, count),

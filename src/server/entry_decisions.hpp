@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "route/shard_message.hpp"
@@ -52,6 +53,7 @@ class EntryDecisions {
   void deliver_verdicts() noexcept;
   void deliver(const route::Request& request, const session::Verdicts& verdicts) noexcept;
   void deliver_complete(const route::ShardMessage& message) noexcept;
+  void mark_draining(std::span<api::Entry> entries) const noexcept;
   void decide_plain(api::ShardId origin, const route::ShardMessage& message,
                     const route::MessageRun& run) noexcept;
   void decide_detailed(api::ShardId origin, const route::ShardMessage& message,

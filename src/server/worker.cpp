@@ -325,8 +325,8 @@ ProcessStatistics Worker::process_statistics() const noexcept {
 
 uint64_t Worker::reserved_bytes() const noexcept {
   return keys_->reserved_bytes() + quotas_->reserved_bytes() + context_.waits.reserved_bytes() +
-         sessions_.reserved_bytes() + router_.book().reserved_bytes() +
-         quota_tasks_.reserved_bytes() + windows_.reserved_bytes() + keeper_.reserved_bytes();
+         sessions_.reserved_bytes() + router_.reserved_bytes() + quota_tasks_.reserved_bytes() +
+         windows_.reserved_bytes() + keeper_.reserved_bytes();
 }
 
 }  // namespace sluice::server

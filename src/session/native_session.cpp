@@ -14,16 +14,6 @@ namespace {
 // How long after GoAway the session still answers frames that were already on their way.
 constexpr int64_t go_away_grace_ms = 200;
 
-// Fills entries with one permit each, of keys that lie one after the other.
-void fill_keys(std::span<api::Entry> entries, std::string_view keys,
-               wire::Column<uint16_t> sizes) noexcept {
-  const char* key = keys.data();
-  for (size_t i = 0; i < entries.size(); ++i) {
-    entries[i] = {.key_data = key, .key_bytes = sizes[i]};
-    key += sizes[i];
-  }
-}
-
 void fill_costs(std::span<api::Entry> entries, wire::Column<uint32_t> costs) noexcept {
   if (costs.empty()) return;
   for (size_t i = 0; i < entries.size(); ++i) entries[i].cost = costs[i];
@@ -194,7 +184,7 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
     return context_.backend.add(request, {.text = acquire.keys, .sizes = acquire.key_sizes});
   }
   const auto entries = context_.turn.add(request, count);
-  fill_keys(entries, acquire.keys, acquire.key_sizes);
+  route::fill_entries(entries, acquire.keys.data(), acquire.key_sizes);
   fill_common(entries, acquire);
   context_.backend.send_last();
 }
@@ -242,7 +232,7 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
   if (!admit(id, frame_bytes)) return;
   const auto entries = context_.turn.add(request_of(id, frame_bytes, releases), count);
   connection_.reserve_output(wire::small_answer_bytes_max);
-  fill_keys(entries, release.keys, release.key_sizes);
+  route::fill_entries(entries, release.keys.data(), release.key_sizes);
   fill_costs(entries, release.costs);
   for (api::Entry& entry : entries) entry.op = api::Op::release;
   context_.backend.send_last();

@@ -80,6 +80,11 @@ void Session::block() noexcept {
   if (!SessionHook<BlockedTag>::is_linked()) context_.blocked.push_back(*this);
 }
 
+bool Session::block_unless(bool has_room) noexcept {
+  if (!has_room) block();
+  return has_room;
+}
+
 void Session::unblock() noexcept {
   SessionHook<BlockedTag>::unlink();
   release_hold(held_by_shards);
@@ -87,28 +92,20 @@ void Session::unblock() noexcept {
 
 bool Session::make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept {
   make_own_room(static_cast<uint32_t>(keys.sizes.size()));
-  if (context_.backend.has_turn_room(keys, form)) return true;
-  block();
-  return false;
+  return block_unless(context_.backend.has_turn_room(keys, form));
 }
 
 bool Session::make_found_room(size_t entries_count) noexcept {
   make_own_room(static_cast<uint32_t>(entries_count));
-  if (context_.backend.found_have_room(entries_count)) return true;
-  block();
-  return false;
+  return block_unless(context_.backend.found_have_room(entries_count));
 }
 
 bool Session::make_lone_room(std::string_view key) noexcept {
-  if (context_.backend.has_lone_room(key)) return true;
-  block();
-  return false;
+  return block_unless(context_.backend.has_lone_room(key));
 }
 
 bool Session::make_query_room() noexcept {
-  if (context_.backend.may_query()) return true;
-  block();
-  return false;
+  return block_unless(context_.backend.may_query());
 }
 
 bool Session::make_handle_room(uint32_t count) noexcept {

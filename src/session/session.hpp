@@ -198,6 +198,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   void take_unread(size_t bytes_max) noexcept;
   void serve_later() noexcept;
   void block() noexcept;
+  bool block_unless(bool has_room) noexcept;
   void control_reading() noexcept;
   void cancel_undelivered(uint64_t send, size_t taken_bytes) noexcept;
   int64_t send_deadline_ms() const noexcept;
