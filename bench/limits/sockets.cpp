@@ -15,7 +15,9 @@
 #include "load/own_server.hpp"
 
 namespace sluice::limits_bench {
-namespace {
+void throw_errno(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
 
 io::FileDescriptor connect_to(uint16_t port) {
   io::FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -32,12 +34,6 @@ io::FileDescriptor connect_to(uint16_t port) {
     throw_errno("cannot connect over loopback");
   }
   return fd;
-}
-
-}  // namespace
-
-void throw_errno(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
 }
 
 std::vector<Pair> connect_pairs(uint32_t count) {

@@ -15,6 +15,8 @@ struct Pair {
   io::FileDescriptor server;
 };
 
+io::FileDescriptor connect_to(uint16_t port);
+
 std::vector<Pair> connect_pairs(uint32_t count);
 
 // Shuts down the clients' sending, so that the servers' ends read an end of stream.

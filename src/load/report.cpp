@@ -88,6 +88,10 @@ std::string cpu_lines(const Options& options, const Result& result) {
     return lines + "  server CPU    unknown (--server-pid names the process)\n";
   }
   lines += line("server CPU", *result.server_cpu_s);
+  if (const auto& faults = result.server_page_faults) {
+    lines += fmt::format("  page faults   {} minor, {} major, of the server\n", faults->minor,
+                         faults->major);
+  }
   const double busy_s = busy_share * result.seconds;
   if (options.rate > 0) {
     lines += "  The client spins until the next scheduled time: its CPU time means nothing.\n";
@@ -220,6 +224,7 @@ std::string json_line(const Options& options, const Result& result) {
                   {"client_cpu_ns_per_decision", per_decision(counters, 1e9 * result.client_cpu_s)},
                   {"server_cpu_s", nullptr},
                   {"server_cpu_ns_per_decision", nullptr},
+                  {"server_page_faults", nullptr},
                   {"latency_us",
                    {{"p50", counters.latency.quantile_us(0.5)},
                     {"p99", counters.latency.quantile_us(0.99)},
@@ -231,6 +236,9 @@ std::string json_line(const Options& options, const Result& result) {
   if (result.server_cpu_s) {
     line["server_cpu_s"] = *result.server_cpu_s;
     line["server_cpu_ns_per_decision"] = per_decision(counters, 1e9 * *result.server_cpu_s);
+  }
+  if (const auto& faults = result.server_page_faults) {
+    line["server_page_faults"] = {{"minor", faults->minor}, {"major", faults->major}};
   }
   if (options.rate > 0) {
     line["open_loop"] = {{"rate", options.rate},

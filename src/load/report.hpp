@@ -7,6 +7,7 @@
 
 #include "load/counters.hpp"
 #include "load/options.hpp"
+#include "load/page_faults.hpp"
 
 namespace sluice::load {
 
@@ -18,6 +19,7 @@ struct Result {
   uint32_t shards = 0;  // of the server
   double client_cpu_s = 0;
   std::optional<double> server_cpu_s;
+  std::optional<PageFaults> server_page_faults;
   uint64_t unanswered_frames = 0;
   std::string server;  // address and version
 };

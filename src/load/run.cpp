@@ -16,6 +16,7 @@
 #include "load/frame_set.hpp"
 #include "load/loop.hpp"
 #include "load/own_server.hpp"
+#include "load/page_faults.hpp"
 #include "load/prepare.hpp"
 #include "load/replay_sender.hpp"
 #include "load/report.hpp"
@@ -216,6 +217,7 @@ Result measure(const Options& options, Load& load, OwnServer* server) {
     return server_pid > 0 ? cpu_s_of(server_pid) : std::optional<double>{};
   };
   load.restart_counters();
+  const auto faults_before = page_faults_of(server_pid);
   const auto server_cpu_before_s = server_cpu_s();
   const double client_cpu_before_s = own_cpu_s();
 
@@ -226,6 +228,8 @@ Result measure(const Options& options, Load& load, OwnServer* server) {
   if (server_cpu_before_s && server_cpu_after_s) {
     result.server_cpu_s = *server_cpu_after_s - *server_cpu_before_s;
   }
+  const auto faults_after = page_faults_of(server_pid);
+  if (faults_before && faults_after) result.server_page_faults = *faults_after - *faults_before;
   result.behind_s = load.loop().behind_s();
   return result;
 }

@@ -6,12 +6,14 @@ everywhere. What it measured is only checked for being there.
     limits_test.py PROGRAM
 """
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -23,6 +25,87 @@ REQUEST = b"GET /rate/a HTTP/1.1\r\nHost: a\r\n\r\n"
 def run(*arguments):
     return subprocess.run([PROGRAM, *arguments], check=False, capture_output=True, text=True,
                           timeout=30)
+
+
+def expect_open_loop(test, line, rate):
+    """Latencies from fixed times; how long they are depends on the machine."""
+    latency = line["latency_us"]
+    test.assertGreater(latency["p50"], 0)
+    test.assertLessEqual(latency["p50"], latency["p99"])
+    test.assertLessEqual(latency["p99"], latency["p999"])
+    test.assertLessEqual(latency["p999"], latency["max"])
+    test.assertEqual(line["open_loop"]["rate"], rate)
+    test.assertIn("kept_up", line["open_loop"])
+
+
+class FakeRedis:
+    """Answers every command of five lines with the same line, after `delay_s`."""
+
+    def __init__(self, reply, delay_s=0.0):
+        self.reply, self.delay_s = reply, delay_s
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.keys = set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        rest = b""
+        with peer, contextlib.suppress(ConnectionError):  # the load ends as it likes
+            while got := peer.recv(1 << 16):
+                *lines, rest = (rest + got).split(b"\r\n")
+                commands = len(lines) // 5
+                self.keys.update(lines[4:5 * commands:5])
+                time.sleep(self.delay_s)
+                peer.sendall(self.reply * commands)
+                rest = b"\r\n".join([*lines[5 * commands:], rest])
+
+    def close(self):
+        self.listener.close()
+
+
+class Redis(unittest.TestCase):
+    def load(self, reply, *arguments, delay_s=0.0):
+        server = FakeRedis(reply, delay_s)
+        self.addCleanup(server.close)
+        done = run("redis", "--port", str(server.port), "--keys", "100", "--connections", "2",
+                   "--json", *arguments)
+        return server, done
+
+    def test_asks_for_every_key(self):
+        server, done = self.load(b":12\r\n", "--batch", "7", "--seconds", "0.3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = json.loads(done.stdout)
+        self.assertEqual(line["limit"], "redis")
+        self.assertEqual(line["requests"] % 7, 0)
+        self.assertGreater(line["requests_per_s"], 0)
+        self.assertEqual(len(server.keys), 98)  # 14 whole pipelines
+        self.assertEqual({len(key) for key in server.keys}, {15})
+
+    def test_a_late_reply_counts_from_the_time_it_was_due(self):
+        # One pipeline in flight, and each takes 20 ms: of ten that are due meanwhile the last one
+        # is much later than 20 ms.
+        _, done = self.load(b":1\r\n", "--batch", "5", "--window", "1", "--rate", "5000",
+                            "--seconds", "0.5", "--server-pid", str(os.getpid()), delay_s=0.02)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = json.loads(done.stdout)
+        expect_open_loop(self, line, 5000)
+        self.assertFalse(line["open_loop"]["kept_up"])
+        self.assertGreater(line["latency_us"]["p50"], 60_000)
+        self.assertIn("overload", done.stderr)
+        self.assertGreater(line["server_cpu_s"], 0)
+
+    def test_an_error_of_the_server_ends_the_run(self):
+        _, done = self.load(b"-ERR no\r\n", "--batch", "7", "--seconds", "0.3")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("something else than a number", done.stderr)
 
 
 class Measures(unittest.TestCase):
@@ -52,8 +135,16 @@ class Measures(unittest.TestCase):
                 item_bytes = line["parameters"]["item_bytes"]
                 self.assertEqual(line["bytes_out"], line["items"] * item_bytes)
 
+    @unittest.skipIf(os.environ.get("SLUICEGATE_NO_URING") == "1", "SLUICEGATE_NO_URING=1")
+    def test_echo_at_fixed_times(self):
+        line = self.measure("echo", "--batch", "10", "--item-bytes", "50", "--connections", "3",
+                            "--rate", "20000")
+        expect_open_loop(self, line, 20_000)
+        self.assertLess(line["items_per_s"], 60_000)  # the schedule's rate, not the echo's
+        self.assertGreaterEqual(line["server_page_faults"]["minor"], 0)
+
     def test_each_command_has_help(self):
-        for command in ([], ["raw"], ["echo"], ["http"]):
+        for command in ([], ["raw"], ["echo"], ["redis"], ["http"]):
             done = run(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage:", done.stdout)
@@ -64,7 +155,9 @@ class Measures(unittest.TestCase):
                                   (1, ["raw", "--batch", "1"]),
                                   (2, ["raw", "--client-cpu", "100000"]),
                                   (2, ["echo", "--batch", "65536", "--window", "1024"]),
-                                  (2, ["echo", "--client-cpu", "100000"])):
+                                  (2, ["echo", "--client-cpu", "100000"]),
+                                  (2, ["redis", "--batch", "2", "--keys", "1"]),
+                                  (2, ["redis", "--server-pid", "-5"])):
             done = run(*arguments)
             self.assertEqual(done.returncode, status, arguments)
             self.assertNotEqual(done.stderr, "")

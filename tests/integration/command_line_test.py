@@ -374,7 +374,8 @@ def bench(*arguments):
 FIELDS = ["decisions_per_s", "frames_per_s", "approved", "denied", "distinct_keys", "bytes_in",
           "bytes_out", "bytes_in_per_decision", "bytes_out_per_decision", "client_cpu_s",
           "client_cpu_ns_per_decision", "server_cpu_s", "server_cpu_ns_per_decision",
-          "client_system_calls", "latency_us", "rung", "handles", "outstanding", "open_loop"]
+          "client_system_calls", "latency_us", "rung", "handles", "outstanding", "open_loop",
+          "server_page_faults"]
 
 
 def assert_adds_up(line):
