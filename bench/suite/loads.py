@@ -133,6 +133,15 @@ class RedisLoad:
         return figures
 
 
+def redis_pipelines(suite, server, batch, *flags):
+    """The load of the open loops: INCR in pipelines, each key once before one is repeated."""
+    command = [suite.limits("redis", "--server-pid"), "redis", "--json", f"--port={server.port}",
+               f"--server-pid={server.pid}", f"--client-cpu={suite.client_cpu}",
+               f"--seconds={suite.seconds}", f"--batch={batch}", f"--keys={KEYS}", *flags]
+    output = run(command, suite.seconds + 60)
+    return parse.loopback_limits(output.text) | {"command": output.command}
+
+
 def redis_ping(suite, server):
     requests = max(int(10_000 * suite.seconds), 1000)
     return redis_benchmark(suite, server, requests, 1, ["PING"], connections=1) | {

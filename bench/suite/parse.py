@@ -45,6 +45,19 @@ def sides(server_cpu_s, client_cpu_s, seconds, count, cores=1):
     return figures
 
 
+def tail(line):
+    """Latencies of an open loop, whether it kept its schedule, and the server's page faults."""
+    figures = {}
+    if line.get("latency_us"):
+        figures["latency_us"] = line["latency_us"]
+    if line.get("open_loop"):
+        figures |= {"asked_per_s": line["open_loop"]["rate"],
+                    "kept_up": line["open_loop"]["kept_up"]}
+    if line.get("server_page_faults"):
+        figures["page_faults"] = line["server_page_faults"]
+    return figures
+
+
 def sluicegate_bench(text, cores=1):
     """`sluicegate bench --json`, with a server that has so many cores."""
     line = json_object(text, "sluicegate bench")
@@ -59,14 +72,11 @@ def sluicegate_bench(text, cores=1):
                "bytes_in_per_s": line["bytes_in"] / seconds,
                "bytes_out_each": line["bytes_out"] / max(decisions, 1),
                "bytes_in_each": line["bytes_in"] / max(decisions, 1),
-               "latency_us": line["latency_us"], "seconds": seconds}
+               "seconds": seconds, **tail(line)}
     for name in ("keys", "key_bytes", "distribution", "batch", "connections"):
         figures[name] = parameters[name]
     if "client_system_calls" in line:
         figures["syscalls_per_s"] = line["client_system_calls"] / seconds
-    if line.get("open_loop"):
-        figures |= {"asked_per_s": line["open_loop"]["rate"],
-                    "kept_up": line["open_loop"]["kept_up"]}
     figures["depth"] = parameters["window"]
     figures["outstanding"] = (parameters["batch"] * parameters["window"]
                               * parameters["connections"])
@@ -163,13 +173,16 @@ def loopback_limits(text):
                       "changed, see bench/suite/parse.py")
     parameters = line.get("parameters", {})
     for name, source in (("seconds", line), ("frames_per_s", line), ("item_bytes", parameters),
-                         ("batch", parameters), ("connections", parameters)):
+                         ("batch", parameters), ("connections", parameters),
+                         ("keys", parameters), ("key_bytes", parameters)):
         if name in source:
             figures[name] = source[name]
     if "window" in parameters:
         figures["depth"] = parameters["window"]
-    if "bytes_out" in line:
-        figures["bytes_out_per_s"] = line["bytes_out"] / line["seconds"]
+    for name in ("bytes_out", "bytes_in"):
+        if name in line:
+            figures[f"{name}_per_s"] = line[name] / line["seconds"]
+    figures |= tail(line)
     if {"seconds", "server_cpu_s", "client_cpu_s"} <= line.keys():
         figures |= sides(line["server_cpu_s"], line["client_cpu_s"], line["seconds"],
                          figures["per_s"] * line["seconds"])

@@ -35,7 +35,16 @@ def latest(records):
     last = {}
     for record in records:
         last[record["case"]] = max(last.get(record["case"], ""), record["measurement"])
-    return [record for record in records if record["measurement"] == last[record["case"]]]
+    return undisturbed([record for record in records
+                        if record["measurement"] == last[record["case"]]])
+
+
+def undisturbed(records):
+    """Without marked runs, unless a contender of a case has no others."""
+    sound = {(record["case"], record["who"]) for record in records
+             if not record.get("disturbed")}
+    return [record for record in records if not record.get("disturbed")
+            or (record["case"], record["who"]) not in sound]
 
 
 class Spread:

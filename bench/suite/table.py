@@ -1,10 +1,11 @@
 """The summary in Markdown: targets, then every case."""
 
-from . import shards
+from . import shards, tails
 from .records import cases, spread
 from .suite import BEFORE, UNITS
 from .targets import bottleneck, rows, written
 
+TARGET_HEADER = ["what", "Sluicegate", "peer", "ratio", "target", "", "bottleneck"]
 STEAL_PERCENT_MAX = 2  # a run that lost more to other machines is unreliable
 # What the server is compared by with that of --against.
 COMPARED = {"server_ns_each": "server CPU each", "per_s": "rate", "latency_us.p50": "p50",
@@ -38,8 +39,9 @@ def target_line(row):
 
 
 def target_table(records):
-    return markdown(["what", "Sluicegate", "peer", "ratio", "target", "", "bottleneck"],
-                    [target_line(row) for row in rows(records)])
+    """Of all cases but the tails, which have their aims beside them."""
+    found = [target_line(row) for row in rows(records) if not tails.is_tail(row.target.case)]
+    return markdown(TARGET_HEADER, found) if found else ""
 
 
 def rate_text(value):
@@ -99,6 +101,17 @@ def conditions(records):
             "their CPU time to other machines (steal).")
 
 
+def tail_parts(records):
+    """The latencies of open loops, with the aims beside them, and notes on doubtful ones."""
+    if not tails.lines(records):
+        return []
+    aims = [target_line(row) for row in rows(records) if tails.is_tail(row.target.case)]
+    parts = [markdown(tails.HEADER, tails.lines(records))]
+    if aims:
+        parts.append(markdown(TARGET_HEADER, aims))
+    return parts + (["\n".join(tails.notes(records))] if tails.notes(records) else [])
+
+
 def other_shard_lines(records):
     """Sentences on the cost of entries for other shards."""
     lines = [f"- {load.case}: an entry for another shard costs {price:,.0f} ns more server CPU."
@@ -114,11 +127,13 @@ def other_shard_lines(records):
 def summary(records, left_out=()):
     """The whole document."""
     parts = ["# The ladder", conditions(records)]
-    if rows(records):
+    if target_table(records):
         parts += ["## Targets", target_table(records)]
     parts += ["## Every case", case_table(records)]
     if before_table(records):
         parts += [f"## Times the server before ({befores(records)})", before_table(records)]
+    if tail_parts(records):
+        parts += ["## Tails", *tail_parts(records)]
     if other_shard_lines(records):
         parts += ["## Entries for other shards", other_shard_lines(records)]
     if left_out:

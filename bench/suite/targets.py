@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from . import shards, rungs
+from . import shards, rungs, tails
 from .records import Spread, spread
 from .suite import OURS
 
@@ -23,6 +23,7 @@ class Target:
     peer: str = ""
     peer_figure: str = ""
     at_most: bool = False
+    difference: bool = False  # the bound is of ours minus the peer's, not of their ratio
     format: str = "per_s"
     scale: float = 1  # of the figure in the records, to that of the format
     who: str = OURS
@@ -35,6 +36,8 @@ class Target:
         if self.bound is None:
             return ""
         sign = "<=" if self.at_most else ">="
+        if self.difference:
+            return f"{sign} {self.peer} + {written(self.bound, self.format)}"
         if self.of_ratio:
             return f"{sign} {self.bound:g} x"
         return f"{sign} {written(self.bound, self.format)}"
@@ -70,6 +73,19 @@ def against(what, case, peer, bound):
 def cpu_against(what, case, peer, bound):
     return Target(what, case, bound, figure="server_ns_each", peer=peer, at_most=True,
                   format="us", scale=1e-3)
+
+
+def tail(what, case, bound, **other):
+    return Target(what, case, bound, figure="latency_us.p99", at_most=True, format="us", **other)
+
+
+def tail_targets(batch):
+    case = tails.case_of(batch)
+    what = f"{case}, p99"
+    return [tail(what, case, tails.MOST_US),
+            tail(f"{what}, against Redis's", case, 1, peer=tails.REDIS),
+            tail(f"{what}, above the echo's", case, tails.ECHO_EXCESS_US, peer=tails.ECHO,
+                 difference=True)]
 
 
 KEYED_1M = rungs.keyed_case(1_000_000)
@@ -126,6 +142,7 @@ TARGETS = [
              who=shards.TWO, peer=shards.ONE) for load in shards.REST),
     Target("a lone request for another shard's key against an own one, p50", shards.LONE_CASE, 1.7,
            figure="latency_us.p50", who=shards.TWO, peer=shards.ONE, at_most=True, format="us"),
+    *(target for batch in tails.BATCHES for target in tail_targets(batch)),
 ]
 
 
@@ -165,6 +182,8 @@ def row(records, target):
                   target.scale) if target.of_ratio else None
     ratio = ours.median / peer.median if peer and peer.median else None
     value = ratio if target.of_ratio else ours.median
+    if target.difference and peer:
+        value = ours.median - peer.median
     return Row(target, ours, peer, ratio, verdict(target, value),
                bottleneck(records, target.case, target.who))
 
