@@ -80,6 +80,9 @@ void add_load_flags(CLI::App& command, load::Options& options) {
   flags.add_number("--batch", options.batch, 1U, limits::frame_entries_max, "keys in a frame");
   flags.add_number("--window", options.window, 1U, 65'536U, "frames in flight on a connection");
   flags.add_number("--keys", options.keys, 1U, 1'000'000'000U, "different keys");
+  CLI::Option* new_keys =
+      flags.add_number("--new-keys", options.new_keys, 0U, 1'000'000'000U,
+                       "more keys, each asked for first during a run with\n--rate, evenly over it");
   flags.add_number("--key-bytes", options.key_bytes, 1U, 65'535U, "length of each key");
   const std::map<std::string, load::Distribution> distributions{
       {"uniform", load::Distribution::uniform},
@@ -92,11 +95,13 @@ void add_load_flags(CLI::App& command, load::Options& options) {
            "uniform|zipf|one")
       ->transform(CLI::CheckedTransformer(distributions, CLI::ignore_case).description(""))
       ->default_str("uniform");
-  flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions");
+  flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions")
+      ->excludes(new_keys);
   command
       .add_flag("--handles", options.handles,
                 "every connection interns keys of its own first, and asks by\n"
                 "handle")
+      ->excludes(new_keys)
       ->group(flags.group);
   command
       .add_flag("--client", options.client,
@@ -109,6 +114,7 @@ void add_load_flags(CLI::App& command, load::Options& options) {
                                "--route", [&options] { options.route = load::Route::owners; },
                                "every key over a connection of the shard that owns\n"
                                "it; needs a connection to each")
+                           ->excludes(new_keys)
                            ->group(flags.group);
   command
       .add_flag_callback(
@@ -116,6 +122,7 @@ void add_load_flags(CLI::App& command, load::Options& options) {
           "every key over a connection to a shard that does not\n"
           "own it: measures messages between shards")
       ->excludes(route)
+      ->excludes(new_keys)
       ->group(flags.group);
 }
 

@@ -107,6 +107,30 @@ std::vector<PlannedEntry> draw_keys(const Options& options, size_t entries_min, 
   return std::vector<PlannedEntry>(entries_min);
 }
 
+// The entries of warm-up and run, so that no new key repeats before its end.
+size_t entries_of_run(const Options& options) {
+  const double seconds = options.warm_up_seconds + options.seconds;
+  return static_cast<size_t>(std::ceil(options.rate * seconds));
+}
+
+// Spreads the new keys evenly over the entries.
+std::vector<PlannedEntry> with_new_keys(const std::vector<PlannedEntry>& planned,
+                                        const Options& options) {
+  const size_t count = planned.size() + options.new_keys;
+  std::vector<PlannedEntry> spread;
+  spread.reserve(count);
+  uint32_t new_count = 0;
+  for (const PlannedEntry entry : planned) {
+    spread.push_back(entry);
+    // The share of new keys so far is that of the whole.
+    while (uint64_t{new_count} * count < uint64_t{options.new_keys} * spread.size() &&
+           new_count < options.new_keys) {
+      spread.push_back({.key = options.keys + new_count++});
+    }
+  }
+  return spread;
+}
+
 // Repeats the drawn keys and marks the entries that the server shall deny.
 void complete(std::vector<PlannedEntry>& planned, const Options& options, size_t entries_min,
               Random& random) {
@@ -135,8 +159,23 @@ bool denied_by_cost(const Options& options) noexcept {
 std::vector<PlannedEntry> key_sequence(const Options& options, size_t entries_min) {
   Random random = fixed_seed_random();
   std::vector<PlannedEntry> planned = draw_keys(options, entries_min, random);
-  complete(planned, options, entries_min, random);
-  return planned;
+  if (options.new_keys == 0) {
+    complete(planned, options, entries_min, random);
+    return planned;
+  }
+  const size_t known = std::max(entries_min, entries_of_run(options)) - options.new_keys;
+  repeat(planned, known);
+  planned.resize(known);
+  return with_new_keys(planned, options);
+}
+
+void check_new_keys(const Options& options) {
+  if (options.new_keys == 0) return;
+  if (options.rate == 0) throw std::invalid_argument("--new-keys needs a --rate");
+  if (entries_of_run(options) < uint64_t{2} * options.new_keys) {
+    throw std::invalid_argument(
+        "--new-keys may be half of the run's decisions at most: raise --rate or --seconds");
+  }
 }
 
 void repeat(std::vector<PlannedEntry>& planned, size_t entries_min) {

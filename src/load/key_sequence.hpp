@@ -1,10 +1,12 @@
-// The order in which a run asks for keys, and which of them the server shall deny.
+// The order in which a run asks for keys, which of them are new to the server, and which it shall
+// deny.
 // Flow:   key_sequence -> Stream. The load tool takes all permits of the denied keys before the
 //         clock starts, so that every entry has the same form; with few keys it denies
 //         entries by their cost instead.
 // Shape:  `uniform` repeats one random permutation, so that every key occurs once before any
 //         repeats; `zipf` draws ranks with exponent 0.99 and assigns them to keys at random.
-//         With routing, each shard has a sequence of its own keys only.
+//         With routing, each shard has a sequence of its own keys only. New keys have the numbers
+//         behind the others, and come evenly over the whole run of an open loop.
 // Errors: std::invalid_argument when the keys do not fit into --key-bytes.
 #pragma once
 
@@ -28,6 +30,9 @@ bool denied_by_cost(const Options& options) noexcept;
 
 // With fewer keys, each gets so many entries that it would use up its permits in a long window.
 inline constexpr uint32_t few_keys = 100;
+
+// Throws when the other options do not allow --new-keys.
+void check_new_keys(const Options& options);
 
 // At least `entries_min` entries, which the run repeats.
 std::vector<PlannedEntry> key_sequence(const Options& options, size_t entries_min);

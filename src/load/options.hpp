@@ -33,6 +33,7 @@ struct Options {
   uint32_t batch = 256;  // entries in a frame
   uint32_t window = 16;  // frames in flight on each connection
   uint32_t keys = 1'000'000;
+  uint32_t new_keys = 0;  // more keys, each asked for first during the run of an open loop
   uint32_t key_bytes = 15;
   Distribution distribution = Distribution::uniform;
   double denied_share = 0;

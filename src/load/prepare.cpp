@@ -201,12 +201,12 @@ template <typename Use>
 void for_keys_of_streams(const Options& options, const std::deque<Stream>& streams,
                          const std::vector<Link>& links, bool only_denied, const Use& use) {
   const auto connections = connection_of_streams(streams.size(), links);
-  std::vector<bool> used(options.keys);
+  std::vector<bool> used(options.keys);  // without new keys: the run asks for those first
   for (size_t i = 0; i < streams.size(); ++i) {
     if (connections[i] == nullptr) continue;
     std::vector<uint32_t> keys;
     for (const PlannedEntry& entry : streams[i].planned()) {
-      if (used[entry.key] || (only_denied && !entry.denied)) continue;
+      if (entry.key >= options.keys || used[entry.key] || (only_denied && !entry.denied)) continue;
       used[entry.key] = true;
       keys.push_back(entry.key);
     }
@@ -314,7 +314,7 @@ std::vector<Link> connect_links(const Options& options, const std::optional<Rout
 
 std::deque<Stream> make_streams(const Options& options, const std::optional<Routing>& routing,
                                 std::vector<Link>& links) {
-  require_key_bytes(options.keys, options.key_bytes);
+  require_key_bytes(options.keys + options.new_keys, options.key_bytes);
   return options.handles ? streams_of_links(options, routing, links)
                          : streams_of_parts(options, routing, links);
 }

@@ -138,6 +138,7 @@ text::Json parameters(const Options& options, const Result& result) {
           {"batch", options.batch},
           {"window", options.window},
           {"keys", options.keys},
+          {"new_keys", options.new_keys},
           {"key_bytes", options.key_bytes},
           {"distribution", name(options.distribution)},
           {"denied_share", options.denied_share},

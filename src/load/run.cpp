@@ -14,6 +14,7 @@
 #include "load/clocks.hpp"
 #include "load/cpus.hpp"
 #include "load/frame_set.hpp"
+#include "load/key_sequence.hpp"
 #include "load/loop.hpp"
 #include "load/own_server.hpp"
 #include "load/page_faults.hpp"
@@ -42,8 +43,8 @@ std::unique_ptr<OwnServer> start_server(const Options& options) {
   std::vector<std::string> arguments{
       "--max-requests=" + std::to_string(key_permits),
       std::string{"--window-millis="} + (few ? short_window_ms : long_window_ms),
-      "--max-keys=" +
-          std::to_string(std::max<uint64_t>(options.keys + options.keys / 5, keys_max_by_default)),
+      "--max-keys=" + std::to_string(std::max<uint64_t>(
+                          options.keys + options.new_keys + options.keys / 5, keys_max_by_default)),
       "--shards=" + std::to_string(options.shards)};
   // Each shard has a part of the handles; one connection may have all of its keys on one shard.
   if (options.handles) {
@@ -92,7 +93,7 @@ class Load {
   }
 
   uint64_t distinct_keys() const {
-    std::vector<bool> asked(options_.keys);
+    std::vector<bool> asked(options_.keys + options_.new_keys);
     for (const Stream& stream : streams_) stream.mark_asked_keys(asked);
     return static_cast<uint64_t>(std::ranges::count(asked, true));
   }
@@ -238,6 +239,7 @@ Result measure(const Options& options, Load& load, OwnServer* server) {
 
 int run(Options options) {
   if (options.distribution == Distribution::one) options.keys = 1;
+  check_new_keys(options);
   const std::vector<int> allowed = allowed_cpus();
   check_cpus("--server-cpu", options.server_cpus, allowed);
   if (options.client_cpu) check_cpus("--client-cpu", {&*options.client_cpu, 1}, allowed);

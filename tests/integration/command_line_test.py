@@ -499,6 +499,28 @@ def test_bench_routes(start_server, flags, messages):
             "all": entries == decisions}[messages], (entries, decisions)
 
 
+@pytest.mark.parametrize("client", [[], ["--client"]])
+def test_bench_asks_new_keys_evenly_over_a_run(start_server, client):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000000000")
+    flags = ("--address", f"127.0.0.1:{server.native_port}", "--keys", "100", "--batch", "20",
+             "--rate", "20000", *client)
+    line = bench(*flags, "--new-keys", "4000")
+    assert_adds_up(line)
+    assert line["parameters"]["new_keys"] == 4_000
+    # Two fifths of the 10,000 decisions of half a second.
+    new_keys = line["distinct_keys"] - 100
+    assert abs(new_keys - 0.4 * line["decisions"]) <= 40
+    assert len(json.loads(ask(server, "GET", "/debug").body)["Instances"]) >= line["distinct_keys"]
+    assert bench(*flags)["distinct_keys"] == 100
+
+
+@pytest.mark.parametrize("flags", [["--rate", "100"], [], ["--rate", "9000", "--handles"],
+                                   ["--rate", "9000", "--denied-share", "0.1"]])
+def test_bench_refuses_impossible_new_keys(flags):
+    result = run_binary("bench", "--new-keys", "1000", "--seconds", "1", *flags)
+    assert result.returncode != 0 and "--new-keys" in result.stderr, result
+
+
 def test_bench_refuses_impossible_routes(start_server):
     one = start_server("--shards", "1")
     result = run_binary("bench", "--address", f"127.0.0.1:{one.native_port}", "--misroute")

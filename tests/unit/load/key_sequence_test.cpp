@@ -52,6 +52,36 @@ TEST(KeySequence, zipf_prefers_few_keys) {
   EXPECT_NEAR(static_cast<double>(counts[0]) / static_cast<double>(counts[9]), 9.8, 1.0);
 }
 
+Options new_keys_in_100_000() {
+  return {.keys = 1'000, .new_keys = 500, .rate = 50'000, .seconds = 1.5, .warm_up_seconds = 0.5};
+}
+
+TEST(KeySequence, new_keys_come_once_and_evenly_over_the_run) {
+  const auto planned = key_sequence(new_keys_in_100_000(), 1);
+  ASSERT_EQ(planned.size(), 100'000U);
+  EXPECT_EQ(count_distinct(planned, 1'500), 1'500U);
+  uint32_t next = 1'000;
+  for (size_t i = 0; i < planned.size(); ++i) {
+    if (planned[i].key < 1'000) continue;
+    EXPECT_EQ(planned[i].key, next++);
+    const auto share = static_cast<double>(i) / static_cast<double>(planned.size());
+    EXPECT_NEAR(share, (next - 1'000) / 500.0, 0.01);
+  }
+  EXPECT_EQ(next, 1'500U);
+}
+
+TEST(KeySequence, new_keys_need_a_rate_that_leaves_room_for_others) {
+  Options options = new_keys_in_100_000();
+  EXPECT_NO_THROW(check_new_keys(options));
+  options.new_keys = 200'000;
+  EXPECT_THROW(check_new_keys(options), std::invalid_argument);
+  options = new_keys_in_100_000();
+  options.rate = 0;
+  EXPECT_THROW(check_new_keys(options), std::invalid_argument);
+  options.new_keys = 0;
+  EXPECT_NO_THROW(check_new_keys(options));
+}
+
 TEST(KeySequence, one_asks_for_a_single_key) {
   const auto planned = key_sequence({.distribution = Distribution::one}, 500);
   ASSERT_EQ(planned.size(), 500u);
