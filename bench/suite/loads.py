@@ -69,11 +69,13 @@ def own_bench(suite, *flags, cores=None):
         "key_form": "handle" if "--handles" in flags else "text", "command": output.command}
 
 
-def bench_of(suite, server, *flags):
+def bench_of(suite, server, *flags, seconds=None):
     """`sluicegate bench` against a server that keeps running."""
     command = pinned(suite.client_cpu, suite.server, "bench", "--json",
                      f"--address=127.0.0.1:{server.native_port}", f"--server-pid={server.pid}",
-                     f"--key-bytes={KEY_BYTES}", f"--seconds={suite.seconds}", *flags)
+                     f"--seconds={seconds or suite.seconds}", *flags)
+    if not any(flag.startswith("--key-bytes") for flag in flags):
+        command.append(f"--key-bytes={KEY_BYTES}")
     output = run(command, suite.seconds + 180)
     return parse.sluicegate_bench(output.text) | {"command": output.command}
 

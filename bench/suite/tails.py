@@ -7,7 +7,7 @@ the echo sends frames as large as Sluicegate's, and as many a second.
 import contextlib
 from functools import partial
 
-from . import loads, servers
+from . import events, loads, servers
 from .machine import Trouble
 from .records import cases, spread
 from .suite import OURS, Contender
@@ -18,6 +18,8 @@ STEAL_PERCENT_MAX = 0.2  # a run with more is repeated, and its figures do not c
 ECHO, REDIS = "echo", "redis"
 MOST_US = 1_000  # the aims of p99
 ECHO_EXCESS_US = 300
+WITHOUT = f"{OURS}, without the event"
+EVENT_TIMES = 2  # p99 with an event, to that without
 
 
 def case_of(batch):
@@ -59,6 +61,11 @@ class Rounds:
         flags = echo_flags(self.open_figures or self.open())
         return loads.limits(self.suite, "echo", *flags)
 
+    def beside(self, event, happens):
+        rate = int((self.ours or self.closed())["per_s"] * LOAD_SHARE / 100)
+        return events.run(self.suite, event, happens, self.batch, rate) | {
+            "asked_per_s": rate, "load_percent": LOAD_SHARE}
+
     def redis_closed(self):
         self.peer = loads.redis_pipelines(self.suite, self.redis, self.batch)
         return self.peer
@@ -99,6 +106,32 @@ def tails(suite):
                                    for one in contenders_of(suite, batch, redis)])
 
 
+# ---------------------------------------------------------------------------------- events
+
+
+def event_case(event, batch):
+    return f"tails: {event.name}, batch {batch}"
+
+
+def events_of(suite, batch):
+    """The closed loop, then the same load without and with each event."""
+    contenders = []
+    for end, version in suite.versions():
+        ours = Rounds(version, batch)
+        contenders.append(quiet(closed_case(batch), OURS + end, ours.closed))
+        contenders += [quiet(event_case(event, batch), who + end,
+                             partial(ours.beside, event, happens))
+                       for event in events.EVENTS
+                       for who, happens in ((WITHOUT, False), (OURS, True))]
+    return contenders
+
+
+def tails_events(suite):
+    if suite.knows("--rate", "--new-keys"):
+        suite.interleave("tails-events", [one for batch in BATCHES
+                                          for one in events_of(suite, batch)])
+
+
 # ------------------------------------------------------------------------------- the summary
 
 
@@ -118,11 +151,12 @@ def line_of(records, case, who):
 
     return [case, who, of("frames_per_s"), *(of(f"latency_us.{name}") for name in
                                              ("p50", "p99", "p999", "max")),
-            of("page_faults.minor"), of("page_faults.major"), of("steal_percent", "{:.2f}")]
+            of("page_faults.minor"), of("page_faults.major"), of("steal_percent", "{:.2f}"),
+            of("happened")]
 
 
 HEADER = ["case", "program", "frames/s", "p50 us", "p99 us", "p99.9 us", "max us",
-          "minor faults", "major", "steal %"]
+          "minor faults", "major", "steal %", "happened"]
 
 
 def lines(records):
@@ -138,7 +172,7 @@ def notes(records):
         if not is_tail(case):
             continue
         if any(record.get("disturbed") for record in runs):
-            found.append(f"- {case}, {who}: every run lost more than {STEAL_PERCENT_MAX} % to other "
+            found.append(f"- {case}, {who}: all runs lost more than {STEAL_PERCENT_MAX} % to other "
                          "machines (steal); the figures are doubtful.")
         if not all(record.get("kept_up", True) for record in runs):
             found.append(f"- {case}, {who}: behind its schedule in some runs; the latencies are "

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from . import shards, rungs, tails
+from . import events, shards, rungs, tails
 from .records import Spread, spread
 from .suite import OURS
 
@@ -85,7 +85,9 @@ def tail_targets(batch):
     return [tail(what, case, tails.MOST_US),
             tail(f"{what}, against Redis's", case, 1, peer=tails.REDIS),
             tail(f"{what}, above the echo's", case, tails.ECHO_EXCESS_US, peer=tails.ECHO,
-                 difference=True)]
+                 difference=True),
+            *(tail(f"{one}: p99, to that without", one, tails.EVENT_TIMES, peer=tails.WITHOUT)
+              for one in (tails.event_case(event, batch) for event in events.EVENTS))]
 
 
 KEYED_1M = rungs.keyed_case(1_000_000)

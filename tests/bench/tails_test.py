@@ -3,14 +3,22 @@
 Method: loads replaced by figures; lines of runs made by hand.
 """
 
+import contextlib
+import functools
+import io
 import json
 import pathlib
+import socket
 import sys
+import threading
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from suite import parse, records, suite as suites, table, tails, targets  # noqa: E402
+from suite import events, parse, records, suite as suites, table, tails, targets  # noqa: E402
+from suite.machine import Trouble  # noqa: E402
 from suite.servers import Server  # noqa: E402
 from suite.suite import OURS, Contender, Suite  # noqa: E402
 
@@ -189,3 +197,115 @@ def test_a_redis_load_is_read():
 def test_a_closed_loop_has_no_schedule():
     figures = parse.loopback_limits(line(open_loop=None))
     assert "kept_up" not in figures and figures["latency_us"]["p50"] == 1
+
+
+# --------------------------------------------------------------------------------- events
+
+
+def test_every_event_runs_at_the_same_rate_without_and_with_it(tmp_path, monkeypatch):
+    asked(monkeypatch)
+    happened = []
+    monkeypatch.setattr(events, "run", lambda _, event, happens, batch, rate: happened.append(
+        (event.name, happens, batch, rate)) or {"per_s": 1, "unit": "items"})
+    measured = suite(tmp_path, rounds=1)
+    measured.interleave("tails-events", tails.events_of(measured, 256))
+    assert happened == [(event.name, happens, 256, 700_000) for event in events.EVENTS
+                        for happens in (False, True)]
+
+
+def test_an_event_may_double_the_p99():
+    case = tails.event_case(events.EVENTS[0], 64)
+    lines = runs(case, tails.WITHOUT, 1000.0) + runs(case, OURS, 1999.0)
+    row, = targets.rows(lines)
+    assert (row.ratio, row.verdict) == (1.999, "met")
+    row, = targets.rows(lines + runs(case, OURS, 9000.0, 9000.0))
+    assert row.verdict == "MISSED"
+
+
+def served(monkeypatch, values):
+    """An event's server whose metric has these values, one after the other."""
+    remaining = list(values)
+    monkeypatch.setattr(events, "metric", lambda *_: remaining.pop(0))
+    return Server(1, 2)
+
+
+def test_an_event_that_did_not_happen_is_no_result(monkeypatch):
+    with events.counted(served(monkeypatch, [5, 105]), "keys", 100) as figures:
+        pass
+    assert figures == {"happened": 100}
+    with pytest.raises(Trouble, match="99 .* instead of 100"):
+        with events.counted(served(monkeypatch, [5, 104]), "keys", 100):
+            pass
+
+
+def test_the_load_runs_while_the_event_happens(tmp_path, monkeypatch):
+    happening = []
+
+    @contextlib.contextmanager
+    def context(name, *_):
+        happening.append(name)
+        yield {"happened": 7} if name == "event" else Server(1, 2)
+        happening.remove(name)
+
+    monkeypatch.setattr(events.loads, "bench_of",
+                        lambda *_: {"during": list(happening), "flags": _[2:]})
+    event = events.Event("x", functools.partial(context, "server"),
+                         functools.partial(context, "event"), ("--new-keys=5",))
+    found = events.run(suite(tmp_path), event, True, 64, 1000)
+    assert found["during"] == ["server", "event"] and found["happened"] == 7
+    assert {"--batch=64", "--rate=1000", "--new-keys=5"} <= set(found["flags"])
+    assert events.run(suite(tmp_path), event, False, 64, 1000)["during"] == ["server"]
+
+
+def test_what_fails_beside_the_load_is_reported():
+    def fail(_):
+        raise ConnectionResetError("gone")
+
+    with pytest.raises(Trouble, match="gone"):
+        with events.beside(fail):
+            pass
+
+
+def test_work_beside_the_load_ends_with_it():
+    done = []
+    with events.beside(lambda ended: done.append(ended.wait(60))):
+        assert not done
+    assert done == [True]
+
+
+def test_the_rules_are_as_many_as_promised():
+    keys = json.loads(events.rules_text(77))["keys"]
+    assert len(keys) == events.RULES
+    assert len({key["key_pattern"] for key in keys}) == events.RULES
+    assert keys[-1] == {"key_pattern": ".*", "key_pattern_is_regex": True,
+                        "max_requests_per_window": 77}
+
+
+def answering(body, sent=1):
+    """A server that answers one request, `sent` of the body, and closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        with listener, listener.accept()[0] as peer:
+            peer.recv(1 << 16)
+            peer.sendall(body * sent)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return Server(1, listener.getsockname()[1])
+
+
+def test_an_answer_is_read_to_its_end():
+    assert events.read_debug(answering(b"x" * 1000, 5000), threading.Event())
+
+
+def test_an_answer_that_outlasts_the_load_is_left():
+    ended = threading.Event()
+    ended.set()
+    assert not events.read_debug(answering(b"x"), ended)
+
+
+def test_a_metric_is_summed_over_the_shards(monkeypatch):
+    body = (b'# HELP keys of\nkeys{shard="0"} 5\nkeys{shard="1"} 6e1\nkeys_total 9\nother 1\n')
+    monkeypatch.setattr(events.urllib.request, "urlopen", lambda *_, **__: io.BytesIO(body))
+    assert events.metric(Server(1, 2), "keys") == 65
+    assert events.metric(Server(1, 2), "other") == 1
