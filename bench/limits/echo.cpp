@@ -169,7 +169,7 @@ Report run_echo(const Run& run, const Echo& echo) {
   try {
     pin_if_asked(run.client_cpu);
     const Frames frames = frames_of(echo);
-    load::Loop loop{senders_of(pairs, frames, echo), echo.rate};
+    load::Loop loop{senders_of(pairs, frames, echo), echo.rate, echo.batch};
     const Measured measured = measure(loop, run.seconds, server_task);
     end_clients(pairs);
     server.get();

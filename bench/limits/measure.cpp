@@ -72,6 +72,7 @@ Measured measure(load::Loop& loop, double seconds, const std::optional<ServerTas
   Measured measured{.seconds = end.at_s - begin.at_s,
                     .frames = loop.counters().latency.count(),
                     .latency = loop.counters().latency,
+                    .send_delay = loop.counters().send_delay,
                     .traffic = loop.counters().traffic,
                     .behind_s = loop.behind_s(),
                     .client_cpu_s = end.client_cpu_s - begin.client_cpu_s,
@@ -96,8 +97,13 @@ void add_fields(nlohmann::ordered_json& line, const Measured& measured, double r
                         {"max", latency.max_us()}};
   line["open_loop"] = nullptr;
   if (rate > 0) {
-    line["open_loop"] = {
-        {"rate", rate}, {"behind_s", measured.behind_s}, {"kept_up", kept_up(measured)}};
+    line["open_loop"] = {{"rate", rate},
+                         {"behind_s", measured.behind_s},
+                         {"kept_up", kept_up(measured)},
+                         {"send_delay_us",
+                          {{"p99", measured.send_delay.quantile_us(0.99)},
+                           {"p999", measured.send_delay.quantile_us(0.999)},
+                           {"max", measured.send_delay.max_us()}}}};
   }
   line["seconds"] = measured.seconds;
   line["client_cpu_s"] = measured.client_cpu_s;

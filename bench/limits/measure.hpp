@@ -32,6 +32,7 @@ struct Measured {
   double seconds = 0;
   uint64_t frames = 0;  // whose last reply came
   load::LatencyHistogram latency;
+  load::LatencyHistogram send_delay;
   sluicegate::Traffic traffic;
   double behind_s = 0;
   double client_cpu_s = 0;

@@ -106,7 +106,7 @@ Report run_redis(const Run& run, const Redis& redis) {
   for (uint32_t i = 0; i < redis.connections; ++i) sockets.push_back(connect_to(redis.port));
   pin_if_asked(run.client_cpu);
   const Frames frames = pipelines_of(redis);
-  load::Loop loop{senders_of(sockets, frames, redis), redis.rate};
+  load::Loop loop{senders_of(sockets, frames, redis), redis.rate, redis.batch};
   const Measured measured = measure(loop, run.seconds, server);
   return {.line = line_of(run, redis, measured), .summary = summary_of(redis, measured)};
 }

@@ -53,6 +53,8 @@ def tail(line):
     if line.get("open_loop"):
         figures |= {"asked_per_s": line["open_loop"]["rate"],
                     "kept_up": line["open_loop"]["kept_up"]}
+        if "send_delay_us" in line["open_loop"]:
+            figures["send_delay_us"] = line["open_loop"]["send_delay_us"]
     if line.get("server_page_faults"):
         figures["page_faults"] = line["server_page_faults"]
     return figures

@@ -151,12 +151,13 @@ def line_of(records, case, who):
 
     return [case, who, of("frames_per_s"), *(of(f"latency_us.{name}") for name in
                                              ("p50", "p99", "p999", "max")),
+            of("send_delay_us.p99"),
             of("page_faults.minor"), of("page_faults.major"), of("steal_percent", "{:.2f}"),
             of("happened")]
 
 
 HEADER = ["case", "program", "frames/s", "p50 us", "p99 us", "p99.9 us", "max us",
-          "minor faults", "major", "steal %", "happened"]
+          "sent late, p99 us", "minor faults", "major", "steal %", "happened"]
 
 
 def lines(records):

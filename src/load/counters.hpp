@@ -12,6 +12,7 @@ namespace sluice::load {
 struct Counters {
   VerdictTally verdicts;
   LatencyHistogram latency;
+  LatencyHistogram send_delay;  // of an open loop: from the scheduled time to the send
   sluicegate::Traffic traffic;  // of all connections
 };
 

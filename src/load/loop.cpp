@@ -20,7 +20,8 @@ constexpr uint64_t ns_per_ms = 1'000'000;
 
 }  // namespace
 
-Loop::Loop(std::vector<std::unique_ptr<Sender>> senders, double rate) : rate_{rate} {
+Loop::Loop(std::vector<std::unique_ptr<Sender>> senders, double rate, uint32_t frame_entries)
+    : rate_{rate}, frame_entries_{frame_entries} {
   for (auto& sender : senders) places_.push_back({.sender = std::move(sender), .schedule = {}});
   watch_senders();
   restart_counters();
@@ -55,13 +56,14 @@ const Counters& Loop::counters() {
   return *counters_;
 }
 
-// Serves the senders one after the other.
+// Staggers the senders by a frame: otherwise the frames of all would be due at once.
 void Loop::start_schedules() {
   const double ns_per_entry = 1e9 / rate_;
   const auto senders_count = static_cast<double>(places_.size());
   const uint64_t begin_ns = now_ns();
   for (size_t i = 0; i < places_.size(); ++i) {
-    const auto offset_ns = static_cast<uint64_t>(static_cast<double>(i) * ns_per_entry);
+    const double entries_before = static_cast<double>(i) * frame_entries_;
+    const auto offset_ns = static_cast<uint64_t>(entries_before * ns_per_entry);
     places_[i].schedule.start(begin_ns + offset_ns, ns_per_entry * senders_count);
   }
 }
@@ -153,8 +155,10 @@ void Loop::fill(Place& place) {
   for (bool asked = true; asked;) {
     asked = false;
     while (rate_ <= 0 || place.schedule.next_ns() <= at_ns) {
-      const uint32_t entries = place.sender->ask(rate_ > 0 ? place.schedule.next_ns() : at_ns);
+      const uint64_t from_ns = rate_ > 0 ? place.schedule.next_ns() : at_ns;
+      const uint32_t entries = place.sender->ask(from_ns);
       if (entries == 0) break;
+      if (rate_ > 0) counters_->send_delay.add(at_ns - from_ns);
       place.schedule.advance(entries);
       asked = true;
     }

@@ -1,7 +1,8 @@
 // Keeps every connection's window full (closed loop), or sends at fixed times (open loop).
 // Flow:   Stream -> Sender::ask -> server -> Sender::take_answers -> Counters.
 // Shape:  one thread over non-blocking sockets and epoll. In an open loop each sender has its own
-//         schedule, and latency counts from a frame's scheduled time.
+//         schedule, and latency counts from a frame's scheduled time. The schedules are staggered:
+//         the senders' frames are due one after the other, at equal distances.
 // Errors: sluicegate::Error when the server refuses, hangs up or sends an answer to no request.
 #pragma once
 
@@ -20,8 +21,8 @@ class Loop {
   // Calls `goes_on` with the time once per iteration; the loop ends when it returns false.
   using GoesOn = std::function<bool(uint64_t now_ns)>;
 
-  // `rate` decisions per second over all senders; 0: a closed loop.
-  Loop(std::vector<std::unique_ptr<Sender>> senders, double rate);
+  // `rate` decisions per second over all senders, in frames of so many; 0: a closed loop.
+  Loop(std::vector<std::unique_ptr<Sender>> senders, double rate, uint32_t frame_entries);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -53,6 +54,7 @@ class Loop {
 
   std::vector<Place> places_;
   double rate_;
+  uint32_t frame_entries_;
   int epoll_ = -1;
   bool held_back_ = false;
   std::unique_ptr<Counters> counters_;

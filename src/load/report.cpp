@@ -245,7 +245,11 @@ std::string json_line(const Options& options, const Result& result) {
     line["open_loop"] = {{"rate", options.rate},
                          {"rate_met", per_s(tally.decisions())},
                          {"behind_s", result.behind_s},
-                         {"kept_up", kept_up(result)}};
+                         {"kept_up", kept_up(result)},
+                         {"send_delay_us",
+                          {{"p99", counters.send_delay.quantile_us(0.99)},
+                           {"p999", counters.send_delay.quantile_us(0.999)},
+                           {"max", counters.send_delay.max_us()}}}};
   }
   return text::one_line(line);
 }

@@ -71,7 +71,7 @@ class Load {
       senders.push_back(options.client ? client_sender(link) : replay_sender(link));
     }
     print_preparation();
-    loop_.emplace(std::move(senders), options.rate);
+    loop_.emplace(std::move(senders), options.rate, options.batch);
   }
 
   Loop& loop() noexcept { return *loop_; }

@@ -179,7 +179,8 @@ def line(**fields):
     return json.dumps({"limit": "redis", "requests_per_s": 7e5, "frames_per_s": 2734,
                        "requests": 1400000, "bytes_out": 200, "bytes_in": 100, "seconds": 2.0,
                        "latency_us": {"p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0},
-                       "open_loop": {"rate": 7e5, "behind_s": 0.0, "kept_up": True},
+                       "open_loop": {"rate": 7e5, "behind_s": 0.0, "kept_up": True,
+                                     "send_delay_us": {"p99": 5.0, "p999": 6.0, "max": 7.0}},
                        "client_cpu_s": 2.0, "server_cpu_s": 1.0,
                        "server_page_faults": {"minor": 5, "major": 1},
                        "parameters": {"connections": 4, "batch": 256, "window": 16, "keys": 1000,
@@ -190,6 +191,7 @@ def test_a_redis_load_is_read():
     figures = parse.loopback_limits(line())
     assert (figures["unit"], figures["per_s"], figures["asked_per_s"]) == ("requests", 7e5, 7e5)
     assert figures["latency_us"]["p999"] == 3
+    assert figures["send_delay_us"]["p99"] == 5
     assert figures["page_faults"] == {"minor": 5, "major": 1}
     assert (figures["kept_up"], figures["bytes_in_per_s"], figures["keys"]) == (True, 50, 1000)
 
