@@ -87,7 +87,7 @@ uint32_t count_found(const KeyTable& table, std::span<const KeyHash> group) {
   }
   uint32_t found = 0;
   for (size_t index = 0; index < group.size(); ++index) {
-    if (!places[index]) places[index] = table.find(group[index]);
+    if (places[index].slot == Bucket::slots_count) places[index] = table.find(group[index]);
     found += places[index] ? places[index].bucket->tags[places[index].slot] != 0 : 0;
   }
   return found;

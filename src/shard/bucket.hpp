@@ -27,6 +27,11 @@ struct alignas(64) Bucket {
     return found;
   }
 
+  // The first slot of a match; slots_count when there is none.
+  static uint32_t slot_of(uint32_t found) noexcept {
+    return static_cast<uint32_t>(__builtin_ctz(found | 1U << slots_count));
+  }
+
   KeyCell cell(uint32_t slot) noexcept { return {words[slot], tails[slot]}; }
 };
 static_assert(sizeof(Bucket) == 64);

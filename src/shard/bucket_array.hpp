@@ -46,17 +46,17 @@ class BucketArray {
     __builtin_prefetch(&buckets_[home(position)], 1);
   }
 
-  // Searches only the key's home, which prefetch() has fetched; prefetches the next buckets when
-  // the key may lie there.
+  // Searches only the key's home, which prefetch() has fetched. Without a branch: whether the key
+  // overflowed is unpredictable.
   [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
     Bucket& bucket = buckets_[home(hash.position)];
-    const uint32_t found = bucket.match(hash.tag);
-    if (found != 0) [[likely]]
-      return {&bucket, static_cast<uint32_t>(std::countr_zero(found))};
-    if (bucket.overflow != 0) {
-      for (int next = 1; next <= 3; ++next) __builtin_prefetch(&bucket + next, 1);
-    }
-    return {};
+    return {&bucket, Bucket::slot_of(bucket.match(hash.tag))};
+  }
+  // For a key that is not at its home: prefetches the next buckets when it may lie there.
+  SLUICE_PREFETCH_FUNCTION void prefetch_next(uint32_t position) const noexcept {
+    const Bucket& bucket = buckets_[home(position)];
+    if (bucket.overflow == 0) return;
+    for (int next = 1; next <= 3; ++next) __builtin_prefetch(&bucket + next, 1);
   }
 
   Place find(const KeyHash& hash) const noexcept {

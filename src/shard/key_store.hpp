@@ -86,8 +86,10 @@ class KeyStore {
     static constexpr size_t entries_max = 16;
     std::span<const api::Entry> entries;
     std::array<KeyHash, entries_max> hashes;
-    std::array<Place, entries_max> places;  // none: not at home
-    uint32_t version;                       // of the table, when the places were found
+    std::array<Place, entries_max> places;
+    std::array<uint32_t, entries_max> missed;  // indexes of the keys that are not at home
+    uint32_t missed_count;
+    uint32_t version;  // of the table, when the places were found
   };
 
   // One entry, where its answer goes, and when it is decided.
@@ -111,9 +113,10 @@ class KeyStore {
   void decide_groups(std::span<const api::Entry> entries, const Answers& answers, base::Now now,
                      api::ShardId origin, FindHashes find_hashes) noexcept;
   void hash(Group& group) const noexcept;
-  void find(Group& group) const noexcept;
-  void decide(const Group& group, const Answers& answers, base::Now now,
-              api::ShardId origin) noexcept;
+  void find_at_home(Group& group) const noexcept;
+  void find_missed(Group& group) const noexcept;
+  Place find_again(const KeyHash& hash) const noexcept;
+  void decide(Group& group, const Answers& answers, base::Now now, api::ShardId origin) noexcept;
   bool may_decide_fast(const api::Entry& entry, const KeyHash& hash) const noexcept;
   api::Verdict decide_fast(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
   api::Verdict decide_slow(const Question& question) noexcept;

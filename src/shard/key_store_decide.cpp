@@ -67,10 +67,11 @@ void KeyStore::decide_groups(std::span<const api::Entry> entries, const Answers&
       find_hashes(next, first);
     }
     if (hashed >= found_behind && hashed - found_behind < groups_count) {
-      find(group(hashed - found_behind));
+      find_at_home(group(hashed - found_behind));
     }
     if (hashed < decided_behind) continue;
     const size_t decided = hashed - decided_behind;
+    find_missed(group(decided));
     decide(group(decided), answers.from(decided * Group::entries_max), now, origin);
   }
   sample_traffic(entries, answers.verdicts, base::floor_ms(now.monotonic_ns));
@@ -92,21 +93,43 @@ void KeyStore::decide_groups(std::span<const api::Entry> entries, const Answers&
 [[gnu::flatten]] void KeyStore::hash(Group& group) const noexcept {
   for (size_t index = 0; index < group.entries.size(); ++index) {
     const api::Entry& entry = group.entries[index];
-    KeyHash& hash = group.hashes[index];
     const bool is_hashed = entry.key_bytes > 0 && entry.key_bytes <= options_.key_bytes_max;
-    hash = is_hashed ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
+    const KeyHash hash = is_hashed ? hash_key(entry.key(), options_.hash_secret) : KeyHash{};
     table_.prefetch(hash);
+    group.hashes[index] = hash;
   }
 }
 
-void KeyStore::find(Group& group) const noexcept {
+// Which keys are not at home is unpredictable, one in six of a well filled table: they go into a
+// list, so that a group costs one wrong guess instead of two or three a key.
+void KeyStore::find_at_home(Group& group) const noexcept {
   group.version = table_.version();
+  uint32_t missed_count = 0;
   for (size_t index = 0; index < group.entries.size(); ++index) {
-    group.places[index] = table_.find_at_home(group.hashes[index]);
+    const Place place = table_.find_at_home(group.hashes[index]);
+    group.places[index] = place;
+    group.missed[missed_count] = static_cast<uint32_t>(index);
+    missed_count += place.slot == Bucket::slots_count;
+  }
+  group.missed_count = missed_count;
+  for (uint32_t missed = 0; missed < missed_count; ++missed) {
+    table_.prefetch_next(group.hashes[group.missed[missed]]);
   }
 }
 
-void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
+void KeyStore::find_missed(Group& group) const noexcept {
+  for (uint32_t missed = 0; missed < group.missed_count; ++missed) {
+    const size_t index = group.missed[missed];
+    group.places[index] = table_.find(group.hashes[index]);
+  }
+}
+
+// Not inlined: a key was made or forgotten, which is rare, and the loop keeps its registers.
+[[gnu::noinline]] Place KeyStore::find_again(const KeyHash& hash) const noexcept {
+  return table_.find(hash);
+}
+
+void KeyStore::decide(Group& group, const Answers& answers, base::Now now,
                       api::ShardId origin) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   for (size_t index = 0; index < group.entries.size(); ++index) {
@@ -115,7 +138,8 @@ void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
     Verdict verdict = Verdict::none;
     if (may_decide_fast(entry, hash)) {
       Place place = group.places[index];
-      if (!place || table_.version() != group.version) place = table_.find(hash);
+      if (table_.version() != group.version) [[unlikely]]
+        place = find_again(hash);
       const bool may_wait = (entry.flags & api::flag::may_wait) != 0;
       if (place) verdict = decide_fast(cell(place), entry.cost, may_wait, now_ms);
     }

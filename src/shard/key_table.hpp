@@ -28,12 +28,14 @@ class KeyTable {
     if (growing()) previous_->prefetch(hash.position);
   }
 
-  // The second step of two for many keys at once: a place if the key is at its home, else find()
-  // has to search further.
+  // The second step of three for many keys at once: the slot is Bucket::slots_count when the key is
+  // not at its home in the current array. Then prefetch_next(), and later find().
   [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
-    const Place place = current_->find_at_home(hash);
-    if (place || !growing()) return place;
-    return previous_->find_at_home(hash);
+    return current_->find_at_home(hash);
+  }
+  SLUICE_PREFETCH_FUNCTION void prefetch_next(const KeyHash& hash) const noexcept {
+    current_->prefetch_next(hash.position);
+    if (growing()) previous_->prefetch_next(hash.position);
   }
 
   Place find(const KeyHash& hash) const noexcept {

@@ -39,6 +39,15 @@ TEST_F(BucketArrayTest, overflows_around_the_end_and_back) {
   for (uint32_t index = 0; index < 4; ++index) EXPECT_EQ(array.bucket(index).overflow, 0U);
 }
 
+TEST_F(BucketArrayTest, finds_at_home_only_what_lies_there) {
+  for (uint64_t tag = 1; tag <= 4; ++tag) array.insert({tag, 0}, 0);
+  for (uint64_t tag = 1; tag <= 3; ++tag) {
+    EXPECT_EQ(array.find_at_home({tag, 0}), array.find({tag, 0}));
+  }
+  EXPECT_EQ(array.find_at_home({4, 0}).slot, Bucket::slots_count);
+  EXPECT_EQ(array.find({4, 0}).bucket, &array.bucket(1));
+}
+
 TEST_F(BucketArrayTest, search_ends_although_every_bucket_overflows) {
   // Four keys for each of three homes fill the array, one or more of each lying behind. Then one
   // of the first home goes, and one of the last home comes to its place, around the end.

@@ -16,5 +16,12 @@ TEST(Bucket, matches_tags) {
   EXPECT_EQ(bucket.match(8), 0U);
 }
 
+TEST(Bucket, names_the_first_slot_of_a_match) {
+  EXPECT_EQ(Bucket::slot_of(0), Bucket::slots_count);
+  EXPECT_EQ(Bucket::slot_of(1), 0U);
+  EXPECT_EQ(Bucket::slot_of(6), 1U);
+  EXPECT_EQ(Bucket::slot_of(4), 2U);
+}
+
 }  // namespace
 }  // namespace sluice::shard
