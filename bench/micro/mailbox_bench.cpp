@@ -50,7 +50,7 @@ class Origin {
 
   void ask() {
     const KeyColumn keys{.text = text_, .sizes = sizes_};
-    ASSERT(router_.has_room(keys, form_));
+    ASSERT(router_.find_room(keys, form_));
     if (form_ == Form::plain) {
       router_.add({.id = ++id_}, keys);
     } else {

@@ -55,11 +55,12 @@ struct KeyHash {
   bool operator==(const KeyHash&) const = default;
 };
 
-// The key that a handle names, as long as the handle lives.
-struct HeldKey {
-  const char* data = nullptr;
-  uint16_t bytes = 0;
-  KeyHash hash{};
+// The keys that handles name, in columns: their text, one key after the other, the size and the
+// hash of each.
+struct HeldKeys {
+  std::span<char> text;
+  std::span<uint16_t> sizes;
+  std::span<KeyHash> hashes;
 };
 
 namespace flag {

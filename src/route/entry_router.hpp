@@ -1,8 +1,8 @@
 // Brings each entry of a request to the shard that owns its key.
-// Flow:   has_room() finds the owners of a request's keys -> add() of plain entries, or Turn::add()
-//         and send_last() of detailed ones -> this shard's stay in the turn, the others go into
-//         messages. The book gathers the answers.
-// Errors: has_room() is false while an owner takes no more, or has its share of the room for
+// Flow:   find_room() finds the owners of a request's keys -> add() of plain entries, or
+//         Turn::add() and send_last() of detailed ones -> this shard's stay in the turn, the others
+//         go into messages. The book gathers the answers.
+// Errors: find_room() is false while an owner takes no more, or has its share of the room for
 //         answers. Then only requests for that owner wait.
 // Lives:  one thread only. On the path of every request of a server with several shards; a lone
 //         shard never comes here but for the first test of each function.
@@ -16,6 +16,7 @@
 #include "base/mapped_array.hpp"
 #include "route/key_column.hpp"
 #include "route/mailboxes.hpp"
+#include "route/owner_groups.hpp"
 #include "route/split_book.hpp"
 #include "route/turn.hpp"
 
@@ -26,18 +27,19 @@ class EntryRouter {
   // `handles_max`: of this shard.
   EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& options, uint32_t handles_max);
 
-  // Whether a request with these keys may join the turn. If so, it is the next to do that.
-  bool has_room(const KeyColumn& keys, Form form) noexcept {
+  // Whether a request with these keys may join the turn. If so, it is the next to do that; if not,
+  // Mailboxes::take_room_made() says when to ask again.
+  bool find_room(const KeyColumn& keys, Form form) noexcept {
     return mailboxes_.is_only_shard() || find_owners(keys, form);
   }
-  // Whether a request with one detailed entry has room.
-  bool has_lone_room(std::string_view key) noexcept;
+  // The same of a request with one detailed entry.
+  bool find_lone_room(std::string_view key) noexcept;
 
   // A request of plain entries joins; it has room.
   void add(Request request, const KeyColumn& keys) noexcept;
   // The turn's last request has detailed entries: those of other shards leave the turn.
   void send_last() noexcept;
-  // The same of a request with one entry, for which has_lone_room() was true.
+  // The same of a request with one entry, for which find_lone_room() was true.
   void send_lone() noexcept;
 
   // A key has this handle from now on.
@@ -45,13 +47,13 @@ class EntryRouter {
   bool owns(api::Handle handle) const noexcept {
     return mailboxes_.is_only_shard() || handle_owners_[handle] == here_;
   }
-  // As has_room() in two steps, for plain entries of keys by handle: find_keys() has
-  // `look_up(handles, held_keys)` find those of other shards, and returns the bytes of their text,
-  // of which a message takes ShardMessage::text_bytes_max.
+  // As find_room() in two steps, for plain entries of keys by handle: find_keys() has
+  // `look_up(handles, held_keys)` write those of other shards, and returns the bytes of their text.
+  // If these are more than ShardMessage::text_bytes_max, the request cannot join.
   template <typename LookUp>
   size_t find_keys(std::span<const api::Handle> handles, LookUp look_up) noexcept;
-  bool found_have_room(size_t entries_count) const noexcept {
-    return owners_have_room(static_cast<uint32_t>(entries_count), Form::hashed);
+  bool find_room_for_keys(size_t entries_count) noexcept {
+    return find_room_of_owners(static_cast<uint32_t>(entries_count), Form::hashed);
   }
   void add(Request request, std::span<const api::Handle> handles) noexcept;
 
@@ -63,49 +65,41 @@ class EntryRouter {
   }
 
  private:
-  // What one shard is to decide of a request.
-  struct Share {
-    uint32_t entries_count = 0;
-    size_t text_bytes = 0;  // at most
-  };
-
-  void forget_shares() noexcept;
   bool find_owners(const KeyColumn& keys, Form form) noexcept;
-  void count_shares(uint32_t entries_count, size_t text_bytes) noexcept;
-  bool owners_have_room(uint32_t entries_count, Form form) const noexcept;
-  bool is_all_here() const noexcept { return owning_.size() == 1 && owning_[0] == here_; }
+  bool find_room_of_owners(uint32_t entries_count, Form form) noexcept;
   SplitBook::Index open(const Request& request, Form form) noexcept;
   void end_parts() noexcept;
+  void find_begins(std::span<const uint16_t> sizes) noexcept;
+  void add_own(const Request& request, const KeyColumn& keys) noexcept;
+  void share_text() noexcept;
 
   Mailboxes& mailboxes_;
   Turn& turn_;
   const api::ShardId here_;
   SplitBook book_;
-  std::vector<api::ShardId> owners_;                      // of the keys of the next request
-  std::vector<Share> shares_;                             // of all shards
-  std::vector<api::ShardId> owning_;                      // shards that have a share
-  std::vector<ShardMessage*> messages_;                   // by shard, for the shares of others
-  base::MappedArray<uint8_t> handle_owners_;              // by handle
-  std::vector<api::Handle> own_handles_, other_handles_;  // of the next request
-  std::vector<api::HeldKey> held_keys_;                   // of other_handles_
+  OwnerGroups groups_;                        // of the next request
+  std::vector<uint32_t> begins_;              // of the text of its keys
+  std::vector<ShardMessage*> messages_;       // by shard, for the shares of others
+  base::MappedArray<uint8_t> handle_owners_;  // by handle
+  // Of the keys of other shards in the next request, owner by owner.
+  std::vector<api::Handle> other_handles_;
+  base::MappedArray<char> held_text_;
+  std::vector<uint16_t> held_sizes_;
+  std::vector<api::KeyHash> held_hashes_;
   uint64_t other_shard_entries_ = 0;
 };
 
 template <typename LookUp>
 size_t EntryRouter::find_keys(std::span<const api::Handle> handles, LookUp look_up) noexcept {
-  forget_shares();
-  own_handles_.clear();
+  const auto owners = groups_.owners().first(handles.size());
+  for (size_t i = 0; i < handles.size(); ++i) owners[i] = handle_owners_[handles[i]];
+  groups_.group(static_cast<uint32_t>(handles.size()));
   other_handles_.clear();
-  for (size_t i = 0; i < handles.size(); ++i) {
-    owners_[i] = handle_owners_[handles[i]];
-    (owners_[i] == here_ ? own_handles_ : other_handles_).push_back(handles[i]);
-  }
-  look_up(std::span<const api::Handle>(other_handles_), std::span<api::HeldKey>(held_keys_));
-  size_t text_bytes = 0;
-  for (const api::HeldKey& key : std::span(held_keys_).first(other_handles_.size())) {
-    text_bytes += key.bytes;
-  }
-  count_shares(static_cast<uint32_t>(handles.size()), text_bytes);
+  for (const uint16_t place : groups_.other_places()) other_handles_.push_back(handles[place]);
+  const api::HeldKeys keys{
+      .text = held_text_.slice(0, held_text_.size()), .sizes = held_sizes_, .hashes = held_hashes_};
+  const size_t text_bytes = look_up(std::span<const api::Handle>(other_handles_), keys);
+  if (text_bytes <= keys.text.size()) share_text();
   return text_bytes;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/short_copy.hpp"
+
 namespace sluice::route {
 namespace {
 
@@ -64,24 +66,35 @@ char* ShardMessage::take_text(size_t bytes) noexcept {
   return text_ + std::exchange(text_bytes_, text_bytes_ + bytes);
 }
 
-void ShardMessage::add(const KeyColumn& keys, uint32_t first_place) noexcept {
+void ShardMessage::add(const KeyColumn& keys) noexcept {
+  DEBUG_ASSERT(parts_.back().is_whole);
   std::copy_n(keys.text.data(), keys.text.size(), take_text(keys.text.size()));
   std::copy_n(keys.sizes.data(), keys.sizes.size(), key_sizes_ + entries_count_);
-  if (!parts_.back().is_whole) {
-    uint16_t* const places = places_ + entries_count_;
-    for (uint32_t i = 0; i < keys.sizes.size(); ++i) {
-      places[i] = static_cast<uint16_t>(first_place + i);
-    }
-  }
   entries_count_ += static_cast<uint32_t>(keys.sizes.size());
 }
 
-void ShardMessage::add(const api::HeldKey& key, uint32_t place) noexcept {
-  const uint32_t index = entries_count_++;
-  std::copy_n(key.data, key.bytes, take_text(key.bytes));
-  key_sizes_[index] = key.bytes;
-  hashes_[index] = key.hash;
-  places_[index] = static_cast<uint16_t>(place);
+void ShardMessage::add(const KeyColumn& keys, std::span<const uint32_t> begins,
+                       std::span<const uint16_t> places) noexcept {
+  ASSERT(text_bytes_ + keys.text.size() <= text_bytes_max);
+  uint16_t* const sizes = key_sizes_ + entries_count_;
+  char* text = text_ + text_bytes_;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const uint16_t size = keys.sizes[places[i]];
+    base::copy_short(text, keys.text.data() + begins[places[i]], size);
+    text += size;
+    sizes[i] = size;
+  }
+  std::copy(places.begin(), places.end(), places_ + entries_count_);
+  text_bytes_ = static_cast<size_t>(text - text_);
+  entries_count_ += static_cast<uint32_t>(places.size());
+}
+
+void ShardMessage::add(const api::HeldKeys& keys, std::span<const uint16_t> places) noexcept {
+  std::copy(keys.text.begin(), keys.text.end(), take_text(keys.text.size()));
+  std::copy(keys.sizes.begin(), keys.sizes.end(), key_sizes_ + entries_count_);
+  std::copy(keys.hashes.begin(), keys.hashes.end(), hashes_ + entries_count_);
+  std::copy(places.begin(), places.end(), places_ + entries_count_);
+  entries_count_ += static_cast<uint32_t>(keys.sizes.size());
 }
 
 void ShardMessage::add(const api::Entry& entry, uint32_t place) noexcept {

@@ -103,10 +103,14 @@ class ShardMessage {
   }
   // A part that has room; its entries follow.
   void begin_part(uint32_t split, Form form, uint32_t entries_count, bool is_whole) noexcept;
-  // Plain entries of the part, from this place of its request on.
-  void add(const KeyColumn& keys, uint32_t first_place) noexcept;
-  // A hashed entry of the part.
-  void add(const api::HeldKey& key, uint32_t place) noexcept;
+  // The plain entries of a part that is whole.
+  void add(const KeyColumn& keys) noexcept;
+  // Of one that is not: of all the request's keys those at these places. The text of each begins
+  // there in the column.
+  void add(const KeyColumn& keys, std::span<const uint32_t> begins,
+           std::span<const uint16_t> places) noexcept;
+  // The hashed entries of a part; a whole one has no places.
+  void add(const api::HeldKeys& keys, std::span<const uint16_t> places) noexcept;
   // A detailed entry of the part. Copies its key and its overrides.
   void add(const api::Entry& entry, uint32_t place) noexcept;
 

@@ -90,6 +90,15 @@ class Turn {
     std::copy(handles.begin(), handles.end(), handles_.begin() + first);
   }
 
+  // Of the handles that a request has, those at these places.
+  void add(Request request, std::span<const api::Handle> handles,
+           std::span<const uint16_t> places) noexcept {
+    request.by_handle = true;
+    const uint32_t first = join(request, static_cast<uint32_t>(places.size()));
+    for (size_t i = 0; i < places.size(); ++i) handles_[first + i] = handles[places[i]];
+    std::copy(places.begin(), places.end(), places_.begin() + first);
+  }
+
   // The request that was added last, with entries of which some leave: each entry that stays moves
   // to the front, and remembers its place in the request; then all places behind them leave.
   Request& last_request() noexcept { return requests_.back(); }

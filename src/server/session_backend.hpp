@@ -41,15 +41,15 @@ class SessionBackend final : public session::Backend {
 
   // Entries.
   void execute() noexcept override { parts_.decisions.execute(); }
-  bool has_turn_room(const route::KeyColumn& keys, route::Form form) noexcept override {
-    return parts_.router.has_room(keys, form);
+  bool find_turn_room(const route::KeyColumn& keys, route::Form form) noexcept override {
+    return parts_.router.find_room(keys, form);
   }
   void add(const route::Request& request, const route::KeyColumn& keys) noexcept override {
     parts_.router.add(request, keys);
   }
   void send_last() noexcept override { parts_.router.send_last(); }
-  bool has_lone_room(std::string_view key) noexcept override {
-    return parts_.router.has_lone_room(key);
+  bool find_lone_room(std::string_view key) noexcept override {
+    return parts_.router.find_lone_room(key);
   }
   void send_lone() noexcept override { parts_.router.send_lone(); }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override {
@@ -62,12 +62,12 @@ class SessionBackend final : public session::Backend {
   // Handles.
   size_t find_keys(std::span<const api::Handle> handles) noexcept override {
     return parts_.router.find_keys(
-        handles, [this](std::span<const api::Handle> others, std::span<api::HeldKey> keys) {
-          parts_.keys.look_up(others, keys);
+        handles, [this](std::span<const api::Handle> others, const api::HeldKeys& keys) {
+          return parts_.keys.look_up(others, keys);
         });
   }
-  bool found_have_room(size_t entries_count) noexcept override {
-    return parts_.router.found_have_room(entries_count);
+  bool find_room_for_keys(size_t entries_count) noexcept override {
+    return parts_.router.find_room_for_keys(entries_count);
   }
   void add(const route::Request& request, std::span<const api::Handle> handles) noexcept override {
     parts_.router.add(request, handles);

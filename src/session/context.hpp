@@ -73,11 +73,11 @@ class Backend {
   // Whether a request with these keys may join the turn, in which there is room: false while too
   // much waits for a shard that owns some of them. If true, it is the next to join, by add() if its
   // entries are plain, else by Turn::add() and, when they are filled, send_last().
-  virtual bool has_turn_room(const route::KeyColumn& keys, route::Form form) noexcept = 0;
+  virtual bool find_turn_room(const route::KeyColumn& keys, route::Form form) noexcept = 0;
   virtual void add(const route::Request& request, const route::KeyColumn& keys) noexcept = 0;
   virtual void send_last() noexcept = 0;
   // The same for a request with one detailed entry.
-  virtual bool has_lone_room(std::string_view key) noexcept = 0;
+  virtual bool find_lone_room(std::string_view key) noexcept = 0;
   virtual void send_lone() noexcept = 0;
   // Whether the frame of the session with this id waits for other shards.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
@@ -93,7 +93,7 @@ class Backend {
   // others, at most limits::handles_text_bytes_max for a request that may join; then, as above,
   // whether there is room, and add().
   virtual size_t find_keys(std::span<const api::Handle> handles) noexcept = 0;
-  virtual bool found_have_room(size_t entries_count) noexcept = 0;
+  virtual bool find_room_for_keys(size_t entries_count) noexcept = 0;
   virtual void add(const route::Request& request,
                    std::span<const api::Handle> handles) noexcept = 0;
 

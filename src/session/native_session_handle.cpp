@@ -82,7 +82,7 @@ bool NativeSession::on_plain_handles(uint64_t id, size_t frame_bytes,
       write_error(id, ErrorCode::too_many_entries);
       return true;
     }
-    if (!make_found_room(acquire.handles.size())) return false;
+    if (!make_room_for_keys(acquire.handles.size())) return false;
   }
   if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
   const route::Request request = request_of(id, frame_bytes, acquire);

@@ -92,16 +92,16 @@ void Session::unblock() noexcept {
 
 bool Session::make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept {
   make_own_room(static_cast<uint32_t>(keys.sizes.size()));
-  return block_unless(context_.backend.has_turn_room(keys, form));
+  return block_unless(context_.backend.find_turn_room(keys, form));
 }
 
-bool Session::make_found_room(size_t entries_count) noexcept {
+bool Session::make_room_for_keys(size_t entries_count) noexcept {
   make_own_room(static_cast<uint32_t>(entries_count));
-  return block_unless(context_.backend.found_have_room(entries_count));
+  return block_unless(context_.backend.find_room_for_keys(entries_count));
 }
 
 bool Session::make_lone_room(std::string_view key) noexcept {
-  return block_unless(context_.backend.has_lone_room(key));
+  return block_unless(context_.backend.find_lone_room(key));
 }
 
 bool Session::make_query_room() noexcept {

@@ -157,7 +157,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   // Whether a request with these keys may join the turn; if not the session is held until it may.
   bool make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept;
   // The same of handles whose keys the backend has found.
-  bool make_found_room(size_t entries_count) noexcept;
+  bool make_room_for_keys(size_t entries_count) noexcept;
   // For a request of entries that are all this shard's.
   void make_own_room(uint32_t entries_count) noexcept {
     if (!context_.turn.has_room(entries_count)) context_.backend.execute();

@@ -1,10 +1,18 @@
 #include "shard/handle_book.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.hpp"
+#include "base/short_copy.hpp"
 
 namespace sluice::shard {
+namespace {
+
+// How many names are prefetched ahead of the one that is read, and half as many long texts.
+constexpr size_t names_ahead = 64;
+
+}  // namespace
 
 HandleBook::HandleBook(uint32_t handles_max, uint32_t key_bytes_max)
     : handle_slots_(handles_max, "handles (--max-handles)"),
@@ -21,8 +29,7 @@ api::Handle HandleBook::intern(const KeyHash& hash, std::string_view key) noexce
     if (!place) return api::no_handle;
     const api::Handle handle = take_number();
     place.bucket->words[place.slot] = handle;
-    names_[handle] = {
-        .tag = hash.tag, .position = hash.position, .text = table_.text_reference(place)};
+    names_[handle] = name_of(hash, key, table_.text_reference(place));
     ASSERT(handle_slots_[handle].references == 0);
     handle_slot(handle).set_vacant();
   }
@@ -44,31 +51,59 @@ void HandleBook::drop_reference(api::Handle handle) noexcept {
   if (--handle_slots_[handle].references > 0) return;
   ASSERT(handle_slot(handle).is_vacant());
   table_.erase(table_.find(hash(handle)));
-  names_[handle] = {.tag = 0, .position = free_, .text = KeyText::none};
+  names_[handle] = {.tag = 0, .position = free_, .text = {}, .text_bytes = 0};
   free_ = handle;
+}
+
+HandleBook::Name HandleBook::name_of(const KeyHash& hash, std::string_view key,
+                                     KeyText::Reference reference) noexcept {
+  Name name{.tag = hash.tag, .position = hash.position, .text = {}, .text_bytes = Name::is_long};
+  if (key.size() > name.text.size()) {
+    std::memcpy(name.text.data(), &reference, sizeof reference);
+  } else {
+    std::copy(key.begin(), key.end(), name.text.begin());
+    name.text_bytes = static_cast<uint8_t>(key.size());
+  }
+  return name;
+}
+
+KeyText::Reference HandleBook::long_text(const Name& name) noexcept {
+  KeyText::Reference reference;
+  std::memcpy(&reference, name.text.data(), sizeof reference);
+  return reference;
+}
+
+std::string_view HandleBook::text(const Name& name) const noexcept {
+  if (name.text_bytes == Name::is_long) return table_.texts().text(long_text(name));
+  return {name.text.data(), name.text_bytes};
 }
 
 std::string_view HandleBook::key(api::Handle handle) const noexcept {
   DEBUG_ASSERT(holds(handle));
-  return table_.texts().text(names_[handle].text);
+  return text(names_[handle]);
 }
 
-// Three steps, so that the lines that one step prefetches arrive while the others work.
-void HandleBook::look_up(std::span<const api::Handle> handles,
-                         std::span<api::HeldKey> keys) const noexcept {
-  ASSERT(keys.size() >= handles.size());
-  const size_t ahead = std::min<size_t>(64, handles.size());
-  for (size_t at = 0; at < handles.size() + 2 * ahead; ++at) {
-    if (at < handles.size()) __builtin_prefetch(&names_[handles[at]]);
-    if (at >= ahead && at - ahead < handles.size()) {
-      table_.texts().prefetch(names_[handles[at - ahead]].text);
-    }
-    if (at < 2 * ahead) continue;
-    const api::Handle handle = handles[at - 2 * ahead];
-    const std::string_view text = key(handle);
-    keys[at - 2 * ahead] = {
-        .data = text.data(), .bytes = static_cast<uint16_t>(text.size()), .hash = hash(handle)};
+size_t HandleBook::look_up(std::span<const api::Handle> handles,
+                           const api::HeldKeys& keys) const noexcept {
+  ASSERT(keys.sizes.size() >= handles.size() && keys.hashes.size() >= handles.size());
+  for (const api::Handle handle : handles.first(std::min(names_ahead, handles.size()))) {
+    __builtin_prefetch(&names_[handle]);
   }
+  size_t bytes = 0;
+  for (size_t at = 0; at < handles.size(); ++at) {
+    const size_t last = handles.size() - 1;
+    __builtin_prefetch(&names_[handles[std::min(at + names_ahead, last)]]);
+    const Name& soon = names_[handles[std::min(at + names_ahead / 2, last)]];
+    if (soon.text_bytes == Name::is_long) table_.texts().prefetch(long_text(soon));
+    const Name& name = names_[handles[at]];
+    const std::string_view key = text(name);
+    if (bytes + key.size() > keys.text.size()) return bytes + key.size();
+    base::copy_short(keys.text.data() + bytes, key.data(), key.size());
+    bytes += key.size();
+    keys.sizes[at] = static_cast<uint16_t>(key.size());
+    keys.hashes[at] = {.tag = name.tag, .position = name.position};
+  }
+  return bytes;
 }
 
 void HandleBook::check_invariants() const noexcept {
@@ -79,7 +114,7 @@ void HandleBook::check_invariants() const noexcept {
     ++held;
     const Place place = table_.find(hash(handle));
     ASSERT(place && place.bucket->words[place.slot] == handle);
-    ASSERT(names_[handle].text == table_.text_reference(place));
+    ASSERT(key(handle) == table_.text(place));
   }
   ASSERT(held == used());
 }

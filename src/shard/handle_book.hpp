@@ -4,14 +4,15 @@
 // Shape:  handle slots are 16 bytes side by side, by handle: a key's cell (key_cell.hpp), and how
 //         many connections hold the handle. A handle slot is vacant until its key is first asked
 //         for by handle, after the key is forgotten, and always where the key belongs to another
-//         shard. Names (hashes, and where the texts are) lie apart, cold; a key table of their own
-//         finds the handle of a key.
+//         shard. Names lie apart, cold: hashes and short texts, or where a long text is. A key
+//         table of their own finds the handle of a key.
 // Errors: intern() returns `no_handle` when handles_max keys are held, or their text has no room
 //         left.
 // Lives:  one thread only; address space is reserved for all, memory taken as it is used. A handle
 //         lives from intern() to the last drop_reference(); its number is used again after that.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -53,8 +54,9 @@ class HandleBook {
   }
   // Valid until the last drop_reference().
   std::string_view key(api::Handle handle) const noexcept;
-  // The keys of these handles, as key() and hash(), with the memory of several fetched at once.
-  void look_up(std::span<const api::Handle> handles, std::span<api::HeldKey> keys) const noexcept;
+  // Writes the keys of these handles, with the memory of several fetched at once. Returns the bytes
+  // of their text: more than `keys.text` has if it is too small, and some keys are not written.
+  size_t look_up(std::span<const api::Handle> handles, const api::HeldKeys& keys) const noexcept;
   bool holds(api::Handle handle) const noexcept {
     return handle < fresh_ && handle_slots_[handle].references > 0;
   }
@@ -77,14 +79,22 @@ class HandleBook {
   };
   static_assert(sizeof(HandleSlot) == 16);
 
-  // The key's hash, and where its text is.
+  // The key's hash, and its text, which is also in the table. Two to a cache line, and a line is
+  // all that look_up() reads of a short key.
   struct Name {
+    static constexpr uint8_t is_long = 0xFF;
+
     uint64_t tag;
     uint32_t position;  // of a free number: the next free one
-    KeyText::Reference text;
+    std::array<char, 19> text;
+    uint8_t text_bytes;  // is_long: `text` begins with the text's KeyText::Reference
   };
-  static_assert(sizeof(Name) == 16);
+  static_assert(sizeof(Name) == 32);
 
+  static Name name_of(const KeyHash& hash, std::string_view key,
+                      KeyText::Reference reference) noexcept;
+  static KeyText::Reference long_text(const Name& name) noexcept;
+  std::string_view text(const Name& name) const noexcept;
   api::Handle take_number() noexcept;
 
   base::MappedArray<HandleSlot> handle_slots_;

@@ -96,9 +96,10 @@ class KeyDecider : public api::Decider {
   virtual void drop_handle_reference(api::Handle handle) noexcept = 0;
   // Valid until the handle is freed.
   virtual std::string_view key_of(api::Handle handle) const noexcept = 0;
-  // The keys of these handles, which are held, with their hashes.
-  virtual void look_up(std::span<const api::Handle> handles,
-                       std::span<api::HeldKey> keys) const noexcept = 0;
+  // Writes the keys of these handles, which are held. Returns the bytes of their text: more than
+  // `keys.text` has if it is too small, and some keys are not written.
+  virtual size_t look_up(std::span<const api::Handle> handles,
+                         const api::HeldKeys& keys) const noexcept = 0;
 
   // Adopts rules that hold from now on for every key; returns the previous ones. Keys with waiters
   // are matched again in the next calls of run_due(), others when they are next used: with the same

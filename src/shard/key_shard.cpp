@@ -30,9 +30,9 @@ void KeyShard::drop_handle_reference(api::Handle handle) noexcept {
 std::string_view KeyShard::key_of(api::Handle handle) const noexcept {
   return store_->handles().key(handle);
 }
-void KeyShard::look_up(std::span<const api::Handle> handles,
-                       std::span<api::HeldKey> keys) const noexcept {
-  store_->handles().look_up(handles, keys);
+size_t KeyShard::look_up(std::span<const api::Handle> handles,
+                         const api::HeldKeys& keys) const noexcept {
+  return store_->handles().look_up(handles, keys);
 }
 uint32_t KeyShard::handles_count() const noexcept {
   return store_->handles().used();

@@ -55,8 +55,8 @@ class KeyShard final : public KeyDecider {
   api::Handle intern(std::string_view key) noexcept override;
   void drop_handle_reference(api::Handle handle) noexcept override;
   std::string_view key_of(api::Handle handle) const noexcept override;
-  void look_up(std::span<const api::Handle> handles,
-               std::span<api::HeldKey> keys) const noexcept override;
+  size_t look_up(std::span<const api::Handle> handles,
+                 const api::HeldKeys& keys) const noexcept override;
   bool withdraw(api::WaiterId waiter, api::Ticket ticket, base::Now now,
                 api::ShardId origin = 0) noexcept override;
   bool abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,

@@ -63,9 +63,9 @@ class CheckedShard final : public shard::KeyDecider {
   }
 
   // Passed on unchecked.
-  void look_up(std::span<const api::Handle> handles,
-               std::span<api::HeldKey> keys) const noexcept override {
-    shard_->look_up(handles, keys);
+  size_t look_up(std::span<const api::Handle> handles,
+                 const api::HeldKeys& keys) const noexcept override {
+    return shard_->look_up(handles, keys);
   }
   std::span<api::Grant> grants() noexcept override { return shard_->grants(); }
   int64_t next_due_ns() const noexcept override { return shard_->next_due_ns(); }

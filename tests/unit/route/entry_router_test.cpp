@@ -55,7 +55,7 @@ class EntryRouterTest : public ::testing::Test {
 
 TEST_F(EntryRouterTest, keys_of_this_shard_stay_in_the_turn) {
   const Keys keys = keys_of("00");
-  ASSERT_TRUE(router_.has_room(keys.column(), Form::plain));
+  ASSERT_TRUE(router_.find_room(keys.column(), Form::plain));
   router_.add({.id = 3}, keys.column());
   EXPECT_EQ(turn_.entries_count(), 2U);
   EXPECT_EQ(turn_.requests()[0].split, Request::whole);
@@ -66,7 +66,7 @@ TEST_F(EntryRouterTest, keys_of_this_shard_stay_in_the_turn) {
 
 TEST_F(EntryRouterTest, a_request_for_one_other_shard_leaves_as_a_whole) {
   const Keys keys = keys_of("111");
-  ASSERT_TRUE(router_.has_room(keys.column(), Form::plain));
+  ASSERT_TRUE(router_.find_room(keys.column(), Form::plain));
   router_.add({.id = 3}, keys.column());
   EXPECT_TRUE(turn_.empty());
   const ShardMessage* const message = sent_to_1();
@@ -78,7 +78,7 @@ TEST_F(EntryRouterTest, a_request_for_one_other_shard_leaves_as_a_whole) {
 
 TEST_F(EntryRouterTest, plain_entries_of_several_shards_keep_their_places) {
   const Keys keys = keys_of("01101");
-  ASSERT_TRUE(router_.has_room(keys.column(), Form::plain));
+  ASSERT_TRUE(router_.find_room(keys.column(), Form::plain));
   router_.add({.id = 3}, keys.column());
   EXPECT_EQ(turn_.requests()[0].entries_count, 2U);
   EXPECT_EQ(turn_.places()[0], 0U);
@@ -92,7 +92,7 @@ TEST_F(EntryRouterTest, plain_entries_of_several_shards_keep_their_places) {
 
 TEST_F(EntryRouterTest, detailed_entries_of_others_leave_the_turn) {
   const Keys keys = keys_of("1011");
-  ASSERT_TRUE(router_.has_room(keys.column(), Form::detailed));
+  ASSERT_TRUE(router_.find_room(keys.column(), Form::detailed));
   add_detailed(keys);
   router_.send_last();
   EXPECT_EQ(turn_.entries_count(), 1U);
@@ -105,7 +105,7 @@ TEST_F(EntryRouterTest, detailed_entries_of_others_leave_the_turn) {
 
 TEST_F(EntryRouterTest, a_lone_entry_needs_no_owners_found_before) {
   const Keys here = keys_of("0"), there = keys_of("1");
-  ASSERT_TRUE(router_.has_lone_room(here.text));
+  ASSERT_TRUE(router_.find_lone_room(here.text));
   add_detailed(here);
   router_.send_lone();
   EXPECT_EQ(turn_.entries_count(), 1U);
@@ -117,12 +117,12 @@ TEST_F(EntryRouterTest, a_lone_entry_needs_no_owners_found_before) {
 
 TEST_F(EntryRouterTest, has_no_room_for_a_shard_that_has_all_messages) {
   const Keys both = keys_of("01"), here = keys_of("0"), there = keys_of("1111");
-  ASSERT_TRUE(router_.has_room(there.column(), Form::plain));
+  ASSERT_TRUE(router_.find_room(there.column(), Form::plain));
   router_.add({.id = 1}, there.column());
-  EXPECT_FALSE(router_.has_room(both.column(), Form::plain));
-  EXPECT_FALSE(router_.has_lone_room(keys_of("1").text));
-  EXPECT_TRUE(router_.has_lone_room(here.text));
-  EXPECT_TRUE(router_.has_room(here.column(), Form::plain));
+  EXPECT_FALSE(router_.find_room(both.column(), Form::plain));
+  EXPECT_FALSE(router_.find_lone_room(keys_of("1").text));
+  EXPECT_TRUE(router_.find_lone_room(here.text));
+  EXPECT_TRUE(router_.find_room(here.column(), Form::plain));
 }
 
 class EntryRouterHandleTest : public EntryRouterTest {
@@ -141,13 +141,16 @@ class EntryRouterHandleTest : public EntryRouterTest {
   }
   size_t find(const std::vector<api::Handle>& handles) {
     return router_.find_keys(
-        handles, [this](std::span<const api::Handle> others, std::span<api::HeldKey> keys) {
+        handles, [this](std::span<const api::Handle> others, const api::HeldKeys& keys) {
+          size_t bytes = 0;
           for (size_t i = 0; i < others.size(); ++i) {
             const std::string& text = texts_[others[i]];
-            keys[i] = {.data = text.data(),
-                       .bytes = static_cast<uint16_t>(text.size()),
-                       .hash = {.tag = others[i] + 1U, .position = 7}};
+            text.copy(keys.text.data() + bytes, text.size());
+            bytes += text.size();
+            keys.sizes[i] = static_cast<uint16_t>(text.size());
+            keys.hashes[i] = {.tag = others[i] + 1U, .position = 7};
           }
+          return bytes;
         });
   }
 
@@ -157,7 +160,7 @@ class EntryRouterHandleTest : public EntryRouterTest {
 TEST_F(EntryRouterHandleTest, handles_of_this_shard_stay_together) {
   const auto handles = handles_of("00");
   EXPECT_EQ(find(handles), 0U);
-  ASSERT_TRUE(router_.found_have_room(handles.size()));
+  ASSERT_TRUE(router_.find_room_for_keys(handles.size()));
   router_.add({.id = 1}, handles);
   EXPECT_EQ(turn_.requests()[0].split, Request::whole);
   EXPECT_EQ(turn_.handles()[1], 1U);
@@ -167,7 +170,7 @@ TEST_F(EntryRouterHandleTest, handles_of_this_shard_stay_together) {
 TEST_F(EntryRouterHandleTest, others_leave_with_their_texts_hashes_and_places) {
   const auto handles = handles_of("0110");
   EXPECT_EQ(find(handles), texts_[1].size() + texts_[2].size());
-  ASSERT_TRUE(router_.found_have_room(handles.size()));
+  ASSERT_TRUE(router_.find_room_for_keys(handles.size()));
   router_.add({.id = 1}, handles);
   ASSERT_EQ(turn_.requests().size(), 1U);
   EXPECT_TRUE(turn_.requests()[0].by_handle);
@@ -195,24 +198,24 @@ TEST_F(EntryRouterHandleTest, has_no_room_for_a_shard_that_has_all_messages) {
   find(handles);
   router_.add({.id = 1}, handles);
   find({handles[0]});
-  EXPECT_FALSE(router_.found_have_room(1));
+  EXPECT_FALSE(router_.find_room_for_keys(1));
   find({handles[4]});
-  EXPECT_TRUE(router_.found_have_room(1));
+  EXPECT_TRUE(router_.find_room_for_keys(1));
 }
 
 TEST_F(EntryRouterTest, the_empty_key_is_refused_here) {
   const std::vector<uint16_t> sizes{0, 0};
   const KeyColumn keys{.text = "", .sizes = sizes};
-  ASSERT_TRUE(router_.has_room(keys, Form::plain));
+  ASSERT_TRUE(router_.find_room(keys, Form::plain));
   router_.add({.id = 1}, keys);
   EXPECT_EQ(turn_.entries_count(), 2U);
 }
 
 TEST_F(EntryRouterTest, an_empty_request_stays) {
-  ASSERT_TRUE(router_.has_room({}, Form::plain));
+  ASSERT_TRUE(router_.find_room({}, Form::plain));
   router_.add({.id = 1}, KeyColumn{});
   EXPECT_EQ(turn_.requests().size(), 1U);
-  ASSERT_TRUE(router_.has_room({}, Form::detailed));
+  ASSERT_TRUE(router_.find_room({}, Form::detailed));
   turn_.add({.id = 2}, 0);
   router_.send_last();
   EXPECT_EQ(turn_.requests().size(), 2U);

@@ -14,10 +14,9 @@ namespace {
 
 class ShardMessageTest : public ::testing::Test {
  protected:
-  void add_plain(const std::string& text, const std::vector<uint16_t>& sizes, bool is_whole = true,
-                 uint32_t first_place = 0) {
-    message_.begin_part(7, Form::plain, static_cast<uint32_t>(sizes.size()), is_whole);
-    message_.add(KeyColumn{.text = text, .sizes = sizes}, first_place);
+  void add_plain(const std::string& text, const std::vector<uint16_t>& sizes) {
+    message_.begin_part(7, Form::plain, static_cast<uint32_t>(sizes.size()), true);
+    message_.add(KeyColumn{.text = text, .sizes = sizes});
   }
   void add_detailed(const api::Entry& entry, uint32_t place = 0) {
     message_.begin_part(8, Form::detailed, 1, false);
@@ -39,20 +38,42 @@ TEST_F(ShardMessageTest, has_the_text_and_the_sizes_of_plain_keys) {
   EXPECT_EQ(message_.parts()[1].first_entry, 3U);
 }
 
-TEST_F(ShardMessageTest, places_are_given_unless_the_request_is_whole) {
-  add_plain("abc", {1, 1, 1}, false, 20);
-  EXPECT_EQ(message_.places(0, 3)[0], 20U);
-  EXPECT_EQ(message_.places(0, 3)[2], 22U);
+// Of short keys and long ones, which are copied in different ways.
+TEST_F(ShardMessageTest, a_part_that_is_not_whole_has_the_keys_at_its_places) {
+  std::string text;
+  std::vector<uint16_t> sizes;
+  std::vector<uint32_t> begins;
+  for (const size_t size : {3U, 8U, 15U, 16U, 17U, 32U, 33U, 100U}) {
+    begins.push_back(static_cast<uint32_t>(text.size()));
+    sizes.push_back(static_cast<uint16_t>(size));
+    text += std::string(size - 1, static_cast<char>('a' + begins.size())) + "!";
+  }
+  const std::vector<uint16_t> places{1, 3, 4, 7}, others{0, 2, 5, 6};
+  for (const auto& part : {places, others}) {
+    message_.begin_part(7, Form::plain, 4, false);
+    message_.add(KeyColumn{.text = text, .sizes = sizes}, begins, part);
+  }
+  std::string expected;
+  for (const size_t place : {1U, 3U, 4U, 7U, 0U, 2U, 5U, 6U}) {
+    expected += text.substr(begins[place], sizes[place]);
+  }
+  EXPECT_EQ(message_.text_from(0), expected);
+  EXPECT_EQ(message_.key_sizes(0, 8)[3], 100U);
+  EXPECT_EQ(message_.places(0, 8)[3], 7U);
+  EXPECT_EQ(message_.places(0, 8)[4], 0U);
 }
 
 TEST_F(ShardMessageTest, has_the_hashes_of_keys_by_handle) {
-  const std::string key = "held";
-  message_.begin_part(7, Form::hashed, 1, false);
-  message_.add(api::HeldKey{.data = key.data(), .bytes = 4, .hash = {.tag = 5, .position = 6}}, 3);
+  std::string text = "heldtoo";
+  std::vector<uint16_t> sizes{4, 3};
+  std::vector<api::KeyHash> hashes{{.tag = 5, .position = 6}, {.tag = 7, .position = 8}};
+  message_.begin_part(7, Form::hashed, 2, false);
+  message_.add({.text = text, .sizes = sizes, .hashes = hashes}, std::vector<uint16_t>{3, 9});
   EXPECT_EQ(message_.runs()[0].form, Form::hashed);
-  EXPECT_EQ(message_.text_from(0), "held");
-  EXPECT_EQ(message_.hashes(0, 1)[0], (api::KeyHash{.tag = 5, .position = 6}));
-  EXPECT_EQ(message_.places(0, 1)[0], 3U);
+  EXPECT_EQ(message_.text_from(0), "heldtoo");
+  EXPECT_EQ(message_.key_sizes(0, 2)[1], 3U);
+  EXPECT_EQ(message_.hashes(0, 2)[1], (api::KeyHash{.tag = 7, .position = 8}));
+  EXPECT_EQ(message_.places(0, 2)[1], 9U);
 }
 
 TEST_F(ShardMessageTest, each_change_of_form_begins_a_run) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,16 @@ class SplitBookTest : public ::testing::Test {
   // Fills a message with one part of plain entries, and answers it.
   Part plain_part(ShardMessage& message, SplitBook::Index split, uint32_t first_place,
                   const std::vector<Verdict>& verdicts, bool is_whole = false) {
-    const std::vector<uint16_t> sizes(verdicts.size(), 0);
-    message.begin_part(split, Form::plain, static_cast<uint32_t>(sizes.size()), is_whole);
-    message.add(KeyColumn{.text = "", .sizes = sizes}, first_place);
+    std::vector<uint16_t> places(verdicts.size());
+    std::iota(places.begin(), places.end(), static_cast<uint16_t>(first_place));
+    const std::vector<uint16_t> sizes(is_whole ? places.size() : first_place + places.size(), 0);
+    const std::vector<uint32_t> begins(sizes.size(), 0);
+    message.begin_part(split, Form::plain, static_cast<uint32_t>(places.size()), is_whole);
+    if (is_whole) {
+      message.add(KeyColumn{.text = "", .sizes = sizes});
+    } else {
+      message.add(KeyColumn{.text = "", .sizes = sizes}, begins, places);
+    }
     const Part part = message.parts().back();
     std::ranges::copy(verdicts, message.verdicts(part.first_entry, part.entries_count).begin());
     return part;

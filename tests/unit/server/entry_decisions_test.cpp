@@ -41,7 +41,7 @@ class Side {
       text += name;
       sizes.push_back(static_cast<uint16_t>(name.size()));
     }
-    ASSERT_TRUE(router.has_room({.text = text, .sizes = sizes}, route::Form::detailed));
+    ASSERT_TRUE(router.find_room({.text = text, .sizes = sizes}, route::Form::detailed));
     const auto entries = context.turn.add({.id = 1}, static_cast<uint32_t>(names.size()));
     for (size_t place = 0; place < names.size(); ++place) {
       entries[place] = {.key_data = names[place].data(),

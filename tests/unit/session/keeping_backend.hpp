@@ -30,18 +30,20 @@ class KeepingBackend final : public Backend {
     if (executed) executed();
   }
   // All entries are this shard's.
-  bool has_turn_room(const route::KeyColumn&, route::Form) noexcept override { return true; }
+  bool find_turn_room(const route::KeyColumn&, route::Form) noexcept override {
+    return owners_have_room;
+  }
   void add(const route::Request& request, const route::KeyColumn&) noexcept override {
     added.push_back(request);
   }
   void send_last() noexcept override {}
-  bool has_lone_room(std::string_view) noexcept override { return true; }
+  bool find_lone_room(std::string_view) noexcept override { return owners_have_room; }
   void send_lone() noexcept override {}
   bool owns(api::Handle handle) const noexcept override {
     return !key_of(handle).starts_with(other_shards_prefix);
   }
   size_t find_keys(std::span<const api::Handle>) noexcept override { return found_bytes; }
-  bool found_have_room(size_t) noexcept override { return true; }
+  bool find_room_for_keys(size_t) noexcept override { return owners_have_room; }
   void add(const route::Request& request, std::span<const api::Handle>) noexcept override {
     added.push_back(request);
   }
@@ -106,6 +108,7 @@ class KeepingBackend final : public Backend {
   std::vector<uint64_t> cancelled, ended_bindings;
   uint64_t other_waiting = 0;
   size_t found_bytes = 0;
+  bool owners_have_room = true;  // those of a request's keys
   uint32_t executions = 0;
   std::function<void()> executed;
   bool has_room = true;

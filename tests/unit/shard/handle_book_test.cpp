@@ -48,18 +48,48 @@ TEST_F(HandleBookTest, a_key_has_one_number_for_all_references) {
   book_.check_invariants();
 }
 
-TEST_F(HandleBookTest, looks_many_up_at_once) {
-  std::vector<api::Handle> handles;
-  for (int each = 0; each < 100; ++each)
-    handles.push_back(intern("key" + std::to_string(each % 8)));
-  std::vector<api::HeldKey> keys(handles.size());
-  book_.look_up(handles, keys);
-  for (size_t index = 0; index < keys.size(); ++index) {
-    const std::string text = "key" + std::to_string(index % 8);
-    EXPECT_EQ(std::string_view(keys[index].data, keys[index].bytes), text);
-    EXPECT_EQ(keys[index].hash, hash_key(text, test_secret()));
+// Short texts and long ones, which lie in different places.
+class HandleBookLookUpTest : public HandleBookTest {
+ protected:
+  static std::string text_of(size_t place) {
+    constexpr size_t sizes[] = {1, 7, 18, 19, 20, 33, 64, 4};
+    return std::string(sizes[place % 8] - 1, 'k') + std::to_string(place % 8);
   }
-  book_.look_up({}, {});
+  size_t look_up(size_t count, size_t text_bytes) {
+    handles_.clear();
+    for (size_t place = 0; place < count; ++place) handles_.push_back(intern(text_of(place)));
+    text_.assign(text_bytes, '-');
+    sizes_.resize(count);
+    hashes_.resize(count);
+    return book_.look_up(handles_, {.text = text_, .sizes = sizes_, .hashes = hashes_});
+  }
+
+  std::vector<api::Handle> handles_;
+  std::string text_;
+  std::vector<uint16_t> sizes_;
+  std::vector<api::KeyHash> hashes_;
+};
+
+TEST_F(HandleBookLookUpTest, writes_all_keys_one_after_the_other) {
+  for (const size_t count : {0U, 1U, 8U, 100U}) {
+    std::string expected;
+    for (size_t place = 0; place < count; ++place) expected += text_of(place);
+    ASSERT_EQ(look_up(count, expected.size()), expected.size());
+    EXPECT_EQ(text_, expected);
+    for (size_t place = 0; place < count; ++place) {
+      EXPECT_EQ(sizes_[place], text_of(place).size());
+      EXPECT_EQ(hashes_[place], hash_key(text_of(place), test_secret()));
+      EXPECT_EQ(book_.key(handles_[place]), text_of(place));
+    }
+  }
+  book_.check_invariants();
+}
+
+TEST_F(HandleBookLookUpTest, reports_more_text_than_there_is_room_for) {
+  const size_t enough = look_up(8, 1'000);
+  EXPECT_EQ(look_up(8, enough), enough);
+  EXPECT_GT(look_up(8, enough - 1), enough - 1);
+  EXPECT_EQ(text_.back(), '-');  // the last one is left out
 }
 
 TEST_F(HandleBookTest, a_number_lives_until_its_last_reference_is_dropped) {
