@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "load/sender.hpp"
+#include "load/socket_sender.hpp"
 
 namespace sluice::limits_bench {
 
@@ -51,7 +51,7 @@ class Replies {
   virtual uint64_t take(std::span<const std::byte> received) = 0;
 };
 
-class PipelineSender final : public load::Sender {
+class PipelineSender final : public load::SocketSender {
  public:
   // Begins with `first_frame`; never has more than `window` frames in flight.
   PipelineSender(int socket, const Frames& frames, size_t first_frame, uint32_t window,
@@ -59,30 +59,18 @@ class PipelineSender final : public load::Sender {
 
   uint32_t ask(uint64_t from_ns) override;
   bool held_back() const noexcept override { return false; }
-  bool flush() override;
   void take_answers(load::Counters& counters) override;
-  bool has_answers() const override { return false; }
-
-  uint32_t frames_in_flight() const noexcept override { return in_flight_; }
-  sluicegate::Traffic traffic() const noexcept override { return traffic_; }
-  int native_handle() const noexcept override { return socket_; }
-  uint32_t epoll_events() const noexcept override;
 
  private:
   void finish_frames(uint64_t at_ns, load::Counters& counters);
 
-  int socket_;
   const Frames& frames_;
   size_t next_frame_;
-  uint32_t window_;
   std::unique_ptr<Replies> replies_;
   std::vector<uint64_t> from_ns_;  // of the frames in flight, a ring of `window` places
   uint64_t frames_asked_ = 0;
-  uint32_t in_flight_ = 0;
-  uint64_t items_answered_ = 0;        // of the oldest frame in flight, and of those behind it
-  std::span<const std::byte> unsent_;  // frames next to each other
+  uint64_t items_answered_ = 0;  // of the oldest frame in flight, and of those behind it
   std::vector<std::byte> input_;
-  sluicegate::Traffic traffic_;
 };
 
 }  // namespace sluice::limits_bench
