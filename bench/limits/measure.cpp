@@ -4,17 +4,13 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "load/clocks.hpp"
+#include "load/report.hpp"
 
 namespace sluice::limits_bench {
 namespace {
-
-// As `sluicegate bench` has them: small delays of the scheduler do not count.
-constexpr double behind_share_max = 0.01;
-constexpr double behind_s_min = 0.002;
 
 void run_for(load::Loop& loop, double seconds) {
   const uint64_t end_ns = load::now_ns() + static_cast<uint64_t>(seconds * 1e9);
@@ -23,10 +19,6 @@ void run_for(load::Loop& loop, double seconds) {
 
 double seconds_of(clockid_t clock) {
   return static_cast<double>(load::read_ns(clock)) * 1e-9;
-}
-
-bool kept_up(const Measured& measured) {
-  return measured.behind_s <= std::max(behind_s_min, behind_share_max * measured.seconds);
 }
 
 // The counts of both sides at one moment.
@@ -87,29 +79,22 @@ Measured measure(load::Loop& loop, double seconds, const std::optional<ServerTas
 }
 
 void add_fields(nlohmann::ordered_json& line, const Measured& measured, double rate) {
-  const load::LatencyHistogram& latency = measured.latency;
   line["bytes_out"] = measured.traffic.bytes_sent;
   line["bytes_in"] = measured.traffic.bytes_received;
   line["client_system_calls"] = measured.traffic.system_calls;
-  line["latency_us"] = {{"p50", latency.quantile_us(0.5)},
-                        {"p99", latency.quantile_us(0.99)},
-                        {"p999", latency.quantile_us(0.999)},
-                        {"max", latency.max_us()}};
+  line["latency_us"] = load::latency_fields(measured.latency);
   line["open_loop"] = nullptr;
   if (rate > 0) {
     line["open_loop"] = {{"rate", rate},
                          {"behind_s", measured.behind_s},
-                         {"kept_up", kept_up(measured)},
-                         {"send_delay_us",
-                          {{"p99", measured.send_delay.quantile_us(0.99)},
-                           {"p999", measured.send_delay.quantile_us(0.999)},
-                           {"max", measured.send_delay.max_us()}}}};
+                         {"kept_up", load::kept_up(measured.behind_s, measured.seconds)},
+                         {"send_delay_us", load::send_delay_fields(measured.send_delay)}};
   }
   line["seconds"] = measured.seconds;
   line["client_cpu_s"] = measured.client_cpu_s;
   if (measured.server_cpu_s) line["server_cpu_s"] = *measured.server_cpu_s;
   if (const auto& faults = measured.page_faults) {
-    line["server_page_faults"] = {{"minor", faults->minor}, {"major", faults->major}};
+    line["server_page_faults"] = load::page_fault_fields(*faults);
   }
 }
 
@@ -120,11 +105,8 @@ std::string latency_lines(const Measured& measured, double rate) {
       "                (of frames, from {} to the last reply)\n",
       latency.quantile_us(0.5), latency.quantile_us(0.99), latency.quantile_us(0.999),
       latency.max_us(), rate > 0 ? "their scheduled time" : "their send");
-  if (const auto& faults = measured.page_faults) {
-    lines += fmt::format("  page faults   {} minor, {} major, of the server\n", faults->minor,
-                         faults->major);
-  }
-  if (rate > 0 && !kept_up(measured)) {
+  if (const auto& faults = measured.page_faults) lines += load::page_faults_line(*faults);
+  if (rate > 0 && !load::kept_up(measured.behind_s, measured.seconds)) {
     lines += fmt::format(
         "  WARNING       {:.3f} s behind its schedule at the end: the latencies are those of an\n"
         "                overload\n",

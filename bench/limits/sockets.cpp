@@ -15,6 +15,7 @@
 #include "load/own_server.hpp"
 
 namespace sluice::limits_bench {
+
 void throw_errno(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }

@@ -89,8 +89,7 @@ std::string cpu_lines(const Options& options, const Result& result) {
   }
   lines += line("server CPU", *result.server_cpu_s);
   if (const auto& faults = result.server_page_faults) {
-    lines += fmt::format("  page faults   {} minor, {} major, of the server\n", faults->minor,
-                         faults->major);
+    lines += page_faults_line(*faults);
   }
   const double busy_s = busy_share * result.seconds;
   if (options.rate > 0) {
@@ -112,7 +111,7 @@ std::string trouble_lines(const Options& options, const Result& result) {
     lines += fmt::format("  ERRORS        {} frames refused: {}\n", tally.refusals(),
                          tally.refusal_text());
   }
-  if (options.rate > 0 && !kept_up(result)) {
+  if (options.rate > 0 && !kept_up(result.behind_s, result.seconds)) {
     lines += fmt::format(
         "  WARNING       {} decisions/s asked for, {:.0f} met, {:.3f} s behind at the end: "
         "the\n"
@@ -154,8 +153,30 @@ text::Json parameters(const Options& options, const Result& result) {
 
 }  // namespace
 
-bool kept_up(const Result& result) noexcept {
-  return result.behind_s <= std::max(behind_s_min, behind_share_max * result.seconds);
+bool kept_up(double behind_s, double seconds) noexcept {
+  return behind_s <= std::max(behind_s_min, behind_share_max * seconds);
+}
+
+text::Json latency_fields(const LatencyHistogram& latency) {
+  return {{"p50", latency.quantile_us(0.5)},
+          {"p99", latency.quantile_us(0.99)},
+          {"p999", latency.quantile_us(0.999)},
+          {"max", latency.max_us()}};
+}
+
+text::Json send_delay_fields(const LatencyHistogram& send_delay) {
+  return {{"p99", send_delay.quantile_us(0.99)},
+          {"p999", send_delay.quantile_us(0.999)},
+          {"max", send_delay.max_us()}};
+}
+
+text::Json page_fault_fields(const PageFaults& faults) {
+  return {{"minor", faults.minor}, {"major", faults.major}};
+}
+
+std::string page_faults_line(const PageFaults& faults) {
+  return fmt::format("  page faults   {} minor, {} major, of the server\n", faults.minor,
+                     faults.major);
 }
 
 double denied_share(const Counters& counters) noexcept {
@@ -226,11 +247,7 @@ std::string json_line(const Options& options, const Result& result) {
                   {"server_cpu_s", nullptr},
                   {"server_cpu_ns_per_decision", nullptr},
                   {"server_page_faults", nullptr},
-                  {"latency_us",
-                   {{"p50", counters.latency.quantile_us(0.5)},
-                    {"p99", counters.latency.quantile_us(0.99)},
-                    {"p999", counters.latency.quantile_us(0.999)},
-                    {"max", counters.latency.max_us()}}},
+                  {"latency_us", latency_fields(counters.latency)},
                   {"open_loop", nullptr},
                   {"seconds", result.seconds},
                   {"parameters", parameters(options, result)}};
@@ -239,17 +256,14 @@ std::string json_line(const Options& options, const Result& result) {
     line["server_cpu_ns_per_decision"] = per_decision(counters, 1e9 * *result.server_cpu_s);
   }
   if (const auto& faults = result.server_page_faults) {
-    line["server_page_faults"] = {{"minor", faults->minor}, {"major", faults->major}};
+    line["server_page_faults"] = page_fault_fields(*faults);
   }
   if (options.rate > 0) {
     line["open_loop"] = {{"rate", options.rate},
                          {"rate_met", per_s(tally.decisions())},
                          {"behind_s", result.behind_s},
-                         {"kept_up", kept_up(result)},
-                         {"send_delay_us",
-                          {{"p99", counters.send_delay.quantile_us(0.99)},
-                           {"p999", counters.send_delay.quantile_us(0.999)},
-                           {"max", counters.send_delay.max_us()}}}};
+                         {"kept_up", kept_up(result.behind_s, result.seconds)},
+                         {"send_delay_us", send_delay_fields(counters.send_delay)}};
   }
   return text::one_line(line);
 }

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "load/counters.hpp"
+#include "load/latency_histogram.hpp"
 #include "load/options.hpp"
 #include "load/page_faults.hpp"
+#include "text/json.hpp"
 
 namespace sluice::load {
 
@@ -28,7 +30,14 @@ struct Result {
 double denied_share(const Counters& counters) noexcept;
 
 // Whether an open loop kept its schedule, apart from small delays of the scheduler.
-bool kept_up(const Result& result) noexcept;
+bool kept_up(double behind_s, double seconds) noexcept;
+
+// What lines of JSON have of them.
+text::Json latency_fields(const LatencyHistogram& latency);
+text::Json send_delay_fields(const LatencyHistogram& send_delay);
+text::Json page_fault_fields(const PageFaults& faults);
+// A line of a summary.
+std::string page_faults_line(const PageFaults& faults);
 
 // Several lines; the last ends with a newline.
 std::string summary(const Options& options, const Result& result);
