@@ -116,7 +116,8 @@ class KeyStore {
   void find_at_home(Group& group) const noexcept;
   void find_missed(Group& group) const noexcept;
   Place find_again(const KeyHash& hash) const noexcept;
-  void decide(Group& group, const Answers& answers, base::Now now, api::ShardId origin) noexcept;
+  void decide(const Group& group, const Answers& answers, base::Now now,
+              api::ShardId origin) noexcept;
   bool may_decide_fast(const api::Entry& entry, const KeyHash& hash) const noexcept;
   api::Verdict decide_fast(WindowCell own, uint32_t cost, bool may_wait, int64_t now_ms) noexcept;
   api::Verdict decide_slow(const Question& question) noexcept;

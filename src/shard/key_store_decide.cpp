@@ -129,7 +129,7 @@ void KeyStore::find_missed(Group& group) const noexcept {
   return table_.find(hash);
 }
 
-void KeyStore::decide(Group& group, const Answers& answers, base::Now now,
+void KeyStore::decide(const Group& group, const Answers& answers, base::Now now,
                       api::ShardId origin) noexcept {
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   for (size_t index = 0; index < group.entries.size(); ++index) {
