@@ -1,14 +1,13 @@
 // Bounds the work that a turn does for its peers, so that nobody waits for everybody's backlog:
 // what does not fit is done in later turns, after whoever was served less.
 // Flow:   begin_turn() -> spend() for each request -> is_over() before the next. One session may
-//         take all of a turn: smaller shares would mean more and smaller sends. A turn after a
-//         quiet one is short: should it meet a backlog, it serves in the order of arrival, and
-//         whoever was served least comes first from the next one on.
-// Units:  of about 3 ns each: a decision by handle takes 4 of them, one by key 16.
+//         take all of a turn: smaller shares would mean more and smaller sends. A turn that meets
+//         a backlog serves in the order of arrival; whoever was served least comes first from the
+//         next one on.
+// Units:  of about a nanosecond of user CPU each, as bench/turns/turns measures it.
 // Lives:  one per worker, one thread only. A request is done whole, so it may overdraw the budget.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,12 +17,12 @@ namespace sluice::session {
 
 // What requests cost.
 namespace work {
-inline constexpr uint64_t entry = 16;  // by key
+inline constexpr uint64_t entry = 20;  // by key
 inline constexpr uint64_t handle = 4;
-inline constexpr uint64_t frame = 64;
-inline constexpr uint64_t quota_call = 48;
-inline constexpr uint64_t limit = 6;  // of a subject of a quota call
-inline constexpr uint64_t row = 32;   // of a page of keys or subjects, or of reported limits
+inline constexpr uint64_t frame = 96;
+inline constexpr uint64_t quota_call = 128;
+inline constexpr uint64_t limit = 16;  // of a subject of a quota call
+inline constexpr uint64_t row = 32;    // of a page of keys or subjects, or of reported limits
 inline constexpr uint64_t rest_request = 512;
 inline constexpr uint64_t log_line = 2'048;
 inline uint64_t of(const api::QuotaBatch& batch) noexcept {
@@ -39,16 +38,14 @@ constexpr uint64_t bytes(size_t count) noexcept {
 
 class TurnWork {
  public:
-  // Some 3 ms.
-  static constexpr int64_t turn_work_max = 1024 * 1024;
+  // Some 200 us.
+  static constexpr int64_t turn_work_max = 192 * 1024;
 
   explicit TurnWork(int64_t turn_work) noexcept : turn_work_(turn_work) {}
 
   // With `has_backlog` requests of earlier turns come first.
   void begin_turn(bool has_backlog) noexcept {
-    const int64_t spent = budget_ - left_;
-    budget_ = has_backlog ? turn_work_ : std::clamp(2 * spent, turn_work_ / 4, turn_work_);
-    left_ = budget_;
+    left_ = turn_work_;
     has_backlog_ = has_backlog;
   }
   uint64_t turn_work() const noexcept { return static_cast<uint64_t>(turn_work_); }
@@ -61,7 +58,6 @@ class TurnWork {
 
  private:
   const int64_t turn_work_;
-  int64_t budget_ = turn_work_;  // of this turn
   int64_t left_ = turn_work_;
   bool has_backlog_ = false;
 };

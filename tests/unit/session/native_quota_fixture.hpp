@@ -43,6 +43,7 @@ class NativeQuotaFixture : public ::testing::Test {
     const auto words = capnp::messageToFlatArray(message);
     std::vector<uint64_t> bytes(words.size());
     std::memcpy(bytes.data(), words.begin(), words.size() * 8);
+    context_.work.begin_turn(false);
     session_.on_received(std::as_writable_bytes(std::span(bytes)));
     end_turn();
   }
