@@ -75,6 +75,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                    .routing_seed = seeds.routing_seed,
                    .instance_id = random_word(device),
                    .rest_port = report.port,
+                   .native_port = report.native_port,
                    .http2 = config.server_type != "echo",
                    .access_log = {.of_2xx = config.log_2xx,
                                   .of_4xx = config.log_4xx,

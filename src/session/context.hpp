@@ -60,6 +60,7 @@ struct Options {
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
   uint16_t rest_port = 0;
+  uint16_t native_port = 0;
   bool http2 = true;  // over REST's port
   AccessLog access_log;
 };
@@ -222,6 +223,7 @@ struct Context {
   const Options options;
   base::Now now;
   bool draining = false;
+  const std::string node_header;  // of answers to GET /healthz, a line
   route::Turn turn;
   TurnText text;
   WaitBook waits;

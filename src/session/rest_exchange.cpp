@@ -54,7 +54,8 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
                    answer(reply);
                  },
                  [&](const wire::RestHealth&) {
-                   answer(wire::RestReply{.status = uint16_t(context_.draining ? 503 : 200)});
+                   answer(wire::RestContent{.status = uint16_t(context_.draining ? 503 : 200),
+                                            .headers = context_.node_header});
                  },
                  [&](const wire::RestOpenapi&) {
                    answer(wire::RestContent{.content_type = wire::application_json,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "wire/node_header.hpp"
 
 namespace sluice::session {
 namespace {
@@ -23,7 +24,12 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
 }  // namespace
 
 Context::Context(Backend& of, const Options& with)
-    : backend(of), options(with), waits(with.waiters_max), work(with.turn_work) {}
+    : backend(of),
+      options(with),
+      node_header(wire::node_header_line(
+          {.native_port = with.native_port, .shards = with.shards, .instance = with.instance_id})),
+      waits(with.waiters_max),
+      work(with.turn_work) {}
 
 Context::~Context() {
   departed_handles.clear_and_dispose(std::default_delete<HandleSet>());

@@ -454,10 +454,18 @@ def test_debug_does_not_keep_keys_alive(start_server, key):
     assert ask(server, "POST", f"/rate/{key}").rate_limit()["q"] == 100  # its override as well
 
 
-def test_healthz_is_empty(server):
-    response = ask(server, "GET", "/healthz")
-    assert response.raw == b"HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 0\r\n\r\n"
-    assert ask(server, "GET", "/healthz?x=y").status == 200
+def test_healthz_is_empty_and_names_the_node(start_server):
+    servers = [start_server("--shards", shards) for shards in ("1", "3")]
+    answers = [ask(server, "GET", "/healthz") for server in servers]
+    nodes = [answer.header("Sluicegate-Node") for answer in answers]
+    assert answers[0].raw == (f"HTTP/1.1 200 OK\r\nSluicegate-Node: {nodes[0]}\r\nDate: now\r\n"
+                              "Content-Length: 0\r\n\r\n").encode()
+    for server, shards, node in zip(servers, (1, 3), nodes):
+        assert re.fullmatch(f"native={server.native_port}, shards={shards}, "
+                            "instance=[0-9a-f]{16}", node)
+        same = ask(server, "GET", "/healthz?x=y")
+        assert (same.status, same.header("Sluicegate-Node")) == (200, node)
+    assert nodes[0][-16:] != nodes[1][-16:]
 
 
 def test_metrics_count_by_outcome_and_shard(start_server):

@@ -4,7 +4,8 @@ behaviour; any other difference fails."""
 DIFFERENCES = {
     "bodies": "an approval is the bare number and a denial is empty, unless the request accepts "
               "application/json: then both are JSON",
-    "extra headers": "decided answers carry RateLimit and RateLimit-Policy, a denial Retry-After",
+    "extra headers": "decided answers carry RateLimit and RateLimit-Policy, a denial Retry-After; "
+                     "/healthz has Sluicegate-Node",
     "JSON bodies": 'they read {"request_id":1} and {"error":"...","key":"..."}',
     "more paths": "/metrics and /top exist; DELETE /rate/:key resets the key",
     "cost, maxWaitMillis": "two more parameters: how many permits, where 0 takes none and "

@@ -4,6 +4,7 @@ effect on the log. Run: `run --binary PATH headers_test.py`, or
 
 import pytest
 
+from expectation import Like
 from rest_peer import ask, counts_of, permit
 
 
@@ -11,8 +12,11 @@ from rest_peer import ask, counts_of, permit
 @pytest.mark.parametrize("target", ["/healthz", "/healthz?x=y"])
 def test_health(server, expect, target):
     answer = ask(server, "GET", target)
+    node = r"Sluicegate-Node: native=\d+, shards=\d+, instance=[0-9a-f]{16}\r\n"
     expect((answer.raw, answer.body),
-           gocc=(b"HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 0\r\n\r\n", b""))
+           gocc=(b"HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 0\r\n\r\n", b""),
+           ours=(Like(f"HTTP/1.1 200 OK\r\n{node}Date: now\r\nContent-Length: 0\r\n\r\n"), b""),
+           topic="extra headers")
 
 
 @pytest.mark.section("1.6")

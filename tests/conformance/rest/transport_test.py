@@ -315,7 +315,8 @@ def test_waiter_with_a_body_hangs_up(steady, expect, key, body):
 # --------------------------------------------------------------------------- missing features
 
 @pytest.mark.parametrize("target, gocc, ours", named([
-    ("/healthz", "/healthz", "", ""), ("400", "/rate/%20", "Content-Type", "Content-Type"),
+    ("/healthz", "/healthz", "", "Sluicegate-Node"),
+    ("400", "/rate/%20", "Content-Type", "Content-Type"),
     ("200", "/rate/KEY", "Content-Type", "Content-Type RateLimit RateLimit-Policy"),
     ("429", "/rate/KEY?maxRequests=1", "", "RateLimit RateLimit-Policy Retry-After"),
     ("/debug", "/debug/KEY", "Content-Type", "Content-Type"),
