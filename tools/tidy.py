@@ -44,21 +44,22 @@ LAYERS = {
     "net": ["base", "io"],
     "wire": ["base", "text", "api", "policy", "proto"],
     "route": ["base", "api", "proto"],
+    "peer": ["base", "text", "api", "log", "proto", "io", "net", "wire", "route"],
     "session": ["base", "text", "api", "log", "net", "wire", "route"],
     "config": ["base", "text", "api", "log"],
     "server": ["proto", "base", "text", "api", "limiter", "policy", "state", "shard", "quota", "io",
-               "log", "store", "transfer", "net", "wire", "route", "session", "config"],
+               "log", "store", "transfer", "net", "wire", "route", "peer", "session", "config"],
     "migration": ["base", "text", "api", "limiter", "policy", "state", "quota", "store",
                   "transfer", "server"],
     "load": ["text", "proto", "clients"],
-    "cli": ["base", "text", "api", "limiter", "policy", "state", "quota", "config", "log", "store",
-            "transfer", "server", "migration", "load", "clients"],
+    "cli": ["base", "text", "api", "limiter", "policy", "state", "quota", "peer", "config", "log",
+            "store", "transfer", "server", "migration", "load", "clients"],
     "main.cpp": ["base", "config", "cli"],
 }
 
 # Folders with code that runs for every request.
 REQUEST_PATH = ["base", "text", "api", "limiter", "state", "shard", "quota", "io", "net", "wire",
-                "route", "session"]
+                "route", "peer", "session"]
 
 # (name, pattern, places in src/ that may have it, cure). load/ is a client with sockets.
 QUARANTINE = [

@@ -37,6 +37,9 @@ inline constexpr uint32_t subjects_page_max = 256;    // rows in one answer; lik
 inline constexpr uint32_t holders_scan_max = 8'192;
 inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 
+// Instances that limit together (--instance-urls).
+inline constexpr uint32_t instances_max = 1'024;
+
 // The ids of reservations have room for them.
 inline constexpr uint32_t shards_max = 256;
 inline constexpr uint32_t reservations_max = 8'000'000;  // open, of all shards together
