@@ -14,7 +14,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "cli/fleet_start.hpp"
 #include "log/log.hpp"
 #include "policy/rule_file.hpp"
 #include "server/server.hpp"
@@ -47,9 +49,10 @@ void block_signals() {
 }
 
 // While it lives, a stop signal ends the process at once. It is for the reading of the
-// configuration file, which may take seconds: nothing is there to be drained yet. The handler is
-// needed because the kernel ignores default actions for a container's first process. A signal that
-// is ignored from the start, as SIGINT in a script's background, stays so.
+// configuration file and for names that do not resolve yet, which may take seconds: nothing is
+// there to be drained yet. The handler is needed because the kernel ignores default actions for a
+// container's first process. A signal that is ignored from the start, as SIGINT in a script's
+// background, stays so.
 class StopAtOnce {
  public:
   StopAtOnce() {
@@ -77,6 +80,20 @@ class StopAtOnce {
 server::Configuration read_configuration(const config::Config& config) {
   const StopAtOnce stop_at_once;
   return server::read_configuration(config);
+}
+
+// Finds out which of the instances this one is.
+void join_fleet(const config::Config& config, peer::FleetOptions& fleet) {
+  if (!fleet.has_peers()) return;
+  {
+    const StopAtOnce stop_at_once;  // it may take a while
+    fleet.own_node = find_own_node(config, fleet);
+  }
+  const peer::Instance& own = fleet.instances[fleet.own_node];
+  log::info("one of several instances",
+            {{"ownUrl", own.url}, {"instances", peer::urls_of(fleet.instances)}});
+  throw std::runtime_error("there is no distributed mode yet: start without --instance-urls (" +
+                           peer::urls_of(fleet.instances) + "; this one is " + own.url + ")");
 }
 
 bool has_terminal() {
@@ -225,12 +242,7 @@ bool close_state(server::Server& server, const config::Config& config,
 
 // Runs the server until it has shut down; throws if it cannot start.
 int run(const config::Config& config, const std::vector<std::string>& warnings) {
-  if (!config.instance_urls.empty()) {
-    throw std::runtime_error(
-        "there is no distributed mode yet: start without --instance-urls "
-        "(INSTANCE_URLS is " +
-        config.instance_urls + ")");
-  }
+  FleetStart fleet = read_fleet(config);
   fill_standard_descriptors();
   const bool stops_on_hangup = terminal_hangup_stops_server();
   block_signals();
@@ -238,12 +250,14 @@ int run(const config::Config& config, const std::vector<std::string>& warnings) 
               .level = config.log_level,
               .includes_source = config.log_includes_source});
   for (const std::string& warning : warnings) log::warning(warning);
+  for (const std::string& warning : fleet.warnings) log::warning(warning);
   raise_descriptor_limit(config);
   if (config.server_type == "fast") {
     log::warning("--server-type fast is the normal server: gocc's approves everything",
                  {{"serverType", config.server_type}});
   }
-  server::Server server(config);
+  join_fleet(config, fleet.options);
+  server::Server server(config, std::move(fleet.options));
   log_started(config, server.start(read_configuration(config)));
 
   const int signal = wait_for_stop_signal(server, config.config_file, stops_on_hangup);

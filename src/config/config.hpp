@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/io_backend.hpp"
+#include "base/peer_failure.hpp"
 #include "log/level.hpp"
 
 namespace sluice::config {
@@ -40,8 +41,15 @@ struct Config {
   bool pin = true;             // worker i stays on the i-th usable CPU
   bool cores_suffice = false;  // no flag: there is a usable CPU for each shard
   base::IoBackend io = base::IoBackend::automatic;
-  std::string server_type;    // gocc's choice of an HTTP library: "echo" has no HTTP/2
-  std::string instance_urls;  // gocc's other instances: there is no distributed mode yet
+  std::string server_type;  // gocc's choice of an HTTP library: "echo" has no HTTP/2
+
+  // Several instances that limit together (peer/instance_list.hpp); none: this one is alone.
+  std::string instance_urls;  // all of them, in one order everywhere
+  std::string own_url;        // this one's; empty: it is found
+  base::PeerFailure peer_failure = base::PeerFailure::error;
+  uint32_t peer_timeout_ms = 2'000;  // for an owner's answer to what may not wait
+  uint32_t peer_silence_ms = 900;    // without a byte of a peer that owes one: it is lost
+  std::string peer_secret_file;
 
   // What survives a restart.
   std::string state;                  // the file; empty: nothing does

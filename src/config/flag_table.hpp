@@ -61,6 +61,7 @@ struct ChoiceFlag {
 using IoFlag = ChoiceFlag<base::IoBackend>;
 using LogFormatFlag = ChoiceFlag<log::Format>;
 using LogLevelFlag = ChoiceFlag<log::Level>;
+using PeerFailureFlag = ChoiceFlag<base::PeerFailure>;
 using ServerTypeFlag = ChoiceFlag<std::string, const char*>;
 
 // ------------------------------------------------------------------------------- the rows
@@ -69,12 +70,13 @@ using ServerTypeFlag = ChoiceFlag<std::string, const char*>;
 // (threads, log, start).
 enum class Seen : uint8_t { process, rest, native, both };
 
-enum class FlagGroup : uint8_t { keys, listening, running, state, log, bounds, times };
+enum class FlagGroup : uint8_t { keys, listening, running, fleet, state, log, bounds, times };
 
-inline constexpr std::array<const char*, 7> group_titles{
+inline constexpr std::array<const char*, 8> group_titles{
     "Limits of a key without its own",
     "Listening",
     "Running",
+    "Several instances with common limits",
     "What survives a restart (docs/state.md)",
     "Log (to stdout; system-default: to stderr)",
     "Bounds of the whole process (beyond them: a clear refusal)",
@@ -84,7 +86,7 @@ struct Flag {
   FlagGroup group;
   std::string_view names;  // in CLI11's notation
   std::variant<NumberFlag, SwitchFlag, TextFlag, AddressFlag, ListFlag, IoFlag, LogFormatFlag,
-               LogLevelFlag, ServerTypeFlag>
+               LogLevelFlag, PeerFailureFlag, ServerTypeFlag>
       value;
   Seen seen;
   std::string_view help;
@@ -114,10 +116,16 @@ inline constexpr std::array<Choice<log::Level>, 4> log_levels{
     choice_of(log::Level::debug), choice_of(log::Level::info), choice_of(log::Level::warning),
     choice_of(log::Level::error)};
 
+inline constexpr std::array<Choice<base::PeerFailure>, 4> peer_failures{
+    {{"error", base::PeerFailure::error},
+     {"closed", base::PeerFailure::closed},
+     {"local", base::PeerFailure::local},
+     {"open", base::PeerFailure::open}}};
+
 inline constexpr std::array<Choice<const char*>, 3> server_types{
     {{"echo", "echo"}, {"echo-http2", "echo-http2"}, {"fast", "fast"}}};
 
-inline constexpr std::array<Flag, 36> flag_table{{
+inline constexpr std::array<Flag, 41> flag_table{{
     {FlagGroup::keys, "-m,--max-requests",
      NumberFlag{&Config::max_requests, 1, limits::permits_max}, Seen::both,
      "permits per key and window"},
@@ -158,8 +166,33 @@ inline constexpr std::array<Flag, 36> flag_table{{
      "auto takes io_uring where the kernel allows it", "default auto"},
     {FlagGroup::running, "-s,--server-type", ServerTypeFlag{&Config::server_type, server_types},
      Seen::rest, "echo: without HTTP/2, as in gocc; fast is as echo-http2", "default echo-http2"},
-    {FlagGroup::running, "-i,--instance-urls", ListFlag{&Config::instance_urls, "URLS"},
-     Seen::process, "must be empty: there is no distributed mode yet", "default empty"},
+
+    {FlagGroup::fleet, "-i,--instance-urls", ListFlag{&Config::instance_urls, "URLS"},
+     Seen::process,
+     "all instances, this one included, in the same order on\n"
+     "each: http://a:8080,http://b:8080. Every key has one owner\n"
+     "among them. There is no distributed mode yet: the start\n"
+     "ends once the list is checked",
+     "default empty: this one is alone"},
+    {FlagGroup::fleet, "--own-url", TextFlag{&Config::own_url, "URL"}, Seen::process,
+     "which of --instance-urls this one is; needed only where\n"
+     "neither host name nor addresses show it",
+     "default: it is found"},
+    {FlagGroup::fleet, "--peer-failure", PeerFailureFlag{&Config::peer_failure, peer_failures},
+     Seen::process,
+     "answer where a key's owner is lost: a 502; a denial; what\n"
+     "this one decides by its own counts; or an approval that\n"
+     "nobody counts",
+     "default error"},
+    {FlagGroup::fleet, "--peer-timeout-millis", NumberFlag{&Config::peer_timeout_ms, 10, 60'000},
+     Seen::process, "longest wait for the owner's answer to a request that\nmay not wait itself"},
+    {FlagGroup::fleet, "--peer-silence-millis", NumberFlag{&Config::peer_silence_ms, 100, 60'000},
+     Seen::process, "an instance that owes an answer and sends nothing for\nso long is lost"},
+    {FlagGroup::fleet, "--peer-secret-file", TextFlag{&Config::peer_secret_file, "FILE"},
+     Seen::process,
+     "one line of 16 to 256 bytes, the same for all instances,\n"
+     "by which they know each other",
+     "default none"},
 
     {FlagGroup::state, "--state", TextFlag{&Config::state, "FILE"}, Seen::process,
      "SQLite: quotas put at run time, usage, reservations and\n"

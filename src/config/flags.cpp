@@ -120,17 +120,26 @@ std::string names_of(std::span<const Choice<Known>> choices, char separator) {
   return names;
 }
 
-// The list "[a, b]" without its brackets and outer blanks. CLI11 joins several given values with
-// line feeds; empty ones are left out.
+std::string_view without_blanks(std::string_view text) {
+  const char* blanks = " \t";
+  const size_t begin = text.find_first_not_of(blanks);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+// The list "[a, b]" without its brackets and outer blanks. Items may have brackets of their own:
+// "http://[::1]". CLI11 joins several given values with line feeds; empty ones are left out.
 std::string read_list(const std::string& text) {
-  const char* around = "[] \t";
   std::string list;
   std::istringstream values{text};
-  for (std::string value; std::getline(values, value);) {
-    const size_t begin = value.find_first_not_of(around);
-    if (begin == value.npos) continue;
+  for (std::string line; std::getline(values, line);) {
+    std::string_view value = without_blanks(line);
+    if (value.starts_with('[') && value.ends_with(']')) {
+      value = without_blanks(value.substr(1, value.size() - 2));
+    }
+    if (value.empty()) continue;
     if (!list.empty()) list += ',';
-    list += value.substr(begin, value.find_last_not_of(around) - begin + 1);
+    list += value;
   }
   return list;
 }

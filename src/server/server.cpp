@@ -101,6 +101,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
       .quotas = report.quotas,
       .state = {},
       .splits = {},
+      .fleet = {},
       .connections_max = config.max_connections,
       .drain_ms = config.drain_ms,
       .return_poll_ns = config.cores_suffice ? return_poll_ns : 0,
@@ -151,7 +152,8 @@ Configuration read_configuration(const config::Config& config) {
   return {.text = std::move(read.text), .parsed = std::move(parsed)};
 }
 
-Server::Server(const config::Config& config) : config_(config) {}
+Server::Server(const config::Config& config, peer::FleetOptions fleet)
+    : config_(config), fleet_(std::move(fleet)) {}
 
 Server::~Server() {
   rule_watch_.reset();
@@ -185,6 +187,7 @@ StartReport Server::start(Configuration configuration) {
   worker_group_ = std::make_unique<WorkerGroup>(
       route::MeshOptions{.shards = shards, .routing_seed = seeds.routing_seed});
   WorkerOptions options = worker_options(config_, report, seeds);
+  options.fleet = fleet_;
   if (state_) options.state = state_->options();
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;

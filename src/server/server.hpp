@@ -15,6 +15,7 @@
 
 #include "config/config.hpp"
 #include "io/listen.hpp"
+#include "peer/fleet_options.hpp"
 #include "policy/rule_file.hpp"
 #include "store/state_writer.hpp"
 
@@ -48,7 +49,7 @@ Configuration read_configuration(const config::Config& config);
 
 class Server {
  public:
-  explicit Server(const config::Config& config);
+  explicit Server(const config::Config& config, peer::FleetOptions fleet = {});
   ~Server();
 
   // Binds, starts the workers and returns when they accept.
@@ -84,6 +85,7 @@ class Server {
   void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);
 
   config::Config config_;
+  peer::FleetOptions fleet_;
   std::unique_ptr<WorkerGroup> worker_group_;  // outlives the workers
   std::unique_ptr<KeptState> state_;           // likewise; null: nothing survives
   std::vector<std::unique_ptr<WorkerThread>> workers_;

@@ -319,10 +319,48 @@ def test_server_type_echo_has_no_http_2(start_server):
     assert answers["echo-http2"][3:4] == b"\x04"  # SETTINGS
 
 
+# ----------------------------------------------------------------------------- several instances
+
+FLEET = ["--native-port", "0", "-i", "http://127.0.0.1:7,http://b:8", "--own-url", "http://b:8"]
+
+
+def failed_start(*flags):
+    result = run_binary(*flags)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1, result
+    return result.stderr
+
+
 @effect("instance-urls", "process")
 def test_other_instances_are_refused():
-    result = run_binary("--port", "0", "--native-port", "0", "-i", "http://a")
-    assert result.returncode == 2 and "no distributed mode" in result.stderr
+    assert "no distributed mode" in failed_start(*FLEET)
+    assert "one item only" in failed_start("-i", "http://a")
+
+
+@effect("own-url", "process")
+def test_own_url_is_the_own_place():
+    assert "this one is http://b:8)" in failed_start(*FLEET)
+    assert "this one is http://127.0.0.1:7)" in failed_start(*FLEET, "--own-url",
+                                                             "http://127.0.0.1:7")
+
+
+@effect("peer-failure", "process")
+@effect("peer-timeout-millis", "process")
+@effect("peer-silence-millis", "process")
+@pytest.mark.parametrize("flag, value", [
+    ("peer-failure", "open"), ("peer-timeout-millis", "2001"), ("peer-silence-millis", "901")])
+def test_flags_about_peers_need_peers(flag, value):
+    assert failed_start(f"--{flag}", value) == (
+        f"Error: --{flag} needs --instance-urls: without a list this instance is alone\n")
+    assert "no distributed mode" in failed_start(*FLEET, f"--{flag}", value)
+
+
+@effect("peer-secret-file", "process")
+def test_secret_is_read(tmp_path):
+    assert "--peer-secret-file /none: No such file" in failed_start(*FLEET, "--peer-secret-file",
+                                                                    "/none")
+    secret = tmp_path / "secret"
+    secret.write_text("x" * 16)
+    assert "no distributed mode" in failed_start(*FLEET, "--peer-secret-file", str(secret))
 
 
 # ------------------------------------------------------------------------------------------- state

@@ -439,6 +439,8 @@ TEST(Flags, accept_flags_of_gocc_that_we_do_not_support) {
   EXPECT_EQ(read({"-i", "[http://a, http://b]"}).config.instance_urls, "http://a, http://b");
   EXPECT_EQ(read({"-i", "http://a", "-i=http://b"}).config.instance_urls, "http://a,http://b");
   EXPECT_NE(read({"-i", "http://a", "--instance-urls="}).config.instance_urls, "");
+  EXPECT_EQ(read({"-i", "http://a,http://[::1]"}).config.instance_urls, "http://a,http://[::1]");
+  EXPECT_EQ(read({"-i", " [ http://[::1] ] "}).config.instance_urls, "http://[::1]");
   EXPECT_NE(read({"-i", ","}).config.instance_urls, "");
 }
 

@@ -1,0 +1,60 @@
+#include "cli/fleet_start.hpp"
+
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include "peer/machine.hpp"
+#include "peer/own_place.hpp"
+#include "peer/secret_file.hpp"
+
+namespace sluice::cli {
+namespace {
+
+peer::OwnPlaceOptions own_place_options(const config::Config& config) {
+  return {.own_url = config.own_url, .port = config.port, .bind = config.bind};
+}
+
+void refuse_flags_without_list(const config::Config& config) {
+  const config::Config defaults;
+  const std::array flags{
+      std::pair{"--own-url", config.own_url != defaults.own_url},
+      std::pair{"--peer-failure", config.peer_failure != defaults.peer_failure},
+      std::pair{"--peer-timeout-millis", config.peer_timeout_ms != defaults.peer_timeout_ms},
+      std::pair{"--peer-silence-millis", config.peer_silence_ms != defaults.peer_silence_ms},
+      std::pair{"--peer-secret-file", config.peer_secret_file != defaults.peer_secret_file}};
+  for (const auto& [flag, is_set] : flags) {
+    if (!is_set) continue;
+    throw std::runtime_error(std::string(flag) +
+                             " needs --instance-urls: without a list this instance is alone");
+  }
+}
+
+}  // namespace
+
+FleetStart read_fleet(const config::Config& config) {
+  if (config.instance_urls.empty()) {
+    refuse_flags_without_list(config);
+    return {};
+  }
+  peer::InstanceList list = peer::parse_instances(config.instance_urls);
+  peer::check_own_place(list.instances, own_place_options(config));
+  FleetStart fleet{.options = {.instances = std::move(list.instances),
+                               .on_failure = config.peer_failure,
+                               .timeout_ms = config.peer_timeout_ms,
+                               .silence_ms = config.peer_silence_ms,
+                               .secret = {}},
+                   .warnings = std::move(list.warnings)};
+  if (config.peer_secret_file.empty()) return fleet;
+  peer::Secret secret = peer::read_secret_file(config.peer_secret_file);
+  fleet.options.secret = std::move(secret.text);
+  if (!secret.warning.empty()) fleet.warnings.push_back(std::move(secret.warning));
+  return fleet;
+}
+
+uint16_t find_own_node(const config::Config& config, const peer::FleetOptions& fleet) {
+  peer::ThisMachine machine;
+  return peer::find_own_place(fleet.instances, own_place_options(config), machine);
+}
+
+}  // namespace sluice::cli
