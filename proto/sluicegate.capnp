@@ -20,6 +20,7 @@ const unset :UInt64 = 0xffffffffffffffff;
 const featureQuotas :UInt64 = 1;   # Reserve and the other frames of quotas
 const featureWindows :UInt64 = 2;  # the column windowMs of Acquire and AcquireByHandle
 const featureLooks :UInt64 = 4;    # costs of 0, and the detail column `position`
+const featureForward :UInt64 = 8;  # Forward and Refund
 
 enum Verdict {
   none @0;              # never sent
@@ -68,6 +69,15 @@ enum ErrorCode {
 
 # Entry flags, a byte each in an entryFlags column.
 const entryMayWait :UInt8 = 1;     # wait in the key's queue instead of being denied
+# Of Forward only: it may wait, but the node that forwards it has no room to remember it.
+const entryWaitersFull :UInt8 = 2;            # in the node
+const entryConnectionWaitersFull :UInt8 = 4;  # of its connection's share
+
+# A byte each in the column entryDetails of Forward.
+const entryWantsDetails :UInt8 = 1;
+const entryTakesId :UInt8 = 2;     # a request id; with details only
+
+const permitBytes :UInt32 = 32;    # of each in a column of permits; only their server reads them
 
 # Frame flags of Acquire.
 const frameMayWait :UInt8 = 1;     # every entry may wait
@@ -107,6 +117,8 @@ struct ClientFrame {
     quota @18 :QuotaChange;
     reset @19 :Reset;
     consume @20 :Consume;
+    forward @21 :Forward;
+    refund @22 :Refund;
   }
 }
 
@@ -128,6 +140,39 @@ struct Acquire {
   maxRequestsInQueue @7 :List(UInt32);
   entryFlags @8 :List(UInt8);
   windowMs @9 :List(UInt64);          # absent or `keepWindow`: what the key has
+}
+
+struct Forward {
+  # Entries of another node's clients, decided where they arrive. Acquire's fields, at their places;
+  # then what differs between the entries of several requests.
+  details @0 :UInt8;                  # of the entries that want details
+  flags @1 :UInt8;
+  waitLimitMs @2 :UInt32;
+  keys @3 :Data;
+  keySizes @4 :List(UInt16);
+  costs @5 :List(UInt32);
+  maxRequests @6 :List(UInt32);
+  maxRequestsInQueue @7 :List(UInt32);
+  entryFlags @8 :List(UInt8);
+  windowMs @9 :List(UInt64);
+  operations @10 :List(UInt8);        # an Operation each; absent: acquire, of cost 0: look
+  waitLimitsMs @11 :List(UInt32);     # absent: waitLimitMs each
+  entryDetails @12 :List(UInt8);      # absent: `details` holds for all entries
+}
+
+enum Operation {
+  acquire @0;
+  release @1;
+  look @2;
+}
+
+struct Refund {
+  # Permits that no client received.
+  permits @0 :Data;                   # from Granted, end to end
+  target @1 :UInt64;                  # the id of a Forward: it approved these, and was too late
+  keys @2 :Data;
+  keySizes @3 :List(UInt16);
+  costs @4 :List(UInt32);             # absent: 1 each
 }
 
 struct AcquireByHandle {
@@ -390,6 +435,7 @@ struct Granted {
   reservations @3 :List(UInt64);  # of a Reserve: 0 where not admitted; absent: none was admitted
   codes @4 :Data;                 # of a Reserve or Consume, as in QuotaAnswers
   retryAfterMs @5 :List(Int64);   # likewise
+  permits @6 :Data;               # of a Forward: permitBytes of each approved entry, for Refund
 }
 
 struct Interned {

@@ -16,6 +16,7 @@ enum class Op : uint8_t {
   acquire,
   release,  // releases `cost` permits; the only verdict is approved
   look,     // reports the key and changes nothing: approved, or invalid_key
+  refund,   // releases `cost` permits of a window that has begun in time
 };
 
 enum class QuotaCode : uint8_t;  // api/quota.hpp
@@ -81,8 +82,13 @@ struct Entry {
   uint8_t flags = 0;
   const Overrides* given_overrides = nullptr;  // null: none; few entries bring some
   Ticket ticket = no_ticket;
-  uint32_t wait_ms_max = 0;  // 0: no limit of its own
+  uint32_t wait_ms_max = 0;  // 0: no limit of its own; of a refund: not_after_ms()
 
+  // Of a refund: when the window must have begun, by the monotonic clock. Less than 2^32 ms ago.
+  void set_not_after_ms(int64_t time_ms) noexcept { wait_ms_max = static_cast<uint32_t>(time_ms); }
+  int64_t not_after_ms(int64_t now_ms) const noexcept {
+    return now_ms - static_cast<uint32_t>(static_cast<uint32_t>(now_ms) - wait_ms_max);
+  }
   std::string_view key() const noexcept { return {key_data, key_bytes}; }
   const Overrides& overrides() const noexcept {
     return given_overrides != nullptr ? *given_overrides : no_overrides;

@@ -54,9 +54,11 @@ inline constexpr uint32_t outstanding_frames_max = 1'024;
 inline constexpr uint32_t outstanding_bytes_max = 1024 * 1024;
 inline constexpr uint32_t connection_waiters_max = 16'384;
 inline constexpr uint32_t client_name_bytes_max = 256;
-inline constexpr uint32_t position_max = 1'000;      // in the queue of a subject
-inline constexpr uint32_t shown_waiters_max = 20;    // of one key
-inline constexpr uint32_t inspect_page_max = 1'024;  // keys in one Inspected frame
+inline constexpr uint32_t remembered_forwards = 16;      // of a connection: when they came
+inline constexpr uint32_t forward_outcomes_max = 4'096;  // in one Granted, for their permits' sake
+inline constexpr uint32_t position_max = 1'000;          // in the queue of a subject
+inline constexpr uint32_t shown_waiters_max = 20;        // of one key
+inline constexpr uint32_t inspect_page_max = 1'024;      // keys in one Inspected frame
 
 // REST.
 inline constexpr uint32_t http_header_bytes_max = 8 * 1024;
@@ -103,6 +105,7 @@ inline constexpr uint32_t turn_handle_sets_freed = 8;
 inline constexpr uint32_t departed_sets_max = 1'024;
 
 static_assert(turn_entries >= 2 * frame_entries_max);
+static_assert(forward_outcomes_max <= frame_entries_max);
 static_assert(handles_text_bytes_max >= frame_bytes_max);
 static_assert(holders_text_bytes_max > key_bytes_max);
 static_assert(outstanding_bytes_max >= frame_bytes_max);

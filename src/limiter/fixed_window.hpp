@@ -33,6 +33,8 @@ struct FixedWindow {
 
   constexpr bool over(int64_t now_ms) const noexcept { return now_ms >= end_ms; }
 
+  constexpr int64_t begin_ms(int64_t window_ms) const noexcept { return end_ms - window_ms; }
+
   constexpr int64_t fresh_ms() const noexcept { return end_ms; }
 
   // The key was idle for limits::idle_windows whole windows by then.

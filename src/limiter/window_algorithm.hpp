@@ -37,6 +37,9 @@ concept WindowAlgorithm = std::is_trivially_copyable_v<Window> &&
   { seen.denied } -> std::convertible_to<uint32_t>;
   { seen.over(now_ms) }
   noexcept->std::same_as<bool>;
+  // When its present count began, or later.
+  { seen.begin_ms(window_ms) }
+  noexcept->std::same_as<int64_t>;
   // From when on a new key would be no different: a full table may give up this one.
   { seen.fresh_ms() }
   noexcept->std::same_as<int64_t>;

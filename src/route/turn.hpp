@@ -27,10 +27,11 @@ struct Request {
   uint64_t id = 0;          // the frame's
   uint32_t first_entry = 0;
   uint32_t entries_count = 0;
-  uint32_t frame_bytes = 0;  // as counted against the connection's outstanding bytes
-  uint8_t kind = 0;          // the session's own
-  uint8_t detail_bits = 0;   // detail columns asked for
-  bool by_handle = false;    // keys of this shard, one permit each
+  uint32_t frame_bytes = 0;    // as counted against the connection's outstanding bytes
+  uint8_t kind = 0;            // the session's own
+  uint8_t detail_bits = 0;     // detail columns asked for
+  bool by_handle = false;      // keys of this shard, one permit each
+  bool has_mixed_ids = false;  // only some of its entries may show their ids
   // Its index in the SplitBook, when other shards decide a part of it; the turn has the others.
   uint32_t split = whole;
 

@@ -14,20 +14,26 @@ using api::Verdict;
 // How many plain or hashed entries of a message are decided at once.
 constexpr uint32_t plain_entries_max = 1'024;
 
-// Entries of one request either all show their id or none.
-bool shows_id(std::span<const api::Entry> entries) noexcept {
-  return !entries.empty() && (entries[0].flags & api::flag::shows_id) != 0;
+bool shows_id(const api::Entry& entry) noexcept {
+  return (entry.flags & api::flag::shows_id) != 0;
+}
+
+// Entries of one request either all show their id or none, but for those of a Forward.
+bool shows_id(const route::Request& request, std::span<const api::Entry> entries) noexcept {
+  if (request.has_mixed_ids) [[unlikely]]
+    return true;
+  return !entries.empty() && shows_id(entries[0]);
 }
 
 // Whether a request takes ids now: a split one takes them when it is complete.
 bool shows_id(const route::Request& request, const route::Turn& turn) noexcept {
   return request.split == route::Request::whole && !request.by_handle &&
-         shows_id(turn.entries().subspan(request.first_entry, request.entries_count));
+         shows_id(request, turn.entries().subspan(request.first_entry, request.entries_count));
 }
 
 // A request that was refused for what it asked takes no id, as in gocc. Nor does a look.
 bool takes_id(const api::Entry& entry, Verdict verdict) noexcept {
-  return entry.op != api::Op::look && verdict != Verdict::never_fits &&
+  return shows_id(entry) && entry.op != api::Op::look && verdict != Verdict::never_fits &&
          verdict != Verdict::not_allowed && verdict != Verdict::invalid_key;
 }
 
@@ -51,10 +57,11 @@ uint64_t assign_ids(std::span<const api::Entry> entries, std::span<const Verdict
 
 // Of a request that is complete.
 uint64_t count_ids(const route::SplitBook::Answers& answers) noexcept {
-  return shows_id(answers.entries) ? count_ids(answers.entries, answers.verdicts) : 0;
+  return shows_id(answers.request, answers.entries) ? count_ids(answers.entries, answers.verdicts)
+                                                    : 0;
 }
 uint64_t assign_ids(const route::SplitBook::Answers& answers, uint64_t next_id) noexcept {
-  if (!shows_id(answers.entries)) return next_id;
+  if (!shows_id(answers.request, answers.entries)) return next_id;
   return assign_ids(answers.entries, answers.verdicts, answers.details, next_id);
 }
 

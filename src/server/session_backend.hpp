@@ -112,6 +112,10 @@ class SessionBackend final : public session::Backend {
     parts_.queries.top(session, id, keys_max);
   }
 
+  void refund(const api::RefundClaim& claim, api::ShardId shard) noexcept override {
+    parts_.waiters.refund(claim, shard);
+  }
+
   // Quotas.
   api::QuotaBatch& take_batch() noexcept override { return parts_.quota_tasks.take_batch(); }
   void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override {

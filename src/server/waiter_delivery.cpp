@@ -10,6 +10,13 @@ using session::WaitEvent;
 using session::WaitingEntry;
 using session::WaitState;
 
+namespace {
+
+// Of a ticket without a session: no outcome is delivered to it.
+constexpr uint32_t no_session = 0xFFFF'FFFF;
+
+}  // namespace
+
 WaiterDelivery::WaiterDelivery(session::Context& context, SessionTable& sessions,
                                route::Mailboxes& mailboxes, api::Decider& keys,
                                api::Decider& quotas, size_t grants_max)
@@ -47,6 +54,23 @@ void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   }
   if (entry.notice.under_way) return;  // withdrawn already: the outcome will find no client
   send_notice(entry, Notice::Kind::abandon);
+}
+
+// A waiter's ticket carries the claim to another shard: as if its client had just left.
+void WaiterDelivery::refund(const api::RefundClaim& claim, api::ShardId owner) noexcept {
+  using session::WaitsFor;
+  if (owner == shard_) {
+    decider_of(WaitsFor::permits).refund(claim, context_.now);
+    return;
+  }
+  const api::Ticket ticket = context_.waits.take(no_session, 0, WaitsFor::permits);
+  if (ticket == api::no_ticket) return;
+  WaitingEntry& entry = context_.waits[ticket];
+  entry.owner = owner;
+  entry.notice.refund_claim = claim;
+  context_.waits.follow(entry, WaitEvent::client_gone);
+  context_.waits.follow(entry, WaitEvent::granted);
+  refund(entry);
 }
 
 void WaiterDelivery::free_or_abandon(api::Ticket ticket, bool is_queued) noexcept {

@@ -30,6 +30,8 @@ class WaiterDelivery {
   void withdraw(session::WaitingEntry& entry) noexcept;
   void abandon(session::WaitingEntry& entry) noexcept;
 
+  void refund(const api::RefundClaim& claim, api::ShardId owner) noexcept;
+
   // A waiter was queued by shard `owner`.
   void on_queued(api::Ticket ticket, api::WaiterId waiter, api::ShardId owner) noexcept {
     session::WaitingEntry& entry = context_.waits[ticket];

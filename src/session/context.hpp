@@ -27,6 +27,7 @@
 #include "session/turn_work.hpp"
 #include "session/wait_book.hpp"
 #include "wire/http_parser.hpp"
+#include "wire/permit.hpp"
 
 namespace sluice::session {
 
@@ -103,6 +104,9 @@ class Backend {
   // The client has left, and receives no outcome: frees the ticket, now or when the owner no longer
   // needs it, and refunds granted permits while their window runs.
   virtual void abandon(WaitingEntry& entry) noexcept = 0;
+  // Permits that this shard, or another of this node, granted to a client of another node, which
+  // has left: refunds them while their window runs.
+  virtual void refund(const api::RefundClaim& claim, api::ShardId shard) noexcept = 0;
 
   // How many entries of connections of other shards wait; may be a turn old.
   virtual uint64_t waiting_on_other_shards(WaitsFor what) const noexcept = 0;
@@ -183,6 +187,7 @@ struct Scratch {
     indexes.reserve(limits::frame_entries_max);
     verdicts.reserve(limits::frame_entries_max);
     details.reserve(limits::frame_entries_max);
+    permits.reserve(limits::forward_outcomes_max);
     tickets.reserve(limits::frame_entries_max);
     keys.reserve(limits::frame_entries_max);
     key_sizes.reserve(limits::frame_entries_max);
@@ -202,6 +207,7 @@ struct Scratch {
   std::vector<uint32_t> indexes;
   std::vector<api::Verdict> verdicts;
   std::vector<api::Detail> details;
+  std::vector<wire::Permit> permits;
   std::vector<api::Ticket> tickets;
   std::vector<std::string_view> keys;
   std::vector<uint16_t> key_sizes;

@@ -59,6 +59,7 @@ struct FrameExtent {
       0;  // beside what every frame takes; that of quota calls shows as they are decided
   route::KeyColumn keys;
   route::Form form = route::Form::detailed;
+  bool stays_here = false;  // another node has sent it: this one decides, whoever owns the keys
 };
 
 struct FrameRule {

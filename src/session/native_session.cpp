@@ -19,6 +19,16 @@ void fill_costs(std::span<api::Entry> entries, wire::Column<uint32_t> costs) noe
   for (size_t i = 0; i < entries.size(); ++i) entries[i].cost = costs[i];
 }
 
+// Of a Forward: with those of entries that want none.
+std::span<const api::Detail> wanted_details(const Verdicts& verdicts, Scratch& scratch) noexcept {
+  scratch.details.assign(verdicts.details.size(), {});
+  for (size_t i = 0; i < verdicts.entries.size(); ++i) {
+    if ((verdicts.entries[i].flags & api::flag::wants_details) == 0) continue;
+    scratch.details[i] = verdicts.details[i];
+  }
+  return scratch.details;
+}
+
 void mark_looks(std::span<api::Entry> entries) noexcept {
   for (api::Entry& entry : entries) {
     if (entry.cost == 0) entry.op = api::Op::look;
@@ -174,16 +184,19 @@ route::Request NativeSession::request_of(uint64_t id, size_t frame_bytes,
   return request;
 }
 
+void NativeSession::add_plain(const route::Request& request,
+                              const wire::AcquireRequest& acquire) noexcept {
+  const auto count = static_cast<uint32_t>(acquire.key_sizes.size());
+  connection_.reserve_output(wire::verdicts_bytes_max(count, 0));
+  context_.backend.add(request, {.text = acquire.keys, .sizes = acquire.key_sizes});
+}
+
 void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
                                const wire::AcquireRequest& acquire) noexcept {
-  const auto count = static_cast<uint32_t>(acquire.key_sizes.size());
   if (!admit(id, frame_bytes)) return;
   const route::Request request = request_of(id, frame_bytes, acquire);
-  if (acquire.has_defaults_only()) {
-    connection_.reserve_output(wire::verdicts_bytes_max(count, 0));
-    return context_.backend.add(request, {.text = acquire.keys, .sizes = acquire.key_sizes});
-  }
-  const auto entries = context_.turn.add(request, count);
+  if (acquire.has_defaults_only()) return add_plain(request, acquire);
+  const auto entries = context_.turn.add(request, static_cast<uint32_t>(acquire.key_sizes.size()));
   route::fill_entries(entries, acquire.keys.data(), acquire.key_sizes);
   fill_common(entries, acquire);
   context_.backend.send_last();
@@ -192,6 +205,13 @@ void NativeSession::on_acquire(uint64_t id, size_t frame_bytes,
 // For entries that have their keys already.
 void NativeSession::fill_common(std::span<api::Entry> entries,
                                 const wire::AcquireCommon& terms) noexcept {
+  fill_terms(entries, terms);
+  if (terms.has_wait_flags()) take_tickets(entries, terms);
+}
+
+// All but waiting.
+void NativeSession::fill_terms(std::span<api::Entry> entries,
+                               const wire::AcquireCommon& terms) noexcept {
   connection_.reserve_output(
       wire::verdicts_bytes_max(static_cast<uint32_t>(entries.size()), terms.detail_bits));
   fill_costs(entries, terms.costs);
@@ -207,7 +227,6 @@ void NativeSession::fill_common(std::span<api::Entry> entries,
         static_cast<uint8_t>(api::flag::wants_details | (id_wanted ? api::flag::shows_id : 0));
     for (api::Entry& entry : entries) entry.flags = flags;
   }
-  if (terms.has_wait_flags()) take_tickets(entries, terms);
 }
 
 void NativeSession::take_tickets(std::span<api::Entry> entries,
@@ -294,7 +313,7 @@ void NativeSession::on_verdicts(const route::Request& request, const Verdicts& v
   outstanding_bytes_ -= request.frame_bytes;
   if (outstanding_frames_ == 0) release_hold(held_by_decision);
   if (connection_.closing() || connection_.finishing()) {
-    if (request.kind == decides_or_waits) abandon_waiting(verdicts);
+    if (kind_may_wait(request.kind)) abandon_waiting(verdicts);
     return;
   }
   if (request.kind == releases) {
@@ -305,11 +324,14 @@ void NativeSession::on_verdicts(const route::Request& request, const Verdicts& v
   }
   const size_t bytes_max = wire::verdicts_bytes_max(request.entries_count, request.detail_bits);
   connection_.release_output(bytes_max);
+  std::span<const api::Detail> details = verdicts.details;
+  if (request.kind == forwards && request.detail_bits != 0) {
+    details = wanted_details(verdicts, context_.scratch);
+  }
   write(bytes_max, [&](auto out) {
-    return wire::encode_verdicts(request.id, verdicts.verdicts, verdicts.details,
-                                 request.detail_bits, out);
+    return wire::encode_verdicts(request.id, verdicts.verdicts, details, request.detail_bits, out);
   });
-  if (request.kind == decides_or_waits) keep_waiting(request, verdicts);
+  if (kind_may_wait(request.kind)) keep_waiting(request, verdicts);
 }
 
 void NativeSession::keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept {
@@ -325,6 +347,7 @@ void NativeSession::keep_waiting(const route::Request& request, const Verdicts& 
     if (frame == nullptr) {
       frame = context_.waits.open_frame(request.id, request.detail_bits);
       ASSERT(frame != nullptr);
+      frame->forwards = request.kind == forwards;
       frames_.insert(*frame);
     }
     WaitingEntry& entry = context_.waits[ticket];
@@ -370,10 +393,12 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   scratch.indexes.clear();
   scratch.verdicts.clear();
   scratch.details.clear();
+  scratch.permits.clear();
   scratch.codes.clear();
   scratch.reservations.clear();
   scratch.retry_after_ms.clear();
-  while (!frame.granted.empty() && scratch.indexes.size() < limits::frame_entries_max) {
+  const size_t most = frame.forwards ? limits::forward_outcomes_max : limits::frame_entries_max;
+  while (!frame.granted.empty() && scratch.indexes.size() < most) {
     WaitingEntry& entry = frame.granted.front();
     scratch.indexes.push_back(entry.entry_index);
     if (frame.reserves) {
@@ -383,13 +408,17 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
     } else {
       scratch.verdicts.push_back(entry.verdict);
       scratch.details.push_back(entry.detail);
+      if (frame.forwards && entry.verdict == api::Verdict::approved) {
+        scratch.permits.push_back(wire::permit_of(entry.notice.refund_claim, entry.owner));
+      }
     }
     frame.granted.pop_front();
     tickets_.dropped(entry.waits_for);
     context_.waits.free(entry.ticket);
   }
   const auto count = static_cast<uint32_t>(scratch.indexes.size());
-  write(wire::granted_bytes_max(count, frame.detail_bits), [&](auto out) {
+  const auto permits_count = static_cast<uint32_t>(scratch.permits.size());
+  write(wire::granted_bytes_max(count, frame.detail_bits, permits_count), [&](auto out) {
     if (frame.reserves) {
       return wire::encode_granted(frame.id,
                                   {.entries = scratch.indexes,
@@ -399,7 +428,7 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
                                   out);
     }
     return wire::encode_granted(frame.id, scratch.indexes, scratch.verdicts, scratch.details,
-                                frame.detail_bits, out);
+                                frame.detail_bits, out, scratch.permits);
   });
   on_reply_written(scratch.reservations);
   if (!frame.granted.empty()) return;

@@ -1,7 +1,7 @@
 // The native protocol's side of a connection: frames in, frames out.
 // Flow:   read_frame() -> wire::decode() -> entries of the turn -> Verdicts; grants -> Granted.
 //         native_session_frames.cpp: which frames when; native_session_handle.cpp: keys by number;
-//         native_session_quota.cpp: quotas.
+//         native_session_forward.cpp: entries of other nodes; native_session_quota.cpp: quotas.
 // Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
 // Errors: a wrong frame is answered by Error with its id and changes nothing; one that breaks the
 //         stream or the announced bounds ends the connection after its Error.
@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "session/forward_times.hpp"
 #include "session/frame_rule.hpp"
 #include "session/handle_set.hpp"
 #include "session/session.hpp"
@@ -39,7 +40,8 @@ class NativeSession final : public Session {
   struct Frames;  // the table of frames
 
   // Of route::Request.
-  enum Kind : uint8_t { decides, decides_or_waits, releases };
+  enum Kind : uint8_t { decides, releases, decides_or_waits, forwards };
+  static constexpr bool kind_may_wait(uint8_t kind) noexcept { return kind >= decides_or_waits; }
 
   size_t take(std::span<const std::byte> bytes) noexcept override;
   size_t take_frames(std::span<const std::byte> bytes) noexcept;
@@ -66,6 +68,8 @@ class NativeSession final : public Session {
   bool on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                             const wire::AcquireByHandleRequest& acquire) noexcept;
   void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& release) noexcept;
+  void on_forward(uint64_t id, size_t frame_bytes, const wire::ForwardRequest& forward) noexcept;
+  void on_refund(uint64_t id, size_t frame_bytes, const wire::RefundRequest& refund) noexcept;
   void on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;
   void on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept;
 
@@ -107,8 +111,14 @@ class NativeSession final : public Session {
   route::Request request_of(uint64_t id, size_t frame_bytes, Kind kind) const noexcept;
   route::Request request_of(uint64_t id, size_t frame_bytes,
                             const wire::AcquireCommon& terms) const noexcept;
+  void add_plain(const route::Request& request, const wire::AcquireRequest& acquire) noexcept;
   void fill_common(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
+  void fill_terms(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
   void take_tickets(std::span<api::Entry> entries, const wire::AcquireCommon& terms) noexcept;
+  void fill_forward(std::span<api::Entry> entries, const wire::ForwardRequest& forward) noexcept;
+  void take_tickets(std::span<api::Entry> entries, const wire::ForwardRequest& forward) noexcept;
+  void note_forward(uint64_t id) noexcept;
+  std::optional<int64_t> not_after_ms(uint64_t forward_id) const noexcept;
   WaiterPlace place_of(uint32_t entry_index) const noexcept {
     return {connection_.socket().index, entry_index};
   }
@@ -121,10 +131,11 @@ class NativeSession final : public Session {
   void write_error(uint64_t id, ErrorCode code) noexcept;
   void answer_http(std::span<const std::byte> request) noexcept;
 
-  std::unique_ptr<HandleSet> handles_;  // from the first Intern on
-  uint32_t other_shard_handles_ = 0;    // how many of them are of other shards' keys
-  WaitingFrames frames_;                // by id
-  GrantedFrames granted_frames_;        // with outcomes that are not written yet
+  std::unique_ptr<HandleSet> handles_;           // from the first Intern on
+  std::unique_ptr<ForwardTimes> forward_times_;  // from the first Forward on
+  uint32_t other_shard_handles_ = 0;             // how many of them are of other shards' keys
+  WaitingFrames frames_;                         // by id
+  GrantedFrames granted_frames_;                 // with outcomes that are not written yet
   TicketShare tickets_;
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;

@@ -38,6 +38,9 @@ FrameExtent extent_of(const DecodedFrame& frame) noexcept {
     FrameExtent extent{.entries_count = count,
                        .work = count * work::entry,
                        .keys = {.text = request.keys, .sizes = request.key_sizes}};
+    constexpr bool is_of_node =
+        std::same_as<Request, wire::ForwardRequest> || std::same_as<Request, wire::RefundRequest>;
+    extent.stays_here = is_of_node;
     if constexpr (requires { request.has_defaults_only(); }) {
       if (request.has_defaults_only()) extent.form = route::Form::plain;
     }
@@ -112,6 +115,10 @@ struct NativeSession::Frames {
                              const wire::AcquireRequest& acquire) noexcept {
     self.answer_draining(id, static_cast<uint32_t>(acquire.key_sizes.size()), acquire.detail_bits);
   }
+  static void refuse_forward(Self& self, uint64_t id,
+                             const wire::ForwardRequest& forward) noexcept {
+    refuse_acquire(self, id, forward);
+  }
   static void refuse_by_handle(Self& self, uint64_t id,
                                const wire::AcquireByHandleRequest& acquire) noexcept {
     self.answer_draining(id, static_cast<uint32_t>(acquire.handles.size()), acquire.detail_bits);
@@ -153,6 +160,8 @@ struct NativeSession::Frames {
           {.room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::ResetRequest, &Self::on_reset>({.room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::ConsumeRequest, &Self::on_consume, refuse_consume>({.room = Room::shard_query}),
+      rule<wire::ForwardRequest, &Self::on_forward, refuse_forward>({.room = Room::turn}),
+      rule<wire::RefundRequest, &Self::on_refund>({.room = Room::turn}),
   };
   static_assert(has_every_kind(rules));
 };

@@ -62,6 +62,7 @@ struct WaitingFrame : boost::intrusive::set_base_hook<>, boost::intrusive::list_
   uint32_t pool_index = 0;
   uint8_t detail_bits;
   bool reserves = false;   // it is a Reserve
+  bool forwards = false;   // it is a Forward: its grants carry permits
   WaitingEntries waiting;  // by entry index
   WaitingEntries granted;  // in the order of their outcomes
 };

@@ -127,6 +127,7 @@ class KeyStore {
   api::Verdict acquire_with_extra(const Question& question, ExtraIndex index) noexcept;
   api::Verdict join_queue(const Question& question, ExtraIndex index) noexcept;
   api::Verdict release(const Question& question) noexcept;
+  api::Verdict refund(const Question& question) noexcept;
   void release_permits(Place place, uint32_t cost, int64_t now_ms) noexcept;
   bool override_forbidden(const api::Overrides& overrides) const noexcept;
   void change_policy(const Question& question, ExtraIndex index) noexcept;

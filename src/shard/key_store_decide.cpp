@@ -167,6 +167,7 @@ inline bool KeyStore::may_decide_fast(const api::Entry& entry, const KeyHash& ha
 Verdict KeyStore::decide_slow(const Question& question) noexcept {
   if (question.entry.op == api::Op::release) return release(question);
   if (question.entry.op == api::Op::look) return look(question);
+  if (question.entry.op == api::Op::refund) return refund(question);
   const Verdict verdict = acquire(question);
   count(verdict);
   return verdict;
@@ -334,6 +335,21 @@ void KeyStore::release_permits(Place place, uint32_t cost, int64_t now_ms) noexc
   extra.window.release(cost);
   serve(extra, now_ms);
   schedule_or_free_extra(index);
+}
+
+// Never of a window that began after the permits were taken.
+Verdict KeyStore::refund(const Question& question) noexcept {
+  if (question.hash.tag == 0) return Verdict::approved;
+  const Place place = find_live(question.hash, question.now_ms);
+  if (!place) return Verdict::approved;
+  const int64_t window_ms = policy_of(place).window_ms;
+  Window window = window_of(place);
+  window.roll(question.now_ms, window_ms);
+  if (window.begin_ms(window_ms) > question.entry.not_after_ms(question.now_ms)) {
+    return Verdict::approved;
+  }
+  release_permits(place, question.entry.cost, question.now_ms);
+  return Verdict::approved;
 }
 
 bool KeyStore::refund(const api::RefundClaim& permit, base::Now now) noexcept {

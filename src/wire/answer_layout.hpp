@@ -27,7 +27,8 @@ inline constexpr auto granted_rows =
                OtherRow{"details"},
                answer_column<uint64_t>("reservations", std::identity{}),
                OtherRow{"codes"},
-               answer_column<int64_t>("retryAfterMs", std::identity{})};
+               answer_column<int64_t>("retryAfterMs", std::identity{}),
+               OtherRow{"permits"}};
 
 inline constexpr auto interned_rows =
     std::tuple{answer_column<api::Handle>("handles", std::identity{}), OtherRow{"verdicts"}};

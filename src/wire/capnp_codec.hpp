@@ -21,6 +21,7 @@
 #include "base/result.hpp"
 #include "wire/capnp_codec_quota.hpp"
 #include "wire/column.hpp"
+#include "wire/permit.hpp"
 
 namespace sluice::wire {
 
@@ -40,9 +41,20 @@ namespace frame_bit {
 inline constexpr uint8_t may_wait = 1, forwarded = 2;
 }
 
-// Bits of Acquire.entryFlags.
+// Bits of Acquire.entryFlags; the others only of Forward.entryFlags.
 namespace entry_bit {
-inline constexpr uint8_t may_wait = 1;
+inline constexpr uint8_t may_wait = 1, waiters_full = 2, connection_waiters_full = 4,
+                         of_forward = 7;
+}
+
+// Bits of Forward.entryDetails.
+namespace entry_detail_bit {
+inline constexpr uint8_t wants_details = 1, takes_id = 2, all = 3;
+}
+
+// Bits of Welcome.features.
+namespace feature_bit {
+inline constexpr uint64_t quotas = 1, windows = 2, looks = 4, forward = 8;
 }
 
 // In the column of windows; of the other overrides it is api::keep.
@@ -89,6 +101,41 @@ struct AcquireRequest : AcquireCommon {
   Column<uint16_t> key_sizes;  // their sum is keys.size()
 };
 
+// Entries that another node forwards. A plain one is read as an Acquire is.
+struct ForwardRequest : AcquireRequest {
+  Column<uint8_t> operations;  // api::Op
+  Column<uint32_t> wait_limits_ms;
+  Column<uint8_t> entry_details;  // entry_detail_bit
+
+  bool has_defaults_only() const noexcept {
+    return AcquireRequest::has_defaults_only() && operations.empty();
+  }
+  // entry_bit
+  uint8_t wait_bits(size_t entry) const noexcept {
+    if (all_may_wait()) return entry_bit::may_wait;
+    return entry_flags.empty() ? 0 : entry_flags[entry];
+  }
+  // entry_detail_bit
+  uint8_t detail_wishes(size_t entry) const noexcept {
+    if (detail_bits == 0) return 0;
+    const bool has_ids = (detail_bits & detail_bit::request_id) != 0;
+    const uint8_t of_all = has_ids ? entry_detail_bit::all : entry_detail_bit::wants_details;
+    return entry_details.empty() ? of_all : entry_details[entry] & of_all;
+  }
+  uint32_t wait_limit(size_t entry) const noexcept {
+    return wait_limits_ms.empty() ? wait_limit_ms : wait_limits_ms[entry];
+  }
+};
+
+// Permits that no client received: those of Granted, and those that a Forward approved too late.
+struct RefundRequest {
+  std::string_view permits;  // a multiple of permit_bytes
+  uint64_t target;           // the Forward, if there are keys
+  std::string_view keys;
+  Column<uint16_t> key_sizes;
+  Column<uint32_t> costs;
+};
+
 struct AcquireByHandleRequest : AcquireCommon {
   Column<uint32_t> handles;
 };
@@ -130,7 +177,7 @@ struct ClientRequest {
                ReleaseRequest, WithdrawRequest, InspectRequest, InternRequest, ForgetRequest,
                PingRequest, ReserveRequest, CheckRequest, SettleRequest, CancelRequest,
                ExtendRequest, RecordRequest, UsageRequest, QuotaChangeRequest, ResetRequest,
-               ConsumeRequest>
+               ConsumeRequest, ForwardRequest, RefundRequest>
       body;
 };
 
@@ -168,7 +215,8 @@ struct ErrorAnswer {
 
 // Upper bounds of an answer's size, so that the caller can reserve room before it decides.
 size_t verdicts_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept;
-size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept;
+size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits,
+                         uint32_t permits_count = 0) noexcept;
 size_t interned_bytes_max(uint32_t keys_count) noexcept;
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept;
 inline constexpr size_t small_answer_bytes_max = 1'024;  // welcome, done, pong, error, go_away
@@ -179,10 +227,10 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer&, std::span<std::byte> ou
 size_t encode_verdicts(uint64_t id, std::span<const api::Verdict>,
                        std::span<const api::Detail> details, uint8_t detail_bits,
                        std::span<std::byte> out) noexcept;
-// Of an Acquire.
+// Of an Acquire or a Forward; `permits` of the latter's approved entries, in their order.
 size_t encode_granted(uint64_t id, std::span<const uint32_t> entries, std::span<const api::Verdict>,
                       std::span<const api::Detail> details, uint8_t detail_bits,
-                      std::span<std::byte> out) noexcept;
+                      std::span<std::byte> out, std::span<const Permit> permits = {}) noexcept;
 // Of a Reserve.
 struct ReserveOutcomes {
   std::span<const uint32_t> entries;

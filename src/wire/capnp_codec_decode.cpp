@@ -62,6 +62,18 @@ consteval std::array<ReadBody, sizeof...(kinds)> readers_of(std::index_sequence<
 }
 constexpr auto readers = readers_of(RequestKinds{});
 
+// A release releases something, also where the column of costs may ask for looks.
+Checked check_releases(const ForwardRequest& request) noexcept {
+  if (request.operations.empty() || request.costs.empty()) return {};
+  bool releases_nothing = false;
+  for (size_t entry = 0; entry < request.operations.size(); ++entry) {
+    releases_nothing |= static_cast<api::Op>(request.operations[entry]) == api::Op::release &&
+                        request.costs[entry] == 0;
+  }
+  if (releases_nothing) return refuse(ErrorCode::bad_cost);
+  return {};
+}
+
 }  // namespace
 
 Checked check_request(const HelloRequest&) noexcept {
@@ -72,6 +84,23 @@ Checked check_request(const AcquireRequest& request) noexcept {
   return check_keys<AcquireRequest>(request.keys, request.key_sizes)
       .and_then([&] { return check_columns(request, request.key_sizes.size()); })
       .and_then([&] { return check_fields(request); });
+}
+
+Checked check_request(const ForwardRequest& request) noexcept {
+  return check_keys<ForwardRequest>(request.keys, request.key_sizes)
+      .and_then([&] { return check_columns(request, request.key_sizes.size()); })
+      .and_then([&] { return check_fields(request); })
+      .and_then([&] { return check_releases(request); });
+}
+
+Checked check_request(const RefundRequest& request) noexcept {
+  const auto check_permits = [&]() -> Checked {
+    if (request.permits.size() % permit_bytes != 0) return refuse(ErrorCode::bad_columns);
+    return check_count<RefundRequest>(permits_count(request.permits));
+  };
+  return check_permits()
+      .and_then([&] { return check_keys<RefundRequest>(request.keys, request.key_sizes); })
+      .and_then([&] { return check_columns(request, request.key_sizes.size()); });
 }
 
 Checked check_request(const AcquireByHandleRequest& request) noexcept {
@@ -124,7 +153,7 @@ tl::expected<ClientRequest, DecodeError> decode_with_library(Frame frame) noexce
   uint64_t id = 0;
   try {
     FrameMessage message(frame);
-    const ClientReader root = message.root();
+    const ClientReader root = message.root<schema::ClientFrame>();
     id = root.getId();
     request->id = id;
     const auto kind = static_cast<size_t>(root.which());

@@ -34,7 +34,8 @@ constexpr size_t entries = pointer_of(granted_rows, "entries"),
                  details = pointer_of(granted_rows, "details"),
                  reservations = pointer_of(granted_rows, "reservations"),
                  codes = pointer_of(granted_rows, "codes"),
-                 retry_after_ms = pointer_of(granted_rows, "retryAfterMs");
+                 retry_after_ms = pointer_of(granted_rows, "retryAfterMs"),
+                 permits = pointer_of(granted_rows, "permits");
 }
 namespace interned_at {
 constexpr size_t handles = pointer_of(interned_rows, "handles"),
@@ -126,10 +127,12 @@ size_t verdicts_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept 
          details_bytes(entries_count, detail_bits);
 }
 
-size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept {
+size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits,
+                         uint32_t permits_count) noexcept {
   return frame_head_bytes + shape_of<schema::Granted>.bytes() +
          columns_bytes(granted_rows, entries_count) + list_bytes(entries_count, 1) +
-         details_bytes(entries_count, detail_bits & detail_bit::of_granted);
+         details_bytes(entries_count, detail_bits & detail_bit::of_granted) +
+         permits_count * permit_bytes;
 }
 
 size_t interned_bytes_max(uint32_t keys_count) noexcept {
@@ -158,8 +161,9 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::handles_max, answer.handles_max);
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
-  writer.set(welcome, welcome_at::features,
-             schema::FEATURE_QUOTAS | schema::FEATURE_WINDOWS | schema::FEATURE_LOOKS);
+  writer.set(
+      welcome, welcome_at::features,
+      feature_bit::quotas | feature_bit::windows | feature_bit::looks | feature_bit::forward);
   writer.set(welcome, welcome_at::rest_port, answer.rest_port);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));
@@ -180,7 +184,8 @@ size_t encode_verdicts(uint64_t id, std::span<const api::Verdict> verdicts,
 
 size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
                       std::span<const api::Verdict> verdicts, std::span<const api::Detail> details,
-                      uint8_t detail_bits, std::span<std::byte> out) noexcept {
+                      uint8_t detail_bits, std::span<std::byte> out,
+                      std::span<const Permit> permits) noexcept {
   ASSERT(entries.size() == verdicts.size());
   ASSERT(detail_bits == 0 || details.size() == verdicts.size());
   FrameWriter writer(out);
@@ -188,6 +193,10 @@ size_t encode_granted(uint64_t id, std::span<const uint32_t> entries,
   add_column<granted_at::entries>(writer, body, granted_rows, entries);
   add_codes(writer, body, granted_at::verdicts, verdicts);
   add_details(writer, body, granted_at::details, details, detail_bits & detail_bit::of_granted);
+  if (!permits.empty()) {
+    std::memcpy(writer.add_list<std::byte>(body, granted_at::permits, permits.size_bytes()),
+                permits.data(), permits.size_bytes());
+  }
   return writer.finish();
 }
 

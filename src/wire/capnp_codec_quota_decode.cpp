@@ -199,7 +199,7 @@ Checked check_request(const ResetRequest& request) noexcept {
 
 tl::expected<api::Quota, std::string> quota_of(const QuotaChangeRequest& request) {
   FrameMessage message(request.frame);
-  const schema::Quota::Reader given = message.root().getQuota().getQuota();
+  const schema::Quota::Reader given = message.root<schema::ClientFrame>().getQuota().getQuota();
   if (const size_t count = given.getLimits().size(); count > limits::quota_limits_max) {
     return tl::unexpected(policy::limits_complaint(count));
   }

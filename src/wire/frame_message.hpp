@@ -21,7 +21,10 @@ class FrameMessage {
   explicit FrameMessage(Frame frame)
       : segments_(frame), message_({segments_.parts.data(), segments_.count}, options_for(frame)) {}
 
-  schema::ClientFrame::Reader root() { return message_.getRoot<schema::ClientFrame>(); }
+  template <typename Root>
+  typename Root::Reader root() {
+    return message_.getRoot<Root>();
+  }
 
  private:
   using word = capnp::word;

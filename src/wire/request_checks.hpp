@@ -125,6 +125,8 @@ Checked check_request(const WithdrawRequest& request) noexcept;
 Checked check_request(const InspectRequest& request) noexcept;
 Checked check_request(const InternRequest& request) noexcept;
 Checked check_request(const ForgetRequest& request) noexcept;
+Checked check_request(const ForwardRequest& request) noexcept;
+Checked check_request(const RefundRequest& request) noexcept;
 
 // In capnp_codec_quota_decode.cpp.
 Checked check_request(const ReserveRequest& request) noexcept;  // also for CheckRequest

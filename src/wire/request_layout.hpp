@@ -77,6 +77,15 @@ struct AllOnly {
   }
 };
 
+struct AllOperations {
+  static constexpr NumberBounds bounds{0, static_cast<uint64_t>(api::Op::look)};
+  bool operator()(Column<uint8_t> operations) const noexcept {
+    uint8_t unknown = 0;
+    for (const uint8_t operation : operations) unknown |= operation > bounds.max;
+    return unknown == 0;
+  }
+};
+
 struct AllAmounts {
   static constexpr NumberBounds bounds{0, limits::amount_max, unset};
   bool operator()(Column<uint64_t> column) const noexcept {
@@ -124,15 +133,17 @@ template <typename Request, uint32_t min>
 constexpr auto cost_column = column("costs", &Request::costs, AllWithin<min, limits::permits_max>{},
                                     ErrorCode::bad_cost);
 
-inline constexpr auto common_columns = std::tuple{
+template <uint8_t entry_flags>
+inline constexpr auto terms_columns = std::tuple{
     cost_column<AcquireCommon, 0>,
     column("maxRequests", &AcquireCommon::max_requests, AllWithinOrKeep<1, limits::permits_max>{},
            ErrorCode::bad_override),
     column("maxRequestsInQueue", &AcquireCommon::max_requests_in_queue,
            AllWithinOrKeep<0, limits::queue_max>{}, ErrorCode::bad_override),
-    column("entryFlags", &AcquireCommon::entry_flags, AllOnly<entry_bit::may_wait>{},
-           ErrorCode::bad_flag),
+    column("entryFlags", &AcquireCommon::entry_flags, AllOnly<entry_flags>{}, ErrorCode::bad_flag),
     column("windowMs", &AcquireCommon::window_ms, AllWindowsOrKeep{}, ErrorCode::bad_override)};
+
+inline constexpr auto common_columns = terms_columns<entry_bit::may_wait>;
 
 inline constexpr auto common_fields = std::tuple{
     field("details", 0, &AcquireCommon::detail_bits, Only<detail_bit::all>{}, ErrorCode::bad_flag),
@@ -388,6 +399,34 @@ struct Layout<ConsumeRequest> : QuotaLayoutDefaults {
                                                  quota_bit::wants_violated>,
                  field("waitLimitMs", 4, &ConsumeRequest::wait_limit_ms,
                        AtMost<limits::wait_ms_max>{}, ErrorCode::bad_wait_limit)};
+};
+
+template <>
+struct Layout<ForwardRequest> : LayoutDefaults {
+  using Struct = schema::Forward;
+  static constexpr auto kind = ClientFrame::FORWARD;
+  static constexpr auto get = &ClientReader::getForward;
+  static constexpr bool on_fast_path = true;
+  static constexpr auto columns = std::tuple_cat(
+      key_columns<ForwardRequest>, terms_columns<entry_bit::of_forward>,
+      std::tuple{
+          column("operations", &ForwardRequest::operations, AllOperations{}, ErrorCode::bad_flag),
+          column("waitLimitsMs", &ForwardRequest::wait_limits_ms,
+                 AllWithin<0, limits::wait_ms_max>{}, ErrorCode::bad_wait_limit),
+          column("entryDetails", &ForwardRequest::entry_details, AllOnly<entry_detail_bit::all>{},
+                 ErrorCode::bad_flag)});
+  static constexpr auto fields = common_fields;
+};
+
+template <>
+struct Layout<RefundRequest> : LayoutDefaults {
+  using Struct = schema::Refund;
+  static constexpr auto kind = ClientFrame::REFUND;
+  static constexpr auto get = &ClientReader::getRefund;
+  static constexpr auto columns =
+      std::tuple_cat(std::tuple{bytes("permits", &RefundRequest::permits)},
+                     key_columns<RefundRequest>, std::tuple{cost_column<RefundRequest, 1>});
+  static constexpr auto fields = std::tuple{field("target", 0, &RefundRequest::target)};
 };
 
 // ------------------------------------------------------------------------ all kinds, in order

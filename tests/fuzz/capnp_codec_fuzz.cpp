@@ -119,6 +119,35 @@ struct Promises {
     require_keys(acquire.keys, acquire.key_sizes);
     require_terms(acquire, acquire.key_sizes.size());
   }
+  void operator()(const wire::ForwardRequest& forward) const {
+    const size_t count = forward.key_sizes.size();
+    require_keys(forward.keys, forward.key_sizes);
+    require_terms(forward, count, wire::entry_bit::of_forward);
+    require_optional(forward.operations, count);
+    require_optional(forward.wait_limits_ms, count);
+    require_optional(forward.entry_details, count);
+    for (size_t entry = 0; entry < forward.operations.size(); ++entry) {
+      require(forward.operations[entry] <= static_cast<uint8_t>(api::Op::look));
+      const bool releases = forward.operations[entry] == static_cast<uint8_t>(api::Op::release);
+      require(!releases || forward.costs.empty() || forward.costs[entry] > 0);
+    }
+    require_each(forward.wait_limits_ms,
+                 [](uint32_t limit_ms) { return limit_ms <= limits::wait_ms_max; });
+    require_each(forward.entry_details,
+                 [](uint8_t wishes) { return wishes <= wire::entry_detail_bit::all; });
+  }
+  void operator()(const wire::RefundRequest& refund) const {
+    require(refund.permits.size() % wire::permit_bytes == 0);
+    const size_t permits = wire::permits_count(refund.permits);
+    require(permits <= limits::frame_entries_max);
+    volatile uint64_t seen = 0;
+    for (size_t index = 0; index < permits; ++index) {
+      seen = seen + wire::claim_of(wire::nth_permit(refund.permits, index)).claim.key_tag;
+    }
+    require_keys(refund.keys, refund.key_sizes);
+    require_optional(refund.costs, refund.key_sizes.size());
+    require_each(refund.costs, is_limit);
+  }
   void operator()(const wire::AcquireByHandleRequest& acquire) const {
     require(acquire.handles.size() <= limits::frame_entries_max);
     require_each(acquire.handles, [](uint32_t handle) { return handle <= UINT32_MAX; });
@@ -131,7 +160,8 @@ struct Promises {
     require(forget.handles.size() <= limits::frame_entries_max);
     require_each(forget.handles, [](uint32_t handle) { return handle <= UINT32_MAX; });
   }
-  static void require_terms(const wire::AcquireCommon& acquire, size_t entries_count) {
+  static void require_terms(const wire::AcquireCommon& acquire, size_t entries_count,
+                            uint8_t entry_flags = wire::entry_bit::may_wait) {
     require_optional(acquire.costs, entries_count);
     require_optional(acquire.max_requests, entries_count);
     require_optional(acquire.max_requests_in_queue, entries_count);
@@ -146,7 +176,8 @@ struct Promises {
       return (window_ms >= limits::window_ms_min && window_ms <= limits::window_ms_max) ||
              window_ms == wire::keep_window;
     });
-    require_each(acquire.entry_flags, [](uint8_t flags) { return flags <= 1; });
+    require_each(acquire.entry_flags,
+                 [entry_flags](uint8_t flags) { return flags <= entry_flags; });
     require(acquire.wait_limit_ms <= limits::wait_ms_max);
     require(acquire.detail_bits <= wire::detail_bit::all);
   }
@@ -252,6 +283,13 @@ struct Same {
   bool operator()(const wire::AcquireRequest& one, const wire::AcquireRequest& other) const {
     return same_terms(one, other) && one.keys == other.keys &&
            same_column(one.key_sizes, other.key_sizes);
+  }
+  bool operator()(const wire::ForwardRequest& one, const wire::ForwardRequest& other) const {
+    return (*this)(static_cast<const wire::AcquireRequest&>(one),
+                   static_cast<const wire::AcquireRequest&>(other)) &&
+           same_column(one.operations, other.operations) &&
+           same_column(one.wait_limits_ms, other.wait_limits_ms) &&
+           same_column(one.entry_details, other.entry_details);
   }
   bool operator()(const wire::AcquireByHandleRequest& one,
                   const wire::AcquireByHandleRequest& other) const {

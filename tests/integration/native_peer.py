@@ -50,10 +50,15 @@ def acquire_frame(id, keys, *, segment_words=None, **columns):
     return frame_bytes({"id": id, "acquire": body}, segment_words)
 
 
-def release_frame(id, keys, **columns):
+def keyed_frame(kind, id, keys, **columns):
+    """A frame of keys and columns: release, forward, refund."""
     keys = [key if isinstance(key, bytes) else key.encode() for key in keys]
     body = {"keys": b"".join(keys), "keySizes": [len(key) for key in keys], **columns}
-    return frame_bytes({"id": id, "release": body})
+    return frame_bytes({"id": id, kind: body})
+
+
+def release_frame(id, keys, **columns):
+    return keyed_frame("release", id, keys, **columns)
 
 
 def acquire_by_handle_frame(id, handles, **columns):
@@ -206,6 +211,19 @@ class NativePeer:
         id = self.take_id()
         self.send(release_frame(id, keys, **columns))
         return id
+
+    def forward(self, keys, **columns):
+        """Sends a Forward and reads its Verdicts."""
+        id = self.take_id()
+        self.send(keyed_frame("forward", id, keys, **columns))
+        answer = self.read("verdicts")
+        assert answer.id == id, answer
+        return answer
+
+    def refund(self, keys=(), **columns):
+        id = self.take_id()
+        self.send(keyed_frame("refund", id, keys, **columns))
+        assert self.read("done").id == id
 
     def withdraw(self, target, entries=()):
         id = self.take_id()

@@ -139,6 +139,33 @@ TEST_F(WaiterDeliveryTest, refunds_nothing_when_abandoned_waiter_is_denied) {
   EXPECT_EQ(here_.tickets(), 0U);
 }
 
+TEST_F(WaiterDeliveryTest, refunds_permits_of_another_nodes_client) {
+  here_.waiters.refund({.cost = 3}, 0);
+  EXPECT_EQ(here_.keys.calls, Calls{"refund 3"});
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, refunds_permits_of_another_nodes_client_at_their_shard) {
+  here_.waiters.refund({.cost = 3}, 1);
+  here_.waiters.refund({.cost = 4}, 1);
+  here_.waiters.refund({}, 1);  // a forged claim of nothing
+  EXPECT_EQ(here_.tickets(), 2U);
+  for (int turn = 0; turn < 4; ++turn) {
+    here_.turn();
+    owner_.turn();
+  }
+  here_.turn();
+  EXPECT_EQ(owner_.keys.calls, (Calls{"refund 3", "refund 4"}));
+  EXPECT_TRUE(here_.keys.calls.empty());
+  EXPECT_EQ(here_.tickets(), 0U);
+}
+
+TEST_F(WaiterDeliveryTest, refunds_no_more_than_there_are_tickets) {
+  const size_t tickets = here_.options.waiters_max + limits::turn_entries;
+  for (size_t claim = 0; claim < tickets + 5; ++claim) here_.waiters.refund({.cost = 1}, 1);
+  EXPECT_EQ(here_.tickets(), tickets);
+}
+
 TEST_F(WaiterDeliveryTest, quota_waiters_use_the_quota_decider) {
   here_.quotas.still_waits = false;
   WaitingEntry& entry = here_.queued_by(0, true);

@@ -60,6 +60,9 @@ class KeepingBackend final : public Backend {
     return handle;
   }
   void drop_reference(api::Handle) noexcept override {}
+  void refund(const api::RefundClaim& claim, api::ShardId shard) noexcept override {
+    refunds.push_back({claim, shard});
+  }
   std::string_view key_of(api::Handle handle) const noexcept override {
     return interned.at(handle);
   }
@@ -106,6 +109,7 @@ class KeepingBackend final : public Backend {
   std::vector<std::string> queries;   // shard queries
   std::vector<api::Ticket> withdrawn, abandoned;
   std::vector<uint64_t> cancelled, ended_bindings;
+  std::vector<wire::PermitClaim> refunds;
   uint64_t other_waiting = 0;
   size_t found_bytes = 0;
   bool owners_have_room = true;  // those of a request's keys

@@ -14,10 +14,17 @@ namespace {
 
 // One for each kind behind Hello.
 const std::vector<std::string>& frames_behind_hello() {
-  static const std::vector<std::string> names{
-      "acquire_one", "acquire_by_handle", "release", "withdraw", "inspect_key", "intern", "forget",
-      "ping",        "reserve_one",       "check",   "settle",   "cancel",      "extend", "record",
-      "usage",       "quota_put",         "reset",   "consume"};
+  static const std::vector<std::string> names{"acquire_one", "acquire_by_handle",
+                                              "release",     "withdraw",
+                                              "inspect_key", "intern",
+                                              "forget",      "ping",
+                                              "reserve_one", "check",
+                                              "settle",      "cancel",
+                                              "extend",      "record",
+                                              "usage",       "quota_put",
+                                              "reset",       "consume",
+                                              "forward",     "forward_columns",
+                                              "refund"};
   return names;
 }
 

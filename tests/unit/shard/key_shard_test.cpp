@@ -483,6 +483,38 @@ TEST_F(ShardTest, release_makes_no_key) {
   EXPECT_EQ(driver.shard.statistics().released, 0U);
 }
 
+TEST_F(ShardTest, refund_is_of_the_window_that_had_begun) {
+  const auto now_ms = [this] { return base::floor_ms(driver.now().monotonic_ns); };
+  const auto approved = [this] { return driver.shard.inspect("a", driver.now())->approved; };
+  const int64_t before_ms = now_ms();
+  driver.advance_ms(5);
+  exhaust("a");
+  const int64_t taken_ms = now_ms();
+  driver.advance_ms(20);
+  EXPECT_EQ(driver.refund("a", 4, before_ms), Verdict::approved);
+  EXPECT_EQ(approved(), 10U) << "the window began behind it";
+  EXPECT_EQ(driver.refund("a", 4, taken_ms), Verdict::approved);
+  EXPECT_EQ(approved(), 6U);
+  EXPECT_EQ(driver.refund("a", 1'000, now_ms()), Verdict::approved);
+  EXPECT_EQ(approved(), 0U);
+
+  driver.advance_ms(1'000);  // the next window
+  exhaust("a");
+  EXPECT_EQ(driver.refund("a", 4, taken_ms), Verdict::approved);
+  EXPECT_EQ(approved(), 10U);
+  EXPECT_EQ(driver.refund("unknown", 4, now_ms()), Verdict::approved);
+  EXPECT_EQ(driver.refund("", 4, now_ms()), Verdict::approved);
+  EXPECT_EQ(driver.shard.keys_count(), 1U);
+  EXPECT_EQ(driver.shard.statistics().released, 0U);
+}
+
+TEST_F(ShardTest, refund_serves_the_queue) {
+  exhaust("a");
+  queue("a", 1, 3);
+  driver.refund("a", 4, base::floor_ms(driver.now().monotonic_ns));
+  EXPECT_EQ(driver.take_grants(), (Grants{{1, Verdict::approved}}));
+}
+
 TEST_F(ShardTest, raised_limit_serves_the_queue_first) {
   exhaust("a");
   queue("a", 1, 2);

@@ -39,6 +39,7 @@ struct LeakyBucket {
   void roll(int64_t now_ms, int64_t window_ms) noexcept {
     for (; over(now_ms); end_ms += window_ms) release(1);
   }
+  int64_t begin_ms(int64_t window_ms) const noexcept { return end_ms - window_ms; }
   bool fits(uint32_t cost, uint32_t limit) const noexcept { return approved + cost <= limit; }
   bool take(uint32_t cost, uint32_t limit) noexcept {
     if (!fits(cost, limit)) return false;

@@ -75,6 +75,12 @@ class ShardDriver {
     given.op = api::Op::release;
     return decide(given);
   }
+  api::Verdict refund(std::string_view key, uint32_t cost, int64_t not_after_ms) {
+    api::Entry given = entry(key, {.cost = cost});
+    given.op = api::Op::refund;
+    given.set_not_after_ms(not_after_ms);
+    return decide(given);
+  }
   api::Verdict decide(const api::Entry& one) {
     api::Verdict verdict = api::Verdict::none;
     shard.decide(std::span(&one, 1),

@@ -143,6 +143,21 @@ struct ToJson {
     add_column(body, "keySizes", acquire.key_sizes);
     return {{"acquire", body}};
   }
+  json operator()(const ForwardRequest& forward) const {
+    json body = (*this)(static_cast<const AcquireRequest&>(forward)).at("acquire");
+    add_column(body, "operations", forward.operations);
+    add_column(body, "waitLimitsMs", forward.wait_limits_ms);
+    add_column(body, "entryDetails", forward.entry_details);
+    return {{"forward", body}};
+  }
+  json operator()(const RefundRequest& refund) const {
+    json body{{"target", std::to_string(refund.target)}};
+    add_bytes(body, "permits", refund.permits);
+    add_bytes(body, "keys", refund.keys);
+    add_column(body, "keySizes", refund.key_sizes);
+    add_column(body, "costs", refund.costs);
+    return {{"refund", body}};
+  }
   json operator()(const AcquireByHandleRequest& acquire) const {
     json body = terms_json(acquire);
     add_column(body, "handles", acquire.handles);
@@ -366,6 +381,13 @@ struct Touch {
   }
   uint64_t operator()(const AcquireRequest& acquire) const {
     return sum(acquire.keys) + sum(acquire.key_sizes) + terms(acquire);
+  }
+  uint64_t operator()(const ForwardRequest& forward) const {
+    return (*this)(static_cast<const AcquireRequest&>(forward)) + sum(forward.operations) +
+           sum(forward.wait_limits_ms) + sum(forward.entry_details);
+  }
+  uint64_t operator()(const RefundRequest& refund) const {
+    return sum(refund.permits) + sum(refund.keys) + sum(refund.key_sizes) + sum(refund.costs);
   }
   uint64_t operator()(const AcquireByHandleRequest& acquire) const {
     return sum(acquire.handles) + terms(acquire);

@@ -90,6 +90,18 @@ std::vector<uint32_t> entries_of(const json& granted) {
   return granted["entries"];
 }
 
+std::vector<Permit> permits_of(const json& granted) {
+  if (!granted.contains("permits")) return {};
+  const std::string bytes = bytes_of(granted["permits"]);
+  std::vector<Permit> permits;
+  for (size_t index = 0; index < permits_count(bytes); ++index) {
+    // Read and written again, as by the server that grants them.
+    const PermitClaim claim = claim_of(nth_permit(bytes, index));
+    permits.push_back(permit_of(claim.claim, claim.shard));
+  }
+  return permits;
+}
+
 std::vector<uint64_t> numbers_of(const json& body, const char* name) {
   std::vector<uint64_t> numbers;
   if (!body.contains(name)) return numbers;
@@ -274,7 +286,9 @@ std::string encoded(const json& message) {
     const auto entries = entries_of(body);
     const auto verdicts = verdicts_of(body, entries.size());
     const auto columns = details_of(body, entries.size());
-    const size_t bound = granted_bytes_max(static_cast<uint32_t>(entries.size()), columns.bits);
+    const std::vector<Permit> permits = permits_of(body);
+    const size_t bound = granted_bytes_max(static_cast<uint32_t>(entries.size()), columns.bits,
+                                           static_cast<uint32_t>(permits.size()));
     if (body.contains("codes")) {
       const auto codes = codes_of<api::QuotaCode>(body, "codes", entries.size());
       const auto reservations = numbers_of(body, "reservations");
@@ -285,7 +299,7 @@ std::string encoded(const json& message) {
       });
     }
     return write(bound, [&](Out out) {
-      return encode_granted(id, entries, verdicts, columns.details, columns.bits, out);
+      return encode_granted(id, entries, verdicts, columns.details, columns.bits, out, permits);
     });
   }
   if (kind == "interned") {

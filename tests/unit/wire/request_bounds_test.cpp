@@ -172,7 +172,7 @@ TEST(RequestBounds, of_the_number_of_entries) {
       ++kinds;
     }
   });
-  EXPECT_EQ(kinds, 14);
+  EXPECT_EQ(kinds, 16);
 }
 
 template <typename Request>
@@ -288,6 +288,9 @@ TEST(RequestBounds, are_those_of_the_document) {
   expect("Acquire", Layout<AcquireRequest>::columns);
   expect("Acquire", Layout<AcquireRequest>::fields);
   expect("Release", Layout<ReleaseRequest>::columns);
+  expect("Forward", Layout<ForwardRequest>::columns);
+  expect("Forward", Layout<ForwardRequest>::fields);
+  expect("Refund", Layout<RefundRequest>::columns);
   expect("Reserve", Layout<ReserveRequest>::columns);
   expect("Reserve", Layout<ReserveRequest>::fields);
   expect("Settle", Layout<SettleRequest>::fields);

@@ -21,6 +21,11 @@ TEST(StandardFrame, recognises_the_frames_of_the_fast_path) {
                            "acquire_by_handle",
                            "acquire_by_handle_columns",
                            "acquire_by_handle_none",
+                           "forward",
+                           "forward_256",
+                           "forward_none",
+                           "forward_columns",
+                           "forward_waits",
                            "reserve_one",
                            "reserve_columns",
                            "reserve_none",
@@ -48,7 +53,7 @@ TEST(StandardFrame, recognises_frames_of_older_clients) {
 TEST(StandardFrame, recognises_no_other_frames) {
   for (const char* name :
        {"hello", "release", "ping", "intern", "newer_acquire", "segments_acquire", "withdraw",
-        "segments_reserve", "check", "usage", "quota_put", "reset"}) {
+        "segments_reserve", "check", "usage", "quota_put", "reset", "refund"}) {
     EXPECT_FALSE(read_standard_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
   }
 }
