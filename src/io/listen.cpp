@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "base/assert.hpp"
+#include "io/socket_options.hpp"
 
 namespace sluice::io {
 namespace {
@@ -20,14 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int backlog = 4096;  // capped by net.core.somaxconn
-
-// A pulled cable is noticed within 30 s: by probes when nothing is on its way (10 s, then 5 s
-// each), by the user time-out when something is. The kernel's timers may be late by an eighth,
-// hence not 30.
-constexpr int keepalive_idle_s = 10;
-constexpr int keepalive_interval_s = 5;
-constexpr int keepalive_probes = 3;
-constexpr int user_timeout_ms = 25'000;
 
 struct Address {
   sockaddr_storage storage{};
@@ -91,13 +83,9 @@ FileDescriptor open_socket(int family) {
   // Connections that linger do not hinder a restart.
   set(fd.get(), SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR", 1);
   if (family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY", 0);
-  // The kernel copies these to every accepted socket.
-  set(fd.get(), IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY", 1);
-  set(fd.get(), SOL_SOCKET, SO_KEEPALIVE, "SO_KEEPALIVE", 1);
-  set(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE, "TCP_KEEPIDLE", keepalive_idle_s);
-  set(fd.get(), IPPROTO_TCP, TCP_KEEPINTVL, "TCP_KEEPINTVL", keepalive_interval_s);
-  set(fd.get(), IPPROTO_TCP, TCP_KEEPCNT, "TCP_KEEPCNT", keepalive_probes);
-  set(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT", user_timeout_ms);
+  for (const SocketOption& option : connection_options) {
+    set(fd.get(), option.level, option.option, option.name, option.value);
+  }
   return fd;
 }
 
