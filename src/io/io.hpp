@@ -1,14 +1,19 @@
 // The one seam to the kernel. Three implementations: uring/ (default), epoll/ (where io_uring is
 // blocked), sim/ (in memory, seeded, for tests).
 // Flow:   kernel -> Io::poll() -> events -> net/; net/ -> start, stop, send, close -> kernel.
+//         Outward: connect() -> `connected`, or `failed` with the reason.
 //         Between workers: release() -> `released` -> another Io's adopt().
 // Units:  bytes; nanoseconds. A failure's `result` is a negative errno.
 // Lives:  an event's bytes belong to the reader (writable, 8-byte aligned at the start) until the
-//         next poll(). A SocketId is valid from `accepted` or adopt() until `closed` or `released`.
+//         next poll(). A SocketId is valid from `accepted`, connect() or adopt() until `closed` or
+//         `released`.
 //         One thread only, except wake().
 // Source: liburing 2.3; docs/architecture.md, "The seam to the kernel".
 #pragma once
 
+#include <tl/expected.hpp>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +22,7 @@
 #include <string_view>
 
 #include "base/time.hpp"
+#include "io/peer_address.hpp"
 
 namespace sluice::io {
 
@@ -31,16 +37,20 @@ struct SocketId {
 
 using ListenerId = uint32_t;
 
+// Why connect() has not begun, besides what socket(2) returns: every slot is in use.
+inline constexpr int32_t no_free_slot = -EUSERS;
+
 // The longest that a poll() waits, whatever its argument.
 inline constexpr int64_t poll_wait_ns_max = base::s_per_hour * base::ns_per_s;
 
 enum class EventKind : uint8_t {
   accepted,         // a new socket, nothing is received before receive_start()
+  connected,        // after connect(): as `accepted` from here on
   accept_failed,    // out of descriptors or memory, or forbidden; it is tried again, later
   received,         // `bytes`, never empty
   end_of_stream,    // behind the last byte: the peer sends no more (half-close); reported once
   hung_up,          // while stopped: the peer has ended; unread bytes may lie before its end
-  failed,           // reset or timed out; reported once; only close() makes sense now
+  failed,           // reset, timed out or never connected; once; only close() makes sense now
   sent,             // the whole send() left (result: bytes), or failed (result: -errno)
   closed,           // after close(): the kernel holds nothing of the socket; its slot is free
   released,         // after release() (result: the descriptor, the caller's now); its slot is free
@@ -79,6 +89,12 @@ class Io {
 
   // Accepts what is queued already, then closes the listener: `listener_closed`.
   virtual void accept_finish(ListenerId listener) noexcept = 0;
+
+  // Begins a connection to `peer`, with the options of accepted ones: `connected` follows, then
+  // nothing is received before receive_start(); or `failed`, with the reason (refused, unreachable,
+  // timed out). Until `connected` only close() may follow. The caller bounds how long it takes: he
+  // closes. An error is a negative errno of socket(2), or no_free_slot; then there is no socket.
+  virtual tl::expected<SocketId, int32_t> connect(const PeerAddress& peer) noexcept = 0;
 
   // Bytes are delivered from now on. Idempotent.
   virtual void receive_start(SocketId socket) noexcept = 0;
@@ -127,7 +143,7 @@ class Io {
   virtual void discard(int fd) noexcept = 0;
 
   // The peer's address, for people to read: "192.0.2.7:51234"; empty when the peer has gone. Asks
-  // the kernel, and allocates. Not after close() or release().
+  // the kernel, and allocates. Not before `connected`, nor after close() or release().
   virtual std::string peer(SocketId socket) noexcept = 0;
 
   // Submits what the calls above have queued, waits until there is an event or `wait_ns` have

@@ -27,7 +27,8 @@ namespace sluice::io {
 struct SocketSlot {
   int fd = -1;
   uint32_t generation = 0;
-  bool open = false;           // from `accepted` or adopt() until `closed` or `released`
+  bool open = false;           // from `accepted`, connect() or adopt() until `closed` or `released`
+  bool connecting = false;     // from connect() until the connection stands, which may be never
   bool closing = false;        // close() was called
   bool releasing = false;      // release() was called, and not close()
   bool sending = false;        // from send() until `sent`
@@ -40,6 +41,7 @@ struct SocketSlot {
   int32_t send_bytes = 0;
 
   // Noted, but not reported yet.
+  bool connected = false;
   bool sent = false;
   bool end = false;
   bool failed = false;
@@ -73,6 +75,7 @@ class SocketTable {
   Slot& usable(SocketId socket) noexcept {
     Slot& slot = closable(socket);
     ASSERT(!slot.releasing);
+    ASSERT(!slot.connecting);
     return slot;
   }
 
@@ -99,6 +102,12 @@ class SocketTable {
     return id_of(index);
   }
 
+  SocketId open_connecting(int fd) noexcept {
+    const SocketId socket = open(fd);
+    slots_[socket.index].connecting = true;
+    return socket;
+  }
+
   // The kernel reports a reset once: if the other Io got that report, this one finds only an end. A
   // missing peer shows the difference.
   std::optional<SocketId> adopt(int fd) noexcept {
@@ -122,6 +131,15 @@ class SocketTable {
     slot.unsent = bytes;
     slot.send_bytes = static_cast<int32_t>(bytes.size());
     slot.untaken_bytes = 0;
+  }
+
+  void note_connected(uint32_t index) noexcept {
+    Slot& slot = slots_[index];
+    ASSERT(slot.connecting);
+    ASSERT(!slot.leaving());
+    slot.connecting = false;
+    slot.connected = true;
+    unreported_.push(index);
   }
 
   void note_sent(uint32_t index) noexcept { note_send_result(index, slots_[index].send_bytes); }
@@ -165,6 +183,7 @@ class SocketTable {
   void begin_close(uint32_t index) noexcept {
     Slot& slot = slots_[index];
     slot.closing = true;
+    slot.connecting = slot.connected = false;
     slot.releasing = slot.released = false;
     slot.end = slot.hang_up_unreported = slot.failed = false;
   }
@@ -214,6 +233,11 @@ class SocketTable {
   bool report(uint32_t index, EventSink& sink) noexcept {
     Slot& slot = slots_[index];
     const SocketId socket = id_of(index);
+    if (slot.connected) {
+      if (sink.full()) return false;
+      sink.push({.kind = EventKind::connected, .socket = socket});
+      slot.connected = false;
+    }
     if (slot.sent) {
       if (sink.full()) return false;
       sink.push({.kind = EventKind::sent,

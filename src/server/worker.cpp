@@ -211,6 +211,7 @@ void Worker::on_event(const io::Event& event) noexcept {
       }
       runner_.on_event(event);
       return;
+    case io::EventKind::connected:
     case io::EventKind::received:
     case io::EventKind::end_of_stream:
     case io::EventKind::hung_up:

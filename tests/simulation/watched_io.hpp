@@ -19,6 +19,11 @@ class WatchedIo final : public io::Io {
   std::string_view name() const noexcept override { return io_.name(); }
   void accept_start(io::ListenerId listener) noexcept override { io_.accept_start(listener); }
   void accept_finish(io::ListenerId listener) noexcept override { io_.accept_finish(listener); }
+  tl::expected<io::SocketId, int32_t> connect(const io::PeerAddress& peer) noexcept override {
+    const auto socket = io_.connect(peer);
+    if (socket) links_[key_of(*socket)] = io_.link_of(*socket);
+    return socket;
+  }
   void receive_start(io::SocketId socket) noexcept override {
     watch_.on_receive_start(link_of(socket), now_ms());
     io_.receive_start(socket);

@@ -75,6 +75,9 @@ bool operation_of(const io_uring_sqe& sqe, Call& call) noexcept {
     case IORING_OP_ACCEPT:
       call = Call::op_accept;
       return true;
+    case IORING_OP_CONNECT:
+      call = Call::op_connect;
+      return true;
     case IORING_OP_POLL_ADD:
       call = Call::op_poll_add;
       return true;

@@ -42,6 +42,7 @@ enum class Call : uint8_t {
   io_uring_features,
   // Operations of io_uring, named after their IORING_OP_*.
   op_accept,
+  op_connect,
   op_poll_add,
   op_read,
   op_recv,

@@ -14,6 +14,10 @@ class FakeIo final : public io::Io {
   std::string_view name() const noexcept override { return "fake"; }
   void accept_start(io::ListenerId) noexcept override { calls.push_back("accept_start"); }
   void accept_finish(io::ListenerId) noexcept override { calls.push_back("accept_finish"); }
+  tl::expected<io::SocketId, int32_t> connect(const io::PeerAddress& peer) noexcept override {
+    calls.push_back("connect " + peer.text());
+    return tl::unexpected(io::no_free_slot);
+  }
   void receive_start(io::SocketId) noexcept override { calls.push_back("receive_start"); }
   void receive_stop(io::SocketId) noexcept override { calls.push_back("receive_stop"); }
   std::optional<std::span<std::byte>> receive_now(io::SocketId, size_t) noexcept override {

@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "io/clock.hpp"
+#include "io/outgoing.hpp"
 
 namespace sluice::io {
 namespace {
@@ -82,6 +83,21 @@ void EpollIo::accept_start(ListenerId listener) noexcept {
 void EpollIo::accept_finish(ListenerId listener) noexcept {
   ASSERT(!listeners_[listener].finishing);
   listeners_[listener].finishing = true;
+}
+
+tl::expected<SocketId, int32_t> EpollIo::connect(const PeerAddress& peer) noexcept {
+  if (sockets_.full()) return tl::unexpected(no_free_slot);
+  const SocketAddress address(peer);
+  tl::expected<FileDescriptor, int32_t> fd = open_outgoing(address.family());
+  if (!fd) return tl::unexpected(fd.error());
+  const SocketId socket = sockets_.open_connecting(fd->release());
+  // EINTR: it goes on, as with EINPROGRESS.
+  if (::connect(sockets_[socket.index].fd, address.raw(), address.size()) != 0 &&
+      errno != EINPROGRESS && errno != EINTR) {
+    sockets_.note_failure(socket.index, -errno);
+  }
+  changed_.push(socket.index);
+  return socket;
 }
 
 void EpollIo::receive_start(SocketId socket) noexcept {
@@ -178,6 +194,7 @@ int64_t EpollIo::until_retry(int64_t wait_ns) const noexcept {
 uint32_t EpollIo::interest(const Slot& slot) const noexcept {
   const bool readable = slot.receiving && !slot.drained;
   if (slot.failure_reported || (slot.hung_up && !readable)) return unwatched;
+  if (slot.connecting) return EPOLLOUT;
   uint32_t wanted = 0;  // errors and hang-ups are reported in any case
   if (readable) wanted |= EPOLLIN;
   if (!slot.receiving && !slot.hang_up_reported && !slot.end_reported) wanted |= EPOLLRDHUP;
@@ -322,11 +339,19 @@ void EpollIo::socket_ready(uint32_t index, uint32_t ready, EventSink& sink,
   ASSERT(slot.open && !slot.leaving());
   if (slot.receiving && !slot.drained) {
     if ((ready & ~uint32_t{EPOLLOUT}) != 0) receive(index, sink, buffers);
+  } else if (slot.connecting) {
+    connect_ready(index);
   } else if ((ready & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
     hung_up(index, ready);
   }
   const bool writable = (ready & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
   if (writable && !slot.unsent.empty()) send_more(index);
+}
+
+void EpollIo::connect_ready(uint32_t index) noexcept {
+  changed_.push(index);
+  const int32_t failure = pending_error(sockets_[index].fd);
+  failure == 0 ? sockets_.note_connected(index) : sockets_.note_failure(index, failure);
 }
 
 void EpollIo::receive(uint32_t index, EventSink& sink, uint32_t buffers) noexcept {

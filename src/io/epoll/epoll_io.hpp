@@ -33,6 +33,7 @@ class EpollIo final : public Io {
   std::string_view name() const noexcept override { return "epoll"; }
   void accept_start(ListenerId listener) noexcept override;
   void accept_finish(ListenerId listener) noexcept override;
+  tl::expected<SocketId, int32_t> connect(const PeerAddress& peer) noexcept override;
   void receive_start(SocketId socket) noexcept override;
   void receive_stop(SocketId socket) noexcept override;
   std::optional<std::span<std::byte>> receive_now(SocketId socket,
@@ -88,6 +89,7 @@ class EpollIo final : public Io {
   bool accept_one(uint32_t index, EventSink& sink) noexcept;
   void finish_listener(uint32_t index, EventSink& sink) noexcept;
 
+  void connect_ready(uint32_t index) noexcept;
   void socket_ready(uint32_t index, uint32_t ready, EventSink& sink, uint32_t buffers) noexcept;
   void receive(uint32_t index, EventSink& sink, uint32_t buffers) noexcept;
   void hung_up(uint32_t index, uint32_t ready) noexcept;

@@ -45,7 +45,17 @@ SimIo::SimIo(const SimOptions& options, SimNetwork& network)
   for (uint32_t index = options.sockets_max; index > 0; --index) free_slots_.push_back(index - 1);
 }
 
+// As a process that dies: its kernel closes what it had, and resets what waited to be accepted.
 SimIo::~SimIo() {
+  network_.wires().forget(*this);
+  for (const Slot& slot : slots_) {
+    if (slot.open && network_.wires().has(slot.link)) link_of(slot).close_server_side();
+  }
+  for (const Listener& listener : listeners_) {
+    for (const uint32_t link : listener.backlog) {
+      if (network_.wires().has(link)) network_.link(link).abort();
+    }
+  }
   ASAN_UNPOISON_MEMORY_REGION(buffers_.data(), buffers_.size());
 }
 
@@ -57,6 +67,14 @@ void SimIo::accept_start(ListenerId listener) noexcept {
 void SimIo::accept_finish(ListenerId listener) noexcept {
   ASSERT(!listeners_[listener].finishing);
   listeners_[listener].finishing = true;
+}
+
+tl::expected<SocketId, int32_t> SimIo::connect(const PeerAddress& peer) noexcept {
+  if (free_slots_.empty()) return tl::unexpected(no_free_slot);
+  const int64_t now_ns = network_.clock().monotonic_ns;
+  const SocketId socket = open_slot(network_.wires().connect(options_.node, peer, now_ns));
+  slots_[socket.index].connecting = true;
+  return socket;
 }
 
 void SimIo::receive_start(SocketId socket) noexcept {
@@ -148,10 +166,23 @@ size_t SimIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   for (Slot& slot : slots_) {
     if (slot.open) move_send(slot);
   }
+  network_.wires().move(network_.clock().monotonic_ns);
   const size_t count = collect(events);
-  if (count == 0 && wait_ns > 0) advance(std::min(wait_ns, options_.wait_ns_max));
+  if (count == 0 && wait_ns > 0) sleep(wait_ns);
   now_ = network_.clock();
   return count;
+}
+
+// Until something arrives from another SimIo, at most.
+void SimIo::sleep(int64_t wait_ns) noexcept {
+  const int64_t now_ns = network_.clock().monotonic_ns;
+  const int64_t due_ns = std::max(network_.wires().due_ns(now_ns), now_ns);
+  advance(std::min({wait_ns, options_.wait_ns_max, due_ns - now_ns}));
+}
+
+bool SimIo::is_quiet() const noexcept {
+  const int64_t now_ns = network_.clock().monotonic_ns;
+  return !has_event_pending() && !is_sending() && network_.wires().due_ns(now_ns) > now_ns;
 }
 
 SimClient SimIo::connect(ListenerId listener) {
@@ -174,6 +205,7 @@ uint32_t SimIo::sends_in_flight() const noexcept {
 SimIo::Slot& SimIo::slot_of(SocketId socket) noexcept {
   Slot& slot = closable_slot_of(socket);
   ASSERT(!slot.releasing);
+  ASSERT(!slot.connecting);
   return slot;
 }
 
@@ -327,6 +359,7 @@ std::optional<Event> SimIo::accept_next(ListenerId id) noexcept {
 
 std::optional<Event> SimIo::socket_event(uint32_t index) noexcept {
   if (!slots_[index].open) return {};
+  if (slots_[index].connecting) return connecting_event(index);
   const bool sent_first = random_.chance(0.5);
   std::optional<Event> event = sent_first ? sent_event(index) : receive_event(index);
   if (!event) event = sent_first ? receive_event(index) : sent_event(index);
@@ -359,6 +392,12 @@ bool SimIo::is_sending() const noexcept {
   });
 }
 
+bool SimIo::enqueue(ListenerId listener, uint32_t link) {
+  if (listeners_[listener].closed || listeners_[listener].finishing) return false;
+  listeners_[listener].backlog.push_back(link);
+  return true;
+}
+
 bool SimIo::accept_due(const Listener& listener) const noexcept {
   const bool open = listener.accepting || listener.finishing;
   return open && !listener.backlog.empty() && !free_slots_.empty();
@@ -368,6 +407,10 @@ bool SimIo::event_due(const Slot& slot) const noexcept {
   if (!slot.open) return false;
   if (slot.closing || slot.releasing) return true;
   const SimLink& link = link_of(slot);
+  if (slot.connecting) {
+    const bool failed = link.connect_failure != 0 || link.reset;
+    return link.established || (failed && !slot.failure_reported);
+  }
   const Send& send = slot.send;
   if (send.in_flight) {
     const size_t room_bytes = options_.peer_window_bytes - link.to_client.size();

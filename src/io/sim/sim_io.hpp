@@ -27,6 +27,7 @@
 namespace sluice::io {
 
 struct SimOptions {
+  uint32_t node = 0;  // whose worker this is; see sim_wires.hpp
   uint32_t sockets_max = 64;
   uint32_t listeners_count = 2;
   uint32_t receive_buffers = 8;
@@ -47,7 +48,7 @@ class TakenWatch {
   ~TakenWatch() = default;
 };
 
-class SimIo final : public Io {
+class SimIo final : public Io, private SimBacklog {
  public:
   SimIo(const SimOptions& options, Random& random);
   SimIo(const SimOptions& options, SimNetwork& network);
@@ -56,6 +57,7 @@ class SimIo final : public Io {
   std::string_view name() const noexcept override { return "sim"; }
   void accept_start(ListenerId listener) noexcept override;
   void accept_finish(ListenerId listener) noexcept override;
+  tl::expected<SocketId, int32_t> connect(const PeerAddress& peer) noexcept override;
   void receive_start(SocketId socket) noexcept override;
   void receive_stop(SocketId socket) noexcept override;
   std::optional<std::span<std::byte>> receive_now(SocketId socket,
@@ -70,11 +72,15 @@ class SimIo final : public Io {
   size_t poll(std::span<Event> events, int64_t wait_ns) noexcept override;
   base::Now now() const noexcept override { return now_; }
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }
-  bool is_quiet() const noexcept override { return !has_event_pending() && !is_sending(); }
+  bool is_quiet() const noexcept override;
   int64_t pause() noexcept override { return network_.pause(); }
   const Statistics& statistics() const noexcept override { return statistics_; }
 
-  // Connects to this worker's listener, wherever the connection goes from there.
+  // SimIos of the network reach this listener at `address`.
+  void listen(ListenerId listener, const PeerAddress& address) {
+    network_.wires().listen(address, options_.node, *this, listener);
+  }
+  // A SimClient connects to this worker's listener, wherever the connection goes from there.
   SimClient connect(ListenerId listener);
   void watch_taken(TakenWatch& watch) noexcept { taken_watch_ = &watch; }
   SimNetwork& network() noexcept { return network_; }
@@ -85,7 +91,8 @@ class SimIo final : public Io {
   void set_wall_clock(int64_t wall_ns) noexcept { network_.set_wall_clock(wall_ns); }
 
   // Whether this poll() or the next one would report an event without any fault; a worker without
-  // one sleeps in its poll().
+  // one sleeps in its poll(). What other SimIos have sent counts once it has arrived: when that may
+  // be, SimWires::due_ns() returns.
   bool has_event_pending() const noexcept;
   // Whether a poll() would move bytes of a send, as a kernel does by itself.
   bool is_sending() const noexcept;
@@ -126,6 +133,7 @@ class SimIo final : public Io {
     uint32_t late_deliveries = 0;  // since receive_stop()
     Send send;
     bool open = false;
+    bool connecting = false;  // from connect() until the connection stands, which may be never
     bool closing = false;
     bool releasing = false;         // release() was called, and not close()
     uint64_t reported_in_poll = 0;  // bytes; `released` follows in a later one
@@ -164,12 +172,14 @@ class SimIo final : public Io {
     return {.index = index, .generation = slot.generation};
   }
 
+  bool enqueue(ListenerId listener, uint32_t link) override;
   bool accept_due(const Listener& listener) const noexcept;
   bool event_due(const Slot& slot) const noexcept;
 
   // sim_io.cpp: one poll
   void act(uint32_t index, ReceiveAction action) noexcept;
   void move_clock() noexcept;
+  void sleep(int64_t wait_ns) noexcept;
   void return_buffers() noexcept;
   bool wake_seen() noexcept;
   size_t collect(std::span<Event> events) noexcept;
@@ -182,6 +192,7 @@ class SimIo final : public Io {
   void move_send(Slot& slot) noexcept;
   static void finish_send(Slot& slot, int32_t result) noexcept;
   static uint64_t checksum(std::span<const std::byte> bytes) noexcept;
+  std::optional<Event> connecting_event(uint32_t index) noexcept;
   std::optional<Event> receive_event(uint32_t index) noexcept;
   std::optional<Event> cancel_event(uint32_t index) noexcept;
   Event deliver(uint32_t index) noexcept;

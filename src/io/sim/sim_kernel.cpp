@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "io/sim/sim_io.hpp"
@@ -73,6 +74,22 @@ std::optional<Event> SimIo::sent_event(uint32_t index) noexcept {
                .socket = id_of(index, slot),
                .result = slot.send.result,
                .untaken_bytes = static_cast<uint32_t>(untaken_bytes)};
+}
+
+// Of a socket whose connect() is not done. A failed one is left to be closed.
+std::optional<Event> SimIo::connecting_event(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (slot.closing) return closed_event(index);
+  const SimLink& link = link_of(slot);
+  const int32_t failure =
+      link.connect_failure == 0 && link.reset ? -ECONNRESET : link.connect_failure;
+  if (failure != 0) {
+    if (std::exchange(slot.failure_reported, true)) return {};
+    return Event{.kind = EventKind::failed, .socket = id_of(index, slot), .result = failure};
+  }
+  if (!link.established) return {};
+  slot.connecting = false;
+  return Event{.kind = EventKind::connected, .socket = id_of(index, slot)};
 }
 
 // Completions of the multishot receive, as long as it is in flight.

@@ -1,4 +1,6 @@
-// One simulated TCP connection: the bytes under way in both directions and how each side ended.
+// One SimIo's end of a simulated TCP connection: the bytes under way in both directions and how
+// each side ended. This SimIo is "the server", also where it has connected; "the client" is a
+// SimClient, or the SimWire to another SimIo's end.
 // Flow:   SimClient -> to_server -> SimIo's `received`; SimIo's send() -> to_client -> SimClient.
 // Lives:  until the run's end, so that a client can look back at a connection the server closed.
 #pragma once
@@ -43,6 +45,8 @@ struct SimLink {
   ByteQueue to_client;  // arrived at the client, not yet read
   bool accepted = false;
   bool refused = false;          // no listener
+  bool established = false;      // the server's connect() has succeeded
+  int32_t connect_failure = 0;   // or has failed: a negative errno
   bool client_finished = false;  // the client's end of stream stands behind `to_server`
   bool client_closed = false;    // bytes of the server are answered by a reset
   bool server_finished = false;  // the server's end of stream stands behind `to_client`

@@ -1,5 +1,6 @@
 // The common part of all SimIos: every connection, one clock, one source of faults.
-// Flow:   SimClient <-> SimLink <-> whichever SimIo holds the server's side.
+// Flow:   SimClient <-> SimLink <-> whichever SimIo holds the server's side. Between two SimIos:
+//         SimIo <-> SimLink <-> SimWires <-> SimLink <-> SimIo.
 // Shape:  a link's number serves as the descriptor that is released and adopted. Each SimIo has
 //         its own listeners, as with SO_REUSEPORT, and its own view of the clock: that of its last
 //         poll().
@@ -17,6 +18,7 @@
 #include "io/sim/random.hpp"
 #include "io/sim/sim_faults.hpp"
 #include "io/sim/sim_link.hpp"
+#include "io/sim/sim_wires.hpp"
 
 namespace sluice::io {
 
@@ -43,6 +45,10 @@ class SimNetwork {
 
   Random& random() noexcept { return random_; }
   Faults& faults() noexcept { return faults_; }
+  // Connections between SimIos.
+  SimWires& wires() noexcept { return wires_; }
+  void cut(SimRoute route) { wires_.cut(route); }
+  void heal(SimRoute route) { wires_.heal(route, clock_.monotonic_ns); }
 
   // Runs ahead of every SimIo's now(), which is that of its last poll().
   base::Now clock() const noexcept { return clock_; }
@@ -93,6 +99,7 @@ class SimNetwork {
   Faults faults_;
   base::Now clock_;
   std::deque<SimLink> links_;  // references to them stay good while it grows
+  SimWires wires_{random_, links_};
   uint32_t released_count_ = 0;
   PauseWatch* pause_watch_ = nullptr;
 };

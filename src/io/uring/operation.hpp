@@ -14,6 +14,7 @@ namespace sluice::io {
 enum class Operation : uint8_t {
   accept = 1,
   cancel_accept,
+  connect,
   receive,
   cancel_receive,
   watch,  // one poll for the peer's hang-up, while nothing is received

@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "io/clock.hpp"
+#include "io/outgoing.hpp"
 
 namespace sluice::io {
 namespace {
@@ -40,6 +41,7 @@ UringIo::UringIo(Options&& options)
       wake_signal_(0),
       listeners_(options.listeners.size()),
       sockets_(options.sockets_max),
+      peers_(size_t{options.sockets_max} * sizeof(SocketAddress), "addresses of peers"),
       changed_(sockets_.slots()),
       starved_(sockets_.slots()),
       starved_after_bytes_(sockets_.slots()),
@@ -91,6 +93,18 @@ void UringIo::accept_start(ListenerId listener) noexcept {
 void UringIo::accept_finish(ListenerId listener) noexcept {
   ASSERT(!listeners_[listener].finishing);
   listeners_[listener].finishing = true;
+}
+
+tl::expected<SocketId, int32_t> UringIo::connect(const PeerAddress& peer) noexcept {
+  if (sockets_.full()) return tl::unexpected(no_free_slot);
+  const SocketAddress address(peer);
+  tl::expected<FileDescriptor, int32_t> fd = open_outgoing(address.family());
+  if (!fd) return tl::unexpected(fd.error());
+  const SocketId socket = sockets_.open_connecting(fd->release());
+  peer_of(socket.index) = address;
+  sockets_[socket.index].connect_due = true;
+  changed_.push(socket.index);
+  return socket;
 }
 
 void UringIo::receive_start(SocketId socket) noexcept {
@@ -266,6 +280,7 @@ bool UringIo::apply(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   ASSERT(slot.open);
   if (slot.leaving()) return apply_leave(index);
+  if (slot.connecting) return submit_connect(index);
   report_hang_up(index);
   return submit_send(index) && submit_receive(index) && submit_cancel(index) && submit_watch(index);
 }
@@ -279,6 +294,21 @@ bool UringIo::apply_leave(uint32_t index) noexcept {
     slot.cancelling_all = true;
   }
   leave_if_quiet(index);
+  return true;
+}
+
+SocketAddress& UringIo::peer_of(uint32_t index) const noexcept {
+  return reinterpret_cast<SocketAddress*>(peers_.data())[index];
+}
+
+bool UringIo::submit_connect(uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  if (!slot.connect_due) return true;
+  io_uring_sqe* sqe = prepare_socket(Operation::connect, index);
+  if (sqe == nullptr) return false;
+  const SocketAddress& peer = peer_of(index);
+  io_uring_prep_connect(sqe, slot.fd, peer.raw(), peer.size());
+  slot.connect_due = false;
   return true;
 }
 
@@ -464,6 +494,9 @@ void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
       return;
     case Operation::wake:
       return complete_wake(cqe.res, sink);
+    case Operation::connect:
+      complete_connect(cqe, tag.index);
+      return complete_socket(cqe, tag, sink);
     case Operation::receive:
     case Operation::cancel_receive:
     case Operation::watch:
@@ -537,6 +570,21 @@ void UringIo::complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSi
   // its target is still in flight, because nothing else would end a receive that the cancel did not
   // find.
   if (slot.releasing) changed_.push(tag.index);
+}
+
+// A connection that was there when the kernel asked again is one (Linux 6.1: EISCONN).
+void UringIo::complete_connect(const io_uring_cqe& cqe, uint32_t index) noexcept {
+  Slot& slot = sockets_[index];
+  ASSERT(slot.open);
+  if (slot.leaving()) return;
+  changed_.push(index);
+  if (cqe.res == 0 || cqe.res == -EISCONN) {
+    sockets_.note_connected(index);
+  } else if (cqe.res == -EINTR) {
+    slot.connect_due = true;
+  } else {
+    sockets_.note_failure(index, cqe.res);
+  }
 }
 
 void UringIo::complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {

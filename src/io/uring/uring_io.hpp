@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "base/mapped_region.hpp"
 #include "io/accept_errors.hpp"
 #include "io/direct_receive.hpp"
 #include "io/io.hpp"
@@ -34,6 +35,7 @@ class UringIo final : public Io {
   std::string_view name() const noexcept override { return "uring"; }
   void accept_start(ListenerId listener) noexcept override;
   void accept_finish(ListenerId listener) noexcept override;
+  tl::expected<SocketId, int32_t> connect(const PeerAddress& peer) noexcept override;
   void receive_start(SocketId socket) noexcept override;
   void receive_stop(SocketId socket) noexcept override;
   std::optional<std::span<std::byte>> receive_now(SocketId socket,
@@ -65,6 +67,7 @@ class UringIo final : public Io {
     bool one_buffer = false;   // it receives no more than that
     bool cancel_due = false;
     bool send_due = false;
+    bool connect_due = false;
     bool got_bytes = false;       // the receive in flight got bytes
     bool cancelling = false;      // a cancel of the receive has not been answered
     bool cancelling_all = false;  // close() or release() has begun to cancel
@@ -102,6 +105,8 @@ class UringIo final : public Io {
   void apply_changes() noexcept;
   bool apply(uint32_t index) noexcept;
   bool apply_leave(uint32_t index) noexcept;
+  SocketAddress& peer_of(uint32_t index) const noexcept;
+  bool submit_connect(uint32_t index) noexcept;
   bool submit_send(uint32_t index) noexcept;
   bool submit_receive(uint32_t index) noexcept;
   bool submit_cancel(uint32_t index) noexcept;
@@ -124,6 +129,7 @@ class UringIo final : public Io {
   void complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
   void accept_result(int32_t result, uint32_t index, EventSink& sink) noexcept;
   void open_socket(int fd, ListenerId listener, EventSink& sink) noexcept;
+  void complete_connect(const io_uring_cqe& cqe, uint32_t index) noexcept;
   void complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
   void complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept;
   void complete_send(const io_uring_cqe& cqe, uint32_t index) noexcept;
@@ -141,6 +147,7 @@ class UringIo final : public Io {
   SpareDescriptor spare_;
   std::vector<Listener> listeners_;
   SocketTable<Slot> sockets_;
+  base::MappedRegion peers_;  // of each slot: the kernel may read it until the connection stands
   SlotQueue<Slot, &Slot::changed> changed_;
   // Receives that found no buffer: without having got bytes before, and after some.
   SlotQueue<Slot, &Slot::starved> starved_;

@@ -12,6 +12,24 @@ template <typename Backend>
 class FailingIo : public FailingIoTest<Backend> {};
 TYPED_TEST_SUITE(FailingIo, Backends, BackendNames);
 
+// Out of descriptors or memory: the caller learns at once, and there is no socket.
+TYPED_TEST(FailingIo, a_connection_without_a_socket_never_begins) {
+  this->build(this->small());
+  this->settle();
+  const size_t descriptors = open_descriptors();
+  for (const Call call : {Call::socket, Call::setsockopt}) {
+    for (const int error : {EMFILE, ENOBUFS, EAFNOSUPPORT}) {
+      const FailingCall failing(call, error, {.failing = 1});
+      const auto socket = this->try_connect(this->port_);
+      ASSERT_FALSE(socket);
+      EXPECT_EQ(socket.error(), -error);
+    }
+  }
+  EXPECT_EQ(open_descriptors(), descriptors);
+  const SocketId socket = this->connect_to(this->port_);
+  EXPECT_TRUE(this->until([&] { return this->reported(socket).connects == 1; }));
+}
+
 // Out of descriptors or memory, or forbidden: reported, tried again after a pause.
 TYPED_TEST(FailingIo, accepting_pauses_while_it_fails_and_recovers) {
   for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, EACCES, EINVAL, ENOSYS}) {

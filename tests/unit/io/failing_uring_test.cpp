@@ -196,5 +196,35 @@ TEST_F(FailingUring, receives_without_a_buffer_wait_for_one) {
   EXPECT_GE(io_->statistics().buffers_exhausted, 3u);
 }
 
+TEST_F(FailingUring, a_connection_that_the_kernel_refuses_to_begin_fails_alone) {
+  rebuild();
+  for (const int error : {ENOMEM, ETIMEDOUT, EHOSTUNREACH, ECANCELED}) {
+    const FailingCall failing(Call::op_connect, error, {.failing = 1});
+    const SocketId socket = connect_to(port_);
+    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
+    EXPECT_EQ(reported(socket).failure, -error);
+    EXPECT_EQ(reported(socket).connects, 0u);
+    close_and_wait(socket);
+  }
+  expect_new_client_is_served();
+}
+
+TEST_F(FailingUring, an_interrupted_connect_goes_on) {
+  rebuild();
+  const FailingCall failing(Call::op_connect, EINTR, {.failing = 3});
+  const SocketId socket = connect_to(port_);
+  EXPECT_TRUE(until([&] { return reported(socket).connects == 1; }));
+  EXPECT_EQ(failing.failed_count(), 3u);
+}
+
+// Linux 6.1 may ask a connection twice, and the second time it stands already.
+TEST_F(FailingUring, a_connection_that_stands_already_is_connected) {
+  rebuild();
+  const FailingCall failing(Call::op_connect, EISCONN, {.failing = 1});
+  const SocketId socket = connect_to(port_);
+  EXPECT_TRUE(until([&] { return reported(socket).connects == 1; }));
+  close_and_wait(socket);
+}
+
 }  // namespace
 }  // namespace sluice::io::test

@@ -22,6 +22,7 @@
 
 #include "io/epoll/epoll_io.hpp"
 #include "io/listen.hpp"
+#include "io/socket_options.hpp"
 #include "io/uring/uring_io.hpp"
 
 namespace sluice::io::test {
@@ -116,6 +117,7 @@ struct Reports {
   uint32_t ends = 0;
   uint32_t hang_ups = 0;
   uint32_t failures = 0;
+  uint32_t connects = 0;
   uint32_t closes = 0;
   uint32_t releases = 0;
   int32_t descriptor = -1;       // from `released`
@@ -193,6 +195,10 @@ class IoTest : public testing::Test {
         reported.last_receive_in = polls_;
         std::memset(event.bytes.data(), 0xEE, event.bytes.size());  // they belong to the reader
         return;
+      case EventKind::connected:
+        EXPECT_EQ(reported.receives + reported.ends + reported.hang_ups + reported.failures, 0u);
+        ++reported.connects;
+        return;
       case EventKind::end_of_stream:
         ++reported.ends;
         return;
@@ -242,6 +248,18 @@ class IoTest : public testing::Test {
   SocketId accept_one_of(size_t before) {
     EXPECT_TRUE(until([&] { return accepted_.size() > before; }));
     return accepted_.at(before);
+  }
+
+  // Begins a connection to `port` of this machine.
+  tl::expected<SocketId, int32_t> try_connect(uint16_t port) {
+    const auto socket = io_->connect(local(port));
+    if (socket) reports_[{*socket}] = {};
+    return socket;
+  }
+  SocketId connect_to(uint16_t port) { return try_connect(port).value(); }
+
+  static PeerAddress local(uint16_t port) {
+    return PeerAddress::parse("127.0.0.1:" + std::to_string(port)).value();
   }
 
   Reports& reported(SocketId socket) { return reports_.at({socket}); }
