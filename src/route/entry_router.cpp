@@ -44,7 +44,7 @@ EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& o
   for (uint32_t i = 0; i < count; ++i) {
     const uint16_t size = keys.sizes[i];
     // The empty key, which is not valid, has no owner.
-    owners[i] = size == 0 ? here_ : mailboxes_.owner_of({key, size}).shard;
+    owners[i] = size == 0 ? here_ : mailboxes_.shard_of({key, size});
     differing |= owners[i] ^ owners[0];
     key += size;
   }
@@ -156,7 +156,7 @@ void EntryRouter::send_last() noexcept {
 
 void EntryRouter::set_handle(api::Handle handle, std::string_view key) noexcept {
   if (mailboxes_.is_only_shard()) return;
-  handle_owners_[handle] = static_cast<uint8_t>(mailboxes_.owner_of(key).shard);
+  handle_owners_[handle] = static_cast<uint8_t>(mailboxes_.shard_of(key));
 }
 
 // Of the keys that were looked up.
@@ -195,7 +195,7 @@ void EntryRouter::add(Request request, std::span<const api::Handle> handles) noe
 
 bool EntryRouter::find_lone_room(std::string_view key) noexcept {
   if (!mailboxes_.is_any_full()) return true;
-  const api::ShardId owner = mailboxes_.owner_of(key).shard;
+  const api::ShardId owner = mailboxes_.shard_of(key);
   if (owner == here_ || mailboxes_.target(owner).has_room(1, key.size())) return true;
   mailboxes_.await_room(owner);
   return false;
@@ -205,7 +205,7 @@ void EntryRouter::send_lone() noexcept {
   if (mailboxes_.is_only_shard()) return;
   const Request& request = turn_.last_request();
   const api::Entry& entry = turn_.entries()[request.first_entry];
-  const api::ShardId owner = mailboxes_.owner_of(entry.key()).shard;
+  const api::ShardId owner = mailboxes_.shard_of(entry.key());
   if (owner == here_) return;
   groups_.owners()[0] = owner;
   groups_.group_as_one(owner, 1);

@@ -30,11 +30,11 @@ class Mailboxes {
   api::ShardId shard() const noexcept { return shard_; }
   uint32_t shards_count() const noexcept { return shards_count_; }
   uint32_t pair_entries_max() const noexcept { return mesh_.pair_entries_max(); }
-  Owner here() const noexcept { return {.shard = shard_}; }
-  Owner owner_of(std::string_view key) const noexcept {
-    if (is_only_shard()) return here();
+  // The shard of this node that owns a key.
+  api::ShardId shard_of(std::string_view key) const noexcept {
+    if (is_only_shard()) return shard_;
     const uint64_t hash = proto::routing_hash(key, mesh_.routing_seed());
-    return {.shard = static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_))};
+    return static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_));
   }
 
   // A part of a request for another shard of this node; target(shard).has_room() was true. The

@@ -15,13 +15,6 @@
 
 namespace sluice::route {
 
-// The node and shard that a key belongs to. Every node is this one today.
-struct Owner {
-  uint16_t node = 0;
-  api::ShardId shard = 0;
-  bool operator==(const Owner&) const = default;
-};
-
 class Target {
  public:
   virtual ~Target() = default;

@@ -99,7 +99,7 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
   } else if (api::names_reservation(call.op)) {
     shard = proto::reservation_shard(call.reservation, mailboxes_.shards_count());
   } else if (names_subjects(call.op) && call.subjects_count > 0) {
-    shard = mailboxes_.owner_of(batch.subjects[call.first_subject + call.place]).shard;
+    shard = mailboxes_.shard_of(batch.subjects[call.first_subject + call.place]);
   } else if (leads_through_shards(call)) {
     shard = std::min(ShardCursor::of(call.cursor).shard, mailboxes_.shards_count() - 1);
   } else if (is_of_every_shard(call.op)) {
@@ -121,9 +121,9 @@ bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
 bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   if (!may_be_spread(call)) return false;
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  const route::Owner first = mailboxes_.owner_of(names.front());
+  const api::ShardId first = mailboxes_.shard_of(names.front());
   return std::any_of(names.begin() + 1, names.end(),
-                     [&](std::string_view name) { return mailboxes_.owner_of(name) != first; });
+                     [&](std::string_view name) { return mailboxes_.shard_of(name) != first; });
 }
 
 api::QuotaBatch& QuotaTasks::take_batch() noexcept {
@@ -170,7 +170,7 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
   if (leaves && !alone) batch.own_texts();
   batch.make_answers();
   if (spreads) {
-    quota::spread(batch, [this](std::string_view name) { return mailboxes_.owner_of(name).shard; });
+    quota::spread(batch, [this](std::string_view name) { return mailboxes_.shard_of(name); });
   }
   task.shard = 0;
   go_on(task);

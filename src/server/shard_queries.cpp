@@ -23,7 +23,7 @@ void ShardQueries::inspect(const session::Session& session, uint64_t id,
                            std::string_view key) noexcept {
   ShardQuery& query = take(session, id, ShardQuery::Kind::key);
   query.key.assign(key);
-  query.shard = mailboxes_.owner_of(key).shard;
+  query.shard = mailboxes_.shard_of(key);
   send(query);
 }
 

@@ -88,7 +88,7 @@ RestoredWindows Worker::restore_windows() {
   const OwnKeys own{.shard = mailboxes_.shard(),
                     .shards = mailboxes_.shards_count(),
                     .is_own = [this](std::string_view key) {
-                      return mailboxes_.owner_of(key) == mailboxes_.here();
+                      return mailboxes_.shard_of(key) == mailboxes_.shard();
                     }};
   return stored_windows_->restore(*keys_, own, io_.now());
 }

@@ -154,7 +154,7 @@ class TestShard {
     return mailboxes_.idle() && asked_.empty() && router_.book().open_count() == 0 &&
            router_.book().waiting_bytes() == 0;
   }
-  bool owns(const std::string& key) const { return mailboxes_.owner_of(key) == mailboxes_.here(); }
+  bool owns(const std::string& key) const { return mailboxes_.shard_of(key) == mailboxes_.shard(); }
   size_t waiting_count() const { return asked_.size(); }
 
   uint64_t answered = 0;
@@ -253,7 +253,7 @@ class TestShard {
 
   // The owner's part: the answer repeats the number and the text.
   Verdict decide(std::string_view text) {
-    EXPECT_EQ(mailboxes_.owner_of(text).shard, number_);
+    EXPECT_EQ(mailboxes_.shard_of(text), number_);
     const Named named = read_name(text);
     uint32_t& last = seen_[named.key_and_connection];
     EXPECT_LT(last, named.number) << "out of order";

@@ -126,7 +126,7 @@ void Oracle::decide_some(ShardRecord& shard, std::span<const api::Handle> handle
   std::vector<std::string> keys;
   for (const api::Handle handle : handles) {
     keys.push_back(shard.handles.key_held(handle));
-    if (shard.worker->mailboxes().owner_of(keys.back()) != shard.worker->mailboxes().here()) {
+    if (shard.worker->mailboxes().shard_of(keys.back()) != shard.worker->mailboxes().shard()) {
       failure_.report("handle of " + keys.back() + " was decided by a shard that does not own it");
     }
     if (failure_) return std::ranges::fill(verdicts, api::Verdict::denied), void();

@@ -219,7 +219,7 @@ void Run::find_bystanders_keys() {
   for (const std::string& key : world_.keys) {
     // A frame of long ones alone might be longer than a frame may be.
     const bool is_short = key.size() <= bystanders_key_bytes_max;
-    const bool is_spared = !pauses_.may_stand_still(mailboxes.owner_of(key).shard);
+    const bool is_spared = !pauses_.may_stand_still(mailboxes.shard_of(key));
     if (is_short && is_spared) world_.bystanders_keys.push_back(key);
   }
 }

@@ -25,7 +25,7 @@ class EntryRouterTest : public ::testing::Test {
       std::string key;
       do {
         key = "key" + std::to_string(next_key_++);
-      } while (mailboxes_.owner_of(key).shard != owner - '0');
+      } while (mailboxes_.shard_of(key) != owner - '0');
       keys.text += key;
       keys.sizes.push_back(static_cast<uint16_t>(key.size()));
     }

@@ -85,7 +85,7 @@ class EntryDecisionsTest : public ::testing::Test {
  protected:
   std::string key_of(uint32_t shard) {
     std::string key;
-    while (key.empty() || here_.mailboxes.owner_of(key).shard != shard) {
+    while (key.empty() || here_.mailboxes.shard_of(key) != shard) {
       key = "key" + std::to_string(next_key_++);
     }
     return key;

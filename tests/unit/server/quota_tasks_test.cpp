@@ -24,7 +24,7 @@ class QuotaTasksTest : public ::testing::Test {
   }
   std::string subject_of(uint32_t shard) {
     std::string name;
-    for (int number = 0; name.empty() || first_.mailboxes.owner_of(name).shard != shard; ++number) {
+    for (int number = 0; name.empty() || first_.mailboxes.shard_of(name) != shard; ++number) {
       name = "model" + std::to_string(number);
     }
     return name;
@@ -230,7 +230,7 @@ class KeptBatchesTest : public testing::Test {
 
   std::string name_on(uint32_t shard, const std::string& prefix = "s") {
     std::string name;
-    for (int number = 0; name.empty() || first_.mailboxes.owner_of(name).shard != shard; ++number) {
+    for (int number = 0; name.empty() || first_.mailboxes.shard_of(name) != shard; ++number) {
       name = prefix + std::to_string(number);
     }
     return name;

@@ -23,7 +23,7 @@ class ShardQueriesTest : public ::testing::Test {
   }
   std::string key_of(uint32_t shard) const {
     std::string key;
-    for (int number = 0; key.empty() || first_.mailboxes.owner_of(key).shard != shard; ++number) {
+    for (int number = 0; key.empty() || first_.mailboxes.shard_of(key) != shard; ++number) {
       key = "key" + std::to_string(number);
     }
     return key;
