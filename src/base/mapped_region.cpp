@@ -13,7 +13,6 @@ namespace sluice::base {
 namespace {
 
 constexpr size_t page_bytes = 4096;
-constexpr size_t huge_page_bytes = 2 * 1024 * 1024;
 
 constexpr size_t round_up(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;

@@ -8,6 +8,8 @@
 
 namespace sluice::base {
 
+inline constexpr size_t huge_page_bytes = 2 * 1024 * 1024;
+
 class MappedRegion {
  public:
   MappedRegion() = default;

@@ -1,5 +1,6 @@
 #include "shard/bucket_array.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -26,6 +27,22 @@ void BucketArray::close() noexcept {
   hot_region_.discard(0, hot_region_.size());
   cold_region_.discard(0, cold_region_.size());
   buckets_count_ = 0;
+  discarded_buckets_ = 0;
+}
+
+void BucketArray::discard_before(uint32_t end) noexcept {
+  const auto discard = [&](base::MappedRegion& region, size_t bucket_bytes) {
+    const auto pages_end = [&](uint32_t bucket) {
+      const size_t bytes = bucket * bucket_bytes / base::huge_page_bytes * base::huge_page_bytes;
+      return std::max(bytes, base::huge_page_bytes);
+    };
+    const size_t begin = pages_end(discarded_buckets_);
+    const size_t bytes = pages_end(end) - begin;
+    if (bytes > 0) region.discard(begin, bytes);
+  };
+  discard(hot_region_, sizeof(Bucket));
+  discard(cold_region_, Bucket::slots_count * sizeof(ColdSlot));
+  discarded_buckets_ = end;
 }
 
 Place BucketArray::insert(const KeyHash& hash, uint32_t text) noexcept {

@@ -27,6 +27,10 @@ class BucketArray {
   void open(uint32_t buckets_count) noexcept;
   // Frees the memory; every slot is empty.
   void close() noexcept;
+  // Frees the memory of these buckets, which are empty, in whole large pages; but not the first
+  // one: there lie keys of the last homes, around the end.
+  void discard_before(uint32_t end) noexcept;
+  static constexpr uint32_t buckets_in_page = base::huge_page_bytes / sizeof(Bucket);
 
   uint32_t buckets_count() const noexcept { return buckets_count_; }
   Bucket& bucket(uint32_t index) const noexcept { return buckets_[index]; }
@@ -97,6 +101,7 @@ class BucketArray {
   Bucket* buckets_;
   ColdSlot* cold_;
   uint32_t buckets_count_ = 0;
+  uint32_t discarded_buckets_ = 0;
 };
 
 }  // namespace sluice::shard

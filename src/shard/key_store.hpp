@@ -114,6 +114,7 @@ class KeyStore {
                      api::ShardId origin, FindHashes find_hashes) noexcept;
   void hash(Group& group) const noexcept;
   void find_at_home(Group& group) const noexcept;
+  void miss_all(Group& group) const noexcept;
   void find_missed(Group& group) const noexcept;
   Place find_again(const KeyHash& hash) const noexcept;
   void decide(const Group& group, const Answers& answers, base::Now now,

@@ -104,6 +104,8 @@ void KeyStore::decide_groups(std::span<const api::Entry> entries, const Answers&
 // list, so that a group costs one wrong guess instead of two or three a key.
 void KeyStore::find_at_home(Group& group) const noexcept {
   group.version = table_.version();
+  if (table_.growing()) [[unlikely]]
+    return miss_all(group);
   uint32_t missed_count = 0;
   for (size_t index = 0; index < group.entries.size(); ++index) {
     const Place place = table_.find_at_home(group.hashes[index]);
@@ -114,6 +116,15 @@ void KeyStore::find_at_home(Group& group) const noexcept {
   group.missed_count = missed_count;
   for (uint32_t missed = 0; missed < missed_count; ++missed) {
     table_.prefetch_next(group.hashes[group.missed[missed]]);
+  }
+}
+
+// A growing table has two arrays: each key is searched in the one that has its home.
+[[gnu::noinline]] void KeyStore::miss_all(Group& group) const noexcept {
+  group.missed_count = static_cast<uint32_t>(group.entries.size());
+  for (uint32_t index = 0; index < group.missed_count; ++index) {
+    group.missed[index] = index;
+    table_.prefetch_next(group.hashes[index]);
   }
 }
 

@@ -8,7 +8,7 @@ namespace sluice::shard {
 namespace {
 
 constexpr uint32_t buckets_min = 1'024;
-constexpr uint32_t insert_moves_buckets = 2;
+constexpr uint32_t insert_moves_buckets = 3;  // the old array is never filled above 0.96
 constexpr uint32_t slice_moves_buckets = 64;
 
 // It doubles at a load of 0.85: searches grow long above it. In the largest size, which cannot
@@ -53,7 +53,15 @@ Place KeyTable::insert(const KeyHash& hash, std::string_view text) noexcept {
   }
   ++keys_count_;
   ++version_;
-  return current_->insert(hash, reference);
+  return home_array(hash).insert(hash, reference);
+}
+
+// Of a home that has moved, keys may be left that lie behind it.
+Place KeyTable::find_growing(const KeyHash& hash) const noexcept {
+  if (hash.position >= moved_positions_) return previous_->find(hash);
+  const Place place = current_->find(hash);
+  if (place || previous_->home(hash.position) < discarded_buckets_) return place;
+  return previous_->find(hash);
 }
 
 void KeyTable::erase(Place place) noexcept {
@@ -77,6 +85,8 @@ void KeyTable::start_growing() noexcept {
   --halvings_;
   current_->open(halved(buckets_max_, halvings_));
   moved_buckets_ = 0;
+  discarded_buckets_ = 0;
+  moved_positions_ = 0;
   growing_ = true;
 }
 
@@ -86,25 +96,46 @@ void KeyTable::grow_slice() noexcept {
 
 void KeyTable::move_buckets(uint32_t buckets_count) noexcept {
   ++version_;
-  const uint32_t end = std::min(moved_buckets_ + buckets_count, previous_->buckets_count());
-  while (moved_buckets_ < end) move_bucket(moved_buckets_++);
-  if (end < previous_->buckets_count()) return;
-  previous_->close();
-  growing_ = false;
+  const uint32_t previous_count = previous_->buckets_count();
+  const Bucket& last = previous_->bucket(previous_count - 1);
+  for (uint32_t left = buckets_count; left > 0; --left) {
+    if (moved_buckets_ >= previous_count && last.overflow == 0) {
+      previous_->close();
+      growing_ = false;
+      return;
+    }
+    move_bucket(moved_buckets_++);
+  }
+  moved_positions_ = previous_->first_position(std::min(moved_buckets_, previous_count));
+  discard_moved();
 }
 
-void KeyTable::move_bucket(uint32_t index) noexcept {
+// Keys around the end stay until their homes, the last ones, have moved: then come their buckets,
+// the first ones, once more.
+void KeyTable::move_bucket(uint32_t step) noexcept {
+  const bool is_around = step >= previous_->buckets_count();
+  const uint32_t index = is_around ? step - previous_->buckets_count() : step;
   Bucket& from = previous_->bucket(index);
   for (uint32_t slot = 0; slot < Bucket::slots_count; ++slot) {
     if (from.tags[slot] == 0) continue;
     const Place old{&from, slot};
     const ColdSlot cold = previous_->cold(old);
+    if (!is_around && previous_->home(cold.position) > index) continue;
     const Place moved =
         current_->insert({.tag = from.tags[slot], .position = cold.position}, cold.text);
     moved.bucket->words[moved.slot] = from.words[slot];
     moved.bucket->tails[moved.slot] = from.tails[slot];
     previous_->erase(old);
   }
+}
+
+// Frees the old array a large page after the other: all at once would take long.
+void KeyTable::discard_moved() noexcept {
+  const uint32_t end = discarded_buckets_ + BucketArray::buckets_in_page;
+  if (moved_buckets_ < end || end > previous_->buckets_count()) return;
+  if (previous_->bucket(end - 1).overflow > 0) return;  // keys of these homes lie behind
+  previous_->discard_before(end);
+  discarded_buckets_ = end;
 }
 
 uint64_t KeyTable::reserved_bytes() const noexcept {

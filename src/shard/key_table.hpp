@@ -1,7 +1,10 @@
 // Every live key of one shard: finds it, makes room for it, forgets it.
 // Shape:  bucket arrays of keys_max / 0.93 slots, halved as often as that leaves 1,024 buckets: it
 //         starts with the smallest and doubles. While it grows, keys move over from the old array,
-//         a few buckets at each insert and at each grow_slice(), so that no call takes long.
+//         a few buckets at each insert and at each grow_slice(), so that no call takes long. They
+//         move in the order of their homes, and a key whose home has not moved is in the old array
+//         only, also a new one: so the new array is touched from its beginning on, a large page
+//         after the other, and no turn waits for many of them.
 // Errors: insert() returns no place when keys_max keys are there, or their text has no room left.
 // Lives:  nothing is allocated after construction; a place is valid while version() stays the same.
 // Source: Swiss tables and unordered_dense for one cache line a lookup; overflow counts as in F14.
@@ -24,24 +27,22 @@ class KeyTable {
   KeyTable& operator=(const KeyTable&) = delete;
 
   SLUICE_PREFETCH_FUNCTION void prefetch(const KeyHash& hash) const noexcept {
-    current_->prefetch(hash.position);
-    if (growing()) previous_->prefetch(hash.position);
+    home_array(hash).prefetch(hash.position);
   }
 
   // The second step of three for many keys at once: the slot is Bucket::slots_count when the key is
-  // not at its home in the current array. Then prefetch_next(), and later find().
+  // not at its home. Then prefetch_next(), and later find(). Not while the table grows.
   [[gnu::always_inline]] Place find_at_home(const KeyHash& hash) const noexcept {
     return current_->find_at_home(hash);
   }
   SLUICE_PREFETCH_FUNCTION void prefetch_next(const KeyHash& hash) const noexcept {
-    current_->prefetch_next(hash.position);
-    if (growing()) previous_->prefetch_next(hash.position);
+    home_array(hash).prefetch_next(hash.position);
   }
 
   Place find(const KeyHash& hash) const noexcept {
-    const Place place = current_->find(hash);
-    if (place || !growing()) return place;
-    return previous_->find(hash);
+    if (growing()) [[unlikely]]
+      return find_growing(hash);
+    return current_->find(hash);
   }
 
   // The key is absent. The caller writes its window.
@@ -77,16 +78,25 @@ class KeyTable {
   const BucketArray& array_of(Place place) const noexcept {
     return current_->holds(place) ? *current_ : *previous_;
   }
+  [[gnu::always_inline]] BucketArray& home_array(const KeyHash& hash) const noexcept {
+    if (growing()) [[unlikely]]
+      return hash.position < moved_positions_ ? *current_ : *previous_;
+    return *current_;
+  }
+  Place find_growing(const KeyHash& hash) const noexcept;
   void start_growing() noexcept;
   void move_buckets(uint32_t buckets_count) noexcept;
-  void move_bucket(uint32_t index) noexcept;
+  void move_bucket(uint32_t step) noexcept;
+  void discard_moved() noexcept;
 
   uint32_t keys_max_;
   uint32_t buckets_max_;
   uint32_t keys_count_ = 0;
   uint32_t version_ = 0;
-  uint32_t halvings_ = 0;  // of buckets_max_: the current size
-  uint32_t moved_buckets_ = 0;
+  uint32_t halvings_ = 0;           // of buckets_max_: the current size
+  uint32_t moved_buckets_ = 0;      // beyond the last one: those around the end, once more
+  uint32_t discarded_buckets_ = 0;  // no key of these homes is left in previous()
+  uint64_t moved_positions_ = 0;    // the homes of the positions below have moved
   bool growing_ = false;
   std::array<BucketArray, 2> arrays_;
   BucketArray* current_;
