@@ -103,7 +103,9 @@ class KeyDecider : public api::Decider {
 
   // Adopts rules that hold from now on for every key; returns the previous ones. Keys with waiters
   // are matched again in the next calls of run_due(), others when they are next used: with the same
-  // effect as if all had been matched at once. If rules are replaced before a key was matched
+  // effect as if all had been matched at once. But between two calls of run_due() only so many
+  // (match_share.hpp): plain entries, and handles, may find a key that still has to follow its
+  // earlier rules. If rules are replaced before a key was matched
   // again, the newest rules apply to that key from the time when the first replacement was adopted.
   // A window of another length begins then and keeps its counters; what requests have changed stays
   // where the rules are the same as before.

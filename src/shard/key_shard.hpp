@@ -24,6 +24,9 @@ class ExpiryListener {
   ~ExpiryListener() = default;
 };
 
+inline constexpr uint32_t matches_in_any_turn = 8;
+inline constexpr uint32_t matches_unbounded = 0xFFFF'FFFF;  // every key when it is next named
+
 struct Options {
   uint32_t keys_max = 10'000'000;
   uint32_t handles_max = 1'000'000;
@@ -32,7 +35,8 @@ struct Options {
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
   bool requests_can_set_window = true;
-  int64_t kept_window_ms = base::never_ms;  // windows that last so long survive a restart
+  uint32_t matches_min = matches_in_any_turn;  // after new rules (match_share.hpp)
+  int64_t kept_window_ms = base::never_ms;     // windows that last so long survive a restart
   limiter::Policy policy;  // of every key that no rule matches, unless it brings its own
   HashSecret hash_secret{};
   ExpiryListener* expiry_listener = nullptr;  // outlives the shard

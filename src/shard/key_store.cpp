@@ -8,6 +8,7 @@ namespace sluice::shard {
 KeyStore::KeyStore(const Options& options)
     : options_(options),
       rules_(std::make_unique<policy::RuleBook>(options.policy)),
+      match_share_(options.matches_min),
       table_(options.keys_max, options.key_bytes_max),
       handles_(options.handles_max, options.key_bytes_max),
       waiters_(options.waiters_max, "waiters (--max-waiters)"),

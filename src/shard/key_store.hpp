@@ -31,6 +31,7 @@
 #include "shard/key_shard.hpp"
 #include "shard/key_table.hpp"
 #include "shard/key_traffic.hpp"
+#include "shard/match_share.hpp"
 #include "shard/policy_classes.hpp"
 #include "shard/waiter_queue.hpp"
 
@@ -229,6 +230,7 @@ class KeyStore {
   api::WaiterId refresh_from_ =
       api::no_waiter;  // from here on waiters' keys still follow old rules
   PolicyClasses classes_;
+  MatchShare match_share_;
   KeyTable table_;
   HandleBook handles_;
   base::ObjectPool<Waiter> waiters_;
@@ -258,13 +260,16 @@ class KeyStore {
 };
 
 // The fast path: a live key without an extra, and an answer that needs none. Else `none`, and
-// nothing was changed. The caller counts the verdict.
+// nothing was changed. The caller counts the verdict. A key of earlier rules goes on with them when
+// the turn has matched its share of keys.
 inline api::Verdict KeyStore::decide_fast(WindowCell own, uint32_t cost, bool may_wait,
                                           int64_t now_ms) noexcept {
   if (own.is_indirect()) [[unlikely]]
     return api::Verdict::none;
   const PolicyClasses::Class& by = classes_[own.policy()];
-  return by.stale ? api::Verdict::none : decide_in_place(own, by.policy, cost, may_wait, now_ms);
+  if (by.stale && match_share_.has_left()) [[unlikely]]
+    return api::Verdict::none;
+  return decide_in_place(own, by.policy, cost, may_wait, now_ms);
 }
 
 // Their homes come first, and behind the last home whatever flowed over.

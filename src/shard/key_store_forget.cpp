@@ -9,7 +9,9 @@ namespace {
 
 constexpr int64_t sweep_lap_ms = 4'000;        // the whole table once
 constexpr uint32_t sweep_buckets_max = 4'096;  // in one call
-constexpr uint32_t sweep_refreshes_max = 64;   // likewise: a match takes a microsecond or more
+// Keys that it matches against new rules in one call: fewer when requests have had their share.
+constexpr uint32_t sweep_matches_min = 16;
+constexpr uint32_t sweep_matches_max = 64;
 constexpr uint32_t eviction_buckets_max = 1'024;
 
 }  // namespace
@@ -46,8 +48,9 @@ void KeyStore::sweep(int64_t now_ms) noexcept {
   if (wanted == 0) return;
   swept_ms_ = since_ms + wanted * sweep_lap_ms / array.buckets_count();
   const int64_t count = std::min<int64_t>(wanted, sweep_buckets_max);
+  const uint32_t matches = std::clamp(match_share_.left(), sweep_matches_min, sweep_matches_max);
   int64_t done = 0;
-  for (uint32_t refreshed = 0; done < count && refreshed < sweep_refreshes_max; ++done) {
+  for (uint32_t refreshed = 0; done < count && refreshed < matches; ++done) {
     if (swept_bucket_ >= array.buckets_count()) swept_bucket_ = 0;
     if (swept_bucket_ + buckets_ahead < array.buckets_count()) {
       prefetch_handle_slots(array.bucket(swept_bucket_ + buckets_ahead));

@@ -132,6 +132,7 @@ void KeyStore::run_due(base::Now now) noexcept {
   } else {
     sweep(now_ms);
   }
+  match_share_.renew(now.monotonic_ns);
 }
 
 int64_t KeyStore::next_due_ns() const noexcept {

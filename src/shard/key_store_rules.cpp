@@ -51,6 +51,7 @@ void KeyStore::refresh(Place place, int64_t now_ms) noexcept {
   const base::Now since = classes_[old].stale_since;
   Window window = own.window();
   if (window.expired(base::floor_ms(since.monotonic_ns), window_ms)) return;
+  match_share_.spend();
   const limiter::Policy policy = rules_->policy_of(table_.text(place));
   anchor(window, window_ms, policy.window_ms, since);
   classes_.leave(old);
@@ -64,6 +65,7 @@ void KeyStore::refresh(ExtraIndex index, int64_t now_ms) noexcept {
   const int64_t since_ms = base::floor_ms(since.monotonic_ns);
   if (extra.queue.empty() && extra.window.expired(since_ms, extra.policy.window_ms)) return;
   extra.rules_version = rules_version_;
+  match_share_.spend();
   const limiter::Policy rules_policy = rules_->policy_of(table_.text(table_.find(extra.hash)));
   if (rules_policy == extra.rules_policy) return schedule_or_free_extra(index);
   const bool has_queue = !extra.queue.empty();

@@ -71,6 +71,7 @@ class ShardComparison {
                     .requests_can_set_rate = seed % 5 != 0,
                     .requests_can_mod_queue = seed % 7 != 0,
                     .requests_can_set_window = seed % 11 != 0,
+                    .matches_min = matches_unbounded,  // the model matches at once
                     .policy = {.window_ms = dice_.between(10, 1'500),
                                .max_requests = static_cast<uint32_t>(dice_.between(1, 30)),
                                .max_requests_in_queue = static_cast<uint32_t>(dice_.below(12))}};

@@ -18,6 +18,7 @@ constexpr int64_t a_day_ms = 24 * 3'600 * 1'000;
 shard::Options draw_shard(Random& random, bool tiny_table) {
   shard::Options options;
   options.keys_max = tiny_table ? 4 + static_cast<uint32_t>(random.below(8)) : 4'000;
+  options.matches_min = shard::matches_unbounded;  // the model matches at once
   options.waiters_max = pick<uint32_t, 4>(random, {3, 20, 200, 2'000});
   options.key_bytes_max = pick<uint32_t, 2>(random, {64, 1'024});
   options.handles_max = pick<uint32_t, 5>(random, {1, 7, 64, 100, 3'000});
