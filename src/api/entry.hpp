@@ -70,6 +70,7 @@ inline constexpr uint8_t waiters_full = 2;   // may wait, but its origin has no 
 inline constexpr uint8_t wants_details = 4;  // fill the Detail of this entry
 inline constexpr uint8_t shows_id = 8;       // takes a request id
 inline constexpr uint8_t draining = 16;      // joins no queue any more: `draining`
+inline constexpr uint8_t stays_here = 32;    // another node sent it: this one decides
 // May wait, but its connection has its share of the waiters.
 inline constexpr uint8_t connection_waiters_full = 128;
 }  // namespace flag
@@ -98,9 +99,10 @@ static_assert(sizeof(Entry) == 32, "the turn's entries: two to a cache line");
 
 // What a caller may request beside the verdict. The limit is the key's current one.
 struct Detail {
-  uint32_t limit = 0;      // permits per window; a release sets only this; 0: no such key
-  uint32_t remaining = 0;  // permits left in this window
-  uint32_t position = 0;   // of a waiter that joins its queue: 1 is the next one to be served
+  uint32_t limit = 0;        // permits per window; a release sets only this; 0: no such key
+  uint32_t remaining = 0;    // permits left in this window
+  uint32_t position = 0;     // of a waiter that joins its queue: 1 is the next one to be served
+  bool is_degraded = false;  // approved uncounted, because the key's owner does not answer
   int64_t window_ms = 0;
   int64_t reset_ms = 0;        // until the window ends; rounded up
   int64_t retry_after_ms = 0;  // when asking again may help; 0: now, or never

@@ -37,7 +37,7 @@ std::string verdict_sentence(sluicegate::Verdict verdict, bool may_wait) {
     case Verdict::handles_full:
       return "the server has no room for another handle (--max-handles)";
     case Verdict::owner_unreachable:
-      return "the key's shard is not reachable: try again later";
+      return "the node that owns the key is not reachable: try again later";
     case Verdict::none:
       break;
   }

@@ -35,16 +35,19 @@ void ConnectionMemory::discard(uint32_t index) noexcept {
   region_.discard(index * bytes_each_, bytes_each_);
 }
 
-Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept
+Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory,
+                       uint32_t place) noexcept
     : io_(io),
       memory_(memory),
+      place_(place),
       socket_(socket),
-      input_(memory.input(socket.index)),
-      output_(memory.output(socket.index)) {}
+      input_(memory.input(place)),
+      output_(memory.output(place)) {}
 
 Connection::Connection(Connection&& from) noexcept
     : io_(from.io_),
       memory_(from.memory_),
+      place_(from.place_),
       socket_(from.socket_),
       input_(std::exchange(from.input_, {})),
       output_(std::exchange(from.output_, {})),
@@ -59,7 +62,7 @@ Connection::Connection(Connection&& from) noexcept
 
 // The next connection of this slot begins with little memory.
 Connection::~Connection() {
-  if (holds_much()) memory_.discard(socket_.index);
+  if (holds_much()) memory_.discard(place_);
 }
 
 bool Connection::holds_much() const noexcept {
@@ -132,7 +135,7 @@ void Connection::close() noexcept {
 void Connection::trim() noexcept {
   if (!input_.empty() || !output_.empty() || reserved_output_bytes_ > 0) return;
   if (!holds_much()) return;
-  memory_.discard(socket_.index);
+  memory_.discard(place_);
   input_.clear();
   input_.reset_peak();
   output_.reset_peak();

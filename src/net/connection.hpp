@@ -44,7 +44,10 @@ class ConnectionMemory {
 
 class Connection {
  public:
-  Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept;
+  Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory) noexcept
+      : Connection(io, socket, memory, socket.index) {}
+  // `place`: of its buffers in the memory.
+  Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory, uint32_t place) noexcept;
   ~Connection();  // after `closed` or `released`
   // The connection goes on with another session.
   Connection(Connection&& from) noexcept;
@@ -101,6 +104,7 @@ class Connection {
 
   io::Io& io_;
   ConnectionMemory& memory_;
+  const uint32_t place_;
   io::SocketId socket_;
   InputBuffer input_;
   OutputBuffer output_;

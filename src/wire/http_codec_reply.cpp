@@ -137,6 +137,8 @@ std::string_view reason_phrase(uint16_t status) noexcept {
       return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
+    case 502:
+      return "Bad Gateway";
     case 503:
       return "Service Unavailable";
     case 505:

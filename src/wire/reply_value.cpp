@@ -47,11 +47,12 @@ Outcome outcome(api::Verdict verdict) noexcept {
       return {503, "the server is overloaded"};
     case api::Verdict::draining:
       return {503, "the server is shutting down"};
+    case api::Verdict::owner_unreachable:  // in gocc's words
+      return {502, "failed to forward request to correct instance"};
     case api::Verdict::none:
     case api::Verdict::queued:        // held, not answered
     case api::Verdict::withdrawn:     // only the native protocol can ask for it
     case api::Verdict::handles_full:  // likewise
-    case api::Verdict::owner_unreachable:
       break;
   }
   constexpr bool a_rest_request_can_have_this_verdict = false;

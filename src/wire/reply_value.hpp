@@ -59,6 +59,7 @@ inline constexpr FieldName content_type{"Content-Type: ", "content-type"};
 inline constexpr FieldName rate_limit{"RateLimit: ", "ratelimit"};
 inline constexpr FieldName rate_limit_policy{"RateLimit-Policy: ", "ratelimit-policy"};
 inline constexpr FieldName retry_after{"Retry-After: ", "retry-after"};
+inline constexpr FieldName degraded{"Sluicegate-Degraded: ", "sluicegate-degraded"};
 inline constexpr FieldName order{"X-Sluicegate-Order: ", "x-sluicegate-order"};
 inline constexpr FieldName date{"Date: ", "date"};
 inline constexpr FieldName content_length{"Content-Length: ", "content-length"};
@@ -74,7 +75,8 @@ template <typename Fields>
 void write_fields(Fields& fields, const ReplyHead& head, int64_t wall_ns) noexcept {
   fields.text(field_name::allow, head.allow);
   fields.text(field_name::content_type, head.content_type);
-  if (const api::Detail* detail = head.detail) {
+  // What was decided without the key's owner shows no window.
+  if (const api::Detail* detail = head.detail; detail != nullptr && detail->limit > 0) {
     fields.number(field_name::rate_limit, [&](HttpWriter& value) {
       value.text("\"window\";r=");
       value.decimal(detail->remaining);
@@ -92,6 +94,9 @@ void write_fields(Fields& fields, const ReplyHead& head, int64_t wall_ns) noexce
     fields.number(field_name::retry_after, [&](HttpWriter& value) {
       value.decimal(std::max<int64_t>(1, base::ceil_seconds(head.detail->retry_after_ms)));
     });
+  }
+  if (head.detail != nullptr && head.detail->is_degraded) {
+    fields.text(field_name::degraded, "owner unreachable");
   }
   if (!head.headers.empty()) fields.lines(head.headers);
   if (head.table_order) fields.text(field_name::order, "table");

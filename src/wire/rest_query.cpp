@@ -9,7 +9,7 @@ namespace sluice::wire {
 namespace {
 
 // The most frequent first.
-constexpr std::array<NamedParameter, 14> parameters{{
+constexpr std::array<NamedParameter, 15> parameters{{
     {"canWait", &RestQuery::can_wait},
     {"maxRequests", &RestQuery::max_requests},
     {"maxRequestsInQueue", &RestQuery::max_requests_in_queue},
@@ -24,6 +24,7 @@ constexpr std::array<NamedParameter, 14> parameters{{
     {"headers", &RestQuery::headers},
     {"subject", &RestQuery::subject},
     {"dry_run", &RestQuery::dry_run},
+    {"ik", &RestQuery::stays_here},
 }};
 
 QueryParameter* find_parameter(RestQuery& query, std::string_view name) noexcept {

@@ -164,6 +164,7 @@ RestRequest decision(const RestTarget& target, const Complaint& complaint,
   decided.entry.key_data = target.key.data();
   decided.entry.key_bytes = static_cast<uint16_t>(target.key.size());
   decided.json = accepts_json(target.request.accept);
+  if (target.query.stays_here.value == "true") decided.entry.flags |= api::flag::stays_here;
   return decided;
 }
 

@@ -15,20 +15,26 @@ class FakeIo final : public io::Io {
   void accept_start(io::ListenerId) noexcept override { calls.push_back("accept_start"); }
   void accept_finish(io::ListenerId) noexcept override { calls.push_back("accept_finish"); }
   tl::expected<io::SocketId, int32_t> connect(const io::PeerAddress& peer) noexcept override {
-    calls.push_back("connect " + peer.text());
-    return tl::unexpected(io::no_free_slot);
+    calls.push_back("connect");
+    if (connect_error != 0) return tl::make_unexpected(connect_error);
+    connected_to.push_back(peer);
+    return io::SocketId{.index = static_cast<uint32_t>(connected_to.size() - 1)};
   }
   void receive_start(io::SocketId) noexcept override { calls.push_back("receive_start"); }
   void receive_stop(io::SocketId) noexcept override { calls.push_back("receive_stop"); }
   std::optional<std::span<std::byte>> receive_now(io::SocketId, size_t) noexcept override {
     return {};
   }
-  void send(io::SocketId, std::span<const std::byte> bytes) noexcept override {
+  void send(io::SocketId socket, std::span<const std::byte> bytes) noexcept override {
     calls.push_back("send");
+    sent_by.push_back(socket.index);
     sent.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   void send_finish(io::SocketId) noexcept override { calls.push_back("send_finish"); }
-  void close(io::SocketId) noexcept override { calls.push_back("close"); }
+  void close(io::SocketId socket) noexcept override {
+    calls.push_back("close");
+    closed.push_back(socket);
+  }
   void release(io::SocketId) noexcept override { calls.push_back("release"); }
   std::optional<io::SocketId> adopt(int) noexcept override {
     calls.push_back("adopt");
@@ -52,6 +58,10 @@ class FakeIo final : public io::Io {
   int wakes = 0;
   std::vector<std::string> calls;
   std::vector<std::string> sent;
+  std::vector<uint32_t> sent_by;              // the sockets of `sent`, by index
+  std::vector<io::SocketId> closed;           // close() was called
+  std::vector<io::PeerAddress> connected_to;  // by the index of the socket
+  int32_t connect_error = 0;                  // of the next connect(); 0: it begins
 
  private:
   io::Statistics statistics_;

@@ -169,9 +169,14 @@ TEST(RestReader, refuses_long_keys) {
   EXPECT_EQ(answer("GET", "/debug/abcde", options), "404 Key not found");
 }
 
+TEST(RestReader, keeps_what_another_instance_has_forwarded) {
+  EXPECT_NE(entry("ik=true").flags & api::flag::stays_here, 0);
+  EXPECT_EQ(entry("ik=false").flags & api::flag::stays_here, 0);
+}
+
 TEST(RestReader, asks_for_one_permit_by_default) {
   for (const char* query : {"", "&", "&&=&", "canWait=", "canWait=%20&cost=+&maxRequests=%C2%A0",
-                            "other=1", "canWait", "ik=true", "CANWAIT=1&Cost=7"}) {
+                            "other=1", "canWait", "ik=1", "CANWAIT=1&Cost=7"}) {
     const api::Entry plain = entry(query);
     EXPECT_EQ(plain.op, api::Op::acquire) << query;
     EXPECT_EQ(plain.cost, 1u) << query;
