@@ -41,7 +41,7 @@ class Origin {
       : mailboxes_(mesh, 0), router_(mailboxes_, turn_, SplitOptions{}, 0), form_(form) {
     const micro::Keys keys(16 + entries_count * 4);
     for (size_t index = 0; index < keys.count() && sizes_.size() < entries_count; ++index) {
-      if (mailboxes_.owner_of(keys[index]).shard != 1) continue;
+      if (mailboxes_.shard_of(keys[index]) != 1) continue;
       text_ += keys[index];
       sizes_.push_back(micro::key_bytes_typical);
     }

@@ -96,6 +96,9 @@ class TimedIo final : public io::Io {
   void send_finish(io::SocketId socket) noexcept override { io_.send_finish(socket); }
   void close(io::SocketId socket) noexcept override { io_.close(socket); }
   void release(io::SocketId socket) noexcept override { io_.release(socket); }
+  tl::expected<io::SocketId, int32_t> connect(const io::PeerAddress& peer) noexcept override {
+    return io_.connect(peer);
+  }
   std::optional<io::SocketId> adopt(int fd) noexcept override { return io_.adopt(fd); }
   void discard(int fd) noexcept override { io_.discard(fd); }
   std::string peer(io::SocketId socket) noexcept override { return io_.peer(socket); }

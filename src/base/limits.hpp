@@ -76,14 +76,15 @@ inline constexpr uint32_t taken_bytes_max = 512 * 1024;  // by one Io::receive_n
 inline constexpr uint32_t output_high_bytes = 256 * 1024;
 inline constexpr uint32_t output_low_bytes = 64 * 1024;
 inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single reply but /metrics
-// The text of GET /metrics: every shard has its own series.
-constexpr uint32_t metrics_bytes_max(uint32_t shards) noexcept {
-  return (1 + shards) * 12 * 1024;
+// The text of GET /metrics: every shard has its own series, and so has every other node of the
+// list, whose name and port may have 259 bytes.
+constexpr uint32_t metrics_bytes_max(uint32_t shards, uint32_t nodes) noexcept {
+  return (1 + shards) * 12 * 1024 + (nodes - 1) * 2 * 1024;
 }
 // One output buffer: what may be unsent when a request is taken, and what that request writes.
-constexpr uint32_t output_bytes(uint32_t shards) noexcept {
+constexpr uint32_t output_bytes(uint32_t shards, uint32_t nodes = 1) noexcept {
   return output_high_bytes +
-         std::max(2 * reply_bytes_max, http_header_bytes_max + metrics_bytes_max(shards));
+         std::max(2 * reply_bytes_max, http_header_bytes_max + metrics_bytes_max(shards, nodes));
 }
 // Words for the reservations that unsent replies name, of each of a connection's two output
 // buffers: as many as 256 KiB of replies can name, and those of one more frame.

@@ -45,7 +45,12 @@ FleetStart read_fleet(const config::Config& config) {
                                .silence_ms = config.peer_silence_ms,
                                .secret = {}},
                    .warnings = std::move(list.warnings)};
-  if (config.peer_secret_file.empty()) return fleet;
+  if (config.peer_secret_file.empty()) {
+    fleet.warnings.insert(fleet.warnings.begin(),
+                          "no --peer-secret-file: anyone who reaches the native port may forward "
+                          "requests to this node, that is, acquire and release any key");
+    return fleet;
+  }
   peer::Secret secret = peer::read_secret_file(config.peer_secret_file);
   fleet.options.secret = std::move(secret.text);
   if (!secret.warning.empty()) fleet.warnings.push_back(std::move(secret.warning));

@@ -171,8 +171,7 @@ inline constexpr std::array<Flag, 41> flag_table{{
      Seen::process,
      "all instances, this one included, in the same order on\n"
      "each: http://a:8080,http://b:8080. Every key has one owner\n"
-     "among them. There is no distributed mode yet: the start\n"
-     "ends once the list is checked",
+     "among them, which counts for all",
      "default empty: this one is alone"},
     {FlagGroup::fleet, "--own-url", TextFlag{&Config::own_url, "URL"}, Seen::process,
      "which of --instance-urls this one is; needed only where\n"

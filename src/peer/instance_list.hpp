@@ -20,6 +20,11 @@ struct Instance {
   std::string host;  // in lower case, without brackets
   uint16_t port = 0;
   bool operator==(const Instance&) const = default;
+
+  // Host and port, as in a URL.
+  std::string_view authority() const noexcept {
+    return std::string_view(url).substr(url.find("//") + 2);
+  }
 };
 
 struct InstanceList {

@@ -8,53 +8,62 @@
 #include "base/limits.hpp"
 
 namespace sluice::route {
-namespace {
-
-// As many parts as may be under way.
-uint32_t requests_max(const Mailboxes& mailboxes) noexcept {
-  return (mailboxes.shards_count() - 1) * mailboxes.pair_entries_max();
-}
-
-}  // namespace
-
 EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& options,
                          uint32_t handles_max)
     : mailboxes_(mailboxes),
       turn_(turn),
       here_(mailboxes.shard()),
-      book_(mailboxes.shards_count(), requests_max(mailboxes), options),
-      groups_(mailboxes.shards_count(), here_),
+      book_(mailboxes.targets_count(), mailboxes.lent_entries_max(), options),
+      groups_(mailboxes.targets_count(), here_),
       begins_(limits::frame_entries_max),
-      messages_(mailboxes.shards_count()),
-      handle_owners_(mailboxes.is_only_shard() ? 0 : handles_max, "handles (--max-handles)"),
-      held_text_(mailboxes.is_only_shard() ? 0 : ShardMessage::text_bytes_max,
+      nodes_(mailboxes.nodes().is_alone() ? 0 : limits::frame_entries_max),
+      messages_(mailboxes.targets_count()),
+      handle_owners_(mailboxes.is_only_target() ? 0 : handles_max, "handles (--max-handles)"),
+      held_text_(mailboxes.is_only_target() ? 0 : ShardMessage::text_bytes_max,
                  "keys of handles for other shards"),
-      held_sizes_(mailboxes.is_only_shard() ? 0 : limits::frame_entries_max),
+      held_sizes_(mailboxes.is_only_target() ? 0 : limits::frame_entries_max),
       held_hashes_(held_sizes_.size()) {
-  static_assert(Senders::shards_max <= 256, "an owner is a byte");
   other_handles_.reserve(held_sizes_.size());
 }
 
-// Flattened: the hash of a short key is a few dozen instructions.
-[[gnu::flatten]] bool EntryRouter::find_owners(const KeyColumn& keys, Form form) noexcept {
+// Writes the target of each key, and returns whether there are several. The empty key, which is not
+// valid, has no owner.
+template <typename TargetOf>
+bool EntryRouter::find_targets(const KeyColumn& keys, TargetOf target_of) noexcept {
   const auto count = static_cast<uint32_t>(keys.sizes.size());
   const char* key = keys.text.data();
-  api::ShardId* const owners = groups_.owners().data();
+  TargetId* const owners = groups_.owners().data();
   uint32_t differing = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const uint16_t size = keys.sizes[i];
-    // The empty key, which is not valid, has no owner.
-    owners[i] = size == 0 ? here_ : mailboxes_.shard_of({key, size});
+    owners[i] = size == 0 ? here_ : target_of(std::string_view{key, size}, i);
     differing |= owners[i] ^ owners[0];
     key += size;
   }
-  if (differing != 0 || count == 0) {
+  return differing != 0;
+}
+
+// Flattened: the hash of a short key is a few dozen instructions.
+[[gnu::flatten]] bool EntryRouter::find_owners(const KeyColumn& keys, Form form,
+                                               Reach reach) noexcept {
+  const auto count = static_cast<uint32_t>(keys.sizes.size());
+  bool are_several = false;
+  if (reach == Reach::node || mailboxes_.nodes().is_alone()) {
+    are_several = find_targets(
+        keys, [this](std::string_view key, uint32_t) { return mailboxes_.shard_of(key); });
+  } else {
+    mailboxes_.nodes().find_nodes(keys, nodes_);
+    are_several = find_targets(keys, [this](std::string_view key, uint32_t place) {
+      return mailboxes_.target_of(key, uint32_t{nodes_[place]});
+    });
+  }
+  if (are_several || count == 0) {
     groups_.group(count);
   } else {
-    groups_.group_as_one(owners[0], count);  // as in most frames of clients that route
+    groups_.group_as_one(groups_.owner_of(0), count);  // as in most frames of clients that route
   }
   // All text counts for each shard: to add up sizes would cost as much as the copying.
-  for (const api::ShardId owner : groups_.owning()) {
+  for (const TargetId owner : groups_.owning()) {
     groups_.share_of(owner).text_bytes = keys.text.size();
   }
   return find_room_of_owners(count, form);
@@ -62,7 +71,7 @@ EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& o
 
 bool EntryRouter::find_room_of_owners(uint32_t entries_count, Form form) noexcept {
   bool has_room = true;
-  for (const api::ShardId owner : groups_.owning()) {
+  for (const TargetId owner : groups_.owning()) {
     if (owner == here_) continue;
     const OwnerGroups::Share& share = groups_.share_of(owner);
     const bool takes_entries =
@@ -78,7 +87,7 @@ bool EntryRouter::find_room_of_owners(uint32_t entries_count, Form form) noexcep
 SplitBook::Index EntryRouter::open(const Request& request, Form form) noexcept {
   const bool is_whole = groups_.is_one();
   const SplitBook::Index split = book_.open(request, form, is_whole);
-  for (const api::ShardId owner : groups_.owning()) {
+  for (const TargetId owner : groups_.owning()) {
     if (owner == here_) continue;
     const OwnerGroups::Share& share = groups_.share_of(owner);
     ShardMessage& message = mailboxes_.open(owner, share.entries_count, share.text_bytes);
@@ -91,14 +100,14 @@ SplitBook::Index EntryRouter::open(const Request& request, Form form) noexcept {
 }
 
 void EntryRouter::end_parts() noexcept {
-  for (const api::ShardId owner : groups_.owning()) {
+  for (const TargetId owner : groups_.owning()) {
     if (owner != here_) mailboxes_.target(owner).end_part();
   }
 }
 
 void EntryRouter::add(Request request, const KeyColumn& keys) noexcept {
   const auto count = static_cast<uint32_t>(keys.sizes.size());
-  if (mailboxes_.is_only_shard() || count == 0 || groups_.is_all_here()) {
+  if (mailboxes_.is_only_target() || count == 0 || groups_.is_all_here()) {
     fill_entries(turn_.add(request, count), keys.text.data(), keys.sizes);
     return;
   }
@@ -108,7 +117,7 @@ void EntryRouter::add(Request request, const KeyColumn& keys) noexcept {
     messages_[groups_.owning()[0]]->add(keys);
   } else {
     find_begins(keys.sizes);
-    for (const api::ShardId owner : groups_.owning()) {
+    for (const TargetId owner : groups_.owning()) {
       if (owner == here_) {
         add_own(request, keys);
       } else {
@@ -137,13 +146,13 @@ void EntryRouter::add_own(const Request& request, const KeyColumn& keys) noexcep
 }
 
 void EntryRouter::send_last() noexcept {
-  if (mailboxes_.is_only_shard()) return;
+  if (mailboxes_.is_only_target()) return;
   Request& request = turn_.last_request();
   if (request.entries_count == 0 || groups_.is_all_here()) return;
   request.split = open(request, Form::detailed);
   uint32_t stay = 0;
   for (uint32_t place = 0; place < request.entries_count; ++place) {
-    const api::ShardId owner = groups_.owner_of(place);
+    const TargetId owner = groups_.owner_of(place);
     if (owner == here_) {
       turn_.move_in_last(place, stay++);
     } else {
@@ -155,14 +164,16 @@ void EntryRouter::send_last() noexcept {
 }
 
 void EntryRouter::set_handle(api::Handle handle, std::string_view key) noexcept {
-  if (mailboxes_.is_only_shard()) return;
-  handle_owners_[handle] = static_cast<uint8_t>(mailboxes_.shard_of(key));
+  if (mailboxes_.is_only_target()) return;
+  const NodeMap& nodes = mailboxes_.nodes();
+  handle_owners_[handle] =
+      nodes.owns(key) ? mailboxes_.shard_of(key) : nodes.first_target(nodes.node_of(key));
 }
 
 // Of the keys that were looked up.
 void EntryRouter::share_text() noexcept {
   const uint16_t* size = held_sizes_.data();
-  for (const api::ShardId owner : groups_.owning()) {
+  for (const TargetId owner : groups_.owning()) {
     if (owner == here_) continue;
     OwnerGroups::Share& share = groups_.share_of(owner);
     const uint16_t* const end = size + share.entries_count;
@@ -176,7 +187,7 @@ void EntryRouter::add(Request request, std::span<const api::Handle> handles) noe
   request.entries_count = static_cast<uint32_t>(handles.size());
   request.split = open(request, Form::hashed);
   size_t first = 0, text_begin = 0;
-  for (const api::ShardId owner : groups_.owning()) {
+  for (const TargetId owner : groups_.owning()) {
     const auto places = groups_.places_of(owner);
     if (owner == here_) {
       turn_.add(request, handles, places);
@@ -193,19 +204,19 @@ void EntryRouter::add(Request request, std::span<const api::Handle> handles) noe
   end_parts();
 }
 
-bool EntryRouter::find_lone_room(std::string_view key) noexcept {
+bool EntryRouter::find_lone_room(const api::Entry& entry) noexcept {
   if (!mailboxes_.is_any_full()) return true;
-  const api::ShardId owner = mailboxes_.shard_of(key);
-  if (owner == here_ || mailboxes_.target(owner).has_room(1, key.size())) return true;
+  const TargetId owner = mailboxes_.target_of(entry.key(), reach_of(entry));
+  if (owner == here_ || mailboxes_.target(owner).has_room(1, entry.key_bytes)) return true;
   mailboxes_.await_room(owner);
   return false;
 }
 
 void EntryRouter::send_lone() noexcept {
-  if (mailboxes_.is_only_shard()) return;
+  if (mailboxes_.is_only_target()) return;
   const Request& request = turn_.last_request();
   const api::Entry& entry = turn_.entries()[request.first_entry];
-  const api::ShardId owner = mailboxes_.shard_of(entry.key());
+  const TargetId owner = mailboxes_.target_of(entry.key(), reach_of(entry));
   if (owner == here_) return;
   groups_.owners()[0] = owner;
   groups_.group_as_one(owner, 1);

@@ -1,4 +1,4 @@
-// Brings each entry of a request to the shard that owns its key.
+// Brings each entry of a request to the shard that owns its key, on this node or another.
 // Flow:   find_room() finds the owners of a request's keys -> add() of plain entries, or
 //         Turn::add() and send_last() of detailed ones -> this shard's stay in the turn, the others
 //         go into messages. The book gathers the answers.
@@ -29,11 +29,11 @@ class EntryRouter {
 
   // Whether a request with these keys may join the turn. If so, it is the next to do that; if not,
   // Mailboxes::take_room_made() says when to ask again.
-  bool find_room(const KeyColumn& keys, Form form) noexcept {
-    return mailboxes_.is_only_shard() || find_owners(keys, form);
+  bool find_room(const KeyColumn& keys, Form form, Reach reach = Reach::fleet) noexcept {
+    return mailboxes_.is_only_target() || find_owners(keys, form, reach);
   }
   // The same of a request with one detailed entry.
-  bool find_lone_room(std::string_view key) noexcept;
+  bool find_lone_room(const api::Entry& entry) noexcept;
 
   // A request of plain entries joins; it has room.
   void add(Request request, const KeyColumn& keys) noexcept;
@@ -45,7 +45,7 @@ class EntryRouter {
   // A key has this handle from now on.
   void set_handle(api::Handle handle, std::string_view key) noexcept;
   bool owns(api::Handle handle) const noexcept {
-    return mailboxes_.is_only_shard() || handle_owners_[handle] == here_;
+    return mailboxes_.is_only_target() || handle_owners_[handle] == here_;
   }
   // As find_room() in two steps, for plain entries of keys by handle: find_keys() has
   // `look_up(handles, held_keys)` write those of other shards, and returns the bytes of their text.
@@ -65,7 +65,16 @@ class EntryRouter {
   }
 
  private:
-  bool find_owners(const KeyColumn& keys, Form form) noexcept;
+  bool find_owners(const KeyColumn& keys, Form form, Reach reach) noexcept;
+  template <typename TargetOf>
+  bool find_targets(const KeyColumn& keys, TargetOf target_of) noexcept;
+  template <typename LookUp>
+  void find_targets_of_nodes(std::span<const api::Handle> handles, LookUp look_up) noexcept;
+  api::HeldKeys held_keys() noexcept {
+    return {.text = held_text_.slice(0, held_text_.size()),
+            .sizes = held_sizes_,
+            .hashes = held_hashes_};
+  }
   bool find_room_of_owners(uint32_t entries_count, Form form) noexcept;
   SplitBook::Index open(const Request& request, Form form) noexcept;
   void end_parts() noexcept;
@@ -77,10 +86,11 @@ class EntryRouter {
   Turn& turn_;
   const api::ShardId here_;
   SplitBook book_;
-  OwnerGroups groups_;                        // of the next request
-  std::vector<uint32_t> begins_;              // of the text of its keys
-  std::vector<ShardMessage*> messages_;       // by shard, for the shares of others
-  base::MappedArray<uint8_t> handle_owners_;  // by handle
+  OwnerGroups groups_;                         // of the next request
+  std::vector<uint32_t> begins_;               // of the text of its keys
+  std::vector<uint16_t> nodes_;                // that own them
+  std::vector<ShardMessage*> messages_;        // by target, for the shares of others
+  base::MappedArray<TargetId> handle_owners_;  // by handle; a node's first target
   // Of the keys of other shards in the next request, owner by owner.
   std::vector<api::Handle> other_handles_;
   base::MappedArray<char> held_text_;
@@ -93,14 +103,38 @@ template <typename LookUp>
 size_t EntryRouter::find_keys(std::span<const api::Handle> handles, LookUp look_up) noexcept {
   const auto owners = groups_.owners().first(handles.size());
   for (size_t i = 0; i < handles.size(); ++i) owners[i] = handle_owners_[handles[i]];
+  if (!mailboxes_.nodes().is_alone()) find_targets_of_nodes(handles, look_up);
   groups_.group(static_cast<uint32_t>(handles.size()));
   other_handles_.clear();
   for (const uint16_t place : groups_.other_places()) other_handles_.push_back(handles[place]);
-  const api::HeldKeys keys{
-      .text = held_text_.slice(0, held_text_.size()), .sizes = held_sizes_, .hashes = held_hashes_};
+  const api::HeldKeys keys = held_keys();
   const size_t text_bytes = look_up(std::span<const api::Handle>(other_handles_), keys);
   if (text_bytes <= keys.text.size()) share_text();
   return text_bytes;
+}
+
+// How many shards another node has, and whether this one stands in for it, may have changed since a
+// key got its handle.
+template <typename LookUp>
+void EntryRouter::find_targets_of_nodes(std::span<const api::Handle> handles,
+                                        LookUp look_up) noexcept {
+  const auto owners = groups_.owners().first(handles.size());
+  const uint32_t shards_count = mailboxes_.shards_count();
+  other_handles_.clear();
+  for (size_t i = 0; i < handles.size(); ++i) {
+    if (owners[i] >= shards_count) other_handles_.push_back(handles[i]);
+  }
+  const api::HeldKeys keys = held_keys();
+  const size_t text_bytes = look_up(std::span<const api::Handle>(other_handles_), keys);
+  if (text_bytes > keys.text.size()) return;  // the request cannot join
+  const char* key = keys.text.data();
+  size_t other = 0;
+  for (TargetId& owner : owners) {
+    if (owner < shards_count) continue;
+    const uint16_t bytes = keys.sizes[other++];
+    owner = mailboxes_.target_of({key, bytes}, Reach::fleet);
+    key += bytes;
+  }
 }
 
 }  // namespace sluice::route

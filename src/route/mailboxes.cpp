@@ -1,47 +1,50 @@
 #include "route/mailboxes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice::route {
 
-Mailboxes::Mailboxes(Mesh& mesh, api::ShardId shard)
+Mailboxes::Mailboxes(Mesh& mesh, api::ShardId shard, NodeMap nodes)
     : mesh_(mesh),
       shard_(shard),
       shards_count_(mesh.shards_count()),
+      nodes_(std::move(nodes)),
       senders_(mesh.senders(shard)),
-      targets_(mesh.shards_count()),
+      rings_(mesh.shards_count()),
+      targets_(mesh.shards_count() + nodes_.targets_count()),
+      is_only_target_(targets_.size() == 1),
       tails_(mesh.shards_count()),
-      is_to_flush_(mesh.shards_count()),
       is_to_wake_(mesh.shards_count()),
-      is_awaited_(mesh.shards_count()) {
-  to_flush_.reserve(shards_count_);
+      is_to_flush_(targets_.size()),
+      is_awaited_(targets_.size()) {
+  to_flush_.reserve(targets_.size());
   to_wake_.reserve(shards_count_);
   for (uint32_t other = 0; other < shards_count_; ++other) {
     if (other == shard_) continue;
-    targets_[other] = std::make_unique<RingTarget>(mesh_.mailbox(shard_, other),
-                                                   mesh_.senders(other), shard_, lent_);
+    rings_[other] = std::make_unique<RingTarget>(mesh_.mailbox(shard_, other), mesh_.senders(other),
+                                                 shard_, lent_);
+    targets_[other] = rings_[other].get();
   }
 }
 
 void Mailboxes::flush() noexcept {
-  std::erase_if(to_flush_, [this](api::ShardId shard) {
-    mark_wake(shard);
-    if (!targets_[shard]->flush()) return false;
-    is_to_flush_[shard] = 0;
+  std::erase_if(to_flush_, [this](TargetId id) {
+    mark_wake(id);
+    if (!targets_[id]->flush()) return false;
+    is_to_flush_[id] = 0;
     return true;
   });
 }
 
 void Mailboxes::free(api::ShardId shard, ShardMessage& message) noexcept {
-  ring_target(shard).free(message);
-  if (!is_awaited_[shard]) return;
-  is_awaited_[shard] = 0;
-  room_made_ = true;
+  rings_[shard]->free(message);
+  note_room(shard);
 }
 
 uint64_t Mailboxes::full_count() const noexcept {
   uint64_t count = 0;
-  for (const auto& shard : targets_) count += shard ? shard->full_count() : 0;
+  for (const auto& ring : rings_) count += ring ? ring->full_count() : 0;
   return count;
 }
 
@@ -53,7 +56,7 @@ bool Mailboxes::prepare_sleep() noexcept {
 
 bool Mailboxes::idle() const noexcept {
   return std::all_of(targets_.begin(), targets_.end(),
-                     [](const auto& shard) { return !shard || shard->idle(); });
+                     [](const Target* target) { return !target || target->idle(); });
 }
 
 }  // namespace sluice::route

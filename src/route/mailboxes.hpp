@@ -1,6 +1,7 @@
 // One shard's side of the mesh: sends shard messages to the other shards, and receives theirs.
 // Flow:   open() and post() -> a Target per shard -> flush() -> messages -> the owner's receive()
 //         -> the owner's handler -> our receive() -> the handler.
+//         Lanes to other nodes are targets, too; their messages return through their own class.
 // Shape:  entries of one connection for one key stay in order, because everything between two
 //         shards passes the same messages and rings. Notices about waiters have no order with
 //         entries that their connection did not wait for.
@@ -18,18 +19,29 @@
 
 #include "proto/key_hash.hpp"
 #include "route/mesh.hpp"
+#include "route/node_map.hpp"
 #include "route/ring_target.hpp"
 
 namespace sluice::route {
 
 class Mailboxes {
  public:
-  Mailboxes(Mesh& mesh, api::ShardId shard);
+  Mailboxes(Mesh& mesh, api::ShardId shard, NodeMap nodes = {});
 
   bool is_only_shard() const noexcept { return shards_count_ == 1; }
+  // Whether every key is this shard's.
+  bool is_only_target() const noexcept { return is_only_target_; }
+  // Shards of this node, and targets of others.
+  uint32_t targets_count() const noexcept { return static_cast<uint32_t>(targets_.size()); }
+  NodeMap& nodes() noexcept { return nodes_; }
+  const NodeMap& nodes() const noexcept { return nodes_; }
   api::ShardId shard() const noexcept { return shard_; }
   uint32_t shards_count() const noexcept { return shards_count_; }
-  uint32_t pair_entries_max() const noexcept { return mesh_.pair_entries_max(); }
+  // Entries of this shard's connections that others may be deciding.
+  uint32_t lent_entries_max() const noexcept {
+    return (shards_count_ - 1) * mesh_.pair_entries_max() +
+           nodes_.targets_count() * NodeMap::target_entries_max;
+  }
   // The shard of this node that owns a key.
   api::ShardId shard_of(std::string_view key) const noexcept {
     if (is_only_shard()) return shard_;
@@ -37,21 +49,41 @@ class Mailboxes {
     return static_cast<api::ShardId>(proto::owner_shard(hash, shards_count_));
   }
 
-  // A part of a request for another shard of this node; target(shard).has_room() was true. The
-  // caller fills it, and calls target(shard).end_part().
-  ShardMessage& open(api::ShardId shard, uint32_t entries_count, size_t text_bytes) noexcept {
-    return posts_to(shard).open(entries_count, text_bytes);
+  // The target that leads to the owner of a key.
+  TargetId target_of(std::string_view key, Reach reach) const noexcept {
+    if (reach == Reach::node || nodes_.is_alone()) return shard_of(key);
+    return target_of(key, nodes_.node_of(key));
   }
-  Target& target(api::ShardId shard) noexcept { return ring_target(shard); }
-  const Target& target(api::ShardId shard) const noexcept { return *targets_[shard]; }
+  TargetId target_of(std::string_view key, uint32_t node) const noexcept {
+    if (node == nodes_.own_node()) return shard_of(key);
+    const TargetId target = nodes_.target_of(node, key);
+    return nodes_.stands_in_for(target) ? shard_of(key) : target;
+  }
+  // A target of another node has this number from now on; it outlives this object.
+  void attach(TargetId id, Target& target) noexcept { targets_[id] = &target; }
+
+  // A part of a request for another target; target(id).has_room() was true. The caller fills it,
+  // and calls target(id).end_part().
+  ShardMessage& open(TargetId id, uint32_t entries_count, size_t text_bytes) noexcept {
+    return posts_to(id).open(entries_count, text_bytes);
+  }
+  Target& target(TargetId id) noexcept {
+    ASSERT(id != shard_);
+    return *targets_[id];
+  }
+  const Target& target(TargetId id) const noexcept { return *targets_[id]; }
   // A request finds no room there: take_room_made() says when to try again.
-  void await_room(api::ShardId shard) noexcept { is_awaited_[shard] = 1; }
+  void await_room(TargetId id) noexcept { is_awaited_[id] = 1; }
   bool take_room_made() noexcept { return std::exchange(room_made_, false); }
-  // Whether there are shards that take no entry.
+  // The target has room now.
+  void note_room(TargetId id) noexcept {
+    if (std::exchange(is_awaited_[id], 0)) room_made_ = true;
+  }
+  // Whether there are targets that take no entry.
   bool is_any_full() const noexcept { return lent_.full_targets > 0; }
 
+  void post(TargetId id, Notice& notice) noexcept { posts_to(id).post(notice); }
   // To another shard of this node.
-  void post(api::ShardId shard, Notice& notice) noexcept { posts_to(shard).post(notice); }
   void post(api::ShardId shard, ShardTask task) noexcept { posts_to(shard).post(task); }
   void post(api::ShardId shard, Handover&& handover) noexcept {
     posts_to(shard).post(std::move(handover));
@@ -80,6 +112,8 @@ class Mailboxes {
 
   // What other shards have of this one's, and return with their next turns.
   const LentCounts& lent() const noexcept { return lent_; }
+  // Counts the targets of other nodes that take no entry.
+  LentCounts& lent() noexcept { return lent_; }
 
   // Nothing is queued or lent.
   bool idle() const noexcept;
@@ -89,17 +123,14 @@ class Mailboxes {
   uint64_t full_count() const noexcept;
 
  private:
-  RingTarget& ring_target(api::ShardId shard) noexcept {
-    ASSERT(shard != shard_);
-    return *targets_[shard];
-  }
   // The target, which has something to flush from now on.
-  RingTarget& posts_to(api::ShardId shard) noexcept {
-    if (!std::exchange(is_to_flush_[shard], 1)) to_flush_.push_back(shard);
-    return ring_target(shard);
+  Target& posts_to(TargetId id) noexcept {
+    if (!std::exchange(is_to_flush_[id], 1)) to_flush_.push_back(id);
+    return target(id);
   }
-  void mark_wake(api::ShardId shard) noexcept {
-    if (!std::exchange(is_to_wake_[shard], 1)) to_wake_.push_back(shard);
+  void mark_wake(TargetId id) noexcept {
+    if (id >= shards_count_) return;  // a node, which is woken by what it receives
+    if (!std::exchange(is_to_wake_[id], 1)) to_wake_.push_back(id);
   }
   void free(api::ShardId shard, ShardMessage& message) noexcept;
   template <typename Visit>
@@ -108,11 +139,15 @@ class Mailboxes {
   Mesh& mesh_;
   const api::ShardId shard_;
   const uint32_t shards_count_;
-  Senders& senders_;                                  // who has sent this shard something
-  std::vector<std::unique_ptr<RingTarget>> targets_;  // by shard; null for this one
+  NodeMap nodes_;
+  Senders& senders_;                                // who has sent this shard something
+  std::vector<std::unique_ptr<RingTarget>> rings_;  // by shard; null for this one
+  std::vector<Target*> targets_;                    // rings, and those of other nodes
+  const bool is_only_target_;
   std::vector<uint64_t> tails_;
-  std::vector<char> is_to_flush_, is_to_wake_, is_awaited_;  // by shard
-  std::vector<api::ShardId> to_flush_, to_wake_;
+  std::vector<char> is_to_wake_;                // by shard
+  std::vector<char> is_to_flush_, is_awaited_;  // by target
+  std::vector<TargetId> to_flush_, to_wake_;
   LentCounts lent_;
   bool room_made_ = false;
   uint64_t wakes_ = 0;

@@ -7,29 +7,29 @@
 
 namespace sluice::route {
 
-OwnerGroups::OwnerGroups(uint32_t shards_count, api::ShardId here)
+OwnerGroups::OwnerGroups(uint32_t targets_count, TargetId here)
     : here_(here),
       owners_(limits::frame_entries_max),
-      shares_(shards_count),
+      shares_(targets_count),
       own_places_(limits::frame_entries_max),
       other_places_(limits::frame_entries_max),
       sorted_places_(limits::frame_entries_max) {
   static_assert(limits::frame_entries_max <= 65'536, "a place has two bytes");
-  owning_.reserve(shards_count);
+  owning_.reserve(targets_count);
 }
 
 void OwnerGroups::forget() noexcept {
-  for (const api::ShardId shard : owning_) shares_[shard] = {};
+  for (const TargetId owner : owning_) shares_[owner] = {};
   owning_.clear();
   others_count_ = 0;
 }
 
-void OwnerGroups::add_share(api::ShardId owner, uint32_t entries_count) noexcept {
+void OwnerGroups::add_share(TargetId owner, uint32_t entries_count) noexcept {
   shares_[owner].entries_count = entries_count;
   owning_.push_back(owner);
 }
 
-void OwnerGroups::group_as_one(api::ShardId owner, uint32_t entries_count) noexcept {
+void OwnerGroups::group_as_one(TargetId owner, uint32_t entries_count) noexcept {
   forget();
   add_share(owner, entries_count);
 }
@@ -39,7 +39,7 @@ void OwnerGroups::group(uint32_t entries_count) noexcept {
   forget();
   uint16_t* const own_places = own_places_.data();
   uint16_t* const other_places = other_places_.data();
-  const api::ShardId* const owners = owners_.data();
+  const TargetId* const owners = owners_.data();
   uint32_t own = 0;
   for (uint32_t place = 0; place < entries_count; ++place) {
     // Both lists take it; in the wrong one the next place takes its room.
@@ -71,7 +71,7 @@ void OwnerGroups::sort_others() noexcept {
     if (share.entries_count++ == 0) owning_.push_back(owners_[place]);
   }
   uint32_t first = 0;
-  for (const api::ShardId owner : owning().subspan(owning_before)) {
+  for (const TargetId owner : owning().subspan(owning_before)) {
     Share& share = shares_[owner];
     share.first = first;
     first += std::exchange(share.entries_count, 0);

@@ -1,4 +1,4 @@
-// The entries of a request by the shards that own their keys.
+// The entries of a request by the targets that lead to the owners of their keys.
 // Flow:   the owner of each entry is written to owners() -> group(), or group_as_one() -> owning(),
 //         share_of() and places_of() each of these.
 // Shape:  places in the request, ascending for each owner. The lists are made without a branch that
@@ -10,56 +10,56 @@
 #include <span>
 #include <vector>
 
-#include "api/entry.hpp"
+#include "route/node_map.hpp"
 
 namespace sluice::route {
 
 class OwnerGroups {
  public:
-  // What one shard is to decide.
+  // What one owner is to decide.
   struct Share {
     uint32_t entries_count = 0;
-    uint32_t first = 0;     // of the list of its own, or of that of all other shards
+    uint32_t first = 0;     // of the list of its own, or of that of all others
     size_t text_bytes = 0;  // of its keys, at most
   };
 
-  OwnerGroups(uint32_t shards_count, api::ShardId here);
+  OwnerGroups(uint32_t targets_count, TargetId here);
 
   // As many as a request may have entries.
-  std::span<api::ShardId> owners() noexcept { return owners_; }
-  api::ShardId owner_of(uint32_t place) const noexcept { return owners_[place]; }
+  std::span<TargetId> owners() noexcept { return owners_; }
+  TargetId owner_of(uint32_t place) const noexcept { return owners_[place]; }
 
   // Of the first `entries_count` of owners().
   void group(uint32_t entries_count) noexcept;
   // All entries have this owner; places_of() it is not made.
-  void group_as_one(api::ShardId owner, uint32_t entries_count) noexcept;
+  void group_as_one(TargetId owner, uint32_t entries_count) noexcept;
 
-  // The shards that have a share.
-  std::span<const api::ShardId> owning() const noexcept { return owning_; }
+  // Those that have a share.
+  std::span<const TargetId> owning() const noexcept { return owning_; }
   bool is_one() const noexcept { return owning_.size() == 1; }
   bool is_all_here() const noexcept { return is_one() && owning_[0] == here_; }
-  Share& share_of(api::ShardId shard) noexcept { return shares_[shard]; }
-  const Share& share_of(api::ShardId shard) const noexcept { return shares_[shard]; }
-  std::span<const uint16_t> places_of(api::ShardId shard) const noexcept {
-    const Share& share = shares_[shard];
-    const std::vector<uint16_t>& places = shard == here_ ? own_places_ : other_places_;
+  Share& share_of(TargetId owner) noexcept { return shares_[owner]; }
+  const Share& share_of(TargetId owner) const noexcept { return shares_[owner]; }
+  std::span<const uint16_t> places_of(TargetId owner) const noexcept {
+    const Share& share = shares_[owner];
+    const std::vector<uint16_t>& places = owner == here_ ? own_places_ : other_places_;
     return std::span(places).subspan(share.first, share.entries_count);
   }
-  // Of all shards but this one, owner by owner.
+  // Of all owners but this shard, owner by owner.
   std::span<const uint16_t> other_places() const noexcept {
     return std::span(other_places_).first(others_count_);
   }
 
  private:
   void forget() noexcept;
-  void add_share(api::ShardId owner, uint32_t entries_count) noexcept;
+  void add_share(TargetId owner, uint32_t entries_count) noexcept;
   bool others_are_one() const noexcept;
   void sort_others() noexcept;
 
-  const api::ShardId here_;
-  std::vector<api::ShardId> owners_;
-  std::vector<Share> shares_;         // by shard
-  std::vector<api::ShardId> owning_;  // shards that have a share
+  const TargetId here_;
+  std::vector<TargetId> owners_;
+  std::vector<Share> shares_;     // by target
+  std::vector<TargetId> owning_;  // those that have a share
   std::vector<uint16_t> own_places_, other_places_, sorted_places_;
   uint32_t others_count_ = 0;
 };

@@ -49,14 +49,14 @@ SplitBook::Index SplitBook::open(const Request& request, Form form, bool is_whol
   return index;
 }
 
-void SplitBook::add_part(Index index, api::ShardId shard) noexcept {
+void SplitBook::add_part(Index index, TargetId target) noexcept {
   Split& split = splits_[index];
   ++split.parts_left;
   if (split.block == nullptr) return;
-  waiting_bytes_[shard] += block_bytes(split.request.entries_count, split.form);
+  waiting_bytes_[target] += block_bytes(split.request.entries_count, split.form);
 }
 
-bool SplitBook::keep(api::ShardId shard, const Part& part, const ShardMessage& message) noexcept {
+bool SplitBook::keep(TargetId target, const Part& part, const ShardMessage& message) noexcept {
   Split& split = splits_[part.split];
   ASSERT(split.parts_left > 0);
   if (split.block == nullptr) return --split.parts_left == 0;
@@ -71,7 +71,7 @@ bool SplitBook::keep(api::ShardId shard, const Part& part, const ShardMessage& m
       keep_detailed(answers, places[i], entries[i], verdicts[i], details[i]);
     }
   }
-  waiting_bytes_[shard] -= block_bytes(split.request.entries_count, split.form);
+  waiting_bytes_[target] -= block_bytes(split.request.entries_count, split.form);
   return --split.parts_left == 0;
 }
 

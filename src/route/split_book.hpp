@@ -18,6 +18,7 @@
 #include "api/verdict.hpp"
 #include "base/object_pool.hpp"
 #include "route/answer_blocks.hpp"
+#include "route/node_map.hpp"
 #include "route/shard_message.hpp"
 #include "route/turn.hpp"
 
@@ -37,17 +38,17 @@ class SplitBook {
   SplitBook& operator=(const SplitBook&) = delete;
 
   // Whether a request may be opened that several shards decide, `shard` among them.
-  bool has_room(api::ShardId shard, uint32_t entries_count, Form form) const noexcept {
-    return waiting_bytes_[shard] + block_bytes(entries_count, form) <= answer_bytes_max_;
+  bool has_room(TargetId target, uint32_t entries_count, Form form) const noexcept {
+    return waiting_bytes_[target] + block_bytes(entries_count, form) <= answer_bytes_max_;
   }
 
   // `is_whole`: one shard decides it.
   Index open(const Request& request, Form form, bool is_whole) noexcept;
   // Another shard decides some entries: the request waits for it.
-  void add_part(Index split, api::ShardId shard) noexcept;
+  void add_part(Index split, TargetId target) noexcept;
 
   // Takes over the answers of a part; returns whether the request is complete now.
-  bool keep(api::ShardId shard, const Part& part, const ShardMessage& message) noexcept;
+  bool keep(TargetId target, const Part& part, const ShardMessage& message) noexcept;
   // The same of the entries that this shard has decided: `own` is in the turn. Parts of other
   // shards are still to return.
   void keep_own(const Request& own, Turn& turn) noexcept;

@@ -1,7 +1,8 @@
 // Another shard as Mailboxes addresses it, whatever the transport.
 // Flow:   open() and post() in the course of a turn -> flush() at its end.
-// Shape:  RingTarget is the only implementation: a shard of this process. Posting goes through
-//         Target; answers return through the ring, from which Mailboxes::receive() takes them.
+// Shape:  a RingTarget is a shard of this process, a peer::PeerTarget one of another node. Posting
+//         goes through Target; answers return through the ring, from which Mailboxes::receive()
+//         takes them, or through the connection to the other node.
 // Errors: nothing is dropped: entries are only sent when there is room, and other things wait in
 //         the target. Only grants are refused, because their decider can keep them.
 // Lives:  one thread only.

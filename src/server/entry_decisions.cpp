@@ -228,10 +228,11 @@ void EntryDecisions::decide_detailed(api::ShardId origin, const route::ShardMess
                context_.now, origin);
 }
 
-void EntryDecisions::on_returned(api::ShardId target, const route::ShardMessage& message) noexcept {
+void EntryDecisions::on_returned(route::TargetId target, route::ShardMessage& message) noexcept {
   for (const route::MessageRun& run : message.runs()) {
     if (run.form == route::Form::detailed) register_waiters(target, message, run);
   }
+  if (target >= context_.options.shards) keep_ids_of_owner(message);
   complete_.clear();
   for (const route::Part& part : message.parts()) {
     if (book_.keep(target, part, message)) complete_.push_back(part);
@@ -239,7 +240,17 @@ void EntryDecisions::on_returned(api::ShardId target, const route::ShardMessage&
   deliver_complete(message);
 }
 
-void EntryDecisions::register_waiters(api::ShardId target, const route::ShardMessage& message,
+// A lone request shows the id that another node has given it.
+void EntryDecisions::keep_ids_of_owner(const route::ShardMessage& message) noexcept {
+  for (const route::Part& part : message.parts()) {
+    if (!part.is_whole || part.entries_count != 1) continue;
+    const bool has_id = message.details(part.first_entry, 1)[0].request_id != 0;
+    api::Entry& entry = message.entries(part.first_entry, 1)[0];
+    if (has_id) entry.flags &= static_cast<uint8_t>(~api::flag::shows_id);
+  }
+}
+
+void EntryDecisions::register_waiters(route::TargetId target, const route::ShardMessage& message,
                                       const route::MessageRun& run) noexcept {
   const auto verdicts = message.verdicts(run.first_entry, run.entries_count);
   const auto entries = message.entries(run.first_entry, run.entries_count);

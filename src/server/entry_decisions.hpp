@@ -34,7 +34,7 @@ class EntryDecisions {
   // Decides the entries of another shard's message, and writes the answers into it.
   void decide_for(api::ShardId origin, route::ShardMessage& message) noexcept;
   // Takes the answers out of a message that `target` has returned.
-  void on_returned(api::ShardId target, const route::ShardMessage& message) noexcept;
+  void on_returned(route::TargetId target, route::ShardMessage& message) noexcept;
 
   // For tests: the entries of a message that are being decided.
   struct Serving {
@@ -45,8 +45,9 @@ class EntryDecisions {
 
  private:
   void decide(const route::Run& run) noexcept;
+  void keep_ids_of_owner(const route::ShardMessage& message) noexcept;
   void register_waiters() noexcept;
-  void register_waiters(api::ShardId target, const route::ShardMessage& message,
+  void register_waiters(route::TargetId target, const route::ShardMessage& message,
                         const route::MessageRun& run) noexcept;
   uint64_t count_ids() noexcept;
   void assign_ids(uint64_t next_id) noexcept;

@@ -73,6 +73,12 @@ void KeptState::log_start(const quota::Restored& restored, const RestoredWindows
              {"reservations", restored.reservations},
              {"endedReservations", restored.ends},
              {"windows", windows.count}});
+  if (windows.of_other_nodes > 0) {
+    log::warning(
+        "state: other instances of --instance-urls own some of the keys now: their windows were "
+        "left out, and begin anew at their owners",
+        {{"windows", windows.of_other_nodes}});
+  }
   if (restored.subjects_left_out + restored.reservations_left_out + windows.left_out == 0) return;
   log::warning(
       "state: there was no room for all: what was left out has no limit and no usage now: start "

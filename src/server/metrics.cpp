@@ -1,6 +1,7 @@
 #include "server/metrics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "api/verdict.hpp"
@@ -37,7 +38,7 @@ class Writer {
     add("\n");
   }
 
-  // A sample for the whole process.
+  // A sample for the whole process, or a part of it that is no shard.
   void labelled(uint64_t value, std::string_view label, std::string_view content) noexcept {
     add("sluicegate_", name_, "{", label, "=\"", content, "\"} ");
     number(value);
@@ -221,10 +222,44 @@ void write_loop(Writer& write, std::span<const ShardStatistics> shards) noexcept
             [](const ShardStatistics& shard) { return shard.worker.turns; });
 }
 
+struct NodeFamily {
+  std::string_view name;
+  std::string_view type;
+  std::string_view help;
+  uint64_t (*value)(const peer::PeerCounts& counts) noexcept;
+};
+
+using Counts = peer::PeerCounts;
+constexpr std::array node_families{
+    NodeFamily{"node_links", "gauge", "Links to another node that are open.",
+               [](const Counts& counts) noexcept { return uint64_t{counts.links_up}; }},
+    NodeFamily{"node_links_wanted", "gauge", "Links that this process wants to it.",
+               [](const Counts& counts) noexcept { return uint64_t{counts.links_wanted}; }},
+    NodeFamily{"node_links_lost_total", "counter", "Links to it that were lost.",
+               [](const Counts& counts) noexcept { return counts.links_lost; }},
+    NodeFamily{"node_forwarded_total", "counter", "Entries forwarded to it.",
+               [](const Counts& counts) noexcept { return counts.forwarded_entries; }},
+    NodeFamily{"node_failed_total", "counter", "Entries of it that --peer-failure answered.",
+               [](const Counts& counts) noexcept { return counts.failed_entries; }},
+    NodeFamily{"node_late_total", "counter", "Entries that it answered after that.",
+               [](const Counts& counts) noexcept { return counts.late_answers; }}};
+
+void write_nodes(Writer& write, std::span<const NodeStatistics> nodes) noexcept {
+  if (nodes.empty()) return;
+  write.all("misrouted_total", "counter", "Entries of other nodes that this one does not own.",
+            [](const ShardStatistics& shard) { return shard.misrouted_entries; });
+  for (const NodeFamily& family : node_families) {
+    write.family(family.name, family.type, family.help);
+    for (const NodeStatistics& node : nodes) {
+      write.labelled(family.value(node.counts), "node", node.node);
+    }
+  }
+}
+
 }  // namespace
 
-void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatistics& process,
-                   std::string& text) noexcept {
+void write_metrics(const AllStatistics& all, std::string& text) noexcept {
+  const auto& [shards, nodes, process] = all;
   text.clear();
   Writer write(shards, text);
   write.all("keys", "gauge", "Live keys.", [](const ShardStatistics& shard) { return shard.keys; });
@@ -248,7 +283,9 @@ void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatist
   write_state(write, shards, process);
   write_connections(write);
   write_loop(write, shards);
-  ASSERT(text.size() <= limits::metrics_bytes_max(static_cast<uint32_t>(shards.size())));
+  write_nodes(write, nodes);
+  ASSERT(text.size() <= limits::metrics_bytes_max(static_cast<uint32_t>(shards.size()),
+                                                  static_cast<uint32_t>(nodes.size()) + 1));
 }
 
 }  // namespace sluice::server

@@ -1,5 +1,6 @@
 // /metrics: every shard's counters as Prometheus text (format 0.0.4).
-// Shape:  every series of one shard has the label `shard`; there are no sums over shards.
+// Shape:  every series of one shard has the label `shard`; there are no sums over shards. Series of
+//         another node have the label `node`, and are sums over shards.
 // Bounds: limits::metrics_bytes_max(), for which every output buffer has room.
 #pragma once
 
@@ -10,8 +11,13 @@
 
 namespace sluice::server {
 
+struct AllStatistics {
+  std::span<const ShardStatistics> shards;
+  std::span<const NodeStatistics> nodes;  // other ones; counts of all shards together
+  const ProcessStatistics& process;
+};
+
 // Writes into `text`, which has the capacity already.
-void write_metrics(std::span<const ShardStatistics> shards, const ProcessStatistics& process,
-                   std::string& text) noexcept;
+void write_metrics(const AllStatistics& all, std::string& text) noexcept;
 
 }  // namespace sluice::server

@@ -188,10 +188,14 @@ StartReport Server::start(Configuration configuration) {
       route::MeshOptions{.shards = shards, .routing_seed = seeds.routing_seed});
   WorkerOptions options = worker_options(config_, report, seeds);
   options.fleet = fleet_;
+  if (fleet_.has_peers()) {
+    address_watch_ = std::make_unique<AddressWatch>(fleet_.instances, io::resolve_host);
+    options.addresses = &address_watch_->addresses();
+  }
   if (state_) options.state = state_->options();
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
-    io_options.sockets_max = config_.max_connections + spare_sockets;
+    io_options.sockets_max = sockets_max(options);
     if (state_) io_options.clock_offset_ns = state_->clock_offset_ns();
     // In the order of the ListenerIds.
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));

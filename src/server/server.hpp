@@ -17,6 +17,7 @@
 #include "io/listen.hpp"
 #include "peer/fleet_options.hpp"
 #include "policy/rule_file.hpp"
+#include "server/address_watch.hpp"
 #include "store/state_writer.hpp"
 
 namespace sluice::server {
@@ -86,6 +87,7 @@ class Server {
 
   config::Config config_;
   peer::FleetOptions fleet_;
+  std::unique_ptr<AddressWatch> address_watch_;
   std::unique_ptr<WorkerGroup> worker_group_;  // outlives the workers
   std::unique_ptr<KeptState> state_;           // likewise; null: nothing survives
   std::vector<std::unique_ptr<WorkerThread>> workers_;

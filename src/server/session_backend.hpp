@@ -41,15 +41,16 @@ class SessionBackend final : public session::Backend {
 
   // Entries.
   void execute() noexcept override { parts_.decisions.execute(); }
-  bool find_turn_room(const route::KeyColumn& keys, route::Form form) noexcept override {
-    return parts_.router.find_room(keys, form);
+  bool find_turn_room(const route::KeyColumn& keys, route::Form form,
+                      route::Reach reach) noexcept override {
+    return parts_.router.find_room(keys, form, reach);
   }
   void add(const route::Request& request, const route::KeyColumn& keys) noexcept override {
     parts_.router.add(request, keys);
   }
   void send_last() noexcept override { parts_.router.send_last(); }
-  bool find_lone_room(std::string_view key) noexcept override {
-    return parts_.router.find_lone_room(key);
+  bool find_lone_room(const api::Entry& entry) noexcept override {
+    return parts_.router.find_lone_room(entry);
   }
   void send_lone() noexcept override { parts_.router.send_lone(); }
   bool awaits(const session::Session& session, uint64_t id) const noexcept override {

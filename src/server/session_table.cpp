@@ -9,7 +9,7 @@
 namespace sluice::server {
 
 SessionTable::SessionTable(const Bounds& bounds)
-    : buffers_(bounds.sockets_max, limits::output_bytes(bounds.shards)),
+    : buffers_(bounds.sockets_max, limits::output_bytes(bounds.shards, bounds.nodes)),
       slots_(sizeof(Slot) * bounds.sockets_max, "sessions (--max-connections)"),
       keys_(size_t{bounds.key_bytes_max} * bounds.sockets_max,
             "waiting requests' keys (--max-connections)"),

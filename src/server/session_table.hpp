@@ -27,7 +27,8 @@ class SessionTable {
   struct Bounds {
     uint32_t sockets_max;
     uint32_t key_bytes_max;
-    uint32_t shards;  // of the whole process: answers about all of them need room
+    uint32_t shards;     // of the whole process: answers about all of them need room
+    uint32_t nodes = 1;  // in --instance-urls; likewise
   };
   explicit SessionTable(const Bounds& bounds);
   ~SessionTable();

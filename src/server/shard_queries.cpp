@@ -16,7 +16,8 @@ ShardQueries::ShardQueries(session::Context& context, SessionTable& sessions,
       keys_(keys),
       statistics_source_(statistics_source),
       pool_(slots) {
-  metrics_text_.reserve(limits::metrics_bytes_max(mailboxes.shards_count()));
+  metrics_text_.reserve(
+      limits::metrics_bytes_max(mailboxes.shards_count(), mailboxes.nodes().nodes_count()));
 }
 
 void ShardQueries::inspect(const session::Session& session, uint64_t id,
@@ -90,6 +91,8 @@ void ShardQueries::answer(ShardQuery& query) noexcept {
       query.statistics.push_back(statistics_source_.shard_statistics());
       break;
     case ShardQuery::Kind::metrics:
+      statistics_source_.add_node_statistics(query.nodes);
+      [[fallthrough]];
     case ShardQuery::Kind::count:
       query.statistics.push_back(statistics_source_.shard_statistics());
       break;
@@ -119,7 +122,10 @@ void ShardQueries::reply(ShardQuery& query) noexcept {
       session->on_page(id, query.states, next_cursor(query));
       return;
     case ShardQuery::Kind::metrics:
-      write_metrics(query.statistics, statistics_source_.process_statistics(), metrics_text_);
+      write_metrics({.shards = query.statistics,
+                     .nodes = query.nodes,
+                     .process = statistics_source_.process_statistics()},
+                    metrics_text_);
       session->on_text(id, "text/plain; version=0.0.4", metrics_text_);
       return;
     case ShardQuery::Kind::top:

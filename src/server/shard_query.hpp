@@ -36,6 +36,7 @@ struct ShardQuery {
   std::vector<uint32_t> waiting_costs;  // of a single key
   uint64_t next_cursor = 0;             // of this shard; 0: it has no more
   std::vector<ShardStatistics> statistics;
+  std::vector<NodeStatistics> nodes;
   std::vector<TopKey> top_keys;
 
   // Whether the query goes from shard to shard.
@@ -49,6 +50,7 @@ struct ShardQuery {
     waiting_costs.clear();
     next_cursor = 0;
     statistics.clear();
+    nodes.clear();
     top_keys.clear();
   }
   void add(const api::KeyState& state) {

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/io.hpp"
+#include "peer/peer_counts.hpp"
 #include "quota/quota_decider.hpp"
 #include "server/rate_window.hpp"
 #include "shard/key_decider.hpp"
@@ -44,6 +47,7 @@ struct ShardStatistics {
   uint64_t handles_refused = 0;      // keys answered `handles_full`
   uint64_t other_shard_entries = 0;  // entries that another shard decided
   uint64_t wakes = 0;                // of other workers
+  uint64_t misrouted_entries = 0;    // of other nodes, but not this node's own
   bool has_uncut_changes = false;    // of what survives a restart
   int64_t windows_behind_ns = 0;     // since the first call whose window is not durable
 };
@@ -58,9 +62,17 @@ struct ProcessStatistics {
   bool state_is_committed = true;  // everything that was cut
 };
 
+// Of another node of the list.
+struct NodeStatistics {
+  std::string node;  // host and port
+  peer::PeerCounts counts;
+};
+
 // Copies the counters of its shard, and of the process.
 class ShardStatisticsSource {
  public:
+  // Adds this shard's to those of other shards; an empty list gets all other nodes.
+  virtual void add_node_statistics(std::vector<NodeStatistics>& nodes) const = 0;
   virtual ShardStatistics shard_statistics() const noexcept = 0;
   virtual ProcessStatistics process_statistics() const noexcept = 0;
 

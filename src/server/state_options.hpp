@@ -19,15 +19,19 @@ struct OwnKeys {
   uint32_t shard = 0;
   uint32_t shards = 1;
   std::function<bool(std::string_view key)> is_own;
+  // Whether another node of the fleet owns the key now; empty: there is none.
+  std::function<bool(std::string_view key)> is_of_other_node;
 };
 
 struct RestoredWindows {
   uint64_t count = 0;
-  uint64_t left_out = 0;  // there was no room
+  uint64_t left_out = 0;        // there was no room
+  uint64_t of_other_nodes = 0;  // left out, because these own the keys now
 
   RestoredWindows& operator+=(const RestoredWindows& other) {
     count += other.count;
     left_out += other.left_out;
+    of_other_nodes += other.of_other_nodes;
     return *this;
   }
 };

@@ -82,11 +82,17 @@ class WindowRestorer {
   void take(const state::WindowRecord& window) {
     using shard::Restoring;
     if (!own_.is_own(window.key) || over_.contains(window.key)) return;
+    if (own_.is_of_other_node && own_.is_of_other_node(window.key)) {
+      over_.emplace(window.key);
+      ++of_other_nodes_;
+      return;
+    }
     const Restoring done = keys_.restore(window, now_);
     if (done == Restoring::is_over) over_.emplace(window.key);
     if (done == Restoring::has_no_room) ++left_out_;
   }
   uint64_t left_out() const noexcept { return left_out_; }
+  uint64_t of_other_nodes() const noexcept { return of_other_nodes_; }
 
  private:
   struct HashOfText {
@@ -101,6 +107,7 @@ class WindowRestorer {
   const base::Now now_;
   std::unordered_set<std::string, HashOfText, std::equal_to<>> over_;
   uint64_t left_out_ = 0;
+  uint64_t of_other_nodes_ = 0;
 };
 
 }  // namespace
@@ -192,7 +199,9 @@ RestoredWindows StoredContent::restore(store::StateReader& reader, shard::KeyDec
     }
     if (records.damage()) throw damaged(path_, state::damage_text(*records.damage()));
   }
-  return {.count = keys.keys_count(), .left_out = restorer.left_out()};
+  return {.count = keys.keys_count(),
+          .left_out = restorer.left_out(),
+          .of_other_nodes = restorer.of_other_nodes()};
 }
 
 }  // namespace sluice::server

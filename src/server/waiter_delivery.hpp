@@ -33,7 +33,7 @@ class WaiterDelivery {
   void refund(const api::RefundClaim& claim, api::ShardId owner) noexcept;
 
   // A waiter was queued by shard `owner`.
-  void on_queued(api::Ticket ticket, api::WaiterId waiter, api::ShardId owner) noexcept {
+  void on_queued(api::Ticket ticket, api::WaiterId waiter, route::TargetId owner) noexcept {
     session::WaitingEntry& entry = context_.waits[ticket];
     entry.waiter = waiter;
     entry.owner = owner;

@@ -13,6 +13,8 @@ namespace {
 // Keys are swept in slices also while nothing else happens.
 constexpr int64_t idle_wait_ns = 250 * base::ns_per_ms;
 constexpr int64_t sweep_behind_wait_ns = base::ns_per_ms;
+// How long a start waits for other nodes that do not answer.
+constexpr int64_t peers_patience_ms = 2'000;
 
 bool keeps_windows(const WorkerOptions& options) noexcept {
   return options.shard.kept_window_ms != base::never_ms;
@@ -25,7 +27,18 @@ OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
           .bindings_max = options.connections_max + spare_sockets + options.tasks_max};
 }
 
+session::Options session_options(const WorkerOptions& options) noexcept {
+  session::Options sessions = options.sessions;
+  sessions.ownership = options.fleet.ownership();
+  return sessions;
+}
+
 }  // namespace
+
+uint32_t sockets_max(const WorkerOptions& options) {
+  const route::NodeMap nodes(options.fleet.ownership(), options.sessions.shards);
+  return options.connections_max + spare_sockets + peer::Peers::connections_max(nodes);
+}
 
 Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_group,
                Deciders deciders)
@@ -35,7 +48,8 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       stored_windows_(keeps_windows(options) ? options.state.source : nullptr),
       keys_(std::move(deciders.keys)),
       quotas_(std::move(deciders.quotas)),
-      mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard)),
+      mailboxes_(worker_group.mesh(), static_cast<api::ShardId>(options.sessions.shard),
+                 {options.fleet.ownership(), options.sessions.shards}),
       backend_({.worker_group = worker_group_,
                 .keys = *keys_,
                 .mailboxes = mailboxes_,
@@ -47,13 +61,14 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .quota_tasks = quota_tasks_,
                 .placement = placement_,
                 .runner = runner_}),
-      context_(backend_, options.sessions),
+      context_(backend_, session_options(options)),
       router_(mailboxes_, context_.turn, options.splits, options.sessions.handles_max),
-      sessions_({.sockets_max = options.connections_max + spare_sockets,
+      sessions_({.sockets_max = sockets_max(options),
                  .key_bytes_max = options.sessions.key_bytes_max,
-                 .shards = options.sessions.shards}),
+                 .shards = options.sessions.shards,
+                 .nodes = options.fleet.ownership().nodes_count()}),
       waiters_(context_, sessions_, mailboxes_, *keys_, *quotas_,
-               mailboxes_.is_only_shard() ? 0 : options.sessions.waiters_max),
+               mailboxes_.is_only_target() ? 0 : options.sessions.waiters_max),
       tasks_(options.tasks_max),
       queries_(context_, sessions_, mailboxes_, *keys_, *this, tasks_),
       windows_(options.state, options.shard, *keys_),
@@ -75,6 +90,13 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     while (quotas_->next_due_ns() == 0) quotas_->run_due({});  // no request waits yet
     keys_->adopt(std::move(book), {});
   }
+  if (!mailboxes_.nodes().is_alone()) {
+    const peer::Bounds bounds{.waiters_max = options.sessions.waiters_max + limits::turn_entries,
+                              .sockets_max = sockets_max(options)};
+    peers_ =
+        std::make_unique<peer::Peers>(io, mailboxes_, options.fleet, bounds, *options.addresses,
+                                      options.sessions.instance_id ^ mailboxes_.shard());
+  }
   worker_group_.attach(mailboxes_.shard(), &io_);
 }
 
@@ -85,15 +107,22 @@ Worker::~Worker() {
 
 RestoredWindows Worker::restore_windows() {
   if (stored_windows_ == nullptr) return {};
-  const OwnKeys own{.shard = mailboxes_.shard(),
-                    .shards = mailboxes_.shards_count(),
-                    .is_own = [this](std::string_view key) {
-                      return mailboxes_.shard_of(key) == mailboxes_.shard();
-                    }};
+  const OwnKeys own{
+      .shard = mailboxes_.shard(),
+      .shards = mailboxes_.shards_count(),
+      .is_own =
+          [this](std::string_view key) { return mailboxes_.shard_of(key) == mailboxes_.shard(); },
+      .is_of_other_node = [this](std::string_view key) { return !mailboxes_.nodes().owns(key); }};
   return stored_windows_->restore(*keys_, own, io_.now());
 }
 
 void Worker::start() noexcept {
+  if (!peers_) return start_accepting();
+  accepts_at_ms_ = base::floor_ms(io_.now().monotonic_ns) + peers_patience_ms;
+}
+
+void Worker::start_accepting() noexcept {
+  accepts_at_ms_ = base::never_ms;
   listeners_open_ = 2;
   io_.accept_start(http_listener);
   io_.accept_start(native_listener);
@@ -109,10 +138,12 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   rates_.advance(context_.now.monotonic_ns, keys_->statistics());
   // Quota work that is due comes before new requests.
   if (quotas_->next_due_ns() <= context_.now.monotonic_ns) quotas_->run_due(context_.now);
+  if (peers_) begin_turn_of_peers();
   context_.work.begin_turn(!context_.ready.empty());
   for (const io::Event& event : std::span(events_).first(count)) on_event(event);
   decisions_.execute();
   mailboxes_.receive(*this);
+  if (peers_) peers_->deliver(*this);
   context_.room_made |= mailboxes_.take_room_made();
   quota_tasks_.answer_durable();
   quota_tasks_.make_own_calls();
@@ -142,9 +173,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
 void Worker::keep_state() noexcept {
   const uint64_t calls = quota_tasks_.calls_count();
   const bool begins = keeper_.keep(context_.now, calls - std::exchange(calls_kept_, calls));
-  for (uint32_t shard = 0; begins && shard < mailboxes_.shards_count(); ++shard) {
-    if (shard != mailboxes_.shard()) worker_group_.wake(shard);
-  }
+  if (begins) wake_others();
 }
 
 void Worker::publish_waiting() noexcept {
@@ -157,6 +186,8 @@ void Worker::publish_waiting() noexcept {
 void Worker::send_messages() noexcept {
   waiters_.send_grants();
   mailboxes_.flush();
+  if (peers_) peers_->end_turn();
+  if (peers_) note_misrouted();
   mailboxes_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }
 
@@ -164,6 +195,7 @@ void Worker::send_messages() noexcept {
 // before, so that it sees a message, or the message's sender wakes it.
 int64_t Worker::poll_timeout_ns() noexcept {
   if (quota_tasks_.has_work() || runner_.has_work()) return 0;
+  if (peers_ && peers_->has_work()) return 0;
   const int64_t wait = wait_ns();
   if (wait == 0 || return_poll_.finds_work()) return 0;
   return mailboxes_.prepare_sleep() ? wait : 0;
@@ -174,15 +206,16 @@ int64_t Worker::wait_ns() const noexcept {
   int64_t wait = keys_->is_sweep_behind() ? sweep_behind_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
   const int64_t drain_over_ms = was_force_closed_ ? base::never_ms : drain_deadline_ms_;
-  const int64_t due_ns =
-      std::min({keys_->next_due_ns(), quotas_->next_due_ns(), keeper_.due_ns(),
-                quota_tasks_.durable_due_ns(), base::due_ns(context_.timers.next_due_ms()),
-                base::due_ns(drain_over_ms)});
+  const int64_t due_ns = std::min(
+      {keys_->next_due_ns(), quotas_->next_due_ns(), keeper_.due_ns(),
+       quota_tasks_.durable_due_ns(), base::due_ns(context_.timers.next_due_ms()),
+       base::due_ns(drain_over_ms), peers_ ? base::due_ns(peers_->due_ms()) : base::never_ns});
   if (due_ns != base::never_ns) wait = std::min(wait, due_ns - now_ns);
   return std::max<int64_t>(wait, 0);
 }
 
 void Worker::on_event(const io::Event& event) noexcept {
+  if (peers_ && is_of_other_node(event)) return peers_->on_event(event);
   switch (event.kind) {
     case io::EventKind::accepted:
       placement_.on_accepted(event);
@@ -221,6 +254,43 @@ void Worker::on_event(const io::Event& event) noexcept {
   }
 }
 
+// Whether the event's socket is a connection to another node.
+bool Worker::is_of_other_node(const io::Event& event) const noexcept {
+  switch (event.kind) {
+    case io::EventKind::accept_failed:
+    case io::EventKind::listener_closed:
+    case io::EventKind::woken:
+    case io::EventKind::refused:
+      return false;  // it has no socket
+    default:
+      return peers_->uses(event.socket);
+  }
+}
+
+// Callers are served when other nodes are connected to each worker, or were tried.
+void Worker::begin_turn_of_peers() noexcept {
+  const int64_t now_ms = context_.now_ms();
+  peers_->begin_turn(now_ms);
+  if (accepts_at_ms_ == base::never_ms) return;
+  if (!knows_peers_ && peers_->are_known()) {
+    knows_peers_ = true;
+    if (worker_group_.note_ready_to_accept()) wake_others();
+  }
+  if (now_ms >= accepts_at_ms_ || worker_group_.are_ready_to_accept()) start_accepting();
+}
+
+void Worker::wake_others() noexcept {
+  for (uint32_t shard = 0; shard < mailboxes_.shards_count(); ++shard) {
+    if (shard != mailboxes_.shard()) worker_group_.wake(shard);
+  }
+}
+
+void Worker::note_misrouted() noexcept {
+  const uint64_t entries = context_.misrouted.entries();
+  const uint64_t noted = std::exchange(misrouted_noted_, entries);
+  if (entries != noted) worker_group_.misrouted().note(entries - noted, context_.now);
+}
+
 void Worker::adopt(route::Handover& handover) noexcept {
   session::Session* const session = placement_.adopt(handover);
   if (session == nullptr) return;
@@ -248,7 +318,7 @@ void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexc
   waiters_.deliver_grants();
 }
 
-void Worker::on_returned(api::ShardId target, route::ShardMessage& message) noexcept {
+void Worker::on_returned(route::TargetId target, route::ShardMessage& message) noexcept {
   keeper_.before_message();
   for (const route::Notice& notice : message.notices) waiters_.on_notice_returned(notice);
   decisions_.on_returned(target, message);
@@ -269,6 +339,7 @@ void Worker::begin_drain() noexcept {
   if (context_.draining) return;
   context_.draining = true;
   drain_deadline_ms_ = context_.now_ms() + drain_ms_;
+  if (listeners_open_ == 0) start_accepting();
   io_.accept_finish(http_listener);
   io_.accept_finish(native_listener);
   keys_->drain(context_.now);
@@ -279,7 +350,8 @@ void Worker::begin_drain() noexcept {
 }
 
 bool Worker::drained() const noexcept {
-  return context_.draining && listeners_open_ == 0 && sessions_.open_count() == 0 && idle();
+  return context_.draining && listeners_open_ == 0 && sessions_.open_count() == 0 && idle() &&
+         (!peers_ || peers_->are_closed());
 }
 
 bool Worker::idle() const noexcept {
@@ -289,6 +361,7 @@ bool Worker::idle() const noexcept {
 }
 
 void Worker::check_drain() noexcept {
+  if (context_.draining && peers_ && sessions_.open_count() == 0 && idle()) peers_->close();
   if (context_.now_ms() < drain_deadline_ms_) return;
   was_force_closed_ = true;
   runner_.force_close();
@@ -313,6 +386,7 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .handles_refused = context_.handles_refused,
           .other_shard_entries = router_.other_shard_entries(),
           .wakes = mailboxes_.wakes(),
+          .misrouted_entries = context_.misrouted.entries(),
           .has_uncut_changes = keeper_.has_changes(),
           .windows_behind_ns = windows_.behind_ns(context_.now.monotonic_ns)};
 }
@@ -322,6 +396,16 @@ ProcessStatistics Worker::process_statistics() const noexcept {
                                .log_lines_lost = log::lines_lost()};
   keeper_.add_statistics(statistics, context_.now);
   return statistics;
+}
+
+void Worker::add_node_statistics(std::vector<NodeStatistics>& nodes) const {
+  if (!peers_) return;
+  nodes.resize(peers_->all().size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const peer::Peer& peer = *peers_->all()[i];
+    nodes[i].node = peer.host();
+    nodes[i].counts += peer.counts();
+  }
 }
 
 uint64_t Worker::reserved_bytes() const noexcept {

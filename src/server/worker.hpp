@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "io/io.hpp"
+#include "peer/peers.hpp"
 #include "quota/quota_decider.hpp"
 #include "route/entry_router.hpp"
 #include "route/mailboxes.hpp"
@@ -36,6 +37,9 @@
 #include "shard/key_decider.hpp"
 
 namespace sluice::server {
+
+// Of a worker's Io: connections of clients, and to other nodes.
+uint32_t sockets_max(const WorkerOptions& options);
 
 class Worker final : private ShardStatisticsSource {
  public:
@@ -92,14 +96,28 @@ class Worker final : private ShardStatisticsSource {
 
  private:
   friend class route::Mailboxes;  // calls on_message() and on_returned()
+  // These call on_returned(), on_notice_returned() and on_grant().
+  friend class peer::Peers;
+  friend class peer::PeerTarget;
 
   ShardStatistics shard_statistics() const noexcept override;
   ProcessStatistics process_statistics() const noexcept override;
+  void add_node_statistics(std::vector<NodeStatistics>& nodes) const override;
 
   // For route::Mailboxes: a message of another shard, and one of ours that it has answered.
   void on_message(api::ShardId origin, route::ShardMessage& message) noexcept;
-  void on_returned(api::ShardId target, route::ShardMessage& message) noexcept;
+  void on_returned(route::TargetId target, route::ShardMessage& message) noexcept;
+  // For peer::Peers.
+  void on_notice_returned(const route::Notice& notice) noexcept {
+    waiters_.on_notice_returned(notice);
+  }
+  void on_grant(const api::Grant& grant) noexcept { waiters_.on_grant(grant); }
 
+  bool is_of_other_node(const io::Event& event) const noexcept;
+  void start_accepting() noexcept;
+  void begin_turn_of_peers() noexcept;
+  void wake_others() noexcept;
+  void note_misrouted() noexcept;
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
@@ -129,6 +147,9 @@ class Worker final : private ShardStatisticsSource {
   SessionRunner runner_;
   ConnectionPlacement placement_;
   ReturnPoll return_poll_;
+  std::unique_ptr<peer::Peers> peers_;      // null: there are no other nodes
+  int64_t accepts_at_ms_ = base::never_ms;  // at the latest, before it has begun
+  bool knows_peers_ = false;                // each was connected, or tried
   std::vector<io::Event> events_;
   WorkerStatistics statistics_;
   RateWindow rates_;
@@ -136,6 +157,7 @@ class Worker final : private ShardStatisticsSource {
   bool was_force_closed_ = false;               // it took too long
   uint32_t listeners_open_ = 0;
   uint64_t calls_kept_ = 0;  // quota calls before the last step of the keeper
+  uint64_t misrouted_noted_ = 0;
 };
 
 }  // namespace sluice::server

@@ -12,6 +12,7 @@
 
 #include "io/io.hpp"
 #include "route/mesh.hpp"
+#include "server/misrouted_log.hpp"
 #include "server/request_ids.hpp"
 #include "server/shortage_log.hpp"
 #include "session/ticket_share.hpp"
@@ -26,11 +27,21 @@ class WorkerGroup {
   route::Mesh& mesh() noexcept { return mesh_; }
   RequestIds& ids() noexcept { return ids_; }
   ShortageLog& shortages() noexcept { return shortages_; }
+  MisroutedLog& misrouted() noexcept { return misrouted_; }
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
   void wake(uint32_t shard) noexcept {
     // A worker that is not attached yet checks its mailboxes before it first sleeps.
     if (io::Io* io = members_[shard].io.load()) io->wake();
+  }
+
+  // A worker that accepts may place a connection on any other: all begin when each is ready to.
+  // Returns whether this one was the last.
+  bool note_ready_to_accept() noexcept {
+    return ready_to_accept_.fetch_add(1) + 1 == mesh_.shards_count();
+  }
+  bool are_ready_to_accept() const noexcept {
+    return ready_to_accept_.load() == mesh_.shards_count();
   }
 
   // Bad configuration files that were read while the server was running.
@@ -66,7 +77,9 @@ class WorkerGroup {
   route::Mesh mesh_;
   RequestIds ids_;
   ShortageLog shortages_;
+  MisroutedLog misrouted_;
   std::atomic<uint64_t> rules_refused_{0};
+  std::atomic<uint32_t> ready_to_accept_{0};
   std::unique_ptr<Member[]> members_;
 };
 

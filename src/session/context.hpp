@@ -19,6 +19,9 @@
 #include "base/time.hpp"
 #include "base/timer_wheel.hpp"
 #include "route/key_column.hpp"
+#include "route/misrouted_count.hpp"
+#include "route/node_map.hpp"
+#include "route/ownership.hpp"
 #include "route/shard_message.hpp"
 #include "route/turn.hpp"
 #include "session/handle_set.hpp"
@@ -58,6 +61,7 @@ struct Options {
   size_t held_input_bytes = 16 * 1024;
   uint32_t shard = 0;
   uint32_t shards = 1;
+  route::Ownership ownership;  // of keys, by this node's list
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
   uint16_t rest_port = 0;
@@ -75,11 +79,12 @@ class Backend {
   // Whether a request with these keys may join the turn, in which there is room: false while too
   // much waits for a shard that owns some of them. If true, it is the next to join, by add() if its
   // entries are plain, else by Turn::add() and, when they are filled, send_last().
-  virtual bool find_turn_room(const route::KeyColumn& keys, route::Form form) noexcept = 0;
+  virtual bool find_turn_room(const route::KeyColumn& keys, route::Form form,
+                              route::Reach reach) noexcept = 0;
   virtual void add(const route::Request& request, const route::KeyColumn& keys) noexcept = 0;
   virtual void send_last() noexcept = 0;
   // The same for a request with one detailed entry.
-  virtual bool find_lone_room(std::string_view key) noexcept = 0;
+  virtual bool find_lone_room(const api::Entry& entry) noexcept = 0;
   virtual void send_lone() noexcept = 0;
   // Whether the frame of the session with this id waits for other shards.
   virtual bool awaits(const Session& session, uint64_t id) const noexcept = 0;
@@ -242,6 +247,7 @@ struct Context {
   uint32_t debug_walks_count = 0;  // GET /debug under way
   uint64_t drained_entries = 0;    // answered `draining` without being decided
   uint64_t handles_refused = 0;    // keys answered `handles_full`
+  route::MisroutedCount misrouted;
 
   using DirtyList =
       boost::intrusive::list<Session, boost::intrusive::base_hook<SessionHook<DirtyTag>>,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "route/key_column.hpp"
+#include "route/node_map.hpp"
 #include "route/shard_message.hpp"
 #include "wire/capnp_codec.hpp"
 
@@ -59,7 +60,7 @@ struct FrameExtent {
       0;  // beside what every frame takes; that of quota calls shows as they are decided
   route::KeyColumn keys;
   route::Form form = route::Form::detailed;
-  bool stays_here = false;  // another node has sent it: this one decides, whoever owns the keys
+  route::Reach reach = route::Reach::fleet;  // `node`: another node has sent it
 };
 
 struct FrameRule {

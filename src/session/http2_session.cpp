@@ -170,8 +170,7 @@ void Http2Session::route(Http2Stream& stream) noexcept {
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(stream, *decision);
-  } else if (!has_answer_room() &&
-             RestExchange::gathered_bytes_max(routed, context_.options.shards) > 0) {
+  } else if (!has_answer_room() && RestExchange::gathered_bytes_max(routed, context_.options) > 0) {
     stream.put_off();
   } else {
     stream.begin(routed);
@@ -185,7 +184,7 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
     return stream.write_decision(
         {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json});
   }
-  if (!make_lone_room(asked.key())) return stream.put_off();
+  if (!make_lone_room(asked)) return stream.put_off();
   const io::SocketId socket = connection_.socket();
   const route::Request request{.session = socket.index,
                                .generation = socket.generation,

@@ -54,7 +54,7 @@ void Http2Stream::begin(const wire::RestRequest& request) noexcept {
   const auto* reply = std::get_if<wire::RestReply>(&request);
   if (reply != nullptr && reply->closes) is_logged_ = false;  // as in refuse()
   RestExchange& exchange = open_exchange();
-  count_asked(RestExchange::gathered_bytes_max(request, context_.options.shards));
+  count_asked(RestExchange::gathered_bytes_max(request, context_.options));
   exchange.begin(request);
   if (!head_.awaits_body && reads_body()) exchange.on_body();
   settle();

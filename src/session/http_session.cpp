@@ -144,7 +144,7 @@ bool HttpSession::on_head(const wire::HttpRequest& request, std::string_view tex
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (!joins_pipeline(routed) && !all_answered()) return false;
   const auto* decision = std::get_if<wire::RestDecision>(&routed);
-  if (decision != nullptr && !is_refused(*decision) && !make_lone_room(decision->entry.key())) {
+  if (decision != nullptr && !is_refused(*decision) && !make_lone_room(decision->entry)) {
     return false;
   }
   if (request.expects_continue) transport_.write_continue();

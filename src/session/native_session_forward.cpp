@@ -33,6 +33,7 @@ void NativeSession::on_forward(uint64_t id, size_t frame_bytes,
                                const wire::ForwardRequest& forward) noexcept {
   if (!admit(id, frame_bytes)) return;
   note_forward(id);
+  context_.misrouted.count({.text = forward.keys, .sizes = forward.key_sizes});
   if (forward.has_defaults_only()) return add_plain(request_of(id, frame_bytes, decides), forward);
   route::Request request = request_of(id, frame_bytes, forwards);
   request.detail_bits = forward.detail_bits;

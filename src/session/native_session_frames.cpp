@@ -40,7 +40,7 @@ FrameExtent extent_of(const DecodedFrame& frame) noexcept {
                        .keys = {.text = request.keys, .sizes = request.key_sizes}};
     constexpr bool is_of_node =
         std::same_as<Request, wire::ForwardRequest> || std::same_as<Request, wire::RefundRequest>;
-    extent.stays_here = is_of_node;
+    if (is_of_node) extent.reach = route::Reach::node;
     if constexpr (requires { request.has_defaults_only(); }) {
       if (request.has_defaults_only()) extent.form = route::Form::plain;
     }
@@ -216,7 +216,7 @@ bool NativeSession::make_room(const FrameRule& rule, const DecodedFrame& frame,
     case Room::turn: {
       const FrameExtent extent = rule.extent(frame);
       // What is refused takes no place in the batch.
-      return refuses || make_turn_room(extent.keys, extent.form);
+      return refuses || make_turn_room(extent.keys, extent.form, extent.reach);
     }
     case Room::handles:
       return make_handle_room(rule.extent(frame).entries_count);

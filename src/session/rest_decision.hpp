@@ -43,6 +43,7 @@ inline const api::Entry& add_decision(Context& context, const route::Request& re
   api::Entry& entry = context.turn.add(request, 1)[0];
   entry = asked;
   context.turn.set_overrides(entry, decision.overrides);
+  if ((entry.flags & api::flag::stays_here) != 0) context.misrouted.count(entry.key());
   complete_entry(entry, context.options, log);
   if ((entry.flags & api::flag::may_wait) != 0) {
     const uint64_t waiting = waiting_count(context, WaitsFor::permits);
@@ -77,8 +78,11 @@ void end_decision(Context& context, TicketShare& tickets, const DecidedEntry& de
   RequestLog& log = transport.log();
   free_or_abandon(context, tickets, WaitsFor::permits, entry.ticket, decided.is_queued());
   if (has_left) return decided.is_queued() ? log.abandoned() : log.answered(client_left, 0);
-  if (is_of_unknown_key(entry, decided.detail)) log.released_unknown();
-  if (entry.op == api::Op::release) return transport.write_release();
+  // Another node may own the key, and not answer: then nothing was released.
+  const bool is_released =
+      entry.op == api::Op::release && decided.verdict == api::Verdict::approved;
+  if (is_released && is_of_unknown_key(entry, decided.detail)) log.released_unknown();
+  if (is_released) return transport.write_release();
   transport.write_decision(
       {.verdict = decided.verdict, .detail = decided.detail, .key = entry.key(), .json = json});
 }

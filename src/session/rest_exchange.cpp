@@ -30,18 +30,20 @@ RestExchange::~RestExchange() {
 // --- Begin ---------------------------------------------------------------------------------
 
 size_t RestExchange::gathered_bytes_max(const wire::RestRequest& request,
-                                        uint32_t shards) noexcept {
-  return std::visit(
-      base::Overloaded{
-          [](const wire::RestInspect& inspect) {
-            return wire::inspected_key_bytes_max(inspect.key.size());
-          },
-          [&](const wire::RestMetrics&) { return size_t{limits::metrics_bytes_max(shards)}; },
-          [](const wire::RestTop&) { return size_t{limits::reply_bytes_max}; },
-          [](const wire::RestDebug&) { return AnswerBody::unread_bytes_max; },
-          [](const auto&) { return size_t{0}; },
-      },
-      request);
+                                        const Options& options) noexcept {
+  return std::visit(base::Overloaded{
+                        [](const wire::RestInspect& inspect) {
+                          return wire::inspected_key_bytes_max(inspect.key.size());
+                        },
+                        [&](const wire::RestMetrics&) {
+                          return size_t{limits::metrics_bytes_max(options.shards,
+                                                                  options.ownership.nodes_count())};
+                        },
+                        [](const wire::RestTop&) { return size_t{limits::reply_bytes_max}; },
+                        [](const wire::RestDebug&) { return AnswerBody::unread_bytes_max; },
+                        [](const auto&) { return size_t{0}; },
+                    },
+                    request);
 }
 
 void RestExchange::begin(const wire::RestRequest& request) noexcept {

@@ -36,7 +36,8 @@ class RestExchange {
   RestExchange& operator=(const RestExchange&) = delete;
 
   // Of the answer that shards gather for a request as soon as it begins; 0: they gather none.
-  static size_t gathered_bytes_max(const wire::RestRequest& request, uint32_t shards) noexcept;
+  static size_t gathered_bytes_max(const wire::RestRequest& request,
+                                   const Options& options) noexcept;
   // Any request but a decision. It may have been answered when this returns.
   void begin(const wire::RestRequest& request) noexcept;
   // A decision with a queued entry.

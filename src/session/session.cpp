@@ -29,6 +29,7 @@ Context::Context(Backend& of, const Options& with)
       node_header(wire::node_header_line(
           {.native_port = with.native_port, .shards = with.shards, .instance = with.instance_id})),
       waits(with.waiters_max),
+      misrouted(with.ownership),
       work(with.turn_work) {}
 
 Context::~Context() {
@@ -96,9 +97,10 @@ void Session::unblock() noexcept {
   release_hold(held_by_shards);
 }
 
-bool Session::make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept {
+bool Session::make_turn_room(const route::KeyColumn& keys, route::Form form,
+                             route::Reach reach) noexcept {
   make_own_room(static_cast<uint32_t>(keys.sizes.size()));
-  return block_unless(context_.backend.find_turn_room(keys, form));
+  return block_unless(context_.backend.find_turn_room(keys, form, reach));
 }
 
 bool Session::make_room_for_keys(size_t entries_count) noexcept {
@@ -106,8 +108,8 @@ bool Session::make_room_for_keys(size_t entries_count) noexcept {
   return block_unless(context_.backend.find_room_for_keys(entries_count));
 }
 
-bool Session::make_lone_room(std::string_view key) noexcept {
-  return block_unless(context_.backend.find_lone_room(key));
+bool Session::make_lone_room(const api::Entry& entry) noexcept {
+  return block_unless(context_.backend.find_lone_room(entry));
 }
 
 bool Session::make_query_room() noexcept {

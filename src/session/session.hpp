@@ -155,7 +155,8 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   bool held_by(Hold reason) const noexcept { return (holds_ & reason) != 0; }
 
   // Whether a request with these keys may join the turn; if not the session is held until it may.
-  bool make_turn_room(const route::KeyColumn& keys, route::Form form) noexcept;
+  bool make_turn_room(const route::KeyColumn& keys, route::Form form,
+                      route::Reach reach = route::Reach::fleet) noexcept;
   // The same of handles whose keys the backend has found.
   bool make_room_for_keys(size_t entries_count) noexcept;
   // For a request of entries that are all this shard's.
@@ -163,7 +164,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
     if (!context_.turn.has_room(entries_count)) context_.backend.execute();
   }
   // The same for a request with one detailed entry, if there is room in the turn.
-  bool make_lone_room(std::string_view key) noexcept;
+  bool make_lone_room(const api::Entry& entry) noexcept;
   bool make_query_room() noexcept;
   // Whether `count` keys may be interned, or handles forgotten, in this turn; if not the session is
   // held until the next one.

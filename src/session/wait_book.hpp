@@ -19,6 +19,7 @@
 #include "base/assert.hpp"
 #include "base/limits.hpp"
 #include "base/object_pool.hpp"
+#include "route/node_map.hpp"
 #include "route/shard_message.hpp"
 #include "session/ticket_share.hpp"
 #include "session/wait_state.hpp"
@@ -36,7 +37,7 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
   WaitsFor waits_for;
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
-  api::ShardId owner = 0;  // where the waiter is
+  route::TargetId owner = 0;  // where the waiter is
   WaitState state = WaitState::undecided;
   route::Notice notice;           // to an owner that is another shard
   WaitingFrame* frame = nullptr;  // native only

@@ -184,7 +184,7 @@ class TestShard {
       handles.push_back(static_cast<api::Handle>(held_names_.size()));
       held_names_.push_back(name);
       router_.set_handle(handles.back(), name);
-      EXPECT_EQ(router_.owns(handles.back()), mailboxes_.owner_of(name).shard == number_);
+      EXPECT_EQ(router_.owns(handles.back()), mailboxes_.shard_of(name) == number_);
     }
     return handles;
   }

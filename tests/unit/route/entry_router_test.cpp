@@ -31,6 +31,9 @@ class EntryRouterTest : public ::testing::Test {
     }
     return keys;
   }
+  static api::Entry entry_of(const Keys& keys) {
+    return {.key_data = keys.text.data(), .key_bytes = keys.sizes[0]};
+  }
   ShardMessage* sent_to_1() {
     mailboxes_.flush();
     auto& requests = mesh_.mailbox(0, 1).requests;
@@ -105,7 +108,7 @@ TEST_F(EntryRouterTest, detailed_entries_of_others_leave_the_turn) {
 
 TEST_F(EntryRouterTest, a_lone_entry_needs_no_owners_found_before) {
   const Keys here = keys_of("0"), there = keys_of("1");
-  ASSERT_TRUE(router_.find_lone_room(here.text));
+  ASSERT_TRUE(router_.find_lone_room(entry_of(here)));
   add_detailed(here);
   router_.send_lone();
   EXPECT_EQ(turn_.entries_count(), 1U);
@@ -120,8 +123,9 @@ TEST_F(EntryRouterTest, has_no_room_for_a_shard_that_has_all_messages) {
   ASSERT_TRUE(router_.find_room(there.column(), Form::plain));
   router_.add({.id = 1}, there.column());
   EXPECT_FALSE(router_.find_room(both.column(), Form::plain));
-  EXPECT_FALSE(router_.find_lone_room(keys_of("1").text));
-  EXPECT_TRUE(router_.find_lone_room(here.text));
+  const Keys other = keys_of("1");
+  EXPECT_FALSE(router_.find_lone_room(entry_of(other)));
+  EXPECT_TRUE(router_.find_lone_room(entry_of(here)));
   EXPECT_TRUE(router_.find_room(here.column(), Form::plain));
 }
 

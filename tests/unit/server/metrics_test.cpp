@@ -19,7 +19,7 @@
 namespace sluice::server {
 namespace {
 
-size_t largest_text_bytes(uint32_t shards_count) {
+size_t largest_text_bytes(uint32_t shards_count, uint32_t nodes_count = 1) {
   static_assert(std::is_trivially_copyable_v<ShardStatistics>);
   ShardStatistics largest;
   std::ranges::fill(std::as_writable_bytes(std::span(&largest, 1)), std::byte{0xFF});
@@ -34,12 +34,22 @@ size_t largest_text_bytes(uint32_t shards_count) {
     count->store(UINT64_MAX >> 1);
   }
   for (store::WriterStatistics::Count& count : state.failures) count.store(UINT64_MAX);
-  write_metrics(shards,
-                {.rules_refused = UINT64_MAX,
-                 .log_lines_lost = UINT64_MAX,
-                 .state = &state,
-                 .state_behind_ns = INT64_MAX,
-                 .state_is_committed = false},
+  constexpr uint64_t most = UINT64_MAX;
+  const NodeStatistics largest_node{.node = std::string(253, 'n') + ":65535",
+                                    .counts = {.links_up = UINT32_MAX,
+                                               .links_wanted = UINT32_MAX,
+                                               .forwarded_entries = most,
+                                               .failed_entries = most,
+                                               .late_answers = most,
+                                               .links_lost = most}};
+  const std::vector<NodeStatistics> nodes(nodes_count - 1, largest_node);
+  write_metrics({.shards = shards,
+                 .nodes = nodes,
+                 .process = {.rules_refused = UINT64_MAX,
+                             .log_lines_lost = UINT64_MAX,
+                             .state = &state,
+                             .state_behind_ns = INT64_MAX,
+                             .state_is_committed = false}},
                 text);
   return text.size();
 }
@@ -47,13 +57,22 @@ size_t largest_text_bytes(uint32_t shards_count) {
 TEST(Metrics, text_of_the_most_shards_has_room_behind_unsent_output) {
   const size_t bytes = largest_text_bytes(limits::shards_max);
   EXPECT_GT(bytes, 2 * limits::reply_bytes_max) << "else all shards need the same room";
-  EXPECT_LE(bytes, limits::metrics_bytes_max(limits::shards_max));
+  EXPECT_LE(bytes, limits::metrics_bytes_max(limits::shards_max, 1));
   EXPECT_LE(limits::output_high_bytes + limits::http_header_bytes_max + bytes,
             limits::output_bytes(limits::shards_max));
 }
 
 TEST(Metrics, text_of_one_shard_keeps_to_its_bound) {
-  EXPECT_LE(largest_text_bytes(1), limits::metrics_bytes_max(1));
+  EXPECT_LE(largest_text_bytes(1), limits::metrics_bytes_max(1, 1));
+}
+
+TEST(Metrics, text_of_the_most_nodes_keeps_to_its_bound) {
+  const uint32_t nodes = limits::instances_max;
+  const size_t bytes = largest_text_bytes(1, nodes);
+  EXPECT_LE(bytes, limits::metrics_bytes_max(1, nodes));
+  EXPECT_LE(limits::output_high_bytes + limits::http_header_bytes_max + bytes,
+            limits::output_bytes(1, nodes));
+  EXPECT_LE(largest_text_bytes(1, 2), limits::metrics_bytes_max(1, 2));
 }
 
 std::string text_with_lag(bool has_uncut_changes, int64_t behind_ns) {
@@ -62,8 +81,11 @@ std::string text_with_lag(bool has_uncut_changes, int64_t behind_ns) {
   shard.has_uncut_changes = has_uncut_changes;
   const store::WriterStatistics state;
   std::string text;
-  write_metrics(std::span(&shard, 1),
-                {.state = &state, .state_behind_ns = behind_ns, .state_is_committed = true}, text);
+  write_metrics(
+      {.shards = std::span(&shard, 1),
+       .nodes = {},
+       .process = {.state = &state, .state_behind_ns = behind_ns, .state_is_committed = true}},
+      text);
   return text;
 }
 
@@ -81,9 +103,10 @@ TEST(Metrics, no_lag_is_shown_only_if_nothing_would_be_lost) {
 
 // The samples whose names begin so, without the lines of help and type.
 std::string samples_of(const std::string& prefix, const ProcessStatistics& process,
-                       const ShardStatistics& shard = {}) {
+                       const ShardStatistics& shard = {},
+                       std::span<const NodeStatistics> nodes = {}) {
   std::string text;
-  write_metrics(std::vector<ShardStatistics>(1, shard), process, text);
+  write_metrics({.shards = std::span(&shard, 1), .nodes = nodes, .process = process}, text);
   std::istringstream lines(text);
   std::string samples;
   for (std::string line; std::getline(lines, line);) {
@@ -130,6 +153,39 @@ TEST(Metrics, have_no_lag_while_everything_is_in_the_file) {
   EXPECT_EQ(lag(true, false), "sluicegate_state_lag_seconds 0.000\n");
   EXPECT_EQ(lag(true, true), "sluicegate_state_lag_seconds 0.007\n");
   EXPECT_EQ(lag(false, false), "sluicegate_state_lag_seconds 0.007\n");
+}
+
+// ------------------------------------------------------------------------------- other nodes
+
+TEST(Metrics, say_how_it_stands_with_each_other_node) {
+  const std::vector<NodeStatistics> nodes{{.node = "10.0.0.1:8080",
+                                           .counts = {.links_up = 7,
+                                                      .links_wanted = 8,
+                                                      .forwarded_entries = 1'000,
+                                                      .failed_entries = 20,
+                                                      .late_answers = 3,
+                                                      .links_lost = 1}},
+                                          {.node = "b:80", .counts = {.links_wanted = 2}}};
+  EXPECT_EQ(samples_of("sluicegate_node_", {}, {}, nodes),
+            "sluicegate_node_links{node=\"10.0.0.1:8080\"} 7\n"
+            "sluicegate_node_links{node=\"b:80\"} 0\n"
+            "sluicegate_node_links_wanted{node=\"10.0.0.1:8080\"} 8\n"
+            "sluicegate_node_links_wanted{node=\"b:80\"} 2\n"
+            "sluicegate_node_links_lost_total{node=\"10.0.0.1:8080\"} 1\n"
+            "sluicegate_node_links_lost_total{node=\"b:80\"} 0\n"
+            "sluicegate_node_forwarded_total{node=\"10.0.0.1:8080\"} 1000\n"
+            "sluicegate_node_forwarded_total{node=\"b:80\"} 0\n"
+            "sluicegate_node_failed_total{node=\"10.0.0.1:8080\"} 20\n"
+            "sluicegate_node_failed_total{node=\"b:80\"} 0\n"
+            "sluicegate_node_late_total{node=\"10.0.0.1:8080\"} 3\n"
+            "sluicegate_node_late_total{node=\"b:80\"} 0\n");
+  EXPECT_EQ(samples_of("sluicegate_misrouted_", {}, {.shard_id = 1, .misrouted_entries = 5}, nodes),
+            "sluicegate_misrouted_total{shard=\"1\"} 5\n");
+}
+
+TEST(Metrics, are_silent_about_nodes_of_a_server_without_a_list) {
+  EXPECT_EQ(samples_of("sluicegate_node_", {}), "");
+  EXPECT_EQ(samples_of("sluicegate_misrouted_", {}), "");
 }
 
 TEST(Metrics, are_silent_about_a_state_that_nobody_keeps) {

@@ -341,10 +341,13 @@ class StoredWindowsTest : public StoredFileTest {
   }
   // Of a shard that owns the keys that begin with its number.
   RestoredWindows restore(uint32_t shard, uint32_t shards) {
-    const OwnKeys own{
-        .shard = shard, .shards = shards, .is_own = [shard, shards](std::string_view key) {
-          return static_cast<uint32_t>(key.front() - '0') % shards == shard;
-        }};
+    const OwnKeys own{.shard = shard,
+                      .shards = shards,
+                      .is_own =
+                          [shard, shards](std::string_view key) {
+                            return static_cast<uint32_t>(key.front() - '0') % shards == shard;
+                          },
+                      .is_of_other_node = is_of_other_node_};
     return read().restore(keys_, own, now_);
   }
   uint32_t approved(const char* key) {
@@ -354,6 +357,7 @@ class StoredWindowsTest : public StoredFileTest {
 
   const base::Now now_{.monotonic_ns = 6 * base::ns_per_ms, .wall_ns = 0};
   shard::KeyShard keys_{{.keys_max = 2}};
+  std::function<bool(std::string_view)> is_of_other_node_;
 };
 
 TEST_F(StoredWindowsTest, restores_the_newest_record_of_a_key) {
@@ -385,6 +389,16 @@ TEST_F(StoredWindowsTest, says_how_many_had_no_room) {
   const RestoredWindows restored = restore(0, 1);
   EXPECT_EQ(restored.count, 2U);
   EXPECT_EQ(restored.left_out, 2U);
+}
+
+TEST_F(StoredWindowsTest, leaves_out_keys_that_other_nodes_own_now) {
+  commit_windows(3, 1, {windows(3, 0, 1, {{"0", 1}, {"1", 2}})});
+  commit_windows(4, 1, {windows(4, 0, 1, {{"1", 3}})});
+  is_of_other_node_ = [](std::string_view key) { return key == "1"; };
+  const RestoredWindows restored = restore(0, 1);
+  EXPECT_EQ(restored.count, 1U);
+  EXPECT_EQ(restored.of_other_nodes, 1U) << "once, however many records it has";
+  EXPECT_EQ(approved("1"), 0U);
 }
 
 TEST_F(StoredWindowsTest, refuses_a_damaged_part) {

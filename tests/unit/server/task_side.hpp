@@ -59,6 +59,7 @@ class TaskSide final : private ShardStatisticsSource {
 
   mutable int statistics_taken = 0;  // how often
   uint32_t keys_counted = 1;         // as the statistics report
+  uint32_t nodes_counted = 0;        // other nodes, with two links of each shard
   support::FakeIo io;
   route::Mailboxes mailboxes;
   FakeQuotas::Asked asked;
@@ -106,6 +107,10 @@ class TaskSide final : private ShardStatisticsSource {
     return {.shard_id = mailboxes.shard(), .keys = keys_counted};
   }
   ProcessStatistics process_statistics() const noexcept override { return {}; }
+  void add_node_statistics(std::vector<NodeStatistics>& nodes) const override {
+    nodes.resize(nodes_counted);
+    for (NodeStatistics& node : nodes) node.counts.links_up += 2;
+  }
 };
 
 }  // namespace sluice::server

@@ -16,6 +16,14 @@ using support::http2_frame;
 using support::Http2Client;
 using wire::Http2Error;
 
+TEST_F(Http2SessionTest, confirms_no_release_that_reached_no_owner) {
+  const int32_t stream = client_.ask("DELETE", "/rate/k/7");
+  exchange();
+  decide_all(api::Verdict::owner_unreachable);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).status, 502);
+}
+
 TEST_F(Http2SessionTest, answers_streams_in_any_order) {
   const int32_t rate = client_.ask("POST", "/rate/k");
   const int32_t health = client_.ask("GET", "/healthz");

@@ -145,6 +145,18 @@ TEST_F(HttpSessionTest, parses_nothing_behind_a_request_that_is_queued) {
   EXPECT_NE(given_.find("\r\n\r\n42HTTP/1.1 200 OK\r\n"), std::string::npos) << given_;
 }
 
+TEST_F(HttpSessionTest, confirms_no_release_that_reached_no_owner) {
+  send("DELETE /rate/k/7 HTTP/1.1\r\nHost: x\r\n\r\n");
+  const route::Request request = context_.turn.requests()[0];
+  const api::Entry entry = context_.turn.entries()[0];
+  context_.turn.clear();
+  const std::array verdicts{api::Verdict::owner_unreachable};
+  const std::array details{api::Detail{}};
+  session_.on_verdicts(request, {.entries = {&entry, 1}, .verdicts = verdicts, .details = details});
+  end_turn();
+  EXPECT_TRUE(given_.starts_with("HTTP/1.1 502 ")) << given_;
+}
+
 TEST_F(HttpSessionTest, parses_nothing_behind_the_last_request) {
   send(std::string("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") + health);
   EXPECT_TRUE(given_.ends_with("Connection: close\r\n\r\n")) << given_;

@@ -30,14 +30,14 @@ class KeepingBackend final : public Backend {
     if (executed) executed();
   }
   // All entries are this shard's.
-  bool find_turn_room(const route::KeyColumn&, route::Form) noexcept override {
+  bool find_turn_room(const route::KeyColumn&, route::Form, route::Reach) noexcept override {
     return owners_have_room;
   }
   void add(const route::Request& request, const route::KeyColumn&) noexcept override {
     added.push_back(request);
   }
   void send_last() noexcept override {}
-  bool find_lone_room(std::string_view) noexcept override { return owners_have_room; }
+  bool find_lone_room(const api::Entry&) noexcept override { return owners_have_room; }
   void send_lone() noexcept override {}
   bool owns(api::Handle handle) const noexcept override {
     return !key_of(handle).starts_with(other_shards_prefix);

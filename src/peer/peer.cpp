@@ -1,0 +1,210 @@
+#include "peer/peer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "log/log.hpp"
+
+namespace sluice::peer {
+Peer::Peer(Context& context, net::ConnectionMemory& memory, uint32_t first_place, uint32_t node,
+           std::string host, const AddressBook& addresses, uint64_t seed)
+    : context_(context),
+      memory_(memory),
+      first_place_(first_place),
+      node_(node),
+      host_(std::move(host)),
+      addresses_(addresses),
+      random_(static_cast<std::minstd_rand::result_type>(seed)),
+      targets_(context.mailboxes.nodes().node_targets()) {
+  target(0);
+}
+
+route::TargetId Peer::target_id(uint32_t lane) const noexcept {
+  return static_cast<route::TargetId>(context_.mailboxes.nodes().first_target(node_) + lane);
+}
+
+// The target of a lane; made when it is needed first.
+PeerTarget& Peer::target(uint32_t lane) {
+  std::unique_ptr<PeerTarget>& target = targets_[lane];
+  if (target == nullptr) {
+    target = std::make_unique<PeerTarget>(target_id(lane), context_, counts_);
+    context_.mailboxes.attach(target_id(lane), *target);
+  }
+  return *target;
+}
+
+void Peer::on_tick() noexcept {
+  for (const auto& lane : lanes_) {
+    if (lane) lane->on_tick();
+  }
+  if (gocc_) gocc_->on_tick();
+  if (probe_) probe_->on_tick();
+  const int64_t given_up_ms = context_.now_ms - context_.options.timeout_ms;
+  for (const auto& target : targets_) {
+    if (target) target->give_up(given_up_ms);
+  }
+  go_on();
+}
+
+void Peer::go_on() noexcept {
+  remove_closed_lanes();
+  if (gocc_) gocc_->go_on();
+  if (gocc_ && gocc_->is_open()) pause_ms_ = pause_ms_min;
+  if (gocc_ && gocc_->is_closed()) {
+    why_down_ = gocc_->why_lost();
+    gocc_.reset();
+    if (!is_reachable_) lengthen_pause();
+  }
+  serve_targets();
+  if (probe_ && probe_->is_over()) on_probed(*std::exchange(probe_, nullptr));
+  if (!probe_ && may_probe()) probe();
+  note_state();
+}
+
+void Peer::remove_closed_lanes() noexcept {
+  bool has_failed = false;  // a lane that never opened
+  for (std::unique_ptr<Lane>& lane : lanes_) {
+    if (!lane || lane->state() != Lane::State::closed) continue;
+    why_down_ = lane->why_lost();
+    has_failed |= !lane->was_open();
+    lane.reset();
+  }
+  if (has_failed) lengthen_pause();
+}
+
+// --- What it is ----------------------------------------------------------------------------
+
+bool Peer::may_probe() const noexcept {
+  if (is_closing_) return false;
+  if (!lacks_links()) return false;
+  // While somebody asks for its keys there is no reason to wait longer.
+  const bool is_asked_for = counts_.failed_entries != failed_entries_;
+  return context_.now_ms - last_probe_ms_ >= (is_asked_for ? pause_ms_min : pause_ms_);
+}
+
+void Peer::probe() noexcept {
+  last_probe_ms_ = context_.now_ms;
+  failed_entries_ = counts_.failed_entries;
+  const auto address = addresses_.address(node_);
+  if (!address) return on_failed("its name has no address yet");
+  probe_ = std::make_unique<Probe>(context_, memory_, first_place_, host_);
+  probe_->connect(*address);
+}
+
+void Peer::on_probed(const Probe& probe) noexcept {
+  if (probe.state() == Probe::State::failed) return on_failed(probe.why_failed());
+  if (is_closing_) return;
+  if (!probe.facts()) return connect_gocc(probe.address());
+  connect_lanes(*probe.facts(), probe.address());
+}
+
+void Peer::on_failed(std::string_view why) noexcept {
+  why_down_ = why;
+  lengthen_pause();
+}
+
+// It is tried again after a pause: half of it by chance, so that not all nodes come at once.
+void Peer::lengthen_pause() noexcept {
+  was_tried_ = true;
+  const int64_t doubled_ms = std::min(2 * pause_ms_, pause_ms_max);
+  pause_ms_ = doubled_ms / 2 + static_cast<int64_t>(random_()) % (doubled_ms / 2 + 1);
+}
+
+void Peer::connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept {
+  if (facts_ != facts) {
+    for (const auto& lane : lanes_) {
+      if (lane) lane->lose("the node was restarted");
+    }
+    // Buffers of the old lanes are in use until their sockets are closed.
+    const bool are_gone = std::ranges::all_of(lanes_, [](const auto& lane) { return !lane; });
+    if (!are_gone) return;
+    facts_ = facts;
+    lanes_.clear();
+    lanes_.resize(std::min<size_t>(facts.shards, targets_.size()));
+  }
+  address.port = facts.native_port;
+  for (uint32_t shard = 0; shard < lanes_.size(); ++shard) {
+    if (lanes_[shard]) continue;
+    target(shard);
+    lanes_[shard] = std::make_unique<Lane>(context_, memory_, first_place_ + 1 + shard, shard);
+    lanes_[shard]->connect(address);
+  }
+}
+
+void Peer::connect_gocc(const io::PeerAddress& address) noexcept {
+  for (const auto& lane : lanes_) {
+    if (lane) lane->lose("a gocc has taken the node's place");
+  }
+  if (!std::ranges::all_of(lanes_, [](const auto& lane) { return !lane; })) return;
+  facts_.reset();
+  lanes_.clear();
+  context_.mailboxes.nodes().forget_shards(node_);
+  gocc_ = std::make_unique<GoccLink>(context_, memory_, first_place_ + 1, host_, target(0));
+  gocc_->connect(address);
+}
+
+// A lane that was greeted serves its target.
+void Peer::serve_targets() noexcept {
+  for (uint32_t shard = 0; shard < lanes_.size(); ++shard) {
+    Lane* const lane = lanes_[shard].get();
+    if (!lane || lane->state() != Lane::State::open || lane->serves()) continue;
+    const Lane::Owner& owner = lane->owner();
+    if (owner.instance_id != facts_->instance || owner.shards != facts_->shards) {
+      lane->lose("the node was restarted");  // after the probe: there will be another one
+      continue;
+    }
+    lane->serve(*targets_[shard]);
+    pause_ms_ = pause_ms_min;
+    // Until all lanes are there, the first one takes the keys of all shards.
+    if (!is_connected()) continue;
+    context_.mailboxes.nodes().set_shards(node_, owner.shards, owner.routing_seed);
+  }
+}
+
+// --- Whether it is there -------------------------------------------------------------------
+
+void Peer::note_state() noexcept {
+  const bool is_reachable = is_connected();
+  for (uint32_t lane = 0; lane < targets_.size(); ++lane) {
+    const bool stands_in =
+        context_.policy.stands_in() && targets_[lane] && !targets_[lane]->is_connected();
+    context_.mailboxes.nodes().stand_in_for(target_id(lane), stands_in);
+  }
+  if (std::exchange(is_reachable_, is_reachable) == is_reachable) return;
+  const bool logs = context_.mailboxes.shard() == 0 && !is_closing_;
+  if (is_reachable && logs) log::info("node connected", {{"node", host_}});
+  if (!is_reachable && logs) log::warning("node lost", {{"node", host_}, {"reason", why_down_}});
+}
+
+bool Peer::is_connected() const noexcept {
+  if (gocc_) return gocc_->is_open();
+  return !lanes_.empty() &&
+         std::ranges::all_of(lanes_, [](const auto& lane) { return lane && lane->serves(); });
+}
+
+bool Peer::lacks_links() const noexcept {
+  if (gocc_) return false;
+  return !facts_ || std::ranges::any_of(lanes_, [](const auto& lane) { return !lane; });
+}
+
+PeerCounts Peer::counts() const noexcept {
+  PeerCounts counts = counts_;
+  counts.links_wanted = std::max<uint32_t>(1, static_cast<uint32_t>(lanes_.size()));
+  return counts;
+}
+
+void Peer::close() noexcept {
+  is_closing_ = true;
+  for (const auto& lane : lanes_) {
+    if (lane) lane->lose("this node shuts down");
+  }
+  if (gocc_) gocc_->lose("this node shuts down");
+  if (probe_) probe_->close();
+}
+
+bool Peer::is_closed() const noexcept {
+  return is_closing_ && !probe_ && !gocc_ &&
+         std::ranges::all_of(lanes_, [](const auto& lane) { return !lane; });
+}
+
+}  // namespace sluice::peer

@@ -1,0 +1,96 @@
+// Another node, as one worker deals with it: finds out what it is, connects, and connects again.
+// Flow:   Probe -> a lane to each of its shards -> each lane serves its target.
+// Shape:  targets are attached to the mailboxes when they are needed first, and stay.
+// Errors: a lane that is lost is replaced after another probe, 50 ms to 1 s later: by then the node
+//         may be another instance, or a gocc.
+// Lives:  one per worker and node, one thread only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "peer/address_book.hpp"
+#include "peer/context.hpp"
+#include "peer/gocc_link.hpp"
+#include "peer/lane.hpp"
+#include "peer/peer_counts.hpp"
+#include "peer/peer_target.hpp"
+#include "peer/probe.hpp"
+
+namespace sluice::peer {
+
+class Peer {
+ public:
+  // To one node: a probe, and links of either kind.
+  static uint32_t connections_max(const route::NodeMap& nodes) noexcept {
+    if (nodes.is_alone()) return 0;
+    return 1 + std::max(nodes.node_targets(), GoccLink::connections_max);
+  }
+
+  // `host`: of the node's URL, with the port. Its buffers begin at `first_place` of `memory`.
+  Peer(Context& context, net::ConnectionMemory& memory, uint32_t first_place, uint32_t node,
+       std::string host, const AddressBook& addresses, uint64_t seed);
+
+  // From time to time: what is late, and what is to be tried again.
+  void on_tick() noexcept;
+  // After a connection has come or gone.
+  void go_on() noexcept;
+
+  // Ends all connections.
+  void close() noexcept;
+  bool is_closed() const noexcept;
+
+  // It is connected, or was tried.
+  bool is_known() const noexcept { return is_reachable_ || was_tried_; }
+  bool is_reachable() const noexcept { return is_reachable_; }
+  PeerCounts counts() const noexcept;
+  const std::string& host() const noexcept { return host_; }
+
+ private:
+  static constexpr int64_t pause_ms_min = 50;
+  static constexpr int64_t pause_ms_max = 1'000;
+
+  void remove_closed_lanes() noexcept;
+  bool is_connected() const noexcept;
+  bool lacks_links() const noexcept;
+  bool may_probe() const noexcept;
+  void connect_gocc(const io::PeerAddress& address) noexcept;
+  void probe() noexcept;
+  void on_probed(const Probe& probe) noexcept;
+  void on_failed(std::string_view why) noexcept;
+  void lengthen_pause() noexcept;
+  void connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept;
+  void serve_targets() noexcept;
+  void note_state() noexcept;
+  route::TargetId target_id(uint32_t lane) const noexcept;
+  PeerTarget& target(uint32_t lane);
+
+  Context& context_;
+  net::ConnectionMemory& memory_;
+  const uint32_t first_place_;
+  const uint32_t node_;
+  const std::string host_;
+  const AddressBook& addresses_;
+  std::minstd_rand random_;
+  PeerCounts counts_;
+  std::optional<wire::NodeFacts> facts_;  // of the node that the lanes lead to
+  std::unique_ptr<Probe> probe_;
+  std::unique_ptr<GoccLink> gocc_;                    // instead of lanes, if it is a gocc
+  std::vector<std::unique_ptr<Lane>> lanes_;          // by shard of that node
+  std::vector<std::unique_ptr<PeerTarget>> targets_;  // likewise
+  int64_t last_probe_ms_ = INT64_MIN / 2;
+  int64_t pause_ms_ = pause_ms_min;
+  uint64_t failed_entries_ = 0;  // at the last probe
+  std::string why_down_ = "it has not answered yet";
+  bool was_tried_ = false;
+  bool is_reachable_ = false;
+  bool is_closing_ = false;
+};
+
+}  // namespace sluice::peer

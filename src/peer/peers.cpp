@@ -1,0 +1,55 @@
+#include "peer/peers.hpp"
+
+#include <algorithm>
+
+namespace sluice::peer {
+
+Peers::Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options,
+             const Bounds& bounds, const AddressBook& addresses, uint64_t seed)
+    : context_(io, mailboxes, options, bounds), memory_(connections_max(mailboxes.nodes())) {
+  const route::NodeMap& nodes = mailboxes.nodes();
+  uint32_t place = 0;
+  for (uint32_t node = 0; node < nodes.nodes_count(); ++node) {
+    if (node == nodes.own_node()) continue;
+    const Instance& instance = options.instances[node];
+    peers_.push_back(std::make_unique<Peer>(
+        context_, memory_, place, node, std::string(instance.authority()), addresses, seed + node));
+    place += Peer::connections_max(nodes);
+  }
+}
+
+void Peers::on_event(const io::Event& event) noexcept {
+  SocketUser* const user = context_.user_of(event.socket.index);
+  user->on_event(event);
+  if (event.kind == io::EventKind::closed) context_.free(event.socket.index);
+}
+
+void Peers::end_turn() noexcept {
+  if (context_.now_ms >= next_tick_ms_) {
+    next_tick_ms_ = context_.now_ms + tick_ms;
+    for (const auto& peer : peers_) peer->on_tick();
+  }
+  if (std::exchange(context_.has_changed, false)) {
+    for (const auto& peer : peers_) peer->go_on();
+  }
+  context_.flush();
+}
+
+bool Peers::has_work() const noexcept {
+  return context_.has_changed || !context_.grants.empty() || !context_.notices_done.empty() ||
+         !context_.returned.empty();
+}
+
+bool Peers::are_known() const noexcept {
+  return std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_known(); });
+}
+
+void Peers::close() noexcept {
+  for (const auto& peer : peers_) peer->close();
+}
+
+bool Peers::are_closed() const noexcept {
+  return std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_closed(); });
+}
+
+}  // namespace sluice::peer

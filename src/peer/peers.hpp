@@ -1,0 +1,76 @@
+// All other nodes of the list, as one worker deals with them.
+// Flow:   Worker::turn(): on_event() for their sockets -> deliver() -> end_turn().
+// Shape:  a tick every tick_ms, beside what events cause.
+// Lives:  one per worker of a server with --instance-urls, one thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "net/connection.hpp"
+#include "peer/context.hpp"
+#include "peer/peer.hpp"
+
+namespace sluice::peer {
+
+class Peers {
+ public:
+  static constexpr int64_t tick_ms = 50;
+  // Connections to other nodes: each has buffers of its own.
+  static uint32_t connections_max(const route::NodeMap& nodes) noexcept {
+    return (nodes.nodes_count() - 1) * Peer::connections_max(nodes);
+  }
+
+  Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options, const Bounds& bounds,
+        const AddressBook& addresses, uint64_t seed);
+
+  bool uses(io::SocketId socket) const noexcept {
+    return context_.user_of(socket.index) != nullptr;
+  }
+  void on_event(const io::Event& event) noexcept;
+
+  // Before the turn's events.
+  void begin_turn(int64_t now_ms) noexcept { context_.now_ms = now_ms; }
+  // When end_turn() has something to do.
+  int64_t due_ms() const noexcept { return next_tick_ms_; }
+
+  // Hands over what has returned: `handler.on_returned(target, message)`, then
+  // `on_notice_returned(notice)` and `on_grant(grant)`.
+  template <typename Handler>
+  void deliver(Handler& handler) noexcept;
+  // Something that deliver() has not handed over yet.
+  bool has_work() const noexcept;
+
+  // Sends what was written in this turn, and does what is due.
+  void end_turn() noexcept;
+
+  // Each node is connected, or was tried.
+  bool are_known() const noexcept;
+
+  void close() noexcept;
+  bool are_closed() const noexcept;
+
+  const std::vector<std::unique_ptr<Peer>>& all() const noexcept { return peers_; }
+
+ private:
+  Context context_;
+  net::ConnectionMemory memory_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  int64_t next_tick_ms_ = 0;
+};
+
+template <typename Handler>
+void Peers::deliver(Handler& handler) noexcept {
+  for (size_t i = 0; i < context_.returned.size(); ++i) context_.returned[i]->deliver(handler);
+  context_.returned.clear();
+  // By index: what is delivered may end sessions, whose notices come later.
+  for (size_t i = 0; i < context_.notices_done.size(); ++i) {
+    handler.on_notice_returned(context_.notices_done[i]);
+  }
+  context_.notices_done.clear();
+  for (size_t i = 0; i < context_.grants.size(); ++i) handler.on_grant(context_.grants[i]);
+  context_.grants.clear();
+}
+
+}  // namespace sluice::peer
