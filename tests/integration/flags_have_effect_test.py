@@ -18,6 +18,7 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
+from fleet import OURS, Fleet
 from http_peer import HttpPeer, ask, begin_a_request, inspect, metrics, request, waiting
 from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, KEEP_WINDOW,
                          NOT_ALLOWED, QUEUED, TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW,
@@ -321,7 +322,9 @@ def test_server_type_echo_has_no_http_2(start_server):
 
 # ----------------------------------------------------------------------------- several instances
 
-FLEET = ["--native-port", "0", "-i", "http://127.0.0.1:7,http://b:8", "--own-url", "http://b:8"]
+DEAD = "http://127.0.0.1:7"
+ONE_OF_TWO = ["-i", f"{DEAD},http://127.0.0.1:9", "--own-url", "http://127.0.0.1:9"]
+OF_NODE = {0: "k", 1: "k1"}  # a key of each node of two
 
 
 def failed_start(*flags):
@@ -331,36 +334,57 @@ def failed_start(*flags):
 
 
 @effect("instance-urls", "process")
-def test_other_instances_are_refused():
-    assert "no distributed mode" in failed_start(*FLEET)
-    assert "one item only" in failed_start("-i", "http://a")
+def test_instances_limit_together():
+    with Fleet([OURS, OURS], *LONG_WINDOW, "-m", "1") as fleet:
+        asked = [ask(fleet.nodes[node].process, "POST", f"/rate/{OF_NODE[0]}").status
+                 for node in (1, 0)]
+    assert asked == [200, 429]
 
 
 @effect("own-url", "process")
-def test_own_url_is_the_own_place():
-    assert "this one is http://b:8)" in failed_start(*FLEET)
-    assert "this one is http://127.0.0.1:7)" in failed_start(*FLEET, "--own-url",
-                                                             "http://127.0.0.1:7")
+@pytest.mark.parametrize("own", [0, 1])
+def test_own_url_is_the_own_place(start_server, own):
+    url = ONE_OF_TWO[1].split(",")[own]
+    server = start_server(*ONE_OF_TWO[:2], "--own-url", url)
+    assert [ask(server, "POST", f"/rate/{OF_NODE[node]}").status for node in (own, 1 - own)] == [
+        200, 502]
 
 
 @effect("peer-failure", "process")
+@pytest.mark.parametrize("policy, status, degraded", [
+    ("closed", 429, None), ("open", 200, "owner unreachable"), ("local", 200, None)])
+def test_failure_policy_answers_for_a_lost_owner(start_server, policy, status, degraded):
+    server = start_server(*ONE_OF_TWO, "--peer-failure", policy)
+    answer = ask(server, "POST", f"/rate/{OF_NODE[0]}")
+    assert (answer.status, answer.header("sluicegate-degraded")) == (status, degraded)
+
+
 @effect("peer-timeout-millis", "process")
 @effect("peer-silence-millis", "process")
+@pytest.mark.parametrize("flag, other", [("timeout", "silence"), ("silence", "timeout")])
+def test_bounds_of_a_silent_owner(flag, other):
+    flags = [f"--peer-{flag}-millis", "100", f"--peer-{other}-millis", "60000"]
+    with Fleet([OURS, OURS], *flags) as fleet:
+        os.kill(fleet.nodes[1].process.pid, signal.SIGSTOP)
+        try:
+            asked = time.monotonic()
+            status = ask(fleet.nodes[0].process, "POST", f"/rate/{OF_NODE[1]}").status
+            assert (status, time.monotonic() - asked < 20) == (502, True)
+        finally:
+            os.kill(fleet.nodes[1].process.pid, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("flag, value", [
     ("peer-failure", "open"), ("peer-timeout-millis", "2001"), ("peer-silence-millis", "901")])
 def test_flags_about_peers_need_peers(flag, value):
     assert failed_start(f"--{flag}", value) == (
         f"Error: --{flag} needs --instance-urls: without a list this instance is alone\n")
-    assert "no distributed mode" in failed_start(*FLEET, f"--{flag}", value)
 
 
 @effect("peer-secret-file", "process")
-def test_secret_is_read(tmp_path):
-    assert "--peer-secret-file /none: No such file" in failed_start(*FLEET, "--peer-secret-file",
-                                                                    "/none")
-    secret = tmp_path / "secret"
-    secret.write_text("x" * 16)
-    assert "no distributed mode" in failed_start(*FLEET, "--peer-secret-file", str(secret))
+def test_secret_is_read():
+    assert "--peer-secret-file /none: No such file" in failed_start(*ONE_OF_TWO,
+                                                                    "--peer-secret-file", "/none")
 
 
 # ------------------------------------------------------------------------------------------- state

@@ -23,8 +23,8 @@ from server_process import (LIBC, PR_SET_PDEATHSIG, ServerProcess, binary, clean
 
 VENV = pathlib.Path(__file__).parents[2] / ".venv"
 GOCC, OURS = "gocc", "sluicegate"
-# The server does not take a list of instances yet: fleets of the tests have gocc alone.
-OURS_TAKES_A_LIST = False
+# False: fleets of the tests have gocc alone.
+OURS_TAKES_A_LIST = True
 NO_URING = os.environ.get("SLUICEGATE_NO_URING") == "1"
 NODE_ENGINES = [engine for engine in ENGINES if not (NO_URING and engine.startswith("uring"))]
 
@@ -115,19 +115,36 @@ class Life:
 class Node:
     def __init__(self, number, host, port):
         self.number, self.host, self.port = number, host, port
+        self.io, shards = NODE_ENGINES[number % len(NODE_ENGINES)].split("-")
+        self.shards = int(shards)
         self.lives, self.process = [], None
 
     @property
     def url(self):
         return f"http://{self.host}:{self.port}"
 
+    @property
+    def kind(self):
+        return self.lives[-1].kind
+
+    def links_of(self, owner):
+        """To another node: each of our workers has one to a gocc, or to each shard of ours."""
+        return self.shards * (owner.shards if owner.kind == OURS else 1)
+
+    def lacks_links(self, nodes):
+        """The other nodes to which links are missing; a gocc connects when it is asked."""
+        if self.kind == GOCC:
+            return []
+        series = http_peer.metrics(self.process)
+        return [node.url for node in nodes if node is not self and self.links_of(node) !=
+                series[f'sluicegate_node_links{{node="{node.host}:{node.port}"}}']]
+
     def command(self, kind, urls, flags):
         common = ["--port", self.port, "--instance-urls", ",".join(urls), *flags]
         if kind == GOCC:
             return [gocc(), *common, "--log-level", "ERROR"]
-        io, shards = NODE_ENGINES[self.number % len(NODE_ENGINES)].split("-")
-        return [binary(), *common, "--bind", self.host, "--native-port", "0", "--io", io,
-                "--shards", shards, "--pin=false", "--drain-millis", "3000"]
+        return [binary(), *common, "--bind", self.host, "--native-port", "0", "--io", self.io,
+                "--shards", self.shards, "--pin=false", "--drain-millis", "3000"]
 
     def start(self, kind, urls, flags):
         life = Life(kind, time.monotonic())
@@ -158,6 +175,7 @@ class Fleet:
         try:
             for node, kind in zip(self.nodes, kinds, strict=True):
                 node.start(kind, self.urls, flags)
+            self._await_links()
         except BaseException:
             self._kill()
             raise
@@ -181,6 +199,13 @@ class Fleet:
         """Ends a node, and starts one of this kind at its address."""
         self.nodes[number].stop()
         self.nodes[number].start(kind, self.urls, self.flags)
+        self._await_links()
+
+    def _await_links(self):
+        """Before each of its workers has its links, a Sluicegate answers 502 for some keys."""
+        for node in self.nodes:
+            eventually(lambda node=node: not node.lacks_links(self.nodes),
+                       f"{node.url} has its links\n{self.output()}")
 
     def output(self):
         return "\n".join(node.process.output()[-2_000:] for node in self.nodes if node.process)

@@ -33,6 +33,9 @@ class Outcome(Enum):
     WRONG = auto()
 
 
+AWAY = {Outcome.DRAINING, Outcome.UNREACHABLE}
+
+
 @dataclasses.dataclass(frozen=True)
 class Key:
     """Approvals are at most `limit` in a window; None: each request is approved."""
@@ -234,8 +237,8 @@ class Caller(threading.Thread):
         except (OSError, EOFError) as error:
             self._give_up(asks, Outcome.LOST, repr(error))
             return False
-        if any(ask.outcome is Outcome.DRAINING for ask in asks):
-            time.sleep(PAUSE_S)
+        if any(ask.outcome in AWAY for ask in asks):
+            time.sleep(PAUSE_S)  # else most requests would be spent on it before it is back
         return True
 
     @staticmethod

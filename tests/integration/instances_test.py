@@ -1,8 +1,8 @@
 """The list of instances: a bad one ends the start with one line that names the item and the cure, a
 good one leads to the instance's own place, and nothing hangs while names do not resolve.
 
-Method: the real program, on ports that it never opens: it ends before, as there is no distributed
-mode yet.
+Method: the real program, on ports that it never opens: it ends before, as its configuration file is
+not there.
 """
 
 import json
@@ -18,6 +18,10 @@ from server_process import TIMEOUT_S, binary, clean_environment, eventually, run
 
 # A name that never resolves (RFC 6761). Where a name server takes long to say so, the start does.
 NOWHERE = "nowhere.invalid"
+
+
+NO_SECRET = ("no --peer-secret-file: anyone who reaches the native port may forward requests to "
+             "this node, that is, acquire and release any key")
 
 
 def failed_start(*flags, environment=None):
@@ -60,11 +64,11 @@ def test_any_free_port_is_in_no_list():
 
 def own_place(urls, *flags):
     """The item that the start finds, and the lines of its log."""
-    error, log = failed_start("-i", urls, *flags)
-    assert error.startswith("there is no distributed mode yet"), error
+    error, log = failed_start("-i", urls, *flags, "--config-file", "/none")
+    assert error.startswith("--config-file /none"), error
     lines = [json.loads(line) for line in log.splitlines()]
     found = [line["ownUrl"] for line in lines if line["message"] == "one of several instances"]
-    assert len(found) == 1 and f"this one is {found[0]})" in error
+    assert len(found) == 1, lines
     return found[0], lines
 
 
@@ -107,6 +111,7 @@ def test_addresses_of_other_machines_are_refused_at_once():
 def test_https_is_warned_of():
     _, lines = own_place("https://127.0.0.1,http://b", "-p", "443")
     assert [line["message"] for line in lines if line["level"] == "WARN"] == [
+        NO_SECRET,
         '--instance-urls: item 1 ("https://127.0.0.1"): instances speak without TLS, this one is '
         "reached at http://127.0.0.1:443"]
 

@@ -61,7 +61,9 @@ def judge(fleet, load):
     """The book of a load that has ended; prints its figures."""
     book = Book(fleet.nodes, load.asks())
     print(book.summary())
-    assert not book.complaints, "\n".join([*book.complaints, book.summary(), fleet.output()])
+    lives = "\n".join(f"{node.number}: {node.lives}" for node in fleet.nodes)
+    assert not book.complaints, "\n".join([*book.complaints, book.summary(), lives,
+                                           fleet.output()])
     assert all(book.ways[way] for way in WAYS), book.ways
     return book
 

@@ -305,15 +305,13 @@ def test_server_type_fast_is_warned_of(start_server, kind, warned):
     assert ask(server, "POST", "/rate/k").status == 200
 
 
-@pytest.mark.parametrize("flags, environment", [
-    (["-i", "http://127.0.0.1:7,http://b:8", "--port", "7"], {}),
-    ([], {"INSTANCE_URLS": "[http://127.0.0.1:7, http://b:8]", "PORT": "7"})])
-def test_other_instances_end_the_start(flags, environment):
-    result = run_binary("--native-port", "0", *flags, environment=environment)
-    assert result.returncode == 2, result
-    assert result.stderr == ("Error: there is no distributed mode yet: start without "
-                             "--instance-urls (http://127.0.0.1:7, http://b:8; this one is "
-                             "http://127.0.0.1:7)\n")
+def test_serves_although_another_instance_is_down(start_server):
+    server = start_server("-i", "http://127.0.0.1:7,http://127.0.0.1:9", "--own-url",
+                          "http://127.0.0.1:7")
+    joined = server.wait_for_message("one of several instances")
+    assert joined["ownUrl"] == "http://127.0.0.1:7"
+    assert joined["instances"] == "http://127.0.0.1:7, http://127.0.0.1:9"
+    assert {ask(server, "POST", f"/rate/k{number}").status for number in range(20)} == {200, 502}
 
 
 def test_an_empty_list_of_instances_is_none(start_server):

@@ -35,8 +35,8 @@ DIFFERENCES = {
     "shutdown": "SIGTERM and SIGINT answer waiters (503), flush replies and end with exit code 0",
     "limits": "heads, bodies, keys, waiters and connections are bounded, each with an answer",
     "server-type": "fast is the normal server, which decides",
-    "distributed mode": "there is one instance; a list of instances ends the start with exit "
-                        "code 2",
+    "distributed mode": "a list of instances is checked: each is a URL and is there once, and one "
+                        "of them is the server itself, else the start ends with exit code 2",
     "subcommands": "benchmark is the load tool; completion knows bash, zsh and fish; version is "
                    "new; the help is in groups",
     "request bodies": "the answer does not wait for a body, 100-continue is answered, and a body "
