@@ -36,6 +36,7 @@ void GoccLink::go_on() noexcept {
   if (is_lost_ || connections_[0]->state() != GoccConnection::State::open) return;
   if (!std::exchange(is_open_, true)) target_.connect(*this);
   send_requests();  // another connection may be there now
+  open_connection();
 }
 
 void GoccLink::lose(std::string_view why) noexcept {
@@ -99,13 +100,22 @@ GoccConnection* GoccLink::connection_for_request() noexcept {
     if (connection->takes_requests()) return connection.get();
     is_connecting |= connection->is_beginning();
   }
+  const bool has_place = std::ranges::any_of(connections_, [](const auto& one) { return !one; });
+  if (is_connecting || !has_place) return nullptr;
+  wants_connection_ = true;
+  context_.has_changed = true;
+  return nullptr;
+}
+
+// Not while events are handled: a socket that has ended may be free for another connection before
+// its last event is.
+void GoccLink::open_connection() noexcept {
   const auto free = std::ranges::find_if(connections_, [](const auto& one) { return !one; });
-  if (is_connecting || free == connections_.end()) return nullptr;
+  if (!std::exchange(wants_connection_, false) || free == connections_.end()) return;
   const auto place = static_cast<uint32_t>(free - connections_.begin());
   *free =
       std::make_unique<GoccConnection>(context_, memory_, first_place_ + place, authority_, *this);
   (*free)->connect(address_);
-  return nullptr;
 }
 
 void GoccLink::ask(GoccConnection& connection, const Unsent& unsent) noexcept {

@@ -60,6 +60,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
 
   void send_requests() noexcept;
   GoccConnection* connection_for_request() noexcept;
+  void open_connection() noexcept;
   void ask(GoccConnection& connection, const Unsent& unsent) noexcept;
   void on_answer(const Asked& asked, End end, const GoccAnswer& answer) noexcept override;
   void on_outcome(const Asked& asked, End end, const GoccAnswer& answer) noexcept;
@@ -79,6 +80,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
   std::deque<Unsent> unsent_;
   uint64_t waiters_count_ = 0;  // so far: each has a number
   bool is_open_ = false;
+  bool wants_connection_ = false;
   bool is_lost_ = false;
   std::string why_lost_;
 };

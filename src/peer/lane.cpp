@@ -94,9 +94,8 @@ void Lane::on_connected() noexcept {
   connection_->start_reading();
   state_ = State::greeting;
   received_ms_ = context_.now_ms;
-  const wire::LaneHello hello{.client_name = "sluicegate node",
-                              .token = context_.options.secret,
-                              .wanted_shard_plus_one = wanted_shard_ + 1};
+  const wire::LaneHello hello{
+      .client_name = "sluicegate node", .token = {}, .wanted_shard_plus_one = wanted_shard_ + 1};
   write(wire::hello_bytes(hello),
         [&](auto out) { return wire::encode_hello(next_id_++, hello, out); });
 }

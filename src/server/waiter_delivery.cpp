@@ -63,6 +63,9 @@ void WaiterDelivery::refund(const api::RefundClaim& claim, api::ShardId owner) n
     decider_of(WaitsFor::permits).refund(claim, context_.now);
     return;
   }
+  // Claims leave half of the room to those who wait: what is not refunded counts until its window
+  // ends.
+  if (context_.waits.tickets_count() > context_.options.waiters_max / 2) return;
   const api::Ticket ticket = context_.waits.take(no_session, 0, WaitsFor::permits);
   if (ticket == api::no_ticket) return;
   WaitingEntry& entry = context_.waits[ticket];
@@ -149,7 +152,9 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
 void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::RefundClaim& refund_claim = entry.notice.refund_claim;
   const bool approved = refund_claim.cost > 0 || refund_claim.reservation != 0;
-  if (proto::reservation_id::has_several_shards(refund_claim.reservation)) {
+  const bool is_spread = entry.waits_for == session::WaitsFor::quota &&
+                         proto::reservation_id::has_several_shards(refund_claim.reservation);
+  if (is_spread) {
     context_.backend.cancel_undelivered(refund_claim.reservation);
   } else if (approved && entry.owner != shard_) {
     return send_notice(entry, Notice::Kind::refund);

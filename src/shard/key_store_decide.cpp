@@ -363,7 +363,9 @@ Verdict KeyStore::refund(const Question& question) noexcept {
   return Verdict::approved;
 }
 
+// A claim may come from anyone who reaches the port: no key has the tag 0, but empty slots have.
 bool KeyStore::refund(const api::RefundClaim& permit, base::Now now) noexcept {
+  if (permit.key_tag == 0) return false;
   const int64_t now_ms = base::floor_ms(now.monotonic_ns);
   fire_due(now_ms);
   const Place place = find_live({.tag = permit.key_tag, .position = permit.key_position}, now_ms);
