@@ -15,12 +15,12 @@
 namespace sluice::io {
 namespace {
 
-constexpr std::array<uint8_t, 12> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-constexpr size_t ipv4_begin = ipv4_prefix.size();
+constexpr std::array<uint8_t, 12> mapped_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr size_t ipv4_begin = mapped_prefix.size();
 
 IpAddress from_ipv4(const in_addr& address) {
   IpAddress mapped;
-  std::ranges::copy(ipv4_prefix, mapped.bytes.begin());
+  std::ranges::copy(mapped_prefix, mapped.bytes.begin());
   std::memcpy(mapped.bytes.data() + ipv4_begin, &address, sizeof address);
   return mapped;
 }
@@ -58,7 +58,7 @@ std::optional<IpAddress> IpAddress::parse(const std::string& text) {
 }
 
 bool IpAddress::is_ipv4() const noexcept {
-  return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), bytes.begin());
+  return std::equal(mapped_prefix.begin(), mapped_prefix.end(), bytes.begin());
 }
 
 bool IpAddress::is_loopback() const noexcept {
