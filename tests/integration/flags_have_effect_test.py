@@ -365,13 +365,13 @@ def test_failure_policy_answers_for_a_lost_owner(start_server, policy, status, d
 def test_bounds_of_a_silent_owner(flag, other):
     flags = [f"--peer-{flag}-millis", "100", f"--peer-{other}-millis", "60000"]
     with Fleet([OURS, OURS], *flags) as fleet:
-        os.kill(fleet.nodes[1].process.pid, signal.SIGSTOP)
+        fleet.nodes[1].process.pause()
         try:
             asked = time.monotonic()
             status = ask(fleet.nodes[0].process, "POST", f"/rate/{OF_NODE[1]}").status
             assert (status, time.monotonic() - asked < 20) == (502, True)
         finally:
-            os.kill(fleet.nodes[1].process.pid, signal.SIGCONT)
+            fleet.nodes[1].process.resume()
 
 
 @pytest.mark.parametrize("flag, value", [

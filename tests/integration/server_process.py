@@ -142,10 +142,11 @@ class ServerProcess:
         self.process.send_signal(number)
 
     def pause(self):
-        """Stops the process; after resume() one loop iteration sees all input sent meanwhile."""
+        """Stops all threads; after resume() one loop iteration sees all input sent meanwhile."""
         self.signal(signal.SIGSTOP)
-        stat = pathlib.Path(f"/proc/{self.pid}/stat")
-        eventually(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it is stopped")
+        threads = pathlib.Path(f"/proc/{self.pid}/task")
+        eventually(lambda: all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T"
+                               for stat in threads.glob("*/stat")), "it is stopped")
 
     def resume(self):
         self.signal(signal.SIGCONT)
