@@ -389,7 +389,11 @@ uint32_t ConnectionWatch::must_finish(const ConnectionRecord& record, int64_t no
   // Nobody waits for what would be granted. REST reads nothing behind a waiter. Another shard may
   // have queued it, and its answer be under way.
   const bool gives_up = is_http(record) && record.has_waiter && record.is_known_to_wait;
-  const bool is_served = (gives_up || awaits_client(record)) && !record.has_hidden_stream;
+  // Another shard may decide by a whole head, while the body is still to come.
+  const bool is_decided_by_head =
+      is_http(record) && shards_.size() > 1 && awaits_client(record) && !awaits_head(record);
+  const bool is_served =
+      (gives_up || (awaits_client(record) && !is_decided_by_head)) && !record.has_hidden_stream;
   if (record.stream_ended && is_served) reasons |= why::peer_left;
   const Deadlines due = deadlines(record);
   if (now_ms >= due.header_ms) reasons |= why::header_timeout;

@@ -64,7 +64,10 @@ class Http2SessionTest : public ::testing::Test {
     }
   }
   void end_turn() {
-    while (!context_.ready.empty()) context_.ready.pop().resume();
+    while (!context_.ready.empty()) {
+      begin_turn();
+      context_.ready.pop().resume();
+    }
     if (!session_->ended()) session_->end_turn();
     begin_turn();
   }

@@ -41,10 +41,10 @@ class NativeQuotaFixture : public ::testing::Test {
     frame.setId(id);
     fill(frame);
     const auto words = capnp::messageToFlatArray(message);
-    std::vector<uint64_t> bytes(words.size());
-    std::memcpy(bytes.data(), words.begin(), words.size() * 8);
+    received_.resize(words.size());
+    std::memcpy(received_.data(), words.begin(), words.size() * 8);
     context_.work.begin_turn(false);
-    session_.on_received(std::as_writable_bytes(std::span(bytes)));
+    session_.on_received(std::as_writable_bytes(std::span(received_)));
     end_turn();
   }
 
@@ -100,7 +100,10 @@ class NativeQuotaFixture : public ::testing::Test {
 
   // Sends what was written and cuts it into frames.
   void end_turn() {
-    while (!context_.ready.empty()) context_.ready.pop().resume();
+    while (!context_.ready.empty()) {
+      context_.work.begin_turn(false);
+      context_.ready.pop().resume();
+    }
     if (!session_.ended()) session_.end_turn();
     if (!peer_reads_) return;
     for (const std::string& sent : io_.sent) {
@@ -138,6 +141,7 @@ class NativeQuotaFixture : public ::testing::Test {
   support::FakeIo io_;
   KeepingBackend backend_;
   Context context_;
+  std::vector<uint64_t> received_;  // last; entries of the turn point into it
   net::ConnectionMemory memory_{1};
   NativeSession session_{context_, io_, {0, 1}, memory_};
   std::vector<std::vector<uint64_t>> answers_;
