@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/random_word.hpp"
 #include "config/cpus.hpp"
 #include "io/listen.hpp"
 #include "limiter/zone.hpp"
@@ -20,10 +21,6 @@
 
 namespace sluice::server {
 namespace {
-
-uint64_t random_word(std::random_device& device) {
-  return (uint64_t{device()} << 32) | device();
-}
 
 shard::HashSecret draw_secret(std::random_device& device) {
   shard::HashSecret secret;
@@ -73,7 +70,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                    .idle_timeout_ms = config.idle_timeout_ms,
                    .shards = config.shards,
                    .routing_seed = seeds.routing_seed,
-                   .instance_id = random_word(device),
+                   .instance_id = base::random_word(device),
                    .rest_port = report.port,
                    .native_port = report.native_port,
                    .http2 = config.server_type != "echo",
@@ -96,7 +93,7 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
                 .waiters_max = share(config.max_waiters),
                 .name_bytes_max = config.max_key_bytes,
                 .name_seed = seeds.name_seed,
-                .id_seed = random_word(device)},
+                .id_seed = base::random_word(device)},
       .rules = report.rules,
       .quotas = report.quotas,
       .state = {},

@@ -3,20 +3,13 @@
 #include <random>
 #include <string>
 
+#include "base/random_word.hpp"
 #include "base/splitmix.hpp"
 
 namespace sluice::server {
-namespace {
-
-uint64_t random_word(std::random_device& device) {
-  return (uint64_t{device()} << 32) | device();
-}
-
-}  // namespace
-
 StateSeeds draw_seeds() {
   std::random_device device;
-  return {.name_seed = random_word(device), .routing_seed = random_word(device)};
+  return {.name_seed = base::random_word(device), .routing_seed = base::random_word(device)};
 }
 
 uint32_t tag_of(const StateSeeds& seeds) noexcept {
