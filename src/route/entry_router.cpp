@@ -16,7 +16,6 @@ EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& o
       book_(mailboxes.targets_count(), mailboxes.lent_entries_max(), options),
       groups_(mailboxes.targets_count(), here_),
       begins_(limits::frame_entries_max),
-      nodes_(mailboxes.nodes().is_alone() ? 0 : limits::frame_entries_max),
       messages_(mailboxes.targets_count()),
       handle_owners_(mailboxes.is_only_target() ? 0 : handles_max, "handles (--max-handles)"),
       held_text_(mailboxes.is_only_target() ? 0 : ShardMessage::text_bytes_max,
@@ -26,38 +25,31 @@ EntryRouter::EntryRouter(Mailboxes& mailboxes, Turn& turn, const SplitOptions& o
   other_handles_.reserve(held_sizes_.size());
 }
 
-// Writes the target of each key, and returns whether there are several. The empty key, which is not
-// valid, has no owner.
-template <typename TargetOf>
-bool EntryRouter::find_targets(const KeyColumn& keys, TargetOf target_of) noexcept {
-  const auto count = static_cast<uint32_t>(keys.sizes.size());
-  const char* key = keys.text.data();
-  TargetId* const owners = groups_.owners().data();
-  uint32_t differing = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint16_t size = keys.sizes[i];
-    owners[i] = size == 0 ? here_ : target_of(std::string_view{key, size}, i);
-    differing |= owners[i] ^ owners[0];
-    key += size;
+// Flattened: the hash of a short key is a few dozen instructions.
+[[gnu::flatten]] void EntryRouter::find_targets(const KeyColumn& keys, Reach reach) noexcept {
+  const auto owners = groups_.owners();
+  if (reach == Reach::fleet && !mailboxes_.nodes().is_alone()) {
+    return mailboxes_.nodes().find_targets(keys, owners);
   }
-  return differing != 0;
+  const char* key = keys.text.data();
+  for (size_t i = 0; i < keys.sizes.size(); ++i) {
+    owners[i] = mailboxes_.shard_of({key, keys.sizes[i]});
+    key += keys.sizes[i];
+  }
 }
 
-// Flattened: the hash of a short key is a few dozen instructions.
-[[gnu::flatten]] bool EntryRouter::find_owners(const KeyColumn& keys, Form form,
-                                               Reach reach) noexcept {
+bool EntryRouter::find_owners(const KeyColumn& keys, Form form, Reach reach) noexcept {
+  find_targets(keys, reach);
   const auto count = static_cast<uint32_t>(keys.sizes.size());
-  bool are_several = false;
-  if (reach == Reach::node || mailboxes_.nodes().is_alone()) {
-    are_several = find_targets(
-        keys, [this](std::string_view key, uint32_t) { return mailboxes_.shard_of(key); });
-  } else {
-    mailboxes_.nodes().find_nodes(keys, nodes_);
-    are_several = find_targets(keys, [this](std::string_view key, uint32_t place) {
-      return mailboxes_.target_of(key, uint32_t{nodes_[place]});
-    });
+  TargetId* const owners = groups_.owners().data();
+  const TargetId here = here_;
+  uint32_t differing = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    // The empty key, which is not valid, has no owner.
+    owners[i] = keys.sizes[i] == 0 ? here : owners[i];
+    differing |= owners[i] ^ owners[0];
   }
-  if (are_several || count == 0) {
+  if (differing != 0 || count == 0) {
     groups_.group(count);
   } else {
     groups_.group_as_one(groups_.owner_of(0), count);  // as in most frames of clients that route

@@ -61,13 +61,12 @@ class EntryRouter {
   const SplitBook& book() const noexcept { return book_; }
   uint64_t other_shard_entries() const noexcept { return other_shard_entries_; }
   uint64_t reserved_bytes() const noexcept {
-    return book_.reserved_bytes() + handle_owners_.reserved_bytes();
+    return book_.reserved_bytes() + handle_owners_.reserved_bytes() + held_text_.reserved_bytes();
   }
 
  private:
   bool find_owners(const KeyColumn& keys, Form form, Reach reach) noexcept;
-  template <typename TargetOf>
-  bool find_targets(const KeyColumn& keys, TargetOf target_of) noexcept;
+  void find_targets(const KeyColumn& keys, Reach reach) noexcept;
   template <typename LookUp>
   void find_targets_of_nodes(std::span<const api::Handle> handles, LookUp look_up) noexcept;
   api::HeldKeys held_keys() noexcept {
@@ -88,7 +87,6 @@ class EntryRouter {
   SplitBook book_;
   OwnerGroups groups_;                         // of the next request
   std::vector<uint32_t> begins_;               // of the text of its keys
-  std::vector<uint16_t> nodes_;                // that own them
   std::vector<ShardMessage*> messages_;        // by target, for the shares of others
   base::MappedArray<TargetId> handle_owners_;  // by handle; a node's first target
   // Of the keys of other shards in the next request, owner by owner.

@@ -18,6 +18,9 @@ Mailboxes::Mailboxes(Mesh& mesh, api::ShardId shard, NodeMap nodes)
       is_to_wake_(mesh.shards_count()),
       is_to_flush_(targets_.size()),
       is_awaited_(targets_.size()) {
+  if (!nodes_.is_alone()) {
+    nodes_.set_shards(nodes_.own_node(), shards_count_, mesh.routing_seed());
+  }
   to_flush_.reserve(targets_.size());
   to_wake_.reserve(shards_count_);
   for (uint32_t other = 0; other < shards_count_; ++other) {

@@ -51,13 +51,8 @@ class Mailboxes {
 
   // The target that leads to the owner of a key.
   TargetId target_of(std::string_view key, Reach reach) const noexcept {
-    if (reach == Reach::node || nodes_.is_alone()) return shard_of(key);
-    return target_of(key, nodes_.node_of(key));
-  }
-  TargetId target_of(std::string_view key, uint32_t node) const noexcept {
-    if (node == nodes_.own_node()) return shard_of(key);
-    const TargetId target = nodes_.target_of(node, key);
-    return nodes_.stands_in_for(target) ? shard_of(key) : target;
+    const bool stays = reach == Reach::node || nodes_.is_alone();
+    return stays ? shard_of(key) : nodes_.target_of(key);
   }
   // A target of another node has this number from now on; it outlives this object.
   void attach(TargetId id, Target& target) noexcept { targets_[id] = &target; }

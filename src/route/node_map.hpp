@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/entry.hpp"
+#include "base/modulus.hpp"
 #include "proto/key_hash.hpp"
 #include "route/key_column.hpp"
 #include "route/ownership.hpp"
@@ -40,10 +41,17 @@ class NodeMap {
   NodeMap() = default;  // this node is alone
   // `shards_count`: of this node.
   NodeMap(const Ownership& ownership, uint32_t shards_count)
-      : ownership_(ownership), shards_count_(shards_count), shards_(ownership.nodes_count()) {
+      : ownership_(ownership),
+        shards_count_(shards_count),
+        by_nodes_count_(ownership.nodes_count()) {
     if (is_alone()) return;
     node_targets_ = std::max(other_targets_max / (nodes_count() - 1), 1U);
     stood_in_.resize(targets_count());
+    for (uint32_t node = 0; node < nodes_count(); ++node) {
+      const bool is_own = node == own_node();
+      ways_.push_back({.first = is_own ? TargetId{0} : first_target(node),
+                       .targets = is_own ? shards_count : node_targets_});
+    }
   }
 
   bool is_alone() const noexcept { return !ownership_.has_peers(); }
@@ -57,15 +65,17 @@ class NodeMap {
     return static_cast<TargetId>(shards_count_ + place * node_targets_);
   }
 
-  // What is known of another node; before, and after forget_shards(), all its keys lead to its
-  // first target.
+  // What is known of a node; before, and after forget_shards(), all its keys lead to its first
+  // target.
   void set_shards(uint32_t node, uint32_t shards_count, uint64_t routing_seed) noexcept {
-    shards_[node] = {.count = shards_count, .seed = routing_seed};
+    ways_[node].shards = shards_count;
+    ways_[node].seed = routing_seed;
   }
-  void forget_shards(uint32_t node) noexcept { shards_[node] = {}; }
+  void forget_shards(uint32_t node) noexcept { set_shards(node, 0, 0); }
   // This node's shards decide what leads to a target whose node does not answer.
   void stand_in_for(TargetId target, bool stands_in) noexcept {
     stood_in_[target - shards_count_] = stands_in;
+    stands_in_ = std::ranges::find(stood_in_, true) != stood_in_.end();
   }
   bool stands_in_for(TargetId target) const noexcept {
     return stood_in_[target - shards_count_] != 0;
@@ -75,34 +85,44 @@ class NodeMap {
     return is_alone() || node_of(key) == own_node();
   }
   uint32_t node_of(std::string_view key) const noexcept { return ownership_.node_of_key(key); }
-  // The owners of all keys of a request.
-  void find_nodes(const KeyColumn& keys, std::span<uint16_t> nodes) const noexcept;
-  // The target of a key of another node.
-  TargetId target_of(uint32_t node, std::string_view key) const noexcept {
-    const Shards& shards = shards_[node];
-    uint32_t target = first_target(node);
-    if (shards.count > 1) {
-      const uint64_t hash = proto::routing_hash(key, shards.seed);
-      target += proto::owner_shard(hash, shards.count) % node_targets_;
-    }
-    return static_cast<TargetId>(target);
-  }
+  TargetId target_of(std::string_view key) const noexcept { return follow(node_of(key), key); }
+  // The targets of all keys of a request.
+  void find_targets(const KeyColumn& keys, std::span<TargetId> targets) const noexcept;
 
  private:
-  struct Shards {
-    uint32_t count = 0;  // 0: not known
+  struct Way {
+    TargetId first;
+    uint32_t targets;
+    uint32_t shards = 0;  // 0: not known
     uint64_t seed = 0;
   };
 
+  // The target of a key of this node.
+  TargetId follow(uint32_t node, std::string_view key) const noexcept {
+    const TargetId target = follow(ways_[node], key);
+    const bool is_lost = stands_in_ && target >= shards_count_ && stands_in_for(target);
+    return is_lost ? follow(ways_[own_node()], key) : target;
+  }
+  static TargetId follow(const Way& way, std::string_view key) noexcept {
+    if (way.shards <= 1) return way.first;
+    uint32_t shard = proto::owner_shard(proto::routing_hash(key, way.seed), way.shards);
+    if (shard >= way.targets) shard %= way.targets;
+    return static_cast<TargetId>(way.first + shard);
+  }
+
   Ownership ownership_;
   uint32_t shards_count_ = 0;
+  base::Modulus by_nodes_count_{1};
   uint32_t node_targets_ = 0;
-  std::vector<Shards> shards_;  // by node
+  std::vector<Way> ways_;       // by node
   std::vector<char> stood_in_;  // by target behind the shards
+  bool stands_in_ = false;      // for any
 };
 
-inline void NodeMap::find_nodes(const KeyColumn& keys, std::span<uint16_t> nodes) const noexcept {
+inline void NodeMap::find_targets(const KeyColumn& keys,
+                                  std::span<TargetId> targets) const noexcept {
   constexpr size_t at_once = proto::texts_at_once;
+  const base::Modulus by_nodes_count = by_nodes_count_;
   const char* key = keys.text.data();
   for (size_t first = 0; first < keys.sizes.size(); first += at_once) {
     const size_t count = std::min(at_once, keys.sizes.size() - first);
@@ -114,7 +134,7 @@ inline void NodeMap::find_nodes(const KeyColumn& keys, std::span<uint16_t> nodes
     for (size_t i = count; i < at_once; ++i) texts[i] = texts[0];  // not asked for
     const auto hashes = proto::fnv1a_32(texts);
     for (size_t i = 0; i < count; ++i) {
-      nodes[first + i] = static_cast<uint16_t>(hashes[i] % nodes_count());
+      targets[first + i] = follow(by_nodes_count.of(hashes[i]), texts[i]);
     }
   }
 }

@@ -61,7 +61,7 @@ TEST(NodeMap, many_nodes_have_a_target_each) {
 TEST(NodeMap, keys_of_a_node_that_is_not_known_lead_to_its_first_target) {
   NodeMap nodes({2, 0}, 1);
   for (int i = 0; i < 50; ++i) {
-    EXPECT_EQ(nodes.target_of(1, std::to_string(i)), nodes.first_target(1));
+    EXPECT_EQ(nodes.target_of(key_of_node(nodes, 1, i)), nodes.first_target(1));
   }
 }
 
@@ -70,14 +70,44 @@ TEST(NodeMap, keys_lead_to_the_shards_that_the_node_has_announced) {
   nodes.set_shards(1, 4, 99);
   std::set<TargetId> used;
   for (int i = 0; i < 200; ++i) {
-    const std::string key = std::to_string(i);
-    const TargetId target = nodes.target_of(1, key);
+    const std::string key = key_of_node(nodes, 1, i);
+    const TargetId target = nodes.target_of(key);
     EXPECT_EQ(target, nodes.first_target(1) + proto::owner_shard(proto::routing_hash(key, 99), 4));
     used.insert(target);
   }
   EXPECT_EQ(used.size(), 4U);
   nodes.forget_shards(1);
-  EXPECT_EQ(nodes.target_of(1, "a"), nodes.first_target(1));
+  EXPECT_EQ(nodes.target_of(key_of_node(nodes, 1, 0)), nodes.first_target(1));
+}
+
+TEST(NodeMap, keys_of_this_node_lead_to_its_shards) {
+  NodeMap nodes({3, 1}, 4);
+  nodes.set_shards(1, 4, 7);
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = key_of_node(nodes, 1, i);
+    EXPECT_EQ(nodes.target_of(key), proto::owner_shard(proto::routing_hash(key, 7), 4));
+  }
+}
+
+TEST(NodeMap, finds_the_targets_of_a_column_as_of_each_key) {
+  NodeMap nodes({5, 2}, 3);
+  nodes.set_shards(2, 3, 7);
+  nodes.set_shards(0, 1, 8);
+  nodes.set_shards(1, 100, 9);
+  nodes.set_shards(4, 2, 10);
+  nodes.stand_in_for(nodes.first_target(0), true);
+  std::string text;
+  std::vector<uint16_t> sizes;
+  std::vector<TargetId> expected;
+  for (int i = 0; i < 1'003; ++i) {
+    const std::string key = std::string(static_cast<size_t>(i % 21), 'k') + std::to_string(i);
+    text += key;
+    sizes.push_back(static_cast<uint16_t>(key.size()));
+    expected.push_back(nodes.target_of(key));
+  }
+  std::vector<TargetId> targets(sizes.size());
+  nodes.find_targets({.text = text, .sizes = sizes}, targets);
+  EXPECT_EQ(targets, expected);
 }
 
 TEST(NodeMap, a_node_with_more_shards_than_targets_shares_them) {
@@ -85,7 +115,7 @@ TEST(NodeMap, a_node_with_more_shards_than_targets_shares_them) {
   ASSERT_EQ(nodes.node_targets(), 1U);
   nodes.set_shards(5, 64, 7);
   for (int i = 0; i < 200; ++i) {
-    EXPECT_EQ(nodes.target_of(5, std::to_string(i)), nodes.first_target(5));
+    EXPECT_EQ(nodes.target_of(key_of_node(nodes, 5, i)), nodes.first_target(5));
   }
 }
 
@@ -136,7 +166,8 @@ class NodeRouterTest : public ::testing::Test {
   std::string key_of_lane(uint32_t lane) {
     for (int number = 0;; ++number) {
       std::string key = "lane" + std::to_string(number);
-      if (nodes().node_of(key) == 1 && nodes().target_of(1, key) == first() + lane) return key;
+      const uint32_t shard = proto::owner_shard(proto::routing_hash(key, 99), 2);
+      if (nodes().node_of(key) == 1 && shard == lane) return key;
     }
   }
   std::string own_key() { return key_of_node(nodes(), 0); }
