@@ -65,6 +65,7 @@ enum ErrorCode {
   badLifetime @19;
   badSubject @20;
   frameTimeout @21;
+  secretExpected @22;
 }
 
 # Entry flags, a byte each in an entryFlags column.
@@ -126,7 +127,7 @@ struct Hello {
   version @0 :UInt16;         # protocolVersion
   wantedShard @1 :UInt32;     # stored plus one; zero is none
   clientName @2 :Text;
-  token @3 :Text;             # reserved for access control; ignored
+  token @3 :Text;             # of nodes: the secret of --peer-secret-file
 }
 
 struct Acquire {

@@ -11,7 +11,7 @@ struct Row {
   bool ends_connection;
 };
 
-constexpr std::array<Row, 22> rows{{
+constexpr std::array<Row, 23> rows{{
     {"none", "", false},
     {"malformed", "not a valid Cap'n Proto message", true},
     {"frameTooLarge",
@@ -48,6 +48,10 @@ constexpr std::array<Row, 22> rows{{
      "frame of one subject has none",
      false},
     {"frameTimeout", "the rest of a frame did not arrive in time (--header-timeout-millis)", true},
+    {"secretExpected",
+     "this is for nodes, and Hello has not shown this server's secret: give all nodes the same "
+     "--peer-secret-file",
+     true},
 }};
 
 const Row& row(ErrorCode code) noexcept {

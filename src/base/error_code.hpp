@@ -31,6 +31,7 @@ enum class ErrorCode : uint8_t {
   bad_lifetime = 19,
   bad_subject = 20,
   frame_timeout = 21,
+  secret_expected = 22,
 };
 
 std::string_view error_name(ErrorCode) noexcept;  // as in the schema, lower camel case

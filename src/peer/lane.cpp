@@ -94,8 +94,9 @@ void Lane::on_connected() noexcept {
   connection_->start_reading();
   state_ = State::greeting;
   received_ms_ = context_.now_ms;
-  const wire::LaneHello hello{
-      .client_name = "sluicegate node", .token = {}, .wanted_shard_plus_one = wanted_shard_ + 1};
+  const wire::LaneHello hello{.client_name = "sluicegate node",
+                              .token = context_.options.secret,
+                              .wanted_shard_plus_one = wanted_shard_ + 1};
   write(wire::hello_bytes(hello),
         [&](auto out) { return wire::encode_hello(next_id_++, hello, out); });
 }
@@ -288,11 +289,22 @@ void Lane::on_frame(const wire::OwnerFrame& frame) noexcept {
                  [&](const wire::GrantedFrame& granted) { on_granted(frame.id, granted); },
                  [&](const wire::PongFrame&) { is_pinged_ = false; },
                  [&](const wire::GoAwayFrame&) { is_leaving_ = true; },
-                 [&](const wire::ErrorFrame& error) { lose(error.text); },
+                 [&](const wire::ErrorFrame& error) { on_error(error); },
                  [](const auto&) {},
              },
              frame.body);
   if (is_leaving_) leave_when_answered();
+}
+
+void Lane::on_error(const wire::ErrorFrame& error) noexcept {
+  if (error.code == ErrorCode::secret_expected) return lose_for_secret();
+  lose(error.text);
+}
+
+// It has another secret than this node, or this one has none.
+void Lane::lose_for_secret() noexcept {
+  wants_other_secret_ = true;
+  lose("it wants another secret (--peer-secret-file)");
 }
 
 // What it has not been sent yet is answered by the policy, as after any loss.
@@ -302,9 +314,8 @@ void Lane::leave_when_answered() noexcept {
 
 void Lane::on_welcome(const wire::WelcomeFrame& welcome) noexcept {
   if (state_ != State::greeting) return lose("it greets twice");
-  if ((welcome.features & wire::feature_bit::forward) == 0 || !welcome.routing_known) {
-    return lose("it is too old: it takes no forwarded entries");
-  }
+  if ((welcome.features & wire::feature_bit::forward) == 0) return lose_for_secret();
+  if (!welcome.routing_known) return lose("its routing hash is unknown");
   if (welcome.shards == 0) return lose("its frames are malformed");
   const bool takes_entries =
       welcome.bounds.frame_entries_max > 0 && welcome.bounds.frame_bytes_max >= frame_bytes_least;

@@ -67,6 +67,8 @@ class Lane final : public Link, public SocketUser {
   void on_tick() noexcept;
   void flush() noexcept override;
   const std::string& why_lost() const noexcept { return why_lost_; }
+  // Why it was lost: the owner takes entries only of nodes with another secret.
+  bool wants_other_secret() const noexcept { return wants_other_secret_; }
   // Ends it at once; its entries are answered by the policy.
   void lose(std::string_view why) noexcept;
 
@@ -104,6 +106,8 @@ class Lane final : public Link, public SocketUser {
   size_t take_frames(std::span<const std::byte> bytes) noexcept;
   void on_frame(const wire::OwnerFrame& frame) noexcept;
   void on_welcome(const wire::WelcomeFrame& welcome) noexcept;
+  void on_error(const wire::ErrorFrame& error) noexcept;
+  void lose_for_secret() noexcept;
   void on_verdicts(uint64_t id, const wire::VerdictsFrame& verdicts) noexcept;
   void on_granted(uint64_t id, const wire::GrantedFrame& granted) noexcept;
   void refuse_undecided(const Sent& sent) noexcept;
@@ -140,6 +144,7 @@ class Lane final : public Link, public SocketUser {
   int64_t owed_since_ms_ = 0;
   bool is_pinged_ = false;
   bool is_leaving_ = false;  // the owner shuts down
+  bool wants_other_secret_ = false;
   std::string why_lost_;
 };
 

@@ -67,9 +67,19 @@ void Peer::remove_closed_lanes() noexcept {
     if (!lane || lane->state() != Lane::State::closed) continue;
     why_down_ = lane->why_lost();
     has_failed |= !lane->was_open();
+    if (lane->wants_other_secret()) warn_of_secret();
     lane.reset();
   }
   if (has_failed) lengthen_pause();
+}
+
+// Once, until it is connected again.
+void Peer::warn_of_secret() noexcept {
+  if (std::exchange(is_warned_of_secret_, true) || !logs()) return;
+  log::warning(
+      "another node takes nothing from this one, because their secrets differ: give both the same "
+      "--peer-secret-file",
+      {{"node", host_}});
 }
 
 // --- What it is ----------------------------------------------------------------------------
@@ -171,9 +181,15 @@ void Peer::note_state() noexcept {
     context_.mailboxes.nodes().stand_in_for(target_id(lane), stands_in);
   }
   if (std::exchange(is_reachable_, is_reachable) == is_reachable) return;
-  const bool logs = context_.mailboxes.shard() == 0 && !is_closing_;
-  if (is_reachable && logs) log::info("node connected", {{"node", host_}});
-  if (!is_reachable && logs) log::warning("node lost", {{"node", host_}, {"reason", why_down_}});
+  if (is_reachable) is_warned_of_secret_ = false;
+  if (!logs()) return;
+  if (is_reachable) log::info("node connected", {{"node", host_}});
+  if (!is_reachable) log::warning("node lost", {{"node", host_}, {"reason", why_down_}});
+}
+
+// One worker does that for all.
+bool Peer::logs() const noexcept {
+  return context_.mailboxes.shard() == 0 && !is_closing_;
 }
 
 bool Peer::is_connected() const noexcept {

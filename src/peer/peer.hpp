@@ -68,6 +68,8 @@ class Peer {
   void connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept;
   void serve_targets() noexcept;
   void note_state() noexcept;
+  void warn_of_secret() noexcept;
+  bool logs() const noexcept;
   route::TargetId target_id(uint32_t lane) const noexcept;
   PeerTarget& target(uint32_t lane);
 
@@ -90,6 +92,7 @@ class Peer {
   std::string why_down_ = "it has not answered yet";
   bool was_tried_ = false;
   bool is_reachable_ = false;
+  bool is_warned_of_secret_ = false;
   bool is_closing_ = false;
 };
 

@@ -193,6 +193,7 @@ StartReport Server::start(Configuration configuration) {
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
     io_options.sockets_max = sockets_max(options);
+  options.sessions.peer_secret = fleet_.secret;
     if (state_) io_options.clock_offset_ns = state_->clock_offset_ns();
     // In the order of the ListenerIds.
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));

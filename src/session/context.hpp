@@ -66,7 +66,8 @@ struct Options {
   uint64_t instance_id = 0;
   uint16_t rest_port = 0;
   uint16_t native_port = 0;
-  bool http2 = true;  // over REST's port
+  bool http2 = true;        // over REST's port
+  std::string peer_secret;  // by which nodes know each other; empty: none
   AccessLog access_log;
 };
 

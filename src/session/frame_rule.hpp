@@ -26,6 +26,11 @@ enum class Phase : uint8_t {
   any,
 };
 
+enum class Sender : uint8_t {
+  any,
+  node,  // with a secret, others get secretExpected
+};
+
 enum class Order : uint8_t {
   any,
   after_turn,         // this shard decides the entries of the turn first
@@ -48,6 +53,7 @@ enum class IdRule : uint8_t {
 
 struct Admission {
   Phase phase = Phase::after_hello;
+  Sender sender = Sender::any;
   Order order = Order::any;
   Room room = Room::none;
   IdRule id = IdRule::by_handler;

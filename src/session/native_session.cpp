@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/same_secret.hpp"
 #include "base/smaller_limit.hpp"
 #include "wire/frame_reader.hpp"
 #include "wire/wrong_port.hpp"
@@ -104,6 +105,12 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
     write_error(id, ErrorCode::unsupported_version);
     return true;
   }
+  const std::string_view secret = context_.options.peer_secret;
+  is_node_ = base::is_same_secret(hello.token, secret);
+  if (!is_node_ && !hello.token.empty() && !secret.empty()) {
+    write_error(id, ErrorCode::secret_expected);
+    return true;
+  }
   if (context_.draining) {
     write_error(id, ErrorCode::draining);
     finish();
@@ -118,6 +125,11 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
     return false;
   }
   welcomed_ = true;
+  write_welcome(id);
+  return true;
+}
+
+void NativeSession::write_welcome(uint64_t id) noexcept {
   const Options& options = context_.options;
   const wire::WelcomeAnswer welcome{
       .shard = options.shard,
@@ -129,10 +141,10 @@ bool NativeSession::on_hello(uint64_t id, const wire::HelloRequest& hello) noexc
       .key_bytes_max = options.key_bytes_max,
       .server_version = SLUICE_VERSION,
       .rest_port = options.rest_port,
+      .takes_forwards = may_forward(),
   };
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_welcome(id, welcome, out); });
-  return true;
 }
 
 bool NativeSession::id_in_use(uint64_t id) const noexcept {

@@ -36,6 +36,11 @@ class NativeSession final : public Session {
   void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept override;
   void begin_drain() noexcept override;
 
+  // Its peer has shown the secret of the nodes.
+  bool is_node() const noexcept { return is_node_; }
+  // Without a secret anybody may send what only nodes do.
+  bool may_forward() const noexcept { return is_node_ || context_.options.peer_secret.empty(); }
+
  private:
   struct Frames;  // the table of frames
 
@@ -64,6 +69,7 @@ class NativeSession final : public Session {
   bool id_in_use(uint64_t id) const noexcept;
 
   bool on_hello(uint64_t id, const wire::HelloRequest& hello) noexcept;
+  void write_welcome(uint64_t id) noexcept;
   void on_acquire(uint64_t id, size_t frame_bytes, const wire::AcquireRequest& acquire) noexcept;
   bool on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                             const wire::AcquireByHandleRequest& acquire) noexcept;
@@ -146,6 +152,7 @@ class NativeSession final : public Session {
   int64_t partial_since_ms_ = base::never_ms;  // since when it waits for the rest of a frame
   int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
+  bool is_node_ = false;
   bool sent_go_away_ = false;
   bool binding_ended_ = false;
 };

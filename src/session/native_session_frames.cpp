@@ -160,8 +160,9 @@ struct NativeSession::Frames {
           {.room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::ResetRequest, &Self::on_reset>({.room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::ConsumeRequest, &Self::on_consume, refuse_consume>({.room = Room::shard_query}),
-      rule<wire::ForwardRequest, &Self::on_forward, refuse_forward>({.room = Room::turn}),
-      rule<wire::RefundRequest, &Self::on_refund>({.room = Room::turn}),
+      rule<wire::ForwardRequest, &Self::on_forward, refuse_forward>(
+          {.sender = Sender::node, .room = Room::turn}),
+      rule<wire::RefundRequest, &Self::on_refund>({.sender = Sender::node, .room = Room::turn}),
   };
   static_assert(has_every_kind(rules));
 };
@@ -176,6 +177,10 @@ bool NativeSession::on_frame(std::span<const std::byte> bytes) noexcept {
   const FrameRule& rule = Frames::rules[request->body.index()];
   if (!welcomed_ && rule.admission.phase == Phase::after_hello) {
     write_error(frame.id, ErrorCode::hello_expected);
+    return true;
+  }
+  if (rule.admission.sender == Sender::node && !may_forward()) {
+    write_error(frame.id, ErrorCode::secret_expected);
     return true;
   }
   const bool refuses = sent_go_away_ && rule.refuse != nullptr;

@@ -52,6 +52,7 @@ static_assert(same(ErrorCode::bad_amount, schema::ErrorCode::BAD_AMOUNT));
 static_assert(same(ErrorCode::bad_lifetime, schema::ErrorCode::BAD_LIFETIME));
 static_assert(same(ErrorCode::bad_subject, schema::ErrorCode::BAD_SUBJECT));
 static_assert(same(ErrorCode::frame_timeout, schema::ErrorCode::FRAME_TIMEOUT));
+static_assert(same(ErrorCode::secret_expected, schema::ErrorCode::SECRET_EXPECTED));
 static_assert(detail_bit::limit == schema::DETAIL_LIMIT);
 static_assert(detail_bit::window == schema::DETAIL_WINDOW);
 static_assert(detail_bit::remaining == schema::DETAIL_REMAINING);

@@ -64,6 +64,7 @@ struct HelloRequest {
   uint16_t version;
   uint32_t wanted_shard_plus_one;  // the shard plus one; 0: none
   std::string_view client_name;
+  std::string_view token;
 };
 
 // The terms of a frame's entries; a column is empty, or has one item per entry.
@@ -206,6 +207,7 @@ struct WelcomeAnswer {
   uint32_t key_bytes_max = 0;
   std::string_view server_version;
   uint16_t rest_port = 0;
+  bool takes_forwards = true;  // over this connection
 };
 
 struct ErrorAnswer {

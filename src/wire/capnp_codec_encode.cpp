@@ -161,9 +161,9 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::handles_max, answer.handles_max);
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
-  writer.set(
-      welcome, welcome_at::features,
-      feature_bit::quotas | feature_bit::windows | feature_bit::looks | feature_bit::forward);
+  constexpr uint64_t features = feature_bit::quotas | feature_bit::windows | feature_bit::looks;
+  writer.set(welcome, welcome_at::features,
+             features | (answer.takes_forwards ? feature_bit::forward : 0));
   writer.set(welcome, welcome_at::rest_port, answer.rest_port);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));

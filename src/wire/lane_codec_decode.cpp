@@ -133,7 +133,7 @@ WelcomeFrame read_welcome(schema::Welcome::Reader answer) {
 // A code of a newer owner is `unsupported`.
 ErrorFrame read_error(schema::Error::Reader answer) {
   const auto code = static_cast<uint16_t>(answer.getCode());
-  const bool known = code <= static_cast<uint16_t>(ErrorCode::frame_timeout);
+  const bool known = code <= static_cast<uint16_t>(ErrorCode::secret_expected);
   return {.code = known ? static_cast<ErrorCode>(code) : ErrorCode::unsupported,
           .text = view(answer.getText())};
 }

@@ -212,8 +212,8 @@ struct Layout<HelloRequest> : LayoutDefaults {
   static constexpr auto kind = ClientFrame::HELLO;
   static constexpr auto get = &ClientReader::getHello;
   static constexpr ErrorCode wrong_type = ErrorCode::malformed;
-  static constexpr auto columns =
-      std::tuple{text("clientName", &HelloRequest::client_name), OtherRow{"token"}};
+  static constexpr auto columns = std::tuple{text("clientName", &HelloRequest::client_name),
+                                             text("token", &HelloRequest::token)};
   static constexpr auto fields =
       std::tuple{field("version", 0, &HelloRequest::version),
                  field("wantedShard", 4, &HelloRequest::wanted_shard_plus_one)};

@@ -22,7 +22,7 @@ from fleet import OURS, Fleet
 from http_peer import HttpPeer, ask, begin_a_request, inspect, metrics, request, waiting
 from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, KEEP_WINDOW,
                          NOT_ALLOWED, QUEUED, TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW,
-                         NativePeer, hello_frame, ping_frame)
+                         NativePeer, hello_frame, keyed_frame, ping_frame)
 from quota_calls import call, put, reserve
 from server_process import binary, clean_environment, eventually, in_some_try, run_binary
 
@@ -382,9 +382,16 @@ def test_flags_about_peers_need_peers(flag, value):
 
 
 @effect("peer-secret-file", "process")
-def test_secret_is_read():
+def test_who_has_not_shown_the_secret_forwards_nothing(start_server, tmp_path):
     assert "--peer-secret-file /none: No such file" in failed_start(*ONE_OF_TWO,
                                                                     "--peer-secret-file", "/none")
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef")
+    with NativePeer(start_server(*ONE_OF_TWO)) as peer:
+        assert peer.forward(["any"]).verdicts == [APPROVED]
+    with NativePeer(start_server(*ONE_OF_TWO, "--peer-secret-file", str(secret))) as peer:
+        peer.send(keyed_frame("forward", 7, ["any"]))
+        peer.read_error("secretExpected", 7)
 
 
 # ------------------------------------------------------------------------------------------- state

@@ -28,7 +28,7 @@ std::string_view name(Verdict verdict) noexcept {
 }
 
 std::string_view name(ErrorCode code) noexcept {
-  static constexpr std::array<std::string_view, 22> names{"none",
+  static constexpr std::array<std::string_view, 23> names{"none",
                                                           "malformed",
                                                           "frame_too_large",
                                                           "hello_expected",
@@ -49,7 +49,8 @@ std::string_view name(ErrorCode code) noexcept {
                                                           "bad_amount",
                                                           "bad_lifetime",
                                                           "bad_subject",
-                                                          "frame_timeout"};
+                                                          "frame_timeout",
+                                                          "secret_expected"};
   const auto index = static_cast<size_t>(code);
   return index < names.size() ? names[index] : "unknown";
 }

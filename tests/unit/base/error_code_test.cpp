@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-constexpr int last_code = static_cast<int>(ErrorCode::frame_timeout);
+constexpr int last_code = static_cast<int>(ErrorCode::secret_expected);
 
 TEST(ErrorCode, has_a_name_of_its_own_and_a_text) {
   std::set<std::string_view> names;
@@ -35,7 +35,7 @@ TEST(ErrorCode, of_the_stream_ends_the_connection) {
        {ErrorCode::malformed, ErrorCode::frame_too_large, ErrorCode::hello_expected,
         ErrorCode::unexpected_hello, ErrorCode::unsupported_version,
         ErrorCode::too_many_outstanding, ErrorCode::too_many_connections, ErrorCode::hello_timeout,
-        ErrorCode::frame_timeout}) {
+        ErrorCode::frame_timeout, ErrorCode::secret_expected}) {
     EXPECT_TRUE(ends_connection(code)) << error_name(code);
   }
 }

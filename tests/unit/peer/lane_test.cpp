@@ -82,7 +82,7 @@ TEST_F(LaneTest, greets_with_the_shard_that_it_wants) {
   const auto& hello = sent().body<HelloRequest>();
   EXPECT_EQ(hello.wanted_shard_plus_one, 3U);
   EXPECT_EQ(hello.version, wire::protocol_version);
-  EXPECT_EQ(io_.sent[0].find("shared"), std::string::npos) << "a secret that nobody checks";
+  EXPECT_EQ(hello.token, "shared");
   receive(welcome_words({.shard = 2, .shards = 4, .routing_seed = 7, .instance_id = 5}));
   EXPECT_EQ(lane_->state(), Lane::State::open);
   EXPECT_FALSE(lane_->serves());
@@ -383,6 +383,22 @@ TEST_F(LaneTest, is_lost_by_an_error_with_its_text) {
   greet();
   receive(error_words("no room"));
   EXPECT_EQ(lane_->why_lost(), "no room");
+  EXPECT_FALSE(lane_->wants_other_secret());
+}
+
+TEST_F(LaneTest, is_lost_by_an_owner_with_another_secret) {
+  event(io::EventKind::connected);
+  receive(error_words("", ErrorCode::secret_expected));
+  EXPECT_EQ(lane_->state(), Lane::State::lost);
+  EXPECT_TRUE(lane_->wants_other_secret());
+}
+
+// It welcomes a node that shows none as it welcomes any client.
+TEST_F(LaneTest, is_lost_by_an_owner_that_takes_no_forwarded_entries) {
+  event(io::EventKind::connected);
+  receive(welcome_words({.takes_forwards = false}));
+  EXPECT_EQ(lane_->state(), Lane::State::lost);
+  EXPECT_TRUE(lane_->wants_other_secret());
 }
 
 TEST_F(LaneTest, is_lost_by_bytes_that_are_no_frame) {

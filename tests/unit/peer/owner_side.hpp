@@ -70,9 +70,9 @@ inline Words pong_words() {
   return words_of(wire::small_answer_bytes_max, [](auto out) { return wire::encode_pong(9, out); });
 }
 
-inline Words error_words(std::string_view text) {
+inline Words error_words(std::string_view text, ErrorCode code = ErrorCode::draining) {
   return words_of(wire::small_answer_bytes_max, [&](auto out) {
-    return wire::encode_error(1, {.code = ErrorCode::draining, .text = text}, out);
+    return wire::encode_error(1, {.code = code, .text = text}, out);
   });
 }
 

@@ -22,12 +22,18 @@ using ClientFrame = schema::ClientFrame::Builder;
 
 class NativeQuotaFixture : public ::testing::Test {
  protected:
-  explicit NativeQuotaFixture(uint32_t waiters_max = 100)
-      : context_(backend_,
-                 {.waiters_max = waiters_max, .wait_ms_max = 500, .shard = 3, .shards = 4}) {
-    session_.begin();
-    send(1, [](ClientFrame frame) { frame.initHello().setVersion(1); });
+  explicit NativeQuotaFixture(uint32_t waiters_max = 100) : NativeQuotaFixture({}, waiters_max) {
+    greet();
     answers_.clear();
+  }
+  // Nothing is sent yet.
+  NativeQuotaFixture(const std::string& peer_secret, uint32_t waiters_max)
+      : context_(backend_, {.waiters_max = waiters_max,
+                            .wait_ms_max = 500,
+                            .shard = 3,
+                            .shards = 4,
+                            .peer_secret = peer_secret}) {
+    session_.begin();
   }
   ~NativeQuotaFixture() override {
     session_.close();
@@ -46,6 +52,14 @@ class NativeQuotaFixture : public ::testing::Test {
     context_.work.begin_turn(false);
     session_.on_received(std::as_writable_bytes(std::span(received_)));
     end_turn();
+  }
+
+  void greet(const std::string& token = {}) {
+    send(1, [&](ClientFrame frame) {
+      auto hello = frame.initHello();
+      hello.setVersion(1);
+      if (!token.empty()) hello.setToken(token.c_str());
+    });
   }
 
   // Sends two entries with one subject each.

@@ -16,6 +16,7 @@ namespace flag = api::flag;
 class NativeSessionForwardTest : public NativeQuotaFixture {
  protected:
   using Forward = schema::Forward::Builder;
+  using NativeQuotaFixture::NativeQuotaFixture;
 
   // Three entries with the keys a, b and c.
   template <typename Fill>
@@ -241,6 +242,68 @@ TEST_F(NativeSessionForwardTest, is_refused_whole_when_the_server_drains) {
   const auto verdicts = answered_frame(0).getVerdicts();
   EXPECT_EQ(verdicts.getCount(), 3U);
   EXPECT_EQ(verdicts.getVerdicts()[0], static_cast<uint8_t>(Verdict::draining));
+}
+
+// --- The secret ----------------------------------------------------------------------------
+
+const std::string peer_secret = "0123456789abcdef";
+
+class NativeSessionSecretTest : public NativeSessionForwardTest {
+ protected:
+  NativeSessionSecretTest() : NativeSessionForwardTest(peer_secret, 100) {}
+
+  bool is_offered_forward() {
+    return (answered_frame(0).getWelcome().getFeatures() & wire::feature_bit::forward) != 0;
+  }
+  void expect_refusal(uint64_t id) {
+    ASSERT_EQ(answers_.size(), 1U);
+    EXPECT_EQ(answered_frame(0).getId(), id);
+    EXPECT_EQ(error_code(0), schema::ErrorCode::SECRET_EXPECTED);
+    EXPECT_TRUE(session_.connection().finishing());
+    EXPECT_TRUE(backend_.added.empty() && context_.turn.empty());
+  }
+};
+
+TEST_F(NativeSessionSecretTest, one_that_has_shown_it_is_of_a_node) {
+  greet(peer_secret);
+  EXPECT_TRUE(session_.is_node());
+  EXPECT_TRUE(is_offered_forward());
+  send_plain(7);
+  EXPECT_EQ(backend_.added.size(), 1U);
+}
+
+TEST_F(NativeSessionSecretTest, without_it_clients_are_served) {
+  greet();
+  EXPECT_FALSE(session_.is_node());
+  EXPECT_FALSE(is_offered_forward());
+  answers_.clear();
+  send(7, [](ClientFrame frame) { frame.setPing(); });
+  EXPECT_TRUE(answered_frame(0).isPong());
+}
+
+TEST_F(NativeSessionSecretTest, without_it_no_forward_is_taken) {
+  greet();
+  answers_.clear();
+  send_plain(7);
+  expect_refusal(7);
+}
+
+TEST_F(NativeSessionSecretTest, without_it_no_refund_is_taken) {
+  greet();
+  answers_.clear();
+  send_late(7, 6);
+  expect_refusal(7);
+}
+
+TEST_F(NativeSessionSecretTest, another_one_ends_the_connection) {
+  greet("0123456789abcdeF");
+  EXPECT_FALSE(session_.is_node());
+  expect_refusal(1);
+}
+
+TEST_F(NativeSessionForwardTest, without_a_secret_anybody_forwards_and_nobody_is_a_node) {
+  EXPECT_FALSE(session_.is_node());
+  EXPECT_TRUE(session_.may_forward());
 }
 
 }  // namespace

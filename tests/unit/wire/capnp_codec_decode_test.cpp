@@ -135,6 +135,7 @@ struct ToJson {
   json operator()(const HelloRequest& hello) const {
     json body{{"version", hello.version}, {"wantedShard", hello.wanted_shard_plus_one}};
     if (!hello.client_name.empty()) body["clientName"] = hello.client_name;
+    if (!hello.token.empty()) body["token"] = hello.token;
     return {{"hello", body}};
   }
   json operator()(const AcquireRequest& acquire) const {
@@ -253,13 +254,13 @@ json to_json(const ClientRequest& request) {
 }
 
 // Removes the parts of a golden message that decoding leaves out on purpose: fields of newer
-// versions, the token, the reserved frame flag, and columns without elements, which count as
+// versions, the reserved frame flag, and columns without elements, which count as
 // absent.
 json as_decoded(json message) {
   message.erase("traceId");
   for (auto& [kind, body] : message.items()) {
     if (!body.is_object()) continue;
-    for (const char* ignored : {"token", "locale", "build", "colours", "hurry"}) {
+    for (const char* ignored : {"locale", "build", "colours", "hurry"}) {
       body.erase(ignored);
     }
     if (kind.starts_with("acquire")) body["flags"] = body["flags"].get<int>() & 1;
@@ -373,7 +374,9 @@ struct Touch {
   }
   uint64_t operator()(const UnsupportedRequest&) const { return 0; }
   uint64_t operator()(const PingRequest&) const { return 0; }
-  uint64_t operator()(const HelloRequest& hello) const { return sum(hello.client_name); }
+  uint64_t operator()(const HelloRequest& hello) const {
+    return sum(hello.client_name) + sum(hello.token);
+  }
   uint64_t operator()(const InspectRequest& inspect) const { return sum(inspect.key); }
   uint64_t operator()(const WithdrawRequest& withdraw) const { return sum(withdraw.entries); }
   uint64_t operator()(const ReleaseRequest& release) const {

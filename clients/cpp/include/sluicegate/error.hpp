@@ -37,6 +37,7 @@ enum class ErrorCode : uint16_t {
   bad_lifetime = 19,
   bad_subject = 20,
   frame_timeout = 21,
+  secret_expected = 22,
 };
 
 // "bad_cost", ...; "unknown" for the code of a newer server.

@@ -43,6 +43,7 @@ class ErrorCode(enum.IntEnum):
     BAD_LIFETIME = 19
     BAD_SUBJECT = 20
     FRAME_TIMEOUT = 21
+    SECRET_EXPECTED = 22
     UNKNOWN = 0xFFFF  # of a newer server: not worth a retry
 
     def __str__(self) -> str:
