@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/peer_failure.hpp"
+#include "io/peer_address.hpp"
 #include "peer/instance_list.hpp"
 #include "route/ownership.hpp"
 
@@ -16,6 +17,7 @@ namespace sluice::peer {
 struct FleetOptions {
   std::vector<Instance> instances;  // in the list's order: an index is a node
   uint16_t own_node = 0;
+  io::PeerAddress own_address;  // where this process reaches its own REST port
   base::PeerFailure on_failure = base::PeerFailure::error;
   int64_t timeout_ms = 2'000;  // for answers to what may not wait
   int64_t silence_ms = 900;    // without a byte of a peer that owes one: it is lost

@@ -6,7 +6,9 @@ namespace sluice::peer {
 
 Peers::Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options,
              const Bounds& bounds, const AddressBook& addresses, uint64_t seed)
-    : context_(io, mailboxes, options, bounds), memory_(connections_max(mailboxes.nodes())) {
+    : context_(io, mailboxes, options, bounds),
+      memory_(buffers_max(mailboxes.nodes())),
+      questions_(context_, addresses) {
   const route::NodeMap& nodes = mailboxes.nodes();
   uint32_t place = 0;
   for (uint32_t node = 0; node < nodes.nodes_count(); ++node) {
@@ -28,16 +30,18 @@ void Peers::end_turn() noexcept {
   if (context_.now_ms >= next_tick_ms_) {
     next_tick_ms_ = context_.now_ms + tick_ms;
     for (const auto& peer : peers_) peer->on_tick();
+    questions_.on_tick();
   }
   if (std::exchange(context_.has_changed, false)) {
     for (const auto& peer : peers_) peer->go_on();
+    questions_.go_on();
   }
   context_.flush();
 }
 
 bool Peers::has_work() const noexcept {
-  return context_.has_changed || !context_.grants.empty() || !context_.notices_done.empty() ||
-         !context_.returned.empty();
+  return context_.has_changed || questions_.has_answered() || !context_.grants.empty() ||
+         !context_.notices_done.empty() || !context_.returned.empty();
 }
 
 bool Peers::are_known() const noexcept {
@@ -46,10 +50,12 @@ bool Peers::are_known() const noexcept {
 
 void Peers::close() noexcept {
   for (const auto& peer : peers_) peer->close();
+  questions_.close();
 }
 
 bool Peers::are_closed() const noexcept {
-  return std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_closed(); });
+  return questions_.is_closed() &&
+         std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_closed(); });
 }
 
 }  // namespace sluice::peer

@@ -10,6 +10,7 @@
 
 #include "net/connection.hpp"
 #include "peer/context.hpp"
+#include "peer/node_questions.hpp"
 #include "peer/peer.hpp"
 
 namespace sluice::peer {
@@ -17,9 +18,11 @@ namespace sluice::peer {
 class Peers {
  public:
   static constexpr int64_t tick_ms = 50;
-  // Connections to other nodes: each has buffers of its own.
+  // Connections to other nodes; each but those of questions has buffers of its own.
   static uint32_t connections_max(const route::NodeMap& nodes) noexcept {
-    return (nodes.nodes_count() - 1) * Peer::connections_max(nodes);
+    return nodes.is_alone()
+               ? 0
+               : buffers_max(nodes) + NodeQuestions::connections_max(nodes.nodes_count());
   }
 
   Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options, const Bounds& bounds,
@@ -52,11 +55,17 @@ class Peers {
   bool are_closed() const noexcept;
 
   const std::vector<std::unique_ptr<Peer>>& all() const noexcept { return peers_; }
+  NodeQuestions& questions() noexcept { return questions_; }
 
  private:
+  static uint32_t buffers_max(const route::NodeMap& nodes) noexcept {
+    return (nodes.nodes_count() - 1) * Peer::connections_max(nodes);
+  }
+
   Context context_;
   net::ConnectionMemory memory_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  NodeQuestions questions_;
   int64_t next_tick_ms_ = 0;
 };
 

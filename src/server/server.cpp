@@ -9,6 +9,7 @@
 
 #include "base/random_word.hpp"
 #include "config/cpus.hpp"
+#include "io/host_addresses.hpp"
 #include "io/listen.hpp"
 #include "limiter/zone.hpp"
 #include "log/log.hpp"
@@ -132,6 +133,13 @@ policy::ParsedRules good_rules(const config::Config& config, const policy::TextF
 // first. A server that is started right after it should not fail because the port is in use.
 constexpr std::chrono::seconds port_patience{2};
 
+// Where the server listens; if that is on all interfaces, the loopback one is among them.
+io::PeerAddress own_address(const std::string& bind, uint16_t port) {
+  const auto bound = io::IpAddress::parse(bind);
+  const bool is_one = bound && !bound->is_unspecified();
+  return {.bytes = is_one ? bound->bytes : io::IpAddress::parse("127.0.0.1")->bytes, .port = port};
+}
+
 // Worker i on the i-th usable CPU.
 WorkerPlace place_of(uint32_t shard, const config::Config& config) {
   const std::vector<int> cpus = config::affinity_cpus();
@@ -185,7 +193,9 @@ StartReport Server::start(Configuration configuration) {
       route::MeshOptions{.shards = shards, .routing_seed = seeds.routing_seed});
   WorkerOptions options = worker_options(config_, report, seeds);
   options.fleet = fleet_;
+  options.sessions.peer_secret = fleet_.secret;
   if (fleet_.has_peers()) {
+    options.fleet.own_address = own_address(config_.bind, report.port);
     address_watch_ = std::make_unique<AddressWatch>(fleet_.instances, io::resolve_host);
     options.addresses = &address_watch_->addresses();
   }
@@ -193,7 +203,6 @@ StartReport Server::start(Configuration configuration) {
   for (uint32_t shard = 0; shard < shards; ++shard) {
     io::Options io_options;
     io_options.sockets_max = sockets_max(options);
-  options.sessions.peer_secret = fleet_.secret;
     if (state_) io_options.clock_offset_ns = state_->clock_offset_ns();
     // In the order of the ListenerIds.
     io_options.listeners.push_back(std::move(http.sockets.at(shard)));

@@ -9,6 +9,7 @@
 #include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
 #include "server/entry_decisions.hpp"
+#include "server/node_queries.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/session_runner.hpp"
 #include "server/shard_queries.hpp"
@@ -30,6 +31,7 @@ struct WorkerParts {
   WaiterDelivery& waiters;
   TaskSlots& tasks;
   ShardQueries& queries;
+  NodeQueries& node_queries;
   QuotaTasks& quota_tasks;
   ConnectionPlacement& placement;
   SessionRunner& runner;
@@ -111,6 +113,12 @@ class SessionBackend final : public session::Backend {
   }
   void top(session::Session& session, uint64_t id, uint32_t keys_max) noexcept override {
     parts_.queries.top(session, id, keys_max);
+  }
+
+  bool may_ask_nodes() const noexcept override { return parts_.node_queries.has_room(); }
+  void ask_nodes(session::Session& session, uint64_t id, std::string_view method,
+                 std::string_view target) noexcept override {
+    parts_.node_queries.ask(session, id, method, target);
   }
 
   void refund(const api::RefundClaim& claim, api::ShardId shard) noexcept override {

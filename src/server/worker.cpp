@@ -58,6 +58,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .waiters = waiters_,
                 .tasks = tasks_,
                 .queries = queries_,
+                .node_queries = node_queries_,
                 .quota_tasks = quota_tasks_,
                 .placement = placement_,
                 .runner = runner_}),
@@ -71,6 +72,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                mailboxes_.is_only_target() ? 0 : options.sessions.waiters_max),
       tasks_(options.tasks_max),
       queries_(context_, sessions_, mailboxes_, *keys_, *this, tasks_),
+      node_queries_(sessions_),
       windows_(options.state, options.shard, *keys_),
       keeper_(options.state, store_options(options), *quotas_, windows_),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, tasks_,
@@ -96,6 +98,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     peers_ =
         std::make_unique<peer::Peers>(io, mailboxes_, options.fleet, bounds, *options.addresses,
                                       options.sessions.instance_id ^ mailboxes_.shard());
+    node_queries_.attach(peers_->questions());
   }
   worker_group_.attach(mailboxes_.shard(), &io_);
 }
@@ -144,6 +147,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   decisions_.execute();
   mailboxes_.receive(*this);
   if (peers_) peers_->deliver(*this);
+  node_queries_.deliver();
   context_.room_made |= mailboxes_.take_room_made();
   quota_tasks_.answer_durable();
   quota_tasks_.make_own_calls();

@@ -22,6 +22,7 @@
 #include "server/connection_placement.hpp"
 #include "server/deciders.hpp"
 #include "server/entry_decisions.hpp"
+#include "server/node_queries.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/return_poll.hpp"
 #include "server/session_backend.hpp"
@@ -140,6 +141,7 @@ class Worker final : private ShardStatisticsSource {
   WaiterDelivery waiters_;
   TaskSlots tasks_;  // of both kinds
   ShardQueries queries_;
+  NodeQueries node_queries_;
   WindowKeeper windows_;
   StateKeeper keeper_;
   QuotaTasks quota_tasks_;

@@ -128,6 +128,12 @@ class Backend {
   virtual void metrics(Session& session, uint64_t id) noexcept = 0;
   virtual void top(Session& session, uint64_t id, uint32_t keys_max) noexcept = 0;
 
+  // Whether ask_nodes() may be called now. It has all nodes of the list answer a request over REST,
+  // this one included; answered by on_text(id, ...), later.
+  virtual bool may_ask_nodes() const noexcept = 0;
+  virtual void ask_nodes(Session& session, uint64_t id, std::string_view method,
+                         std::string_view target) noexcept = 0;
+
   // An empty batch, to be filled and passed to ask(). There is one while may_query().
   virtual api::QuotaBatch& take_batch() noexcept = 0;
   // Has the batch decided, each call by the shard of its subjects or of its reservation. Answered

@@ -20,7 +20,8 @@ inline wire::RestOptions rest_options(const Options& options) noexcept {
   return {.key_bytes_max = options.key_bytes_max,
           .requests_can_set_rate = options.requests_can_set_rate,
           .requests_can_mod_queue = options.requests_can_mod_queue,
-          .requests_can_set_window = options.requests_can_set_window};
+          .requests_can_set_window = options.requests_can_set_window,
+          .has_other_nodes = options.ownership.nodes_count() > 1};
 }
 
 // Adds to the entry what the server's options decide.

@@ -40,6 +40,7 @@ size_t RestExchange::gathered_bytes_max(const wire::RestRequest& request,
                                                                   options.ownership.nodes_count())};
                         },
                         [](const wire::RestTop&) { return size_t{limits::reply_bytes_max}; },
+                        [](const wire::RestOfAllNodes&) { return size_t{limits::reply_bytes_max}; },
                         [](const wire::RestDebug&) { return AnswerBody::unread_bytes_max; },
                         [](const auto&) { return size_t{0}; },
                     },
@@ -69,6 +70,7 @@ void RestExchange::begin(const wire::RestRequest& request) noexcept {
                  [&](const wire::RestTop& top) {
                    if (begin_query()) transport_.top(top.keys_max);
                  },
+                 [&](const wire::RestOfAllNodes& asked) { begin_nodes(asked); },
                  [&](const wire::RestInspect& inspect) {
                    if (begin_query(inspect.pretty)) transport_.inspect(inspect.key);
                  },
@@ -94,6 +96,12 @@ void RestExchange::begin_debug(const wire::RestDebug& request) noexcept {
   Debug& debug =
       state_.emplace<Debug>(std::make_unique<DebugExchange>(context_, transport_, request));
   debug->begin();
+}
+
+void RestExchange::begin_nodes(const wire::RestOfAllNodes& request) noexcept {
+  if (!context_.backend.may_ask_nodes()) return refuse_query();
+  state_ = ShardQuery{false};
+  transport_.ask_nodes(request.method, request.target);
 }
 
 void RestExchange::refuse_query() noexcept {

@@ -96,6 +96,7 @@ class RestExchange {
   void refuse_query() noexcept;
   bool begin_query(bool pretty = false) noexcept;
   void begin_debug(const wire::RestDebug& request) noexcept;
+  void begin_nodes(const wire::RestOfAllNodes& request) noexcept;
   // Null: the request is not about quotas. Inline, as all that is called once per request.
   QuotaExchange* quota() const noexcept {
     const Quota* quota = std::get_if<Quota>(&state_);

@@ -36,6 +36,7 @@ class RestTransport {
   virtual void count_keys() noexcept = 0;
   virtual void metrics() noexcept = 0;
   virtual void top(uint32_t keys_max) noexcept = 0;
+  virtual void ask_nodes(std::string_view method, std::string_view target) noexcept = 0;
   virtual void ask(api::QuotaBatch& batch) noexcept = 0;
 
  protected:

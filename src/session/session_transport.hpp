@@ -24,6 +24,9 @@ class SessionTransport : public RestTransport {
   void top(uint32_t keys_max) noexcept final {
     context_.backend.top(session_, query_id_, keys_max);
   }
+  void ask_nodes(std::string_view method, std::string_view target) noexcept final {
+    context_.backend.ask_nodes(session_, query_id_, method, target);
+  }
   void ask(api::QuotaBatch& batch) noexcept final {
     context_.backend.ask(session_, query_id_, batch);
   }

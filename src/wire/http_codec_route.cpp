@@ -43,6 +43,14 @@ std::optional<RestReply> refused_method(const RestEndpoint* endpoint, std::strin
   return method == "HEAD" ? without_body(reply) : reply;
 }
 
+// A cursor leads through one node's list.
+RestRequest of_all_nodes(const HttpRequest& request, const RestQuery& query) noexcept {
+  if (!query.cursor.was_given) return RestOfAllNodes{request.method, request.target};
+  return RestReply{.status = 400,
+                   .body = "cursor with cluster=true: ask one node for its next page",
+                   .content_type = text_plain};
+}
+
 }  // namespace
 
 RestPath path_of(std::string_view target) noexcept {
@@ -74,6 +82,9 @@ RestRequest route_request(const HttpRequest& request, const RestOptions& options
   const auto read = [&](const RestQuery& query) -> RestRequest {
     const auto refusal = refused_method(match.endpoint, request.method, query.pretty.was_given);
     if (refusal) return *refusal;
+    const bool is_of_all = options.has_other_nodes && query.of_all_nodes.value == "true" &&
+                           takes_parameter(*match.endpoint, "cluster");
+    if (is_of_all) return of_all_nodes(request, query);
     return match.endpoint->read({.endpoint = *match.endpoint,
                                  .request = request,
                                  .options = options,

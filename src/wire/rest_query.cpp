@@ -9,7 +9,7 @@ namespace sluice::wire {
 namespace {
 
 // The most frequent first.
-constexpr std::array<NamedParameter, 15> parameters{{
+constexpr std::array<NamedParameter, 16> parameters{{
     {"canWait", &RestQuery::can_wait},
     {"maxRequests", &RestQuery::max_requests},
     {"maxRequestsInQueue", &RestQuery::max_requests_in_queue},
@@ -25,6 +25,7 @@ constexpr std::array<NamedParameter, 15> parameters{{
     {"subject", &RestQuery::subject},
     {"dry_run", &RestQuery::dry_run},
     {"ik", &RestQuery::stays_here},
+    {"cluster", &RestQuery::of_all_nodes},
 }};
 
 QueryParameter* find_parameter(RestQuery& query, std::string_view name) noexcept {

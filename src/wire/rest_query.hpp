@@ -36,6 +36,7 @@ struct RestQuery {
   QueryParameter subject;
   QueryParameter dry_run;
   QueryParameter stays_here;           // ik: another instance has forwarded the request
+  QueryParameter of_all_nodes;         // cluster
   std::string_view unknown_parameter;  // the first one
   std::string_view invalid_parameter;  // given twice, or impossible to decode
 };

@@ -468,6 +468,7 @@ std::optional<QuotaProblem> check_query(const RestQuota& asked) {
     return bad_request("the query: " + std::string(asked.invalid_parameter) +
                        ": given twice, or impossible to decode");
   }
+  if (asked.has_unclear_cluster) return bad_request("cluster: must be true or false");
   return std::nullopt;
 }
 

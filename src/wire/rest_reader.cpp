@@ -247,6 +247,7 @@ RestRequest read_quota(const RestTarget& target) noexcept {
                    .rate_style = target.request.rate_style,
                    .headers = query.headers.value,
                    .dry_run = read_dry_run(query.dry_run),
+                   .has_unclear_cluster = read_dry_run(query.of_all_nodes) == DryRun::unclear,
                    .unknown_parameter = query.unknown_parameter,
                    .invalid_parameter = query.invalid_parameter};
 }

@@ -19,6 +19,7 @@ struct RestOptions {
   bool requests_can_set_rate = true;
   bool requests_can_mod_queue = true;
   bool requests_can_set_window = true;
+  bool has_other_nodes = false;
 };
 
 // GET|POST /rate/:key and DELETE /rate/:key/:id, as one entry. wait_ms_max is the request's own.
@@ -47,6 +48,12 @@ struct RestOpenapi {};  // GET /openapi.json
 // GET /top.
 struct RestTop {
   uint32_t keys_max = 0;
+};
+
+// ?cluster=true: all nodes answer the same request, each for itself.
+struct RestOfAllNodes {
+  std::string_view method;
+  std::string_view target;  // as it was sent
 };
 
 // The endpoints under /v1/.
@@ -83,6 +90,7 @@ struct RestQuota {
   std::string_view rate_style;   // X-RateLimit-Style; empty: plain headers
   std::string_view headers;      // the same style as ?headers=
   DryRun dry_run = DryRun::absent;
+  bool has_unclear_cluster = false;    // ?cluster= that is neither true nor false
   std::string_view unknown_parameter;  // of the query: the first that the endpoint does not have
   std::string_view invalid_parameter;  // of the query: given twice, or impossible to decode
 };
@@ -103,6 +111,6 @@ inline constexpr RestReply key_not_found{
     .status = 404, .body = "Key not found", .content_type = text_plain};
 
 using RestRequest = std::variant<RestReply, RestDecision, RestInspect, RestDebug, RestHealth,
-                                 RestMetrics, RestTop, RestOpenapi, RestQuota>;
+                                 RestMetrics, RestTop, RestOpenapi, RestQuota, RestOfAllNodes>;
 
 }  // namespace sluice::wire

@@ -93,6 +93,10 @@ class Answerer {
   }
 
   void operator()(const wire::RestDebug&) const {}
+
+  void operator()(const wire::RestOfAllNodes& asked) const {
+    require(!asked.method.empty() && asked.target.find('?') != std::string_view::npos);
+  }
   void operator()(const wire::RestHealth&) const {}
   void operator()(const wire::RestMetrics&) const {}
   void operator()(const wire::RestOpenapi&) const {}

@@ -37,6 +37,9 @@ class FakeTransport final : public RestTransport {
   void count_keys() noexcept override { note("count", ""); }
   void metrics() noexcept override { note("metrics", ""); }
   void top(uint32_t keys_max) noexcept override { note("top ", std::to_string(keys_max)); }
+  void ask_nodes(std::string_view method, std::string_view target) noexcept override {
+    note("nodes ", std::string(method).append(" ").append(target));
+  }
   void ask(api::QuotaBatch& asked_batch) noexcept override {
     note("ask", "");
     asked_batch.own_texts();  // the test reads it when the request is gone

@@ -78,6 +78,11 @@ class KeepingBackend final : public Backend {
   }
   void count_keys(Session&, uint64_t) noexcept override { queries.emplace_back("count"); }
   void metrics(Session&, uint64_t) noexcept override { queries.emplace_back("metrics"); }
+  bool may_ask_nodes() const noexcept override { return has_room; }
+  void ask_nodes(Session&, uint64_t, std::string_view method,
+                 std::string_view target) noexcept override {
+    queries.push_back(std::string("nodes ").append(method).append(" ").append(target));
+  }
   void top(Session&, uint64_t, uint32_t keys_max) noexcept override {
     queries.push_back("top " + std::to_string(keys_max));
   }

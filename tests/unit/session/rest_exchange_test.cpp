@@ -99,13 +99,18 @@ TEST_F(RestExchangeTest, answers_with_replies_of_the_shards) {
   exchange_.on_text("text/plain", "m 1\n");
   exchange_.begin(wire::RestTop{.keys_max = 5});
   exchange_.on_text("application/json", "{}");
+  exchange_.begin(wire::RestOfAllNodes{.method = "GET", .target = "/top?cluster=true"});
+  EXPECT_TRUE(exchange_.awaits_reply());
+  exchange_.on_text("application/json", "{\"nodes\":[]}");
   exchange_.begin(wire::RestInspect{.key = "k", .pretty = true});
   exchange_.on_inspected(nullptr);
   exchange_.begin(wire::RestInspect{.key = "k", .pretty = true});
   const api::KeyState state{.key = "k"};
   exchange_.on_inspected(&state);
-  EXPECT_EQ(transport_.asked, (Texts{"metrics", "top 5", "inspect k", "inspect k"}));
-  EXPECT_EQ(transport_.answers, (Texts{"200 m 1\n", "200 {}", "404 Key not found", "k pretty"}));
+  EXPECT_EQ(transport_.asked,
+            (Texts{"metrics", "top 5", "nodes GET /top?cluster=true", "inspect k", "inspect k"}));
+  EXPECT_EQ(transport_.answers,
+            (Texts{"200 m 1\n", "200 {}", "200 {\"nodes\":[]}", "404 Key not found", "k pretty"}));
   EXPECT_FALSE(exchange_.is_pending());
 }
 
@@ -113,9 +118,10 @@ TEST_F(RestExchangeTest, refuses_shard_queries_without_room) {
   backend_.has_room = false;
   exchange_.begin(wire::RestMetrics{});
   exchange_.begin(wire::RestTop{.keys_max = 5});
+  exchange_.begin(wire::RestOfAllNodes{.method = "GET", .target = "/top"});
   exchange_.begin(wire::RestInspect{.key = "k"});
   exchange_.begin(wire::RestDebug{});
-  EXPECT_EQ(transport_.answers, Texts(4, too_many));
+  EXPECT_EQ(transport_.answers, Texts(5, too_many));
   EXPECT_EQ(transport_.asked, Texts{});
   EXPECT_FALSE(exchange_.is_open());
 }

@@ -24,6 +24,33 @@ TEST(HttpCodecRoute, finds_its_resources) {
   EXPECT_EQ(answer("GET", "/openapi.json"), "openapi");
 }
 
+TEST(HttpCodecRoute, has_all_nodes_answer_if_there_are_several) {
+  const RestOptions several{.has_other_nodes = true};
+  for (const std::string target :
+       {"/debug?cluster=true", "/debug/k?cluster=true&pretty", "/top?keys=3&cluster=true",
+        "/v1/subjects?cluster=true", "/v1/reservations?limit=5&cluster=true"}) {
+    EXPECT_EQ(answer("GET", target, several), "all nodes GET " + target);
+    EXPECT_FALSE(answer("GET", target).starts_with("all nodes")) << target;
+  }
+  EXPECT_EQ(answer("POST", "/v1/reset-all?cluster=true", several),
+            "all nodes POST /v1/reset-all?cluster=true");
+  EXPECT_EQ(answer("DELETE", "/debug?cluster=true", several), not_allowed);
+  for (const char* value : {"", "false", "1", "TRUE"}) {
+    EXPECT_EQ(answer("GET", std::string("/debug?cluster=") + value, several), "debug") << value;
+  }
+  EXPECT_EQ(answer("GET", "/v1/subjects?cluster=true&cursor=0", several),
+            "400 cursor with cluster=true: ask one node for its next page");
+}
+
+// What the owner of a key answers anyway, and what concerns one process.
+TEST(HttpCodecRoute, has_no_other_request_answered_by_all_nodes) {
+  const RestOptions several{.has_other_nodes = true};
+  EXPECT_EQ(answer("POST", "/rate/k?cluster=true", several), "acquire k");
+  EXPECT_EQ(answer("GET", "/metrics?cluster=true", several), "metrics");
+  EXPECT_EQ(answer("GET", "/healthz?cluster=true", several), "health");
+  EXPECT_EQ(answer("GET", "/v1/subjects/a?cluster=true", several), "quota a");
+}
+
 TEST(HttpCodecRoute, answers_options_of_the_whole_server) {
   EXPECT_EQ(answer("OPTIONS", "*"), "200 ");
   for (const char* method : {"GET", "POST", "DELETE"}) EXPECT_EQ(answer(method, "*"), not_found);

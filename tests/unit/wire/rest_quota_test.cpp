@@ -432,6 +432,14 @@ TEST(RestQuotaRequest, checks_a_dry_run_like_the_call) {
             "400 invalid_request: subject: is missing");
 }
 
+TEST(RestQuotaRequest, refuses_a_cluster_that_is_neither_true_nor_false) {
+  EXPECT_EQ(
+      problem(read_quota_request(
+          {.endpoint = QuotaEndpoint::reset_all, .method = "POST", .has_unclear_cluster = true}, "",
+          default_options)),
+      "400 invalid_request: cluster: must be true or false");
+}
+
 TEST(RestQuotaRequest, refuses_an_unclear_or_unsupported_dry_run) {
   for (const auto& [endpoint, method, body, op] : administrative) {
     EXPECT_EQ(problem(read_dry(endpoint, method, body, DryRun::unclear)),
@@ -453,7 +461,8 @@ TEST(RestQuotaRequest, refuses_unclear_and_unknown_parameters) {
     asked.unknown_parameter = "dry-run";
     EXPECT_EQ(problem(read_quota_request(asked, body, default_options)),
               "400 invalid_request: the query: no such parameter \"dry-run\"; there are headers, "
-              "dry_run");
+              "dry_run" +
+                  std::string(endpoint == QuotaEndpoint::reset_all ? ", cluster" : ""));
   }
 }
 

@@ -54,6 +54,9 @@ inline std::string answer(std::string_view method, std::string_view target,
   if (const auto* top = std::get_if<RestTop>(&routed->request)) {
     return std::string{"top "}.append(std::to_string(top->keys_max));
   }
+  if (const auto* all = std::get_if<RestOfAllNodes>(&routed->request)) {
+    return std::string{"all nodes "}.append(all->method).append(" ").append(all->target);
+  }
   return "metrics";
 }
 

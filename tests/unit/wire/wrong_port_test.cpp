@@ -14,7 +14,7 @@ bool is_http(std::string_view text) {
   return is_http_request(std::as_bytes(std::span(text)));
 }
 
-std::string answer(std::string_view request, uint16_t rest_port) {
+std::string wrong_port_answer(std::string_view request, uint16_t rest_port) {
   std::array<std::byte, wrong_port_bytes_max> out;
   const size_t size =
       encode_wrong_port(std::as_bytes(std::span(request)), rest_port, 784'111'777'000'000'000, out);
@@ -38,14 +38,15 @@ TEST(WrongPort, is_nothing_else) {
 }
 
 TEST(WrongPort, answers_with_the_other_one) {
-  EXPECT_EQ(answer("GET /", 65'535),
+  EXPECT_EQ(wrong_port_answer("GET /", 65'535),
             std::string(wrong_port_head) +
                 "Content-Length: 63\r\nConnection: close\r\n\r\n"
                 "this is the port of the native protocol: REST is on port 65535\n");
 }
 
 TEST(WrongPort, answers_head_without_a_body) {
-  EXPECT_EQ(answer("HEAD /", 65'535), std::string(wrong_port_head) + "Connection: close\r\n\r\n");
+  EXPECT_EQ(wrong_port_answer("HEAD /", 65'535),
+            std::string(wrong_port_head) + "Connection: close\r\n\r\n");
 }
 
 }  // namespace

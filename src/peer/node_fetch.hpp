@@ -1,0 +1,59 @@
+// One request to one node over its REST port, on a connection of its own.
+// Flow:   connect() -> on_event() -> is_answered(): answer(), with the reason if there is none ->
+//         is_over(): its socket is free.
+// Errors: no connection, no whole answer within --peer-timeout-millis, a longer one than is taken.
+// Bounds: body_bytes_max of an answer.
+// Lives:  until its socket is closed; one thread only.
+#pragma once
+
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "io/peer_address.hpp"
+#include "peer/context.hpp"
+#include "peer/socket_user.hpp"
+#include "wire/node_answers.hpp"
+
+namespace sluice::peer {
+
+class NodeFetch final : public SocketUser {
+ public:
+  // `node`: host and port, as its URL has them. `request`: see wire::node_request().
+  NodeFetch(Context& context, std::string node, std::string request, size_t body_bytes_max);
+
+  // Nothing: its name has no address yet.
+  void connect(const std::optional<io::PeerAddress>& address) noexcept;
+  bool is_answered() const noexcept { return is_answered_; }
+  bool is_over() const noexcept { return is_answered_ && !is_open_; }
+  wire::NodeAnswer& answer() noexcept { return answer_; }
+
+  void on_event(const io::Event& event) noexcept override;
+  void flush() noexcept override {}
+  void on_tick() noexcept;
+  void close() noexcept { fail("this node shuts down"); }
+
+ private:
+  void on_received(std::span<const std::byte> bytes) noexcept;
+  void on_end_of_stream() noexcept;
+  bool parse() noexcept;
+  void take_answer() noexcept;
+  void fail(std::string_view why) noexcept;
+  void end() noexcept;
+
+  Context& context_;
+  const std::string request_;
+  const size_t body_bytes_max_;
+  io::SocketId socket_;
+  boost::beast::http::response_parser<boost::beast::http::string_body> parser_;
+  std::string unparsed_;
+  wire::NodeAnswer answer_;
+  int64_t began_ms_ = 0;
+  bool is_open_ = false;  // its socket
+  bool is_answered_ = false;
+};
+
+}  // namespace sluice::peer
