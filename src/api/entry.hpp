@@ -103,6 +103,8 @@ struct Detail {
   uint32_t remaining = 0;    // permits left in this window
   uint32_t position = 0;     // of a waiter that joins its queue: 1 is the next one to be served
   bool is_degraded = false;  // approved uncounted, because the key's owner does not answer
+  // Of owner_unreachable: the owner's node plus one, if it is a gocc, which takes no such request.
+  uint16_t unfit_owner_plus_one = 0;
   int64_t window_ms = 0;
   int64_t reset_ms = 0;        // until the window ends; rounded up
   int64_t retry_after_ms = 0;  // when asking again may help; 0: now, or never

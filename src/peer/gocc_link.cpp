@@ -11,10 +11,11 @@ namespace sluice::peer {
 using api::Verdict;
 
 GoccLink::GoccLink(Context& context, net::ConnectionMemory& memory, uint32_t first_place,
-                   std::string authority, PeerTarget& target)
+                   uint32_t node, std::string authority, PeerTarget& target)
     : context_(context),
       memory_(memory),
       first_place_(first_place),
+      node_(node),
       authority_(std::move(authority)),
       target_(target) {}
 
@@ -122,7 +123,8 @@ void GoccLink::ask(GoccConnection& connection, const Unsent& unsent) noexcept {
   const api::Entry& entry = unsent.entry;
   const auto request = gocc_request(entry);
   if (!request) {
-    return answer(*unsent.outgoing, unsent.place, Verdict::owner_unreachable, {});
+    return answer(*unsent.outgoing, unsent.place, Verdict::owner_unreachable,
+                  {.unfit_owner_plus_one = static_cast<uint16_t>(node_ + 1)});
   }
   const bool may_wait = entry.ticket != api::no_ticket && entry.op == api::Op::acquire;
   if (!may_wait) {

@@ -28,7 +28,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
   static constexpr uint32_t messages_max = 4;
 
   // `first_place`: of connections_max buffers in `memory`.
-  GoccLink(Context& context, net::ConnectionMemory& memory, uint32_t first_place,
+  GoccLink(Context& context, net::ConnectionMemory& memory, uint32_t first_place, uint32_t node,
            std::string authority, PeerTarget& target);
 
   void connect(const io::PeerAddress& address) noexcept;
@@ -72,6 +72,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
   Context& context_;
   net::ConnectionMemory& memory_;
   const uint32_t first_place_;
+  const uint32_t node_;
   const std::string authority_;
   PeerTarget& target_;
   io::PeerAddress address_;

@@ -363,6 +363,7 @@ void Lane::keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) n
   for (const Verdict impossible : {Verdict::withdrawn, Verdict::handles_full}) {
     std::ranges::replace(own, impossible, Verdict::owner_unreachable);
   }
+  clear_details_of(Verdict::owner_unreachable, sent);
   if (std::ranges::find(own, Verdict::queued) == own.end()) return;
   for_each_entry(message, sent.first_entry, sent.entries_count,
                  [&](uint32_t index, const api::Entry& entry) {
@@ -376,6 +377,16 @@ void Lane::keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) n
                      message.waiters(index, 1)[0] = waiter;
                    }
                  });
+}
+
+// They may be those of an earlier message: an answer without columns leaves them.
+void Lane::clear_details_of(Verdict verdict, const Sent& sent) noexcept {
+  const route::ShardMessage& message = sent.outgoing->message;
+  const auto verdicts = message.verdicts(sent.first_entry, sent.entries_count);
+  if (std::ranges::find(verdicts, verdict) == verdicts.end()) return;
+  for (uint32_t i = 0; i < sent.entries_count; ++i) {
+    if (verdicts[i] == verdict) message.details(sent.first_entry + i, 1)[0] = {};
+  }
 }
 
 // An owner that shuts down has decided nothing of what comes behind its GoAway. To a client of this

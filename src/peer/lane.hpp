@@ -110,6 +110,7 @@ class Lane final : public Link, public SocketUser {
   void lose_for_secret() noexcept;
   void on_verdicts(uint64_t id, const wire::VerdictsFrame& verdicts) noexcept;
   void on_granted(uint64_t id, const wire::GrantedFrame& granted) noexcept;
+  void clear_details_of(api::Verdict verdict, const Sent& sent) noexcept;
   void refuse_undecided(const Sent& sent) noexcept;
   void leave_when_answered() noexcept;
   void keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;

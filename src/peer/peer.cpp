@@ -149,7 +149,7 @@ void Peer::connect_gocc(const io::PeerAddress& address) noexcept {
   facts_.reset();
   lanes_.clear();
   context_.mailboxes.nodes().forget_shards(node_);
-  gocc_ = std::make_unique<GoccLink>(context_, memory_, first_place_ + 1, host_, target(0));
+  gocc_ = std::make_unique<GoccLink>(context_, memory_, first_place_ + 1, node_, host_, target(0));
   gocc_->connect(address);
 }
 

@@ -30,6 +30,9 @@ OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
 session::Options session_options(const WorkerOptions& options) noexcept {
   session::Options sessions = options.sessions;
   sessions.ownership = options.fleet.ownership();
+  for (const peer::Instance& instance : options.fleet.instances) {
+    sessions.node_names.emplace_back(instance.authority());
+  }
   return sessions;
 }
 

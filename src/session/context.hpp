@@ -61,7 +61,8 @@ struct Options {
   size_t held_input_bytes = 16 * 1024;
   uint32_t shard = 0;
   uint32_t shards = 1;
-  route::Ownership ownership;  // of keys, by this node's list
+  route::Ownership ownership;           // of keys, by this node's list
+  std::vector<std::string> node_names;  // in its order: host and port
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
   uint16_t rest_port = 0;

@@ -71,6 +71,13 @@ inline bool is_of_unknown_key(const api::Entry& entry, const api::Detail& detail
   return entry.op == api::Op::release && has_details && detail.limit == 0;
 }
 
+// The name of an owner that is a gocc and takes no such request; empty: none.
+inline std::string_view unfit_owner(const Options& options, const DecidedEntry& decided) noexcept {
+  const uint16_t node_plus_one = decided.detail.unfit_owner_plus_one;
+  const bool is_unfit = decided.verdict == api::Verdict::owner_unreachable && node_plus_one > 0;
+  return is_unfit ? options.node_names.at(node_plus_one - 1U) : std::string_view{};
+}
+
 // Answers a request that does not wait, unless its client has left: `transport` is the request's.
 template <typename Transport>
 void end_decision(Context& context, TicketShare& tickets, const DecidedEntry& decided, bool json,
@@ -84,8 +91,11 @@ void end_decision(Context& context, TicketShare& tickets, const DecidedEntry& de
       entry.op == api::Op::release && decided.verdict == api::Verdict::approved;
   if (is_released && is_of_unknown_key(entry, decided.detail)) log.released_unknown();
   if (is_released) return transport.write_release();
-  transport.write_decision(
-      {.verdict = decided.verdict, .detail = decided.detail, .key = entry.key(), .json = json});
+  transport.write_decision({.verdict = decided.verdict,
+                            .detail = decided.detail,
+                            .key = entry.key(),
+                            .json = json,
+                            .unfit_owner = unfit_owner(context.options, decided)});
 }
 
 }  // namespace sluice::session

@@ -98,6 +98,11 @@ void write_request_id(const DecisionAnswer& answer, std::span<std::byte> room,
   }
 }
 
+std::string unfit_text(std::string_view owner) {
+  return "the owner of this key, " + std::string(owner) +
+         ", is a gocc, which takes no such request";
+}
+
 }  // namespace
 
 ReplyValue reply_value(const RestReply& answer, std::span<std::byte> room) noexcept {
@@ -118,7 +123,9 @@ ReplyValue reply_value(const RestContent& answer) noexcept {
 }
 
 ReplyValue reply_value(const DecisionAnswer& answer, std::span<std::byte> room) noexcept {
-  const auto [status, text] = outcome(answer.verdict);
+  auto [status, text] = outcome(answer.verdict);
+  std::string unfit;
+  if (!answer.unfit_owner.empty()) text = unfit = unfit_text(answer.unfit_owner);
   ReplyValue value;
   value.head.status = status;
   value.head.content_type = answer.json ? application_json : text_plain;
@@ -134,7 +141,7 @@ ReplyValue reply_value(const DecisionAnswer& answer, std::span<std::byte> room) 
   } else if (status == 429) {
     value.head.content_type = {};  // gocc's denial is empty, and callers may rely on it
   } else {
-    value.body = text;
+    value.body = written(room, [text = text](HttpWriter& body) { body.text(text); });
   }
   return value;
 }

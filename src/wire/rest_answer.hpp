@@ -22,6 +22,8 @@ struct DecisionAnswer {
   api::Detail detail;
   std::string_view key;
   bool json = false;
+  // Of owner_unreachable: its name, if it is a gocc, which takes no such request.
+  std::string_view unfit_owner;
 };
 
 // GET /debug/:key

@@ -14,10 +14,10 @@ import time
 
 import pytest
 
-from fleet import GOCC, OURS, OURS_TAKES_A_LIST, Fleet, gocc, why_no_gocc
+from fleet import GOCC, OURS, OURS_TAKES_A_LIST, Fleet, gocc, owner_of, why_no_gocc
 from fleet_book import Book
 from fleet_load import LIMIT, Keys, Load, Outcome
-from http_peer import HttpPeer
+from http_peer import HttpPeer, ask
 from server_process import eventually
 
 NODES = 3
@@ -165,3 +165,19 @@ def test_finds_nodes_that_count_for_themselves():
             pass
         book = Book(fleet.nodes, load.asks())
         assert any("approved, limit" in complaint for complaint in book.complaints)
+
+
+@pytest.mark.skipif(not gocc(), reason=why_no_gocc())
+def test_an_owner_that_is_a_gocc_is_named():
+    with Fleet([OURS, GOCC], *FLAGS) as fleet:
+        key = next(f"k{i}" for i in range(100) if owner_of(f"k{i}", 2) == 1)
+        name = f"{fleet.nodes[1].host}:{fleet.nodes[1].port}"
+        text = f"the owner of this key, {name}, is a gocc, which takes no such request"
+        for method, target in [("POST", f"/rate/{key}?cost=5"), ("GET", f"/rate/{key}?cost=0"),
+                               ("POST", f"/rate/{key}?windowMillis=60000"),
+                               ("DELETE", f"/rate/{key}/7?cost=5"), ("DELETE", f"/rate/{key}")]:
+            refused = ask(fleet.nodes[0].process, method, target)
+            assert (refused.status, refused.body.decode()) == (502, text), target
+        refused = ask(fleet.nodes[0].process, "POST", f"/rate/{key}?cost=5",
+                      "Accept: application/json")
+        assert refused.json() == {"error": text, "key": key}

@@ -61,7 +61,7 @@ class GoccLinkTest : public PeerFixture {
   }
 
   PeerTarget target_{1, context_, counts_};
-  GoccLink link_{context_, memory_, 0, "10.0.0.2:8080", target_};
+  GoccLink link_{context_, memory_, 0, 1, "10.0.0.2:8080", target_};
   std::array<GoccSide, 4> goccs_{GoccSide(0), GoccSide(1), GoccSide(2), GoccSide(3)};
 };
 
@@ -99,6 +99,10 @@ TEST_F(GoccLinkTest, does_not_ask_what_gocc_would_misunderstand) {
   EXPECT_EQ(delivered_.verdicts(),
             (std::vector{Verdict::owner_unreachable, Verdict::approved, Verdict::owner_unreachable,
                          Verdict::owner_unreachable}));
+  for (const size_t refused : {0U, 2U, 3U}) {
+    EXPECT_EQ(delivered_.answers[refused].detail.unfit_owner_plus_one, 2U) << "node 1";
+  }
+  EXPECT_EQ(delivered_.answers[1].detail.unfit_owner_plus_one, 0U);
 }
 
 TEST_F(GoccLinkTest, an_entry_that_may_wait_is_queued_until_its_answer) {

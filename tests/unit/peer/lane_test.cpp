@@ -125,6 +125,26 @@ TEST_F(LaneTest, brings_the_details_of_entries_that_ask_for_them) {
   EXPECT_EQ(delivered_.answers[0].detail.request_id, 77U);
 }
 
+// A message's memory has what an earlier one left there.
+TEST_F(LaneTest, an_owner_that_fails_an_entry_leaves_no_details) {
+  greet();
+  api::Entry entry = entry_of("key");
+  entry.flags = api::flag::wants_details;
+  for (int i = 0; i < 2 * static_cast<int>(PeerTarget::messages_count); ++i) {
+    send(target_, std::vector{entry});
+    const uint64_t id = sent().id<ForwardRequest>(static_cast<size_t>(i));
+    if (i < static_cast<int>(PeerTarget::messages_count)) {
+      receive(verdicts_words(id, {Verdict::approved}, {{.limit = 10, .reset_ms = 300}}));
+    } else {
+      receive(verdicts_words(id, {Verdict::owner_unreachable}));
+    }
+    deliver(target_);
+  }
+  EXPECT_EQ(delivered_.answers.front().detail.limit, 10U);
+  EXPECT_EQ(delivered_.answers.back().verdict, Verdict::owner_unreachable);
+  EXPECT_EQ(delivered_.answers.back().detail.limit, 0U);
+}
+
 TEST_F(LaneTest, takes_frames_in_pieces) {
   greet();
   send(target_, std::vector<std::string>(5, "key"));

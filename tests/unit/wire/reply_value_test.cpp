@@ -41,6 +41,21 @@ TEST(ReplyValue, has_what_http_1_writes) {
   expect_same(KeyAnswer{state, true});
 }
 
+TEST(ReplyValue, names_an_owner_that_takes_no_such_request) {
+  std::array<std::byte, 16 * 1024> room;
+  DecisionAnswer answer{.verdict = api::Verdict::owner_unreachable, .key = "k"};
+  EXPECT_EQ(reply_value(answer, room).body, "failed to forward request to correct instance");
+  answer.unfit_owner = "c:8080";
+  expect_same(answer);
+  const ReplyValue value = reply_value(answer, room);
+  EXPECT_EQ(value.head.status, 502);
+  EXPECT_EQ(value.body, "the owner of this key, c:8080, is a gocc, which takes no such request");
+  answer.json = true;
+  EXPECT_EQ(reply_value(answer, room).body,
+            "{\"error\":\"the owner of this key, c:8080, is a gocc, which takes no such request\","
+            "\"key\":\"k\"}");
+}
+
 TEST(ReplyValue, has_no_length_without_a_body_of_its_own) {
   EXPECT_FALSE(has_length({.status = 204}, {}));
   EXPECT_FALSE(has_length({.status = 200}, {.head_only = true}));
