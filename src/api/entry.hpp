@@ -28,11 +28,13 @@ using ShardId = uint16_t;
 inline constexpr uint32_t keep = 0xFFFF'FFFF;
 inline constexpr int64_t keep_window = -1;
 
-// What a request sets for its key from now on.
+// What a request sets for its key from now on, and what only few requests bring besides.
 struct Overrides {
   uint32_t max_requests = keep;
   uint32_t max_requests_in_queue = keep;
   int64_t window_ms = keep_window;
+  // Of its caller's logs, for those of another node that owns the key; empty: none.
+  std::string_view correlation_id;
   bool operator==(const Overrides&) const = default;
 };
 inline constexpr Overrides no_overrides{};

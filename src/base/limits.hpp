@@ -63,6 +63,7 @@ inline constexpr uint32_t inspect_page_max = 1'024;      // keys in one Inspecte
 // REST.
 inline constexpr uint32_t http_header_bytes_max = 8 * 1024;
 inline constexpr uint32_t http_body_bytes_max = 64 * 1024;
+inline constexpr uint32_t correlation_id_bytes_max = 256;  // that another node is sent
 inline constexpr uint32_t debug_keys_max = 1'000'000'000;  // ?limit= of GET /debug
 inline constexpr uint32_t top_keys_max = 100;              // ?keys= of GET /top
 inline constexpr uint32_t top_keys_default = 20;           // of GET /top without ?keys=

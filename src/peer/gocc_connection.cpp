@@ -95,7 +95,7 @@ void GoccConnection::open_stream(const GoccRequest& request, Stream stream) noex
   const int32_t id = client_->request({.method = request.method,
                                        .path = request.path,
                                        .authority = authority_,
-                                       .correlation_id = {}});
+                                       .correlation_id = request.correlation_id});
   if (id < 0) {
     if (!stream.is_health_check) listener_.on_answer(stream.asked, End::not_processed, {});
     return;
@@ -142,7 +142,8 @@ void GoccConnection::on_tick() noexcept {
   }
   const bool is_idle = context_.now_ms - asked_ms_ >= health_check_after_ms;
   if (is_idle && client_->takes_requests()) {
-    open_stream({.method = "GET", .path = "/healthz"}, {.is_health_check = true, .body = {}});
+    open_stream({.method = "GET", .path = "/healthz", .correlation_id = {}},
+                {.is_health_check = true, .body = {}});
   }
   if (streams_.empty() && !is_pinged_) return;
   const int64_t silence_ms = context_.options.silence_ms;

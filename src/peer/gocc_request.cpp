@@ -36,8 +36,10 @@ std::optional<GoccRequest> gocc_request(const api::Entry& entry) {
   if (!is_known) return {};
   const std::string path = "/rate/" + escaped(entry.key());
   // gocc takes any id for that of a request.
-  if (entry.op == api::Op::release) return GoccRequest{"DELETE", path + "/0?ik=true"};
-  GoccRequest request{"GET", path + "?ik=true"};
+  if (entry.op == api::Op::release) {
+    return GoccRequest{"DELETE", path + "/0?ik=true", overrides.correlation_id};
+  }
+  GoccRequest request{"GET", path + "?ik=true", overrides.correlation_id};
   // Without a ticket its node has no room for a waiter, who would wait for ever.
   const bool may_wait = (entry.flags & api::flag::may_wait) != 0 && entry.ticket != api::no_ticket;
   if (may_wait) request.path += "&canWait=true";

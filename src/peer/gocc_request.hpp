@@ -15,6 +15,7 @@ namespace sluice::peer {
 struct GoccRequest {
   std::string_view method;
   std::string path;
+  std::string_view correlation_id;  // lies where the entry's does; empty: none
 };
 
 // Nothing: gocc cannot answer it.

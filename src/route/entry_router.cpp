@@ -199,7 +199,10 @@ void EntryRouter::add(Request request, std::span<const api::Handle> handles) noe
 bool EntryRouter::find_lone_room(const api::Entry& entry) noexcept {
   if (!mailboxes_.is_any_full()) return true;
   const TargetId owner = mailboxes_.target_of(entry.key(), reach_of(entry));
-  if (owner == here_ || mailboxes_.target(owner).has_room(1, entry.key_bytes)) return true;
+  if (owner == here_ ||
+      mailboxes_.target(owner).has_room(1, ShardMessage::lone_text_bytes(entry))) {
+    return true;
+  }
   mailboxes_.await_room(owner);
   return false;
 }
@@ -212,7 +215,7 @@ void EntryRouter::send_lone() noexcept {
   if (owner == here_) return;
   groups_.owners()[0] = owner;
   groups_.group_as_one(owner, 1);
-  groups_.share_of(owner).text_bytes = entry.key_bytes;
+  groups_.share_of(owner).text_bytes = ShardMessage::lone_text_bytes(entry);
   send_last();
 }
 

@@ -107,6 +107,11 @@ void ShardMessage::add(const api::Entry& entry, uint32_t place) noexcept {
   if (entry.given_overrides == nullptr) return;
   overrides_[index] = *entry.given_overrides;
   entries_[index].given_overrides = &overrides_[index];
+  const std::string_view id = entry.given_overrides->correlation_id;
+  if (id.empty()) return;
+  char* const copy = take_text(id.size());
+  std::copy_n(id.data(), id.size(), copy);
+  overrides_[index].correlation_id = {copy, id.size()};
 }
 
 void ShardMessage::clear() noexcept {

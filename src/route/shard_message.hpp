@@ -89,6 +89,12 @@ class ShardMessage {
   static constexpr size_t text_bytes_max = limits::handles_text_bytes_max;
   static size_t memory_bytes(uint32_t entries_max) noexcept;
 
+  // Of a detailed entry that is alone in its request: its key, and its caller's correlation id.
+  static size_t lone_text_bytes(const api::Entry& entry) noexcept {
+    return entry.key_bytes + limits::correlation_id_bytes_max;
+  }
+  static constexpr size_t lone_text_bytes_max =
+      limits::key_bytes_max + limits::correlation_id_bytes_max;
   // `memory`, of memory_bytes(), reads as zero, and outlives the message.
   ShardMessage(uint32_t entries_max, std::byte* memory);
 
@@ -99,7 +105,7 @@ class ShardMessage {
   }
   // If not, it takes any one entry.
   bool is_full() const noexcept {
-    return entries_count_ >= entries_max_ || text_bytes_ + limits::key_bytes_max > text_bytes_max;
+    return entries_count_ >= entries_max_ || text_bytes_ + lone_text_bytes_max > text_bytes_max;
   }
   // A part that has room; its entries follow.
   void begin_part(uint32_t split, Form form, uint32_t entries_count, bool is_whole) noexcept;
@@ -111,7 +117,7 @@ class ShardMessage {
            std::span<const uint16_t> places) noexcept;
   // The hashed entries of a part; a whole one has no places.
   void add(const api::HeldKeys& keys, std::span<const uint16_t> places) noexcept;
-  // A detailed entry of the part. Copies its key and its overrides.
+  // A detailed entry of the part. Copies its key, its overrides and its correlation id.
   void add(const api::Entry& entry, uint32_t place) noexcept;
 
   std::span<const Part> parts() const noexcept { return parts_; }

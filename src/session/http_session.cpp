@@ -112,6 +112,7 @@ bool HttpSession::upgrade(const wire::HttpRequest& request, std::string_view tex
   upgrade->request.target = moved(request.target);
   upgrade->request.accept = moved(request.accept);
   upgrade->request.rate_style = moved(request.rate_style);
+  upgrade->request.correlation_id = moved(request.correlation_id);
   transport_.write_upgrade();
   pass_on_to_http2(std::move(upgrade));
   return true;

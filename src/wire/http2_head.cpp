@@ -20,6 +20,7 @@ void Http2Head::begin() noexcept {
   expect_.clear();
   accept_.reset();
   rate_style_.reset();
+  correlation_id_.reset();
   content_bytes_ = 0;
   bytes_ = 0;
 }
@@ -52,6 +53,7 @@ void Http2Head::note(std::string_view name, std::string_view value) {
   const Place place{.begin = lines_.size() + name.size() + 2, .bytes = value.size()};
   if (name == "accept" && !accept_) accept_ = place;
   if (name == "x-ratelimit-style" && !rate_style_) rate_style_ = place;
+  if (name == "x-correlation-id" && !correlation_id_) correlation_id_ = place;
   if (name == "expect") expect_ = value;
   if (name == "content-length") content_bytes_ = text::parse_whole<uint64_t>(value).value_or(0);
 }
@@ -84,6 +86,7 @@ std::optional<HttpRefused> Http2Head::finish(bool has_body, std::string& text,
              .expects_continue = has_body && !expect_.empty()};
   if (accept_) request.accept = accept_->in(lines);
   if (rate_style_) request.rate_style = rate_style_->in(lines);
+  if (correlation_id_) request.correlation_id = correlation_id_->in(lines);
   return refusal(has_body);
 }
 

@@ -46,6 +46,7 @@ class Http2Head {
   std::string lines_;  // of the other fields
   std::optional<Place> accept_;
   std::optional<Place> rate_style_;
+  std::optional<Place> correlation_id_;
   std::string expect_;
   uint64_t content_bytes_ = 0;
   size_t bytes_ = 0;  // of all fields, as HTTP/1.1 would have them

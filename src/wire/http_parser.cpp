@@ -123,8 +123,11 @@ class HeadReader final : public http::basic_parser<true> {
   }
 
   void on_own_field(std::string_view name, std::string_view value) noexcept {
-    if (!equals_ignoring_case(name, "X-RateLimit-Style")) return;
-    if (request_.rate_style.empty()) request_.rate_style = value;
+    if (equals_ignoring_case(name, "X-RateLimit-Style")) {
+      if (request_.rate_style.empty()) request_.rate_style = value;
+    } else if (equals_ignoring_case(name, "X-Correlation-ID")) {
+      if (request_.correlation_id.empty()) request_.correlation_id = value;
+    }
   }
 
   void on_connection(BeastView value) {

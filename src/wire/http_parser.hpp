@@ -29,6 +29,7 @@ struct HttpRequest {
   std::string_view target;          // path and query, as sent; or "*"
   std::string_view accept;          // the first Accept header, or empty
   std::string_view rate_style;      // the first X-RateLimit-Style header, or empty
+  std::string_view correlation_id;  // the first X-Correlation-ID header, or empty
   std::string_view http2_settings;  // of HTTP2-Settings in a valid request to upgrade; or empty
   bool keep_alive = true;           // the client's wish, by version and Connection header
   bool expects_continue = false;    // Expect: 100-continue with a body to come

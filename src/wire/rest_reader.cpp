@@ -165,6 +165,10 @@ RestRequest decision(const RestTarget& target, const Complaint& complaint,
   decided.entry.key_bytes = static_cast<uint16_t>(target.key.size());
   decided.json = accepts_json(target.request.accept);
   if (target.query.stays_here.value == "true") decided.entry.flags |= api::flag::stays_here;
+  if (target.options.has_other_nodes) {
+    decided.overrides.correlation_id =
+        target.request.correlation_id.substr(0, limits::correlation_id_bytes_max);
+  }
   return decided;
 }
 

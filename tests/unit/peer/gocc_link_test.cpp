@@ -83,6 +83,20 @@ TEST_F(GoccLinkTest, asks_for_each_entry_and_brings_the_answers) {
   EXPECT_TRUE(target_.idle());
 }
 
+TEST_F(GoccLinkTest, the_correlation_id_of_a_caller_goes_along) {
+  open();
+  api::Entry entry = entry_of("key");
+  const api::Overrides overrides{.correlation_id = "c-17"};
+  entry.given_overrides = &overrides;
+  send(target_, std::vector{entry, entry_of("key")});
+  exchange();
+  EXPECT_EQ(request(0).fields.at("x-correlation-id"), "c-17");
+  EXPECT_FALSE(request(1).fields.contains("x-correlation-id"));
+  answer(0, "200");
+  answer(1, "200");
+  deliver(target_);
+}
+
 TEST_F(GoccLinkTest, does_not_ask_what_gocc_would_misunderstand) {
   open();
   api::Entry look = entry_of("look"), dear = entry_of("dear"), windowed = entry_of("windowed");

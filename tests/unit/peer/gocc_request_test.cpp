@@ -43,6 +43,17 @@ TEST(GoccRequest, carries_what_gocc_knows_of_an_entry) {
             "/rate/key?ik=true&canWait=true&maxRequests=7&maxRequestsInQueue=0");
 }
 
+TEST(GoccRequest, carries_the_correlation_id_of_its_caller) {
+  api::Entry entry = entry_of("key");
+  EXPECT_EQ(gocc_request(entry)->correlation_id, "");
+  const api::Overrides overrides{.correlation_id = "c-17"};
+  entry.given_overrides = &overrides;
+  EXPECT_EQ(gocc_request(entry)->correlation_id, "c-17");
+  EXPECT_EQ(gocc_request(entry)->path, "/rate/key?ik=true");
+  entry.op = api::Op::release;
+  EXPECT_EQ(gocc_request(entry)->correlation_id, "c-17");
+}
+
 // It would keep the stream and wait at gocc, though nobody could be brought the outcome.
 TEST(GoccRequest, does_not_let_an_entry_wait_that_its_node_has_no_room_for) {
   api::Entry entry = entry_of("key");

@@ -103,6 +103,19 @@ TEST_F(ShardMessageTest, copies_keys_and_overrides_of_detailed_entries) {
   EXPECT_EQ(message_.places(0, 2)[1], 9U);
 }
 
+TEST_F(ShardMessageTest, copies_the_correlation_id_of_a_detailed_entry) {
+  std::string id = "c-17";
+  const api::Overrides given{.correlation_id = id};
+  const api::Entry entry{.key_data = "k", .key_bytes = 1, .given_overrides = &given};
+  add_detailed(entry);
+  add_detailed(entry);
+  id = "gone";
+  for (const api::Entry& copy : message_.entries(0, 2)) {
+    EXPECT_EQ(copy.key(), "k");
+    EXPECT_EQ(copy.overrides().correlation_id, "c-17");
+  }
+}
+
 TEST_F(ShardMessageTest, an_empty_one_takes_any_part_and_another_only_what_fits) {
   EXPECT_TRUE(message_.has_room(limits::frame_entries_max, ShardMessage::text_bytes_max));
   add_plain("abc", {1, 1, 1});
@@ -119,7 +132,7 @@ TEST_F(ShardMessageTest, an_empty_one_takes_any_part_and_another_only_what_fits)
 
 // What is not full takes any one entry.
 TEST_F(ShardMessageTest, is_full_when_the_longest_key_might_not_fit) {
-  const std::string text(ShardMessage::text_bytes_max - limits::key_bytes_max, 'k');
+  const std::string text(ShardMessage::text_bytes_max - ShardMessage::lone_text_bytes_max, 'k');
   std::vector<uint16_t> sizes(1, 0);
   add_plain(text, sizes);
   EXPECT_FALSE(message_.is_full());

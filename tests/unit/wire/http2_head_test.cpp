@@ -48,6 +48,7 @@ TEST_F(Http2HeadTest, gives_the_request_and_its_text) {
   EXPECT_EQ(request_.target, "/rate/k?a=b");
   EXPECT_EQ(request_.accept, "application/json");
   EXPECT_EQ(request_.rate_style, "openai");
+  EXPECT_EQ(request_.correlation_id, "c");
   EXPECT_FALSE(request_.expects_continue);
   EXPECT_EQ(text_,
             "POST /rate/k?a=b HTTP/2.0\r\nHost: host:1\r\naccept: application/json\r\n"

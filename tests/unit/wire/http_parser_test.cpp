@@ -226,6 +226,12 @@ TEST(HttpParser, keeps_the_first_style_of_rate_headers) {
   EXPECT_EQ(parse_one(with_headers("")).rate_style, "");
 }
 
+TEST(HttpParser, keeps_the_first_correlation_id) {
+  const std::string stream = with_headers("x-correlation-id:  a 7\r\nX-Correlation-ID: b\r\n");
+  EXPECT_EQ(parse_one(stream).correlation_id, "a 7");
+  EXPECT_EQ(parse_one(with_headers("X-Correlation-IDs: a\r\n")).correlation_id, "");
+}
+
 // The kept body of `stream` when `piece_bytes` arrive at once; only the body is kept.
 std::string kept_body(const std::string& stream, size_t piece_bytes) {
   HttpParser parser;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -401,6 +403,21 @@ TEST(RestReader, shows_pretty_for_any_value) {
   for (const char* query : {"", "Pretty", "pretty;", "pretty=%", "xpretty"}) {
     EXPECT_FALSE(route("GET", "/debug/k?" + std::string(query))->inspect()->pretty) << query;
   }
+}
+
+// Only another node is sent it.
+TEST(RestReader, a_decision_has_the_correlation_id_of_its_caller) {
+  const std::string long_id(2 * limits::correlation_id_bytes_max, 'c');
+  std::array<char, 100> buffer{};
+  HttpRequest request{.method = "POST", .target = "/rate/k", .correlation_id = long_id};
+  const auto id_of = [&](const RestOptions& options) {
+    const RestRequest routed = route_request(request, options, buffer);
+    return std::get<RestDecision>(routed).overrides.correlation_id;
+  };
+  EXPECT_EQ(id_of({}), "");
+  EXPECT_EQ(id_of({.has_other_nodes = true}), long_id.substr(0, limits::correlation_id_bytes_max));
+  request.correlation_id = "c-17";
+  EXPECT_EQ(id_of({.has_other_nodes = true}), "c-17");
 }
 
 }  // namespace
