@@ -80,7 +80,7 @@ inline constexpr uint32_t reply_bytes_max = 512 * 1024;  // the largest single r
 // The text of GET /metrics: every shard has its own series, and so has every other node of the
 // list, whose name and port may have 259 bytes.
 constexpr uint32_t metrics_bytes_max(uint32_t shards, uint32_t nodes) noexcept {
-  return (1 + shards) * 12 * 1024 + (nodes - 1) * 2 * 1024;
+  return (1 + shards) * 12 * 1024 + (nodes - 1) * 3 * 1024;
 }
 // One output buffer: what may be unsent when a request is taken, and what that request writes.
 constexpr uint32_t output_bytes(uint32_t shards, uint32_t nodes = 1) noexcept {

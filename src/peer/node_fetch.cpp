@@ -103,6 +103,10 @@ void NodeFetch::take_answer() noexcept {
   const std::string_view text(type.data(), type.size());
   answer_.is_json =
       text.starts_with(wire::application_json) || text.starts_with("application/problem+json");
+  const boost::beast::string_view name(wire::node_header_name.data(),
+                                       wire::node_header_name.size());
+  const auto node = message[name];
+  facts_ = wire::parse_node_header({node.data(), node.size()});
   answer_.body = std::move(message.body());
   end();
 }

@@ -17,6 +17,7 @@
 #include "peer/context.hpp"
 #include "peer/socket_user.hpp"
 #include "wire/node_answers.hpp"
+#include "wire/node_header.hpp"
 
 namespace sluice::peer {
 
@@ -30,6 +31,8 @@ class NodeFetch final : public SocketUser {
   bool is_answered() const noexcept { return is_answered_; }
   bool is_over() const noexcept { return is_answered_ && !is_open_; }
   wire::NodeAnswer& answer() noexcept { return answer_; }
+  // Of its head; nothing: it is a gocc, or does not say.
+  const std::optional<wire::NodeFacts>& facts() const noexcept { return facts_; }
 
   void on_event(const io::Event& event) noexcept override;
   void flush() noexcept override {}
@@ -51,6 +54,7 @@ class NodeFetch final : public SocketUser {
   boost::beast::http::response_parser<boost::beast::http::string_body> parser_;
   std::string unparsed_;
   wire::NodeAnswer answer_;
+  std::optional<wire::NodeFacts> facts_;
   int64_t began_ms_ = 0;
   bool is_open_ = false;  // its socket
   bool is_answered_ = false;

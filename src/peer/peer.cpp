@@ -121,7 +121,7 @@ void Peer::lengthen_pause() noexcept {
 }
 
 void Peer::connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept {
-  if (facts_ != facts) {
+  if (!facts_ || !facts_->is_same_process(facts)) {
     for (const auto& lane : lanes_) {
       if (lane) lane->lose("the node was restarted");
     }

@@ -51,6 +51,7 @@ class Peer {
   bool is_reachable() const noexcept { return is_reachable_; }
   PeerCounts counts() const noexcept;
   const std::string& host() const noexcept { return host_; }
+  uint32_t node() const noexcept { return node_; }
 
  private:
   static constexpr int64_t pause_ms_min = 50;

@@ -12,6 +12,7 @@ struct PeerCounts {
   uint64_t failed_entries = 0;     // answered by the failure policy
   uint64_t late_answers = 0;       // entries whose answer came after that
   uint64_t links_lost = 0;
+  uint32_t rules_differ = 0;  // 1: its rules are not this node's
 
   PeerCounts& operator+=(const PeerCounts& other) noexcept {
     links_up += other.links_up;
@@ -20,6 +21,7 @@ struct PeerCounts {
     failed_entries += other.failed_entries;
     late_answers += other.late_answers;
     links_lost += other.links_lost;
+    rules_differ += other.rules_differ;
     return *this;
   }
 };

@@ -8,7 +8,8 @@ Peers::Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& option
              const Bounds& bounds, const AddressBook& addresses, uint64_t seed)
     : context_(io, mailboxes, options, bounds),
       memory_(buffers_max(mailboxes.nodes())),
-      questions_(context_, addresses) {
+      questions_(context_, addresses),
+      rules_(context_, addresses) {
   const route::NodeMap& nodes = mailboxes.nodes();
   uint32_t place = 0;
   for (uint32_t node = 0; node < nodes.nodes_count(); ++node) {
@@ -31,10 +32,12 @@ void Peers::end_turn() noexcept {
     next_tick_ms_ = context_.now_ms + tick_ms;
     for (const auto& peer : peers_) peer->on_tick();
     questions_.on_tick();
+    if (context_.mailboxes.shard() == 0) rules_.on_tick();  // one worker does that for all
   }
   if (std::exchange(context_.has_changed, false)) {
     for (const auto& peer : peers_) peer->go_on();
     questions_.go_on();
+    rules_.go_on();
   }
   context_.flush();
 }
@@ -44,6 +47,12 @@ bool Peers::has_work() const noexcept {
          !context_.notices_done.empty() || !context_.returned.empty();
 }
 
+PeerCounts Peers::counts(size_t index) const noexcept {
+  PeerCounts counts = peers_[index]->counts();
+  counts.rules_differ = rules_.differs(peers_[index]->node()) ? 1 : 0;
+  return counts;
+}
+
 bool Peers::are_known() const noexcept {
   return std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_known(); });
 }
@@ -51,10 +60,11 @@ bool Peers::are_known() const noexcept {
 void Peers::close() noexcept {
   for (const auto& peer : peers_) peer->close();
   questions_.close();
+  rules_.close();
 }
 
 bool Peers::are_closed() const noexcept {
-  return questions_.is_closed() &&
+  return questions_.is_closed() && rules_.is_closed() &&
          std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_closed(); });
 }
 

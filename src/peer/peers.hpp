@@ -12,6 +12,7 @@
 #include "peer/context.hpp"
 #include "peer/node_questions.hpp"
 #include "peer/peer.hpp"
+#include "peer/rules_check.hpp"
 
 namespace sluice::peer {
 
@@ -22,7 +23,7 @@ class Peers {
   static uint32_t connections_max(const route::NodeMap& nodes) noexcept {
     return nodes.is_alone()
                ? 0
-               : buffers_max(nodes) + NodeQuestions::connections_max(nodes.nodes_count());
+               : buffers_max(nodes) + NodeQuestions::connections_max(nodes.nodes_count()) + 1;
   }
 
   Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options, const Bounds& bounds,
@@ -56,6 +57,10 @@ class Peers {
 
   const std::vector<std::unique_ptr<Peer>>& all() const noexcept { return peers_; }
   NodeQuestions& questions() noexcept { return questions_; }
+  // This node's rules, from now on: policy::rules_digest().
+  void set_rules(uint64_t digest) noexcept { rules_.set_own(digest); }
+  // Of all()[index].
+  PeerCounts counts(size_t index) const noexcept;
 
  private:
   static uint32_t buffers_max(const route::NodeMap& nodes) noexcept {
@@ -66,6 +71,7 @@ class Peers {
   net::ConnectionMemory memory_;
   std::vector<std::unique_ptr<Peer>> peers_;
   NodeQuestions questions_;
+  RulesCheck rules_;
   int64_t next_tick_ms_ = 0;
 };
 

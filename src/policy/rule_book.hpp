@@ -36,6 +36,10 @@ class RuleBook {
 
   QuotaBook& quotas() noexcept { return quotas_; }
 
+  // rules_digest(), where other instances compare it; 0: nobody does.
+  void set_digest(uint64_t digest) noexcept { digest_ = digest; }
+  uint64_t digest() const noexcept { return digest_; }
+
   // The indexes of the rules that match, ascending. Valid until the next call.
   const std::vector<int>& matches(std::string_view key);
 
@@ -49,6 +53,7 @@ class RuleBook {
   PatternSet patterns_;
   std::vector<int> matches_;
   QuotaBook quotas_;
+  uint64_t digest_ = 0;
 };
 
 }  // namespace sluice::policy

@@ -242,7 +242,9 @@ constexpr std::array node_families{
     NodeFamily{"node_failed_total", "counter", "Entries of it that --peer-failure answered.",
                [](const Counts& counts) noexcept { return counts.failed_entries; }},
     NodeFamily{"node_late_total", "counter", "Entries that it answered after that.",
-               [](const Counts& counts) noexcept { return counts.late_answers; }}};
+               [](const Counts& counts) noexcept { return counts.late_answers; }},
+    NodeFamily{"node_rules_differ", "gauge", "1: it has other rules than this node.",
+               [](const Counts& counts) noexcept { return uint64_t{counts.rules_differ}; }}};
 
 void write_nodes(Writer& write, std::span<const NodeStatistics> nodes) noexcept {
   if (nodes.empty()) return;

@@ -14,6 +14,7 @@
 #include "limiter/zone.hpp"
 #include "log/log.hpp"
 #include "policy/rule_file.hpp"
+#include "policy/rules_digest.hpp"
 #include "server/kept_state.hpp"
 #include "server/quota_log.hpp"
 #include "server/rule_watch.hpp"
@@ -196,6 +197,7 @@ StartReport Server::start(Configuration configuration) {
   options.sessions.peer_secret = fleet_.secret;
   if (fleet_.has_peers()) {
     options.fleet.own_address = own_address(config_.bind, report.port);
+    options.sessions.rules_digest = digest_of(report.rules, report.quotas);
     address_watch_ = std::make_unique<AddressWatch>(fleet_.instances, io::resolve_host);
     options.addresses = &address_watch_->addresses();
   }
@@ -235,6 +237,13 @@ StartReport Server::start(Configuration configuration) {
   return report;
 }
 
+// What other instances compare; 0: there are none.
+uint64_t Server::digest_of(const std::vector<policy::Rule>& rules,
+                           const policy::QuotaRules& quotas) const {
+  if (!fleet_.has_peers()) return 0;
+  return policy::rules_digest(default_policy(config_), rules, quotas);
+}
+
 // Draws the seeds, unless there is a file that has them.
 StateSeeds Server::open_state() {
   const StateSeeds drawn = draw_seeds();
@@ -262,9 +271,11 @@ void Server::watch_rules(std::string text, const std::vector<policy::ProfileFile
     warn_of_too_many_names(parsed.quotas, config_.max_subjects);
     // A large book takes a while: all are made before the first worker gets its own.
     std::vector<std::unique_ptr<policy::RuleBook>> books;
+    const uint64_t digest = digest_of(parsed.rules, parsed.quotas);
     for (size_t i = 0; i < workers_.size(); ++i) {
       books.push_back(
           std::make_unique<policy::RuleBook>(default_policy(config_), parsed.rules, parsed.quotas));
+      books.back()->set_digest(digest);
     }
     for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->adopt(std::move(books[i]));
   };

@@ -81,6 +81,8 @@ class Server {
 
  private:
   StateSeeds open_state();
+  uint64_t digest_of(const std::vector<policy::Rule>& rules,
+                     const policy::QuotaRules& quotas) const;
   void wake_workers() noexcept;
   io::Listening listen_on(uint16_t port, std::string_view option) const;
   void watch_rules(std::string text, const std::vector<policy::ProfileFile>& profiles);

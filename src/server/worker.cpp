@@ -102,6 +102,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
         std::make_unique<peer::Peers>(io, mailboxes_, options.fleet, bounds, *options.addresses,
                                       options.sessions.instance_id ^ mailboxes_.shard());
     node_queries_.attach(peers_->questions());
+    peers_->set_rules(options.sessions.rules_digest);
   }
   worker_group_.attach(mailboxes_.shard(), &io_);
 }
@@ -339,6 +340,8 @@ void Worker::on_returned(route::TargetId target, route::ShardMessage& message) n
 std::unique_ptr<policy::RuleBook> Worker::adopt(std::unique_ptr<policy::RuleBook> rules) noexcept {
   ++statistics_.rules_adopted;
   quotas_->adopt(rules->quotas(), context_.now);
+  context_.set_rules(rules->digest());
+  if (peers_) peers_->set_rules(rules->digest());
   return keys_->adopt(std::move(rules), context_.now);
 }
 
@@ -409,9 +412,8 @@ void Worker::add_node_statistics(std::vector<NodeStatistics>& nodes) const {
   if (!peers_) return;
   nodes.resize(peers_->all().size());
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const peer::Peer& peer = *peers_->all()[i];
-    nodes[i].node = peer.host();
-    nodes[i].counts += peer.counts();
+    nodes[i].node = peers_->all()[i]->host();
+    nodes[i].counts += peers_->counts(i);
   }
 }
 

@@ -65,6 +65,7 @@ struct Options {
   std::vector<std::string> node_names;  // in its order: host and port
   uint64_t routing_seed = 0;
   uint64_t instance_id = 0;
+  uint64_t rules_digest = 0;  // at the start; 0: it is alone
   uint16_t rest_port = 0;
   uint16_t native_port = 0;
   bool http2 = true;        // over REST's port
@@ -242,7 +243,7 @@ struct Context {
   const Options options;
   base::Now now;
   bool draining = false;
-  const std::string node_header;  // of answers to GET /healthz, a line
+  std::string node_header;  // of answers to GET /healthz, a line
   route::Turn turn;
   TurnText text;
   WaitBook waits;
@@ -268,6 +269,9 @@ struct Context {
   BlockedList blocked;     // sessions that go on when other shards have caught up
   bool room_made = false;  // blocked sessions may find room now
   DirtyList dirty;         // sessions with something to send, or to close, at the end of the turn
+
+  // Which other instances compare; see policy/rules_digest.hpp.
+  void set_rules(uint64_t digest);
 
   // Unique among the connections of all shards.
   uint64_t new_binding() noexcept { return uint64_t{options.shard} << 48 | ++bindings_count; }

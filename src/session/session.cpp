@@ -26,11 +26,18 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
 Context::Context(Backend& of, const Options& with)
     : backend(of),
       options(with),
-      node_header(wire::node_header_line(
-          {.native_port = with.native_port, .shards = with.shards, .instance = with.instance_id})),
       waits(with.waiters_max),
       misrouted(with.ownership),
-      work(with.turn_work) {}
+      work(with.turn_work) {
+  set_rules(with.rules_digest);
+}
+
+void Context::set_rules(uint64_t digest) {
+  node_header = wire::node_header_line({.native_port = options.native_port,
+                                        .shards = options.shards,
+                                        .instance = options.instance_id,
+                                        .rules = digest});
+}
 
 Context::~Context() {
   departed_handles.clear_and_dispose(std::default_delete<HandleSet>());

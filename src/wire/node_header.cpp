@@ -18,11 +18,13 @@ struct FoundFields {
   std::optional<uint16_t> native_port;
   std::optional<uint32_t> shards;
   std::optional<uint64_t> instance;
+  std::optional<uint64_t> rules;
 
   void take(std::string_view name, std::string_view value) noexcept {
     if (name == "native") native_port = text::parse_whole<uint16_t>(value);
     if (name == "shards") shards = text::parse_whole<uint32_t>(value);
     if (name == "instance") instance = text::parse_hex_id(value);
+    if (name == "rules") rules = text::parse_hex_id(value);
   }
 };
 
@@ -31,7 +33,7 @@ struct FoundFields {
 std::string node_header_line(const NodeFacts& facts) {
   return std::string(node_header_name) + ": native=" + std::to_string(facts.native_port) +
          ", shards=" + std::to_string(facts.shards) + ", instance=" + text::hex_id(facts.instance) +
-         "\r\n";
+         (facts.rules != 0 ? ", rules=" + text::hex_id(facts.rules) : "") + "\r\n";
 }
 
 std::optional<NodeFacts> parse_node_header(std::string_view value) noexcept {
@@ -43,8 +45,10 @@ std::optional<NodeFacts> parse_node_header(std::string_view value) noexcept {
   }
   if (!found.native_port || !found.shards || !found.instance) return std::nullopt;
   if (*found.shards == 0 || *found.shards > limits::shards_max) return std::nullopt;
-  return NodeFacts{
-      .native_port = *found.native_port, .shards = *found.shards, .instance = *found.instance};
+  return NodeFacts{.native_port = *found.native_port,
+                   .shards = *found.shards,
+                   .instance = *found.instance,
+                   .rules = found.rules.value_or(0)};
 }
 
 }  // namespace sluice::wire

@@ -41,7 +41,8 @@ size_t largest_text_bytes(uint32_t shards_count, uint32_t nodes_count = 1) {
                                                .forwarded_entries = most,
                                                .failed_entries = most,
                                                .late_answers = most,
-                                               .links_lost = most}};
+                                               .links_lost = most,
+                                               .rules_differ = UINT32_MAX}};
   const std::vector<NodeStatistics> nodes(nodes_count - 1, largest_node);
   write_metrics({.shards = shards,
                  .nodes = nodes,
@@ -164,7 +165,8 @@ TEST(Metrics, say_how_it_stands_with_each_other_node) {
                                                       .forwarded_entries = 1'000,
                                                       .failed_entries = 20,
                                                       .late_answers = 3,
-                                                      .links_lost = 1}},
+                                                      .links_lost = 1,
+                                                      .rules_differ = 1}},
                                           {.node = "b:80", .counts = {.links_wanted = 2}}};
   EXPECT_EQ(samples_of("sluicegate_node_", {}, {}, nodes),
             "sluicegate_node_links{node=\"10.0.0.1:8080\"} 7\n"
@@ -178,7 +180,9 @@ TEST(Metrics, say_how_it_stands_with_each_other_node) {
             "sluicegate_node_failed_total{node=\"10.0.0.1:8080\"} 20\n"
             "sluicegate_node_failed_total{node=\"b:80\"} 0\n"
             "sluicegate_node_late_total{node=\"10.0.0.1:8080\"} 3\n"
-            "sluicegate_node_late_total{node=\"b:80\"} 0\n");
+            "sluicegate_node_late_total{node=\"b:80\"} 0\n"
+            "sluicegate_node_rules_differ{node=\"10.0.0.1:8080\"} 1\n"
+            "sluicegate_node_rules_differ{node=\"b:80\"} 0\n");
   EXPECT_EQ(samples_of("sluicegate_misrouted_", {}, {.shard_id = 1, .misrouted_entries = 5}, nodes),
             "sluicegate_misrouted_total{shard=\"1\"} 5\n");
 }

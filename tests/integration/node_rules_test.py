@@ -1,0 +1,67 @@
+"""Nodes compare their rules, and say which one has others, until it has the same again.
+
+Method: a fleet of two, each with a configuration file of its own, which the test changes.
+"""
+
+import json
+
+import pytest
+
+from fleet import OURS, Node, free_ports
+from http_peer import ask, metrics
+from server_process import eventually
+
+DIFFER = ("another node has other rules than this one: give all nodes the same flags, "
+          "--config-file and profiles")
+
+
+def rules(limit):
+    return json.dumps({"keys": [{"key_pattern": "api", "max_requests_per_window": limit}]})
+
+
+def other(nodes, node):
+    return next(f"{one.host}:{one.port}" for one in nodes if one is not node)
+
+
+def differs(nodes, node):
+    name = other(nodes, node)
+    return metrics(node.process)[f'sluicegate_node_rules_differ{{node="{name}"}}']
+
+
+def warnings(nodes, node):
+    name = other(nodes, node)
+    return [line for line in node.process.warnings()
+            if line["message"] == DIFFER and line["node"] == name]
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    nodes = [Node(number, f"127.0.0.{number + 1}", port)
+             for number, port in enumerate(free_ports(2))]
+    try:
+        for node in nodes:
+            (tmp_path / f"rules{node.number}.json").write_text(rules(5))
+            node.start(OURS, [node.url for node in nodes],
+                       ["--config-file", str(tmp_path / f"rules{node.number}.json")])
+        yield nodes
+        for node in nodes:
+            node.stop()
+    finally:
+        for node in nodes:
+            if node.process:
+                node.process.kill()
+
+
+def test_a_node_with_other_rules_is_named(fleet, tmp_path):
+    header = [ask(node.process, "GET", "/healthz").header("sluicegate-node") for node in fleet]
+    assert header[0].split("rules=")[1] == header[1].split("rules=")[1]
+    (tmp_path / "rules0.json").write_text(rules(6))
+    for node in fleet:
+        eventually(lambda node=node: differs(fleet, node) == 1, "the metric says so", 60)
+        eventually(lambda node=node: warnings(fleet, node), "the log says so")
+    for line, opposite in zip(warnings(fleet, fleet[0]), warnings(fleet, fleet[1]), strict=True):
+        assert line["rules"] == opposite["ownRules"] != line["ownRules"] == opposite["rules"]
+    (tmp_path / "rules1.json").write_text(rules(6))
+    for node in fleet:
+        eventually(lambda node=node: differs(fleet, node) == 0, "they have the same", 60)
+        assert len(warnings(fleet, node)) == 1
