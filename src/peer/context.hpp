@@ -21,6 +21,7 @@
 namespace sluice::peer {
 
 class PeerTarget;
+struct Outgoing;
 
 // Of one worker.
 struct Bounds {
@@ -74,6 +75,12 @@ struct Context {
   bool has_changed = true;  // a connection has come or gone: peers have something to do
   base::ObjectPool<RemoteWaiter> waiters;
   std::vector<PeerTarget*> returned;  // targets with messages to be delivered
+  // Messages with entries that shards of this node are to decide.
+  struct Stranded {
+    PeerTarget* target;
+    Outgoing* outgoing;
+  };
+  std::vector<Stranded> stranded;
   // To be delivered in this turn, behind the messages that have returned.
   std::vector<api::Grant> grants;
   std::vector<route::Notice> notices_done;

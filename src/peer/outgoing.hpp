@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api/entry.hpp"
+#include "api/verdict.hpp"
 #include "route/shard_message.hpp"
 
 namespace sluice::peer {
@@ -20,6 +22,18 @@ struct Outgoing {
   // answers reaches nobody, and is not written into the message.
   bool is_given_up = false;
   bool is_delivered = false;
+  // Some of its entries were left to the shards of this node, which have not decided them yet.
+  bool is_for_stand_in = false;
+  uint32_t stand_ins_left = 0;  // shards that have not
+
+  // A waiter's owner is a shard of this node, then, as for an entry that stays here.
+  void keep_stand_in(uint32_t entry, api::Verdict verdict, const api::Detail& detail,
+                     api::WaiterId waiter) noexcept {
+    message.verdicts(entry, 1)[0] = verdict;
+    message.details(entry, 1)[0] = detail;
+    message.waiters(entry, 1)[0] = waiter;
+    message.entries(entry, 1)[0].flags |= api::flag::stays_here;  // of a plain one nobody reads it
+  }
 };
 
 }  // namespace sluice::peer

@@ -75,7 +75,7 @@ Outgoing& PeerTarget::close_open() noexcept {
   const uint32_t count = outgoing.message.entries_count();
   std::ranges::fill(outgoing.message.verdicts(0, count), Verdict::none);
   outgoing.unanswered_count = count;
-  outgoing.is_given_up = outgoing.is_delivered = false;
+  outgoing.is_given_up = outgoing.is_delivered = outgoing.is_for_stand_in = false;
   return outgoing;
 }
 
@@ -170,9 +170,14 @@ void PeerTarget::give_up(int64_t opened_before_ms) noexcept {
 }
 
 void PeerTarget::answer_by_policy(Outgoing& outgoing, uint32_t entry, api::Op op) noexcept {
+  ++counts_.failed_entries;
+  if (context_.policy.stands_in()) {
+    outgoing.message.verdicts(entry, 1)[0] = Verdict::none;
+    outgoing.is_for_stand_in = true;
+    return;
+  }
   outgoing.message.verdicts(entry, 1)[0] = context_.policy.verdict(op);
   outgoing.message.details(entry, 1)[0] = context_.policy.detail(op);
-  ++counts_.failed_entries;
 }
 
 // All that have no answer.
@@ -189,7 +194,19 @@ void PeerTarget::answer_by_policy(Outgoing& outgoing) noexcept {
   push_returned(outgoing);
 }
 
+void PeerTarget::on_stood_in(Outgoing& outgoing) noexcept {
+  ASSERT(outgoing.is_for_stand_in && stand_ins_count_ > 0);
+  --stand_ins_count_;
+  outgoing.is_for_stand_in = false;
+  push_returned(outgoing);
+}
+
 void PeerTarget::push_returned(Outgoing& outgoing) noexcept {
+  if (outgoing.is_for_stand_in) {
+    ++stand_ins_count_;
+    context_.stranded.push_back({this, &outgoing});
+    return;
+  }
   if (returned_.empty()) context_.returned.push_back(this);
   returned_.push_back(&outgoing);
 }
@@ -207,7 +224,8 @@ void PeerTarget::count_full() noexcept {
 }
 
 bool PeerTarget::idle() const noexcept {
-  return notices_.empty() && open_ == nullptr && sent_.empty() && returned_.empty();
+  return notices_.empty() && open_ == nullptr && sent_.empty() && returned_.empty() &&
+         stand_ins_count_ == 0;
 }
 
 }  // namespace sluice::peer

@@ -51,8 +51,10 @@ class PeerTarget final : public route::Target {
   bool is_connected() const noexcept { return link_ != nullptr; }
   // The answers to so many entries of a message are written into it, unless it is given up.
   void on_answers(Outgoing& outgoing, uint32_t entries_count) noexcept;
-  // The policy's answer for this entry is written into it.
+  // The policy's answer for this entry is written into it; or none, if this node stands in.
   void answer_by_policy(Outgoing& outgoing, uint32_t entry, api::Op op) noexcept;
+  // Shards of this node have decided what the policy has left to them.
+  void on_stood_in(Outgoing& outgoing) noexcept;
   // The link is gone: entries without an answer will have none.
   void on_lost(std::span<Outgoing* const> unanswered) noexcept;
   // The policy answers messages whose first entry joined before `opened_before_ms`.
@@ -86,6 +88,7 @@ class PeerTarget final : public route::Target {
   std::vector<Outgoing*> returned_;  // to be delivered
   boost::intrusive::list<route::Notice, boost::intrusive::constant_time_size<false>> notices_;
   Link* link_ = nullptr;
+  uint32_t stand_ins_count_ = 0;  // messages that shards of this node decide
   bool is_counted_full_ = false;
 };
 

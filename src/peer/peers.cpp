@@ -44,7 +44,7 @@ void Peers::end_turn() noexcept {
 
 bool Peers::has_work() const noexcept {
   return context_.has_changed || questions_.has_answered() || !context_.grants.empty() ||
-         !context_.notices_done.empty() || !context_.returned.empty();
+         !context_.notices_done.empty() || !context_.returned.empty() || !context_.stranded.empty();
 }
 
 PeerCounts Peers::counts(size_t index) const noexcept {

@@ -39,7 +39,8 @@ class Peers {
   // When end_turn() has something to do.
   int64_t due_ms() const noexcept { return next_tick_ms_; }
 
-  // Hands over what has returned: `handler.on_returned(target, message)`, then
+  // Hands over what has returned: `handler.on_stranded(target, outgoing)` for messages that this
+  // node stands in for, `handler.on_returned(target, message)`, then
   // `on_notice_returned(notice)` and `on_grant(grant)`.
   template <typename Handler>
   void deliver(Handler& handler) noexcept;
@@ -77,6 +78,11 @@ class Peers {
 
 template <typename Handler>
 void Peers::deliver(Handler& handler) noexcept {
+  for (size_t i = 0; i < context_.stranded.size(); ++i) {
+    const Context::Stranded stranded = context_.stranded[i];
+    handler.on_stranded(*stranded.target, *stranded.outgoing);
+  }
+  context_.stranded.clear();
   for (size_t i = 0; i < context_.returned.size(); ++i) context_.returned[i]->deliver(handler);
   context_.returned.clear();
   // By index: what is delivered may end sessions, whose notices come later.

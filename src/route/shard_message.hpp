@@ -29,6 +29,7 @@ namespace sluice::server {
 
 struct QuotaTask;
 struct ShardQuery;
+struct StandInTask;
 
 }  // namespace sluice::server
 
@@ -36,7 +37,7 @@ namespace sluice::route {
 
 // A request of one shard to another that is no entry; lent like the message that carries it, which
 // never reads it.
-using ShardTask = std::variant<server::ShardQuery*, server::QuotaTask*>;
+using ShardTask = std::variant<server::ShardQuery*, server::QuotaTask*, server::StandInTask*>;
 
 // What the shard of a waiter's connection asks the waiter's owner to do.
 struct Notice
@@ -88,13 +89,13 @@ class ShardMessage {
   // Of a part: the longest text of a frame's keys, by handle or not.
   static constexpr size_t text_bytes_max = limits::handles_text_bytes_max;
   static size_t memory_bytes(uint32_t entries_max) noexcept;
-
   // Of a detailed entry that is alone in its request: its key, and its caller's correlation id.
   static size_t lone_text_bytes(const api::Entry& entry) noexcept {
     return entry.key_bytes + limits::correlation_id_bytes_max;
   }
   static constexpr size_t lone_text_bytes_max =
       limits::key_bytes_max + limits::correlation_id_bytes_max;
+
   // `memory`, of memory_bytes(), reads as zero, and outlives the message.
   ShardMessage(uint32_t entries_max, std::byte* memory);
 

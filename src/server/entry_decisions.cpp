@@ -257,7 +257,12 @@ void EntryDecisions::register_waiters(route::TargetId target, const route::Shard
   const auto waiters = message.waiters(run.first_entry, run.entries_count);
   for (size_t index = 0; index < verdicts.size(); ++index) {
     if (verdicts[index] != Verdict::queued) continue;
-    waiters_.on_queued(entries[index].ticket, waiters[index], target);
+    // A shard of this node stood in for the other one.
+    if ((entries[index].flags & api::flag::stays_here) != 0) {
+      waiters_.on_queued(entries[index].ticket, waiters[index], entries[index].key());
+    } else {
+      waiters_.on_queued(entries[index].ticket, waiters[index], target);
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "api/decider.hpp"
@@ -37,6 +38,10 @@ class WaiterDelivery {
     session::WaitingEntry& entry = context_.waits[ticket];
     entry.waiter = waiter;
     entry.owner = owner;
+  }
+  // By the shard of this node that owns the key.
+  void on_queued(api::Ticket ticket, api::WaiterId waiter, std::string_view key) noexcept {
+    on_queued(ticket, waiter, mailboxes_.shard_of(key));
   }
   // As session::free_or_abandon(), for a connection that has ended.
   void free_or_abandon(api::Ticket ticket, bool is_queued) noexcept;

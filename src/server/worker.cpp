@@ -81,6 +81,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, tasks_,
                    own_call_bounds(options)),
       decisions_(context_, sessions_, router_.book(), waiters_, *keys_, worker_group.ids()),
+      stand_in_(context_, mailboxes_, *keys_),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
       placement_(io, worker_group, context_, sessions_, mailboxes_, statistics_,
                  options.connections_max),
@@ -317,7 +318,11 @@ void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexc
                            queries_.answer(*query);
                            return false;
                          },
-                         [this](QuotaTask* quotas) { return !quota_tasks_.on_sent(*quotas); }},
+                         [this](QuotaTask* quotas) { return !quota_tasks_.on_sent(*quotas); },
+                         [this](StandInTask* stand_in) {
+                           stand_in_.decide(*stand_in);
+                           return false;
+                         }},
         task);
   });
   for (const api::Grant& grant : message.grants) waiters_.on_grant(grant);
@@ -332,7 +337,8 @@ void Worker::on_returned(route::TargetId target, route::ShardMessage& message) n
   decisions_.on_returned(target, message);
   for (const route::ShardTask& task : message.tasks) {
     std::visit(base::Overloaded{[this](ShardQuery* query) { queries_.on_answered(*query); },
-                                [this](QuotaTask* quotas) { quota_tasks_.on_decided(*quotas); }},
+                                [this](QuotaTask* quotas) { quota_tasks_.on_decided(*quotas); },
+                                [this](StandInTask* stand_in) { stand_in_.on_decided(*stand_in); }},
                task);
   }
 }

@@ -30,6 +30,7 @@
 #include "server/session_table.hpp"
 #include "server/shard_queries.hpp"
 #include "server/shard_statistics.hpp"
+#include "server/stand_in.hpp"
 #include "server/state_keeper.hpp"
 #include "server/waiter_delivery.hpp"
 #include "server/worker_group.hpp"
@@ -113,6 +114,9 @@ class Worker final : private ShardStatisticsSource {
     waiters_.on_notice_returned(notice);
   }
   void on_grant(const api::Grant& grant) noexcept { waiters_.on_grant(grant); }
+  void on_stranded(peer::PeerTarget& target, peer::Outgoing& outgoing) noexcept {
+    stand_in_.begin(target, outgoing);
+  }
 
   bool is_of_other_node(const io::Event& event) const noexcept;
   void start_accepting() noexcept;
@@ -146,6 +150,7 @@ class Worker final : private ShardStatisticsSource {
   StateKeeper keeper_;
   QuotaTasks quota_tasks_;
   EntryDecisions decisions_;
+  StandIn stand_in_;
   SessionRunner runner_;
   ConnectionPlacement placement_;
   ReturnPoll return_poll_;

@@ -38,6 +38,10 @@ struct Delivered {
       }
     }
   }
+  void on_stranded(PeerTarget& target, Outgoing& outgoing) {
+    ++stranded;
+    target.on_stood_in(outgoing);
+  }
   void on_notice_returned(const route::Notice& notice) { notices.push_back(notice); }
   void on_grant(const api::Grant& grant) { grants.push_back(grant); }
 
@@ -48,6 +52,7 @@ struct Delivered {
   }
 
   int messages = 0;
+  int stranded = 0;
   std::vector<Answer> answers;
   std::vector<route::Notice> notices;
   std::vector<api::Grant> grants;

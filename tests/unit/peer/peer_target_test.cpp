@@ -53,6 +53,12 @@ class PeerTargetTest : public PeerFixture {
     notice.refund_claim.cost = 3;
     return notice;
   }
+  static std::vector<api::Entry> one_of_each_operation() {
+    api::Entry release = entry_of("key"), look = entry_of("key");
+    release.op = api::Op::release;
+    look.op = api::Op::look;
+    return {entry_of("key"), release, look};
+  }
   static std::vector<std::string> keys(size_t count) {
     return std::vector<std::string>(count, "key");
   }
@@ -229,17 +235,11 @@ TEST_F(PeerTargetTest, the_link_is_lost_with_what_it_has) {
 
 struct OfPolicy : PeerTargetTest, ::testing::WithParamInterface<PeerFailure> {
   OfPolicy() : PeerTargetTest(GetParam()) {}
-  std::vector<api::Entry> one_of_each() {
-    api::Entry release = entry_of("key"), look = entry_of("key");
-    release.op = api::Op::release;
-    look.op = api::Op::look;
-    return {entry_of("key"), release, look};
-  }
 };
 
 // A release that nobody takes, and a look that sees nothing, have failed whatever the policy.
 TEST_P(OfPolicy, answers_acquires_only) {
-  send(target_, one_of_each());
+  send(target_, one_of_each_operation());
   send(target_, keys(1));
   deliver(target_);
   const Verdict verdict = GetParam() == PeerFailure::closed ? Verdict::denied
@@ -258,7 +258,82 @@ TEST_P(OfPolicy, answers_acquires_only) {
 }
 INSTANTIATE_TEST_SUITE_P(PeerTarget, OfPolicy,
                          ::testing::Values(PeerFailure::error, PeerFailure::closed,
-                                           PeerFailure::local, PeerFailure::open));
+                                           PeerFailure::open));
+
+// --- This node stands in -------------------------------------------------------------------
+
+struct StoodIn : PeerTargetTest {
+  StoodIn() : PeerTargetTest(PeerFailure::local) {}
+
+  // Hands over the only message that is stranded.
+  Outgoing& stranded() {
+    EXPECT_EQ(context_.stranded.size(), 1U);
+    Outgoing& outgoing = *context_.stranded.at(0).outgoing;
+    EXPECT_EQ(context_.stranded[0].target, &target_);
+    context_.stranded.clear();
+    return outgoing;
+  }
+  std::vector<Verdict> verdicts(const Outgoing& outgoing) {
+    const auto all = outgoing.message.verdicts(0, outgoing.message.entries_count());
+    return {all.begin(), all.end()};
+  }
+};
+
+// Those that the owner has answered have its answer.
+TEST_F(StoodIn, entries_without_an_answer_are_left_to_this_node) {
+  target_.connect(link_);
+  send(target_, keys(3));
+  Outgoing& sent = *link_.sent[0];
+  sent.message.verdicts(1, 1)[0] = Verdict::denied;
+  target_.on_answers(sent, 1);
+  target_.on_lost(link_.sent);
+  EXPECT_TRUE(context_.returned.empty());
+  Outgoing& outgoing = stranded();
+  EXPECT_EQ(verdicts(outgoing), (std::vector{Verdict::none, Verdict::denied, Verdict::none}));
+  EXPECT_FALSE(target_.idle());
+  for (const uint32_t entry : {0U, 2U}) {
+    outgoing.keep_stand_in(entry, Verdict::approved, {}, api::no_waiter);
+  }
+  target_.on_stood_in(outgoing);
+  deliver(target_);
+  EXPECT_EQ(delivered_.verdicts(),
+            (std::vector{Verdict::approved, Verdict::denied, Verdict::approved}));
+  EXPECT_EQ(counts_.failed_entries, 2U);
+  EXPECT_TRUE(target_.idle());
+}
+
+TEST_F(StoodIn, what_gathers_without_a_link_and_what_takes_too_long_is_left_to_it_as_well) {
+  send(target_, one_of_each_operation());
+  target_.on_stood_in(stranded());
+  deliver(target_);
+  target_.connect(link_);
+  send(target_, keys(1));
+  give_up_all();
+  Outgoing& late = stranded();
+  EXPECT_TRUE(late.is_given_up);
+  // The owner answers before the shards of this node have: nobody receives that.
+  answer(late, Verdict::denied);
+  late.keep_stand_in(0, Verdict::approved, {}, api::no_waiter);
+  target_.on_stood_in(late);
+  deliver(target_);
+  EXPECT_EQ(delivered_.answers.back().verdict, Verdict::approved);
+  EXPECT_EQ(counts_.late_answers, 1U);
+  EXPECT_TRUE(target_.idle());
+  EXPECT_TRUE(target_.has_room(PeerTarget::entries_max, 0)) << "its message is free";
+}
+
+// The one entry that a GoccLink fails, or a Lane whose owner shuts down.
+TEST_F(StoodIn, a_single_entry_of_a_message_may_be_left_to_it) {
+  target_.connect(link_);
+  send(target_, keys(2));
+  Outgoing& sent = *link_.sent[0];
+  sent.message.verdicts(0, 1)[0] = Verdict::approved;
+  target_.answer_by_policy(sent, 1, api::Op::acquire);
+  target_.on_answers(sent, 2);
+  EXPECT_EQ(verdicts(stranded()), (std::vector{Verdict::approved, Verdict::none}));
+  target_.on_stood_in(sent);
+  deliver(target_);
+}
 
 // --- Notices -------------------------------------------------------------------------------
 

@@ -41,14 +41,16 @@ class TaskSide final : private ShardStatisticsSource {
                              queries.answer(*query);
                              return false;
                            },
-                           [this](QuotaTask* quota) { return !tasks.on_sent(*quota); }},
+                           [this](QuotaTask* quota) { return !tasks.on_sent(*quota); },
+                           [](StandInTask*) { return false; }},
           task);
     });
   }
   void on_returned(api::ShardId, route::ShardMessage& message) {
     for (const route::ShardTask& task : message.tasks) {
       std::visit(base::Overloaded{[this](ShardQuery* query) { queries.on_answered(*query); },
-                                  [this](QuotaTask* quota) { tasks.on_decided(*quota); }},
+                                  [this](QuotaTask* quota) { tasks.on_decided(*quota); },
+                                  [](StandInTask*) {}},
                  task);
     }
   }
