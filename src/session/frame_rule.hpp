@@ -35,6 +35,8 @@ enum class Order : uint8_t {
   any,
   after_turn,         // this shard decides the entries of the turn first
   after_all_decided,  // and the other shards decide theirs of every earlier frame
+  after_own_shard,    // as after_turn where keys have owners on other nodes, which may be slow or
+                      // gone; else as after_all_decided
 };
 
 // The room that a frame needs before it is handled; without it the session is held.

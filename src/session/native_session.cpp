@@ -1,6 +1,7 @@
 #include "session/native_session.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -88,7 +89,8 @@ size_t NativeSession::take_frames(std::span<const std::byte> bytes) noexcept {
 }
 
 // A frame with entries of other shards is answered later. Frames that are ordered behind everything
-// before them have to wait for that: an error that ends the connection, Withdraw, Inspect.
+// before them have to wait for that: an error that ends the connection, Inspect, and Withdraw on a
+// server that is alone.
 bool NativeSession::all_decided() noexcept {
   context_.backend.execute();
   if (outstanding_frames_ == 0) return true;
@@ -149,6 +151,7 @@ void NativeSession::write_welcome(uint64_t id) noexcept {
 
 bool NativeSession::id_in_use(uint64_t id) const noexcept {
   if (frames_.find(id) != frames_.end()) return true;
+  if (withdrawals_ != nullptr && withdrawals_->holds(id)) return true;
   if (outstanding_frames_ == 0 || id > highest_id_) return false;
   // Clients count upwards, so this search is rare; the number of outstanding frames bounds it.
   const auto requests = context_.turn.requests();
@@ -269,11 +272,43 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
   context_.backend.send_last();
 }
 
-void NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept {
-  const auto frame = frames_.find(request.target);
+bool NativeSession::on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept {
+  if (!is_undecided(request.target)) {
+    withdraw(id, request.target, request.entries);
+    return true;
+  }
+  if (keep_withdrawal(id, request)) return true;
+  hold(held_by_decision);
+  return false;
+}
+
+// Whether another shard, or another node, has still to decide this frame; the turn has no entries.
+bool NativeSession::is_undecided(uint64_t id) const noexcept {
+  return outstanding_frames_ > 0 && context_.backend.awaits(*this, id);
+}
+
+bool NativeSession::keep_withdrawal(uint64_t id, const wire::WithdrawRequest& request) noexcept {
+  if (withdrawals_ == nullptr) withdrawals_.reset(new (std::nothrow) PendingWithdrawals);
+  if (withdrawals_ == nullptr || !withdrawals_->keep(id, request)) return false;
+  connection_.reserve_output(wire::small_answer_bytes_max);
+  return true;
+}
+
+// The frame has its verdicts.
+void NativeSession::withdraw_pending(uint64_t target) noexcept {
+  if (withdrawals_ == nullptr) return;
+  while (const auto withdrawal = withdrawals_->take(target)) {
+    connection_.release_output(wire::small_answer_bytes_max);
+    withdraw(withdrawal->id, target, {withdrawal->entries.data(), withdrawal->entries.size()});
+  }
+}
+
+void NativeSession::withdraw(uint64_t id, uint64_t target,
+                             std::span<const uint32_t> entries) noexcept {
+  const auto frame = frames_.find(target);
   if (frame != frames_.end()) {
     auto& wanted = context_.scratch.indexes;
-    wanted.assign(request.entries.begin(), request.entries.end());
+    wanted.assign(entries.begin(), entries.end());
     std::sort(wanted.begin(), wanted.end());
     auto& tickets = context_.scratch.tickets;
     tickets.clear();
@@ -332,7 +367,7 @@ void NativeSession::on_verdicts(const route::Request& request, const Verdicts& v
     connection_.release_output(wire::small_answer_bytes_max);
     write(wire::small_answer_bytes_max,
           [&](auto out) { return wire::encode_done(request.id, out); });
-    return;
+    return withdraw_pending(request.id);
   }
   const size_t bytes_max = wire::verdicts_bytes_max(request.entries_count, request.detail_bits);
   connection_.release_output(bytes_max);
@@ -344,6 +379,7 @@ void NativeSession::on_verdicts(const route::Request& request, const Verdicts& v
     return wire::encode_verdicts(request.id, verdicts.verdicts, details, request.detail_bits, out);
   });
   if (kind_may_wait(request.kind)) keep_waiting(request, verdicts);
+  withdraw_pending(request.id);
 }
 
 void NativeSession::keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept {

@@ -14,6 +14,7 @@
 #include "session/forward_times.hpp"
 #include "session/frame_rule.hpp"
 #include "session/handle_set.hpp"
+#include "session/pending_withdrawals.hpp"
 #include "session/session.hpp"
 #include "session/ticket.hpp"
 #include "wire/capnp_codec.hpp"
@@ -76,7 +77,11 @@ class NativeSession final : public Session {
   void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& release) noexcept;
   void on_forward(uint64_t id, size_t frame_bytes, const wire::ForwardRequest& forward) noexcept;
   void on_refund(uint64_t id, size_t frame_bytes, const wire::RefundRequest& refund) noexcept;
-  void on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;
+  bool on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;
+  bool is_undecided(uint64_t id) const noexcept;
+  bool keep_withdrawal(uint64_t id, const wire::WithdrawRequest& request) noexcept;
+  void withdraw(uint64_t id, uint64_t target, std::span<const uint32_t> entries) noexcept;
+  void withdraw_pending(uint64_t target) noexcept;
   void on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept;
 
   void on_intern(uint64_t id, const wire::InternRequest& request) noexcept;
@@ -137,11 +142,12 @@ class NativeSession final : public Session {
   void write_error(uint64_t id, ErrorCode code) noexcept;
   void answer_http(std::span<const std::byte> request) noexcept;
 
-  std::unique_ptr<HandleSet> handles_;           // from the first Intern on
-  std::unique_ptr<ForwardTimes> forward_times_;  // from the first Forward on
-  uint32_t other_shard_handles_ = 0;             // how many of them are of other shards' keys
-  WaitingFrames frames_;                         // by id
-  GrantedFrames granted_frames_;                 // with outcomes that are not written yet
+  std::unique_ptr<HandleSet> handles_;               // from the first Intern on
+  std::unique_ptr<ForwardTimes> forward_times_;      // from the first Forward on
+  std::unique_ptr<PendingWithdrawals> withdrawals_;  // from the first one on
+  uint32_t other_shard_handles_ = 0;                 // how many of them are of other shards' keys
+  WaitingFrames frames_;                             // by id
+  GrantedFrames granted_frames_;                     // with outcomes that are not written yet
   TicketShare tickets_;
   uint32_t outstanding_frames_ = 0;
   size_t outstanding_bytes_ = 0;

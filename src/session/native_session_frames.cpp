@@ -141,7 +141,7 @@ struct NativeSession::Frames {
           {.room = Room::by_handler}),
       rule<wire::ReleaseRequest, &Self::on_release>({.room = Room::turn}),
       rule<wire::WithdrawRequest, &Self::on_withdraw>(
-          {.order = Order::after_all_decided, .id = IdRule::unused}),
+          {.order = Order::after_own_shard, .id = IdRule::unused}),
       rule<wire::InspectRequest, &Self::on_inspect>(
           {.order = Order::after_all_decided, .room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::InternRequest, &Self::on_intern>({.room = Room::handles, .id = IdRule::unused}),
@@ -205,7 +205,11 @@ bool NativeSession::on_frame(std::span<const std::byte> bytes) noexcept {
 // By its place in the order of frames, and by room.
 bool NativeSession::may_handle(const FrameRule& rule, const DecodedFrame& frame,
                                bool refuses) noexcept {
-  const Order order = rule.admission.order;
+  const bool has_peers = context_.options.ownership.has_peers();
+  Order order = rule.admission.order;
+  if (order == Order::after_own_shard) {
+    order = has_peers ? Order::after_turn : Order::after_all_decided;
+  }
   if (order == Order::after_all_decided && !all_decided()) return false;
   if (!make_room(rule, frame, refuses)) return false;
   if (order == Order::after_turn) context_.backend.execute();

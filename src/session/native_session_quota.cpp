@@ -315,6 +315,7 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
     on_reply_written(batch.answers | boost::adaptors::transformed(reservation_of));
   }
   if ((batch.kind & batch_bit::tickets) != 0) keep_waiting(id, batch);
+  withdraw_pending(id);
 }
 
 void NativeSession::on_query_done(uint64_t id, const QuotaBatch& batch) noexcept {

@@ -22,16 +22,19 @@ using ClientFrame = schema::ClientFrame::Builder;
 
 class NativeQuotaFixture : public ::testing::Test {
  protected:
-  explicit NativeQuotaFixture(uint32_t waiters_max = 100) : NativeQuotaFixture({}, waiters_max) {
+  explicit NativeQuotaFixture(uint32_t waiters_max = 100, route::Ownership ownership = {})
+      : NativeQuotaFixture({}, waiters_max, ownership) {
     greet();
     answers_.clear();
   }
   // Nothing is sent yet.
-  NativeQuotaFixture(const std::string& peer_secret, uint32_t waiters_max)
+  NativeQuotaFixture(const std::string& peer_secret, uint32_t waiters_max,
+                     route::Ownership ownership = {})
       : context_(backend_, {.waiters_max = waiters_max,
                             .wait_ms_max = 500,
                             .shard = 3,
                             .shards = 4,
+                            .ownership = ownership,
                             .peer_secret = peer_secret}) {
     session_.begin();
   }
