@@ -67,9 +67,10 @@ void NativeSession::take_tickets(std::span<api::Entry> entries,
     entry.flags |= api::flag::may_wait;
     entry.wait_ms_max = base::smaller_limit(forward.wait_limit(i), context_.options.wait_ms_max);
     const uint8_t no_room = no_room_flags(wait_bits);
+    // Clients of many connections share this one: their node bounds each of them.
     entry.flags |= no_room != 0 ? no_room
                                 : take_ticket(context_, tickets_, place_of(i), WaitsFor::permits,
-                                              waiting, entry.ticket);
+                                              waiting, entry.ticket, context_.options.waiters_max);
   }
 }
 

@@ -22,10 +22,12 @@ inline uint64_t waiting_count(const Context& context, WaitsFor what) noexcept {
   return context.waits.waiting_count(what) + context.backend.waiting_on_other_shards(what);
 }
 
-// `waiting` is waiting_count(). Returns the flag of the entry or quota call; 0: `ticket` is one.
+// `waiting` is waiting_count(), `most` the connection's own maximum. Returns the flag of the entry
+// or quota call; 0: `ticket` is one.
 inline uint8_t take_ticket(Context& context, TicketShare& tickets, const WaiterPlace& place,
-                           WaitsFor what, uint64_t waiting, api::Ticket& ticket) noexcept {
-  if (!tickets.may_take(what, waiting, context.options.waiters_max)) {
+                           WaitsFor what, uint64_t waiting, api::Ticket& ticket,
+                           uint32_t most = limits::connection_waiters_max) noexcept {
+  if (!tickets.may_take(what, waiting, context.options.waiters_max, most)) {
     return api::flag::connection_waiters_full;
   }
   ticket = context.waits.take(place.session, place.entry_index, what);

@@ -20,9 +20,11 @@ inline constexpr size_t waits_for_count = 2;
 
 class TicketShare {
  public:
-  // `waiting`: how many of all connections wait for that; `places`: how many may.
-  bool may_take(WaitsFor what, uint64_t waiting, uint32_t places) const noexcept {
-    if (undecided_count() + waiting_count() >= limits::connection_waiters_max) return false;
+  // `waiting`: how many of all connections wait for that; `places`: how many may. `most`: this
+  // connection.
+  bool may_take(WaitsFor what, uint64_t waiting, uint32_t places,
+                uint32_t most = limits::connection_waiters_max) const noexcept {
+    if (undecided_count() + waiting_count() >= most) return false;
     const uint32_t own = waiting_[index(what)];
     const uint64_t held = uint64_t{own} + undecided_[index(what)];
     // Those of others; another shard's count may be a turn old.

@@ -15,6 +15,8 @@ namespace flag = api::flag;
 
 class NativeSessionForwardTest : public NativeQuotaFixture {
  protected:
+  explicit NativeSessionForwardTest(uint32_t waiters_max = 100) : NativeQuotaFixture(waiters_max) {}
+
   using Forward = schema::Forward::Builder;
   using NativeQuotaFixture::NativeQuotaFixture;
 
@@ -149,6 +151,36 @@ TEST_F(NativeSessionForwardTest, takes_no_ticket_where_the_other_node_has_no_roo
   EXPECT_EQ(entries()[2].flags, 0);
   EXPECT_EQ(context_.waits.tickets_count(), 0U);
   decide(std::vector(3, Verdict::waiters_full));
+}
+
+class NativeSessionForwardsManyTest : public NativeSessionForwardTest {
+ protected:
+  NativeSessionForwardsManyTest() : NativeSessionForwardTest(100'000) {}
+
+  void forward_waiting(uint64_t id, uint32_t count) {
+    send(id, [count](ClientFrame frame) {
+      auto forward = frame.initForward();
+      const std::string keys(count, 'a');
+      forward.setKeys(kj::StringPtr(keys.c_str()).asBytes());
+      auto sizes = forward.initKeySizes(count);
+      for (uint32_t i = 0; i < count; ++i) sizes.set(i, 1);
+      forward.setFlags(wire::frame_bit::may_wait);
+    });
+  }
+};
+
+// The clients of a whole node share one connection.
+TEST_F(NativeSessionForwardsManyTest, more_may_wait_than_of_one_client) {
+  uint64_t id = 2;
+  for (uint32_t left = limits::connection_waiters_max; left > 0;
+       left -= limits::frame_entries_max) {
+    forward_waiting(id++, limits::frame_entries_max);
+    decide(std::vector(limits::frame_entries_max, Verdict::queued));
+  }
+  forward_waiting(id, 1);
+  EXPECT_NE(entries()[0].ticket, api::no_ticket);
+  EXPECT_EQ(entries()[0].flags, flag::may_wait);
+  decide({Verdict::queued});
 }
 
 TEST_F(NativeSessionForwardTest, grants_carry_the_claims_of_what_was_approved) {
