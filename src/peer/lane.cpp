@@ -19,6 +19,16 @@ constexpr int64_t idle_ping_ms = 1'000;
 constexpr size_t frame_bytes_least = limits::key_bytes_max + 1'024;
 constexpr size_t late_approvals_max = 1'024;           // in one frame
 constexpr size_t late_approval_bytes_max = 64 * 1024;  // the text of their keys
+constexpr size_t refund_overhead_bytes = 128;          // of a frame: beside keys, sizes and costs
+
+// What a Forward takes of the bytes that may be outstanding: as much as the Refunds of all that it
+// asks for, which take its place when its answer is late.
+size_t outstanding_bytes(const wire::ForwardCut& cut) noexcept {
+  const size_t refunds =
+      1 + cut.entries_count / late_approvals_max + cut.text_bytes / late_approval_bytes_max;
+  return cut.frame_bytes + cut.entries_count * sizeof(wire::LateApproval::cost) +
+         refunds * refund_overhead_bytes;
+}
 
 static_assert(sizeof(api::RefundClaim) == sizeof(wire::Permit));
 
@@ -115,6 +125,8 @@ void Lane::lose(std::string_view why) noexcept {
   context_.has_changed = true;  // this node may stand in from now on
   unsent_.clear();
   sent_.clear();
+  sent_refunds_.clear();
+  permits_.clear();
   sent_bytes_ = 0;
   if (target_ != nullptr) std::exchange(target_, nullptr)->on_lost(outgoings_);
   outgoings_.clear();
@@ -157,7 +169,6 @@ void Lane::owe() noexcept {
 void Lane::flush() noexcept {
   if (state_ == State::lost || !connection_) return;
   send_frames();
-  write_permits();
   if (state_ != State::lost) connection_->flush(context_.now_ms);
 }
 
@@ -167,10 +178,14 @@ void Lane::flush() noexcept {
 template <typename Encode>
 void Lane::write(size_t bytes, Encode encode) noexcept {
   if (!connection_ || connection_->closing()) return;
+  if (!has_output_room(bytes)) return lose("it does not read");
   net::OutputBuffer& output = connection_->output();
-  if (output.unsent_bytes() + bytes > limits::output_bytes(1)) return lose("it does not read");
   output.commit(encode(output.room(bytes)));
   context_.mark_dirty(*this);
+}
+
+bool Lane::has_output_room(size_t bytes) const noexcept {
+  return connection_->output().unsent_bytes() + bytes <= limits::output_bytes(1);
 }
 
 void Lane::send(Outgoing& outgoing) noexcept {
@@ -190,17 +205,23 @@ uint32_t Lane::take_back(Outgoing& outgoing) noexcept {
   return count;
 }
 
-// Writes frames of the messages that have some left, as far as the owner takes them.
+// Whether the owner takes another frame with so many bytes before it has answered some.
+bool Lane::has_frame_room(size_t bytes) const noexcept {
+  return sent_bytes_ == 0 || (sent_bytes_ + bytes <= outstanding_bytes_max_ &&
+                              sent_.size() + sent_refunds_.size() < outstanding_frames_max_);
+}
+
+// Writes frames of the messages that have some left, as far as the owner takes them. Permits that
+// go back have precedence.
 void Lane::send_frames() noexcept {
+  if (!write_permits()) return;
   while (!unsent_.empty() && state_ == State::open && !is_leaving_) {
     Unsent& unsent = unsent_.front();
     route::ShardMessage& message = unsent.outgoing->message;
     forward_runs(message, context_.runs);
     const wire::ForwardCut cut = wire::cut_forward(context_.runs, unsent.next_entry, bounds_);
-    const bool has_room =
-        sent_bytes_ == 0 || (sent_bytes_ + cut.frame_bytes <= outstanding_bytes_max_ &&
-                             sent_.size() < outstanding_frames_max_);
-    if (!has_room || connection_->output_over_high()) return;
+    const size_t bytes = outstanding_bytes(cut);
+    if (!has_frame_room(bytes) || connection_->output_over_high()) return;
     const uint64_t id = next_id_++;
     write(cut.frame_bytes,
           [&](auto out) { return wire::encode_forward(id, context_.runs, cut, out); });
@@ -209,8 +230,8 @@ void Lane::send_frames() noexcept {
                      .outgoing = unsent.outgoing,
                      .first_entry = cut.first_entry,
                      .entries_count = cut.entries_count,
-                     .bytes = cut.frame_bytes});
-    sent_bytes_ += cut.frame_bytes;
+                     .bytes = bytes});
+    sent_bytes_ += bytes;
     unsent.next_entry += cut.entries_count;
     if (unsent.next_entry == message.entries_count()) unsent_.erase(unsent_.begin());
   }
@@ -235,15 +256,37 @@ void Lane::write_withdraw(uint64_t frame_id, std::span<const uint32_t> entries) 
 void Lane::refund(const api::RefundClaim& claim) noexcept {
   permits_.push_back(permit_of(claim));
   context_.mark_dirty(*this);
-  if (permits_.size() == wire::refund_permits_max) write_permits();
 }
 
-void Lane::write_permits() noexcept {
-  if (permits_.empty()) return;
-  write(wire::refund_bytes(permits_), [&](auto out) {
-    return wire::encode_refund(next_id_++, std::span<const wire::Permit>(permits_), out);
-  });
-  permits_.clear();
+// False: some are left, because the owner takes no more frames now.
+bool Lane::write_permits() noexcept {
+  while (!permits_.empty()) {
+    const size_t count = std::min(permits_.size(), wire::refund_permits_max);
+    const auto permits = std::span<const wire::Permit>(permits_).last(count);
+    const size_t bytes = wire::refund_bytes(permits);
+    if (!has_frame_room(bytes) || !has_output_room(bytes)) return false;
+    write_refund(bytes, [&](auto out) { return wire::encode_refund(next_id_, permits, out); });
+    permits_.resize(permits_.size() - count);
+  }
+  return true;
+}
+
+// Encodes a Refund with the id `next_id_`.
+template <typename Encode>
+void Lane::write_refund(size_t bytes, Encode encode) noexcept {
+  write(bytes, encode);
+  if (state_ == State::lost) return;
+  sent_refunds_.push_back({.id = next_id_++, .bytes = bytes});
+  sent_bytes_ += bytes;
+}
+
+// Of a Withdraw, or of a Refund.
+void Lane::on_done(uint64_t id) noexcept {
+  const auto refund = std::ranges::find(sent_refunds_, id, &SentRefund::id);
+  if (refund == sent_refunds_.end()) return;
+  sent_bytes_ -= refund->bytes;
+  sent_refunds_.erase(refund);
+  context_.mark_dirty(*this);  // the next frame may leave
 }
 
 // --- From the owner ------------------------------------------------------------------------
@@ -287,6 +330,7 @@ void Lane::on_frame(const wire::OwnerFrame& frame) noexcept {
                  [&](const wire::WelcomeFrame& welcome) { on_welcome(welcome); },
                  [&](const wire::VerdictsFrame& verdicts) { on_verdicts(frame.id, verdicts); },
                  [&](const wire::GrantedFrame& granted) { on_granted(frame.id, granted); },
+                 [&](const wire::DoneFrame&) { on_done(frame.id); },
                  [&](const wire::PongFrame&) { is_pinged_ = false; },
                  [&](const wire::GoAwayFrame&) { is_leaving_ = true; },
                  [&](const wire::ErrorFrame& error) { on_error(error); },
@@ -415,13 +459,16 @@ api::WaiterId Lane::keep_waiter(const RemotePlace& place, api::Ticket ticket) no
 
 // Nobody receives these answers.
 void Lane::return_late(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept {
+  // A lane that is lost frees the message, whose entries are read below.
+  const size_t bytes_max = sent.bytes + wire::withdraw_bytes(sent.entries_count);
+  if (!has_output_room(bytes_max)) return lose("it does not read");
   std::vector<wire::LateApproval> approvals;
   std::vector<uint32_t> queued;
   size_t text_bytes = 0;
   const auto write_approvals = [&] {
     if (approvals.empty()) return;
-    write(wire::refund_bytes(approvals),
-          [&](auto out) { return wire::encode_refund(next_id_++, sent.id, approvals, out); });
+    write_refund(wire::refund_bytes(approvals),
+                 [&](auto out) { return wire::encode_refund(next_id_, sent.id, approvals, out); });
     approvals.clear();
     text_bytes = 0;
   };

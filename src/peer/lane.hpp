@@ -88,6 +88,10 @@ class Lane final : public Link, public SocketUser {
     Outgoing* outgoing;
     uint32_t first_entry;
     uint32_t entries_count;
+    size_t bytes;  // its own, or those of the refunds that may follow
+  };
+  struct SentRefund {
+    uint64_t id;
     size_t bytes;
   };
   struct Unsent {
@@ -118,7 +122,12 @@ class Lane final : public Link, public SocketUser {
   void return_late(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
   void send_frames() noexcept;
   void write_withdraw(uint64_t frame_id, std::span<const uint32_t> entries) noexcept;
-  void write_permits() noexcept;
+  void on_done(uint64_t id) noexcept;
+  bool has_frame_room(size_t bytes) const noexcept;
+  bool has_output_room(size_t bytes) const noexcept;
+  bool write_permits() noexcept;
+  template <typename Encode>
+  void write_refund(size_t bytes, Encode encode) noexcept;
   template <typename Encode>
   void write(size_t bytes, Encode encode) noexcept;
 
@@ -138,7 +147,8 @@ class Lane final : public Link, public SocketUser {
   std::vector<Outgoing*> outgoings_;  // without all answers
   std::vector<Unsent> unsent_;
   std::vector<Sent> sent_;
-  size_t sent_bytes_ = 0;
+  std::vector<SentRefund> sent_refunds_;
+  size_t sent_bytes_ = 0;  // of both
   RemoteWaiters waiters_;
   std::vector<wire::Permit> permits_;  // to be refunded
   int64_t received_ms_ = 0;            // when the last byte came

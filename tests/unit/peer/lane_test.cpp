@@ -572,5 +572,104 @@ TEST_F(LaneTest, sends_no_longer_frames_than_its_output_holds) {
   EXPECT_EQ(lane_->state(), Lane::State::open);
 }
 
+// With keys so long that few entries are as many bytes as an owner takes unanswered.
+class LongKeysLaneTest : public LaneTest {
+ protected:
+  static constexpr size_t entries_count = 900;  // of a message: most of 256 KiB
+
+  LongKeysLaneTest() { greet(); }
+
+  void send_long() {
+    send(target_, std::vector<std::string>(entries_count, std::string(280, 'k')));
+  }
+  void approve_late(size_t forward) {
+    const size_t count = frames_.body<ForwardRequest>(forward).key_sizes.size();
+    receive(verdicts_words(frames_.id<ForwardRequest>(forward), several(count, Verdict::approved)));
+  }
+  // Of frames that the owner has not answered, when it has answered so many.
+  size_t outstanding_bytes(size_t forwards_answered, size_t refunds_done) {
+    size_t bytes = 0;
+    const auto forwards = sent().of<ForwardRequest>();
+    for (size_t i = forwards_answered; i < forwards.size(); ++i) {
+      const auto& forward = frames_.body<ForwardRequest>(i);
+      bytes += forward.keys.size() + forward.key_sizes.size_bytes();
+    }
+    for (size_t i = refunds_done; i < frames_.count<RefundRequest>(); ++i) {
+      const auto& refund = frames_.body<RefundRequest>(i);
+      bytes += refund.keys.size() + refund.key_sizes.size_bytes() + refund.costs.size_bytes() +
+               refund.permits.size();
+    }
+    return bytes;
+  }
+};
+
+TEST_F(LongKeysLaneTest, refunds_count_as_bytes_that_the_owner_has_not_answered) {
+  for (int i = 0; i < 4; ++i) send_long();
+  sent();
+  target_.give_up(context_.now_ms + 1);
+  deliver(target_);
+  for (int i = 0; i < 4; ++i) send_long();  // what is free when others are answered
+  const size_t forwards = sent().count<ForwardRequest>();
+  ASSERT_GE(forwards, 3U);
+  for (size_t answered = 1; answered <= 3; ++answered) {
+    approve_late(answered - 1);
+    EXPECT_LE(outstanding_bytes(answered, 0), limits::outstanding_bytes_max) << answered;
+  }
+  const size_t refunds = frames_.count<RefundRequest>();
+  ASSERT_GT(refunds, 3U);
+  EXPECT_EQ(frames_.count<ForwardRequest>(), forwards) << "refunds have taken their room";
+  for (size_t i = 0; i < refunds; ++i) receive(done_words(frames_.id<RefundRequest>(i)));
+  EXPECT_GT(sent().count<ForwardRequest>(), forwards);
+  EXPECT_EQ(lane_->state(), Lane::State::open);
+}
+
+TEST_F(LongKeysLaneTest, permits_of_grants_wait_for_room) {
+  constexpr size_t permits_count = 10 * wire::refund_permits_max;
+  for (int i = 0; i < 4; ++i) send_long();
+  const size_t forwards = sent().count<ForwardRequest>();
+  for (size_t i = 0; i < permits_count; ++i) lane_->refund({.key_tag = 3, .cost = 1});
+  EXPECT_LE(outstanding_bytes(0, 0), limits::outstanding_bytes_max);
+  for (size_t i = 0; i < forwards; ++i) {
+    const size_t count = frames_.body<ForwardRequest>(i).key_sizes.size();
+    receive(verdicts_words(frames_.id<ForwardRequest>(i), several(count, Verdict::denied)));
+  }
+  size_t refunded = 0;
+  for (size_t i = 0; i < sent().count<RefundRequest>(); ++i) {
+    EXPECT_LE(outstanding_bytes(forwards, i), limits::outstanding_bytes_max);
+    refunded += wire::permits_count(frames_.body<RefundRequest>(i).permits);
+    receive(done_words(frames_.id<RefundRequest>(i)));
+  }
+  EXPECT_EQ(refunded, permits_count);
+  EXPECT_EQ(lane_->state(), Lane::State::open);
+  deliver(target_);
+}
+
+// An owner that takes more unanswered bytes than the lane's output holds, and then reads nothing.
+TEST_F(LaneTest, is_lost_when_late_answers_are_returned_to_an_owner_that_does_not_read) {
+  event(io::EventKind::connected);
+  receive(welcome_with(limits::outstanding_bytes_max, 16 * limits::outstanding_bytes_max));
+  lane_->serve(target_);
+  for (int i = 0; i < 3; ++i) {
+    send(target_, std::vector<std::string>(1'000, std::string(1'000, 'k')));
+  }
+  const size_t forwards = sent().count<ForwardRequest>();
+  target_.give_up(context_.now_ms + 1);
+  deliver(target_);
+  size_t answered = 0;
+  for (; answered < forwards && lane_->state() == Lane::State::open; ++answered) {
+    const size_t count = frames_.body<ForwardRequest>(answered).key_sizes.size();
+    receive(
+        verdicts_words(frames_.id<ForwardRequest>(answered), several(count, Verdict::approved)));
+  }
+  EXPECT_EQ(lane_->state(), Lane::State::lost);
+  EXPECT_LT(answered, forwards);
+  EXPECT_FALSE(target_.is_connected());
+  EXPECT_TRUE(target_.idle());
+  delivered_.answers.clear();
+  send(target_, std::vector<std::string>{"key"});
+  deliver(target_);
+  EXPECT_EQ(delivered_.verdicts(), several(1, Verdict::owner_unreachable));
+}
+
 }  // namespace
 }  // namespace sluice::peer

@@ -70,6 +70,11 @@ inline Words pong_words() {
   return words_of(wire::small_answer_bytes_max, [](auto out) { return wire::encode_pong(9, out); });
 }
 
+inline Words done_words(uint64_t id) {
+  return words_of(wire::small_answer_bytes_max,
+                  [&](auto out) { return wire::encode_done(id, out); });
+}
+
 inline Words error_words(std::string_view text, ErrorCode code = ErrorCode::draining) {
   return words_of(wire::small_answer_bytes_max, [&](auto out) {
     return wire::encode_error(1, {.code = code, .text = text}, out);
