@@ -56,6 +56,7 @@ void Peer::go_on() noexcept {
     if (!is_reachable_) lengthen_pause();
   }
   serve_targets();
+  follow_shards();
   if (probe_ && probe_->is_over()) on_probed(*std::exchange(probe_, nullptr));
   if (!probe_ && may_probe()) probe();
   note_state();
@@ -165,10 +166,31 @@ void Peer::serve_targets() noexcept {
     }
     lane->serve(*targets_[shard]);
     pause_ms_ = pause_ms_min;
-    // Until all lanes are there, the first one takes the keys of all shards.
-    if (!is_connected()) continue;
-    context_.mailboxes.nodes().set_shards(node_, owner.shards, owner.routing_seed);
   }
+}
+
+// Until all lanes are there, the first one takes the keys of all shards. A key's entries go over
+// another one when those before them have left the first, so that they are decided in their order.
+void Peer::follow_shards() noexcept {
+  const auto each_target = [this](auto call) {
+    for (const auto& target : targets_) {
+      if (target) call(*target);
+    }
+  };
+  const auto resume = [&] { each_target([](PeerTarget& target) { target.resume(); }); };
+  if (gocc_ || !is_connected()) return resume();
+  route::NodeMap& nodes = context_.mailboxes.nodes();
+  const Lane::Owner& owner = lanes_[0]->owner();
+  if (!nodes.has_shards(node_, owner.shards, owner.routing_seed)) {
+    bool is_idle = true;
+    each_target([&](PeerTarget& target) {
+      target.hold();
+      is_idle &= target.idle();
+    });
+    if (!is_idle) return;
+    nodes.set_shards(node_, owner.shards, owner.routing_seed);
+  }
+  resume();
 }
 
 // --- Whether it is there -------------------------------------------------------------------

@@ -52,6 +52,8 @@ class Peer {
   PeerCounts counts() const noexcept;
   const std::string& host() const noexcept { return host_; }
   uint32_t node() const noexcept { return node_; }
+  // Why it is not connected, or last was not.
+  const std::string& why_down() const noexcept { return why_down_; }
 
  private:
   static constexpr int64_t pause_ms_min = 50;
@@ -68,6 +70,7 @@ class Peer {
   void lengthen_pause() noexcept;
   void connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept;
   void serve_targets() noexcept;
+  void follow_shards() noexcept;
   void note_state() noexcept;
   void warn_of_secret() noexcept;
   bool logs() const noexcept;

@@ -53,6 +53,17 @@ void PeerTarget::end_part() noexcept {
   count_full();
 }
 
+void PeerTarget::hold() noexcept {
+  is_held_ = true;
+  count_full();
+}
+
+void PeerTarget::resume() noexcept {
+  if (!std::exchange(is_held_, false)) return;
+  count_full();
+  context_.mailboxes.note_room(id_);
+}
+
 void PeerTarget::post(Notice& notice) noexcept {
   ASSERT(!notice.is_linked());
   notices_.push_back(notice);

@@ -32,6 +32,7 @@ class PeerTarget final : public route::Target {
   PeerTarget(route::TargetId id, Context& context, PeerCounts& counts);
 
   bool has_room(uint32_t entries_count, size_t text_bytes) const noexcept override {
+    if (is_held_) return false;
     return !free_.empty() ||
            (open_ != nullptr && open_->message.has_room(entries_count, text_bytes));
   }
@@ -40,6 +41,11 @@ class PeerTarget final : public route::Target {
   void post(route::Notice& notice) noexcept override;
   bool flush() noexcept override;
   bool idle() const noexcept override;
+
+  // Takes no more entries until it is resumed. Those that it has are answered meanwhile, or given
+  // up.
+  void hold() noexcept;
+  void resume() noexcept;
 
   // What only shards of this node are sent.
   void post(route::ShardTask task) noexcept override;
@@ -66,7 +72,7 @@ class PeerTarget final : public route::Target {
 
  private:
   bool is_full() const noexcept {
-    return free_.empty() && (open_ == nullptr || open_->message.is_full());
+    return is_held_ || (free_.empty() && (open_ == nullptr || open_->message.is_full()));
   }
   Outgoing* to_fill() noexcept;
   Outgoing& close_open() noexcept;
@@ -89,6 +95,7 @@ class PeerTarget final : public route::Target {
   boost::intrusive::list<route::Notice, boost::intrusive::constant_time_size<false>> notices_;
   Link* link_ = nullptr;
   uint32_t stand_ins_count_ = 0;  // messages that shards of this node decide
+  bool is_held_ = false;
   bool is_counted_full_ = false;
 };
 
@@ -101,6 +108,7 @@ void PeerTarget::deliver(Handler& handler) noexcept {
     if (outgoing.unanswered_count == 0) free(outgoing);
   }
   returned_.clear();
+  if (is_held_ && idle()) context_.has_changed = true;
 }
 
 }  // namespace sluice::peer

@@ -71,6 +71,12 @@ class NodeMap {
     ways_[node].shards = shards_count;
     ways_[node].seed = routing_seed;
   }
+  // Whether its keys lead to the same targets as after set_shards() with these.
+  bool has_shards(uint32_t node, uint32_t shards_count, uint64_t routing_seed) const noexcept {
+    const Way& known = ways_[node];
+    if (known.shards <= 1 && shards_count <= 1) return true;
+    return known.shards == shards_count && known.seed == routing_seed;
+  }
   void forget_shards(uint32_t node) noexcept { set_shards(node, 0, 0); }
   // This node's shards decide what leads to a target whose node does not answer.
   void stand_in_for(TargetId target, bool stands_in) noexcept {

@@ -196,6 +196,7 @@ void Worker::send_messages() noexcept {
   waiters_.send_grants();
   mailboxes_.flush();
   if (peers_) peers_->end_turn();
+  context_.room_made |= mailboxes_.take_room_made();
   if (peers_) note_misrouted();
   mailboxes_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }

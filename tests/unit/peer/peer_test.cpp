@@ -107,6 +107,45 @@ TEST_F(PeerTest, all_lanes_are_replaced_when_the_node_was_restarted) {
   }
 }
 
+// Its entries are decided in the order in which they were sent.
+TEST_F(PeerTest, a_key_changes_its_lane_when_its_entries_have_their_answers) {
+  answer_probe(header_of({.native_port = 8081, .shards = 2, .instance = 5}));
+  const uint32_t first = last_socket() - 1;
+  greet(first, {.shard = 0, .shards = 2, .routing_seed = 7, .instance_id = 5});
+  const route::TargetId first_target = mailboxes_.nodes().first_target(1);
+  sent_[first].clear();
+  finish_send(first);
+  const std::string key = key_of_the_other();
+  EXPECT_EQ(target_of(key), first_target);
+  send(key);
+  turn();
+  greet(first + 1, {.shard = 1, .shards = 2, .routing_seed = 7, .instance_id = 5});
+  EXPECT_EQ(target_of(key), first_target);
+  EXPECT_FALSE(mailboxes_.target(first_target).has_room(1, 1)) << "until it has its answer";
+  mailboxes_.await_room(first_target);
+  SentFrames frames;
+  frames.feed(sent_[first]);
+  Words words = verdicts_words(frames.id<wire::ForwardRequest>(), {Verdict::approved});
+  event(received_event(first, std::as_writable_bytes(std::span(words))));
+  turn();
+  EXPECT_EQ(delivered_.verdicts(), std::vector{Verdict::approved});
+  EXPECT_TRUE(mailboxes_.target(first_target).has_room(1, 1));
+  EXPECT_TRUE(mailboxes_.take_room_made());
+  EXPECT_TRUE(mailboxes_.nodes().has_shards(1, 2, 7));
+}
+
+TEST_F(PeerTest, a_lane_that_is_lost_holds_no_keys) {
+  answer_probe(header_of({.native_port = 8081, .shards = 2, .instance = 5}));
+  const uint32_t first = last_socket() - 1;
+  greet(first, {.shard = 0, .shards = 2, .routing_seed = 7, .instance_id = 5});
+  send(key_of_the_other());
+  turn();
+  greet(first + 1, {.shard = 1, .shards = 2, .routing_seed = 7, .instance_id = 5});
+  lose(first + 1);
+  const route::TargetId first_target = mailboxes_.nodes().first_target(1);
+  EXPECT_TRUE(mailboxes_.target(first_target).has_room(1, 1));
+}
+
 // Else keys would lead to shards to which there is no lane.
 TEST_F(PeerTest, a_node_that_was_restarted_after_the_probe_is_probed_again) {
   answer_probe(header_of({.native_port = 8081, .shards = 1, .instance = 5}));
