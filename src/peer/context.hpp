@@ -71,7 +71,7 @@ struct Context {
   route::Mailboxes& mailboxes;
   const FleetOptions options;
   const FailurePolicy policy;
-  int64_t now_ms = 0;       // of the turn
+  int64_t now_ms = 0;       // of the turn; stands still while this node does
   bool has_changed = true;  // a connection has come or gone: peers have something to do
   base::ObjectPool<RemoteWaiter> waiters;
   std::vector<PeerTarget*> returned;  // targets with messages to be delivered

@@ -28,8 +28,8 @@ void Peers::on_event(const io::Event& event) noexcept {
 }
 
 void Peers::end_turn() noexcept {
-  if (context_.now_ms >= next_tick_ms_) {
-    next_tick_ms_ = context_.now_ms + tick_ms;
+  if (turn_ms_ >= next_tick_ms_) {
+    next_tick_ms_ = turn_ms_ + tick_ms;
     for (const auto& peer : peers_) peer->on_tick();
     questions_.on_tick();
     if (context_.mailboxes.shard() == 0) rules_.on_tick();  // one worker does that for all

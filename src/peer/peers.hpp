@@ -4,6 +4,7 @@
 // Lives:  one per worker of a server with --instance-urls, one thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,6 +20,8 @@ namespace sluice::peer {
 class Peers {
  public:
   static constexpr int64_t tick_ms = 50;
+  // Between two turns; more is a node that stood still.
+  static constexpr int64_t turn_ms_max = 2 * tick_ms;
   // Connections to other nodes; each but those of questions has buffers of its own.
   static uint32_t connections_max(const route::NodeMap& nodes) noexcept {
     return nodes.is_alone()
@@ -34,8 +37,12 @@ class Peers {
   }
   void on_event(const io::Event& event) noexcept;
 
-  // Before the turn's events.
-  void begin_turn(int64_t now_ms) noexcept { context_.now_ms = now_ms; }
+  // Before the turn's events. Time in which this node stood still is no silence of others: what
+  // they have sent meanwhile may not have been read yet.
+  void begin_turn(int64_t now_ms) noexcept {
+    context_.now_ms += std::min(now_ms - turn_ms_, turn_ms_max);
+    turn_ms_ = now_ms;
+  }
   // When end_turn() has something to do.
   int64_t due_ms() const noexcept { return next_tick_ms_; }
 
@@ -73,7 +80,8 @@ class Peers {
   std::vector<std::unique_ptr<Peer>> peers_;
   NodeQuestions questions_;
   RulesCheck rules_;
-  int64_t next_tick_ms_ = 0;
+  int64_t turn_ms_ = 0;       // of the worker's clock
+  int64_t next_tick_ms_ = 0;  // likewise
 };
 
 template <typename Handler>

@@ -34,6 +34,10 @@ class PeersFixture : public ::testing::Test {
 
   // One turn; what was closed before is free in it, and what is sent has left in the next one.
   void turn(int64_t ms = 0) {
+    for (; ms > Peers::tick_ms; ms -= Peers::tick_ms) {
+      now_ms_ += Peers::tick_ms;
+      peers_.begin_turn(now_ms_);
+    }
     now_ms_ += ms;
     peers_.begin_turn(now_ms_);
     while (closed_ < io_.closed.size()) {

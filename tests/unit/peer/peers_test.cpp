@@ -75,5 +75,19 @@ TEST_F(PeersTest, a_connection_may_end_in_the_turn_in_which_its_send_ends) {
   EXPECT_EQ(peer().counts().links_up, 0U);
 }
 
+// What the other node has sent meanwhile has still to be read.
+TEST_F(PeersTest, time_in_which_this_node_stood_still_is_no_silence) {
+  connect_ours();
+  send(key_of_the_other());
+  turn();
+  now_ms_ += 60'000;
+  turn();
+  EXPECT_TRUE(peer().is_reachable());
+  EXPECT_TRUE(delivered_.answers.empty());
+  for (int64_t ms = 0; ms <= 900; ms += 50) turn(50);
+  EXPECT_FALSE(peer().is_reachable());
+  EXPECT_EQ(delivered_.verdicts(), std::vector{Verdict::owner_unreachable});
+}
+
 }  // namespace
 }  // namespace sluice::peer
