@@ -18,6 +18,7 @@
 
 #include "cli/fleet_start.hpp"
 #include "log/log.hpp"
+#include "peer/peers.hpp"
 #include "policy/rule_file.hpp"
 #include "server/server.hpp"
 
@@ -142,15 +143,17 @@ void fill_standard_descriptors() {
 }
 
 // Every connection is a descriptor; the soft limit is raised as far as the hard one allows.
-void raise_descriptor_limit(const config::Config& config) {
+void raise_descriptor_limit(const config::Config& config, const peer::FleetOptions& fleet) {
   constexpr rlim_t process_descriptors = 32;  // the log, and the probes of the start
   // Of each shard: 128 connections that are being refused or closed, two listeners, a ring or
   // epoll, an eventfd; and room for sockets on their way from one shard to another.
   constexpr rlim_t shard_descriptors = 160;
+  const route::NodeMap nodes(fleet.ownership(), config.shards);
+  const rlim_t node_descriptors = peer::Peers::connections_max(nodes);  // of each shard
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t wanted =
-      config.max_connections + process_descriptors + shard_descriptors * config.shards;
+  const rlim_t wanted = config.max_connections + process_descriptors +
+                        (shard_descriptors + node_descriptors) * config.shards;
   if (limit.rlim_cur >= wanted) return;
   const rlim_t soft = limit.rlim_cur;
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
@@ -252,7 +255,7 @@ int run(const config::Config& config, const std::vector<std::string>& warnings) 
               .includes_source = config.log_includes_source});
   for (const std::string& warning : warnings) log::warning(warning);
   for (const std::string& warning : fleet.warnings) log::warning(warning);
-  raise_descriptor_limit(config);
+  raise_descriptor_limit(config, fleet.options);
   if (config.server_type == "fast") {
     log::warning("--server-type fast is the normal server: gocc's approves everything",
                  {{"serverType", config.server_type}});

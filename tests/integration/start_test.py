@@ -145,6 +145,17 @@ def test_limit_of_descriptors_is_raised_or_logged(start_server):
         assert (warning["limit"], warning["wanted"]) == (300, wanted)
 
 
+def test_connections_to_other_nodes_are_counted_as_descriptors(start_server):
+    nodes = ("--instance-urls", "http://127.0.0.1:1,http://127.0.0.2:1,http://127.0.0.3:1",
+             "--own-url", "http://127.0.0.1:1", "--shards", "2", "--max-connections", "1000")
+    server = start_server(*nodes, preexec=limit_descriptors(400))
+    wanted = [warning["wanted"] for warning in server.warnings()
+              if "too few file descriptors" in warning["message"]]
+    # Of each shard, and to each of the two others: 64 links and a probe; four questions that all
+    # three nodes answer, and a check of rules.
+    assert wanted == [1_000 + 32 + 2 * (160 + 2 * 65 + 4 * 3 + 1)]
+
+
 # ---------------------------------------------------------------------------------- exit codes
 
 @pytest.mark.parametrize("arguments", [
