@@ -77,7 +77,9 @@ class Worker final : private ShardStatisticsSource {
   // this one something wakes it.
   int64_t poll_timeout_ns() noexcept;
 
-  // For tests: the entries that are being decided; the message that they came in, if any.
+  // For tests: other nodes, of a server that has some; the entries that are being decided; the
+  // message that they came in, if any.
+  const peer::Peers* peers() const noexcept { return peers_.get(); }
   const route::Turn& undecided() const noexcept { return context_.turn; }
   const EntryDecisions::Serving& serving() const noexcept { return decisions_.serving(); }
   const route::EntryRouter& router() const noexcept { return router_; }
