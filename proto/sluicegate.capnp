@@ -21,6 +21,7 @@ const featureQuotas :UInt64 = 1;   # Reserve and the other frames of quotas
 const featureWindows :UInt64 = 2;  # the column windowMs of Acquire and AcquireByHandle
 const featureLooks :UInt64 = 4;    # costs of 0, and the detail column `position`
 const featureForward :UInt64 = 8;  # Forward and Refund
+const featureTopology :UInt64 = 16;  # topology: the nodes that share the keys
 
 enum Verdict {
   none @0;              # never sent
@@ -120,6 +121,7 @@ struct ClientFrame {
     consume @20 :Consume;
     forward @21 :Forward;
     refund @22 :Refund;
+    topology @23 :Void;  # answered by TopologyReply, now and after each change
   }
 }
 
@@ -385,6 +387,7 @@ struct ServerFrame {
     goAway @10 :GoAway;
     quotaAnswers @11 :QuotaAnswers;
     usageReply @12 :UsageReply;
+    topologyReply @13 :TopologyReply;
   }
 }
 
@@ -405,6 +408,26 @@ struct Welcome {
   features @13 :UInt64;
   serverVersion @14 :Text;
   restPort @15 :UInt16;           # of the same host; 0: not announced
+}
+
+struct TopologyReply {
+  # The nodes that share the keys, in the order of their list: the owner of a key is a place in it.
+  listDigest @0 :UInt64;          # of its URLs: the same at all nodes of one list; 0: there is none
+  nodeHash @1 :NodeHash;
+  ownNode @2 :UInt16;             # the place of the server that sends this
+  hosts @3 :Data;                 # as the list has them, end to end; of a server without one: empty
+  hostSizes @4 :List(UInt16);
+  restPorts @5 :List(UInt16);
+  # As far as the server that sends this has learned them; 0: it has not been connected yet.
+  nativePorts @6 :List(UInt16);   # 0 also: a gocc, which has none
+  shards @7 :List(UInt32);
+  routingSeeds @8 :List(UInt64);
+  instanceIds @9 :List(UInt64);
+}
+
+enum NodeHash {
+  none @0;
+  fnv1a @1;  # FNV-1a of 32 bits over the whole key, modulo the number of nodes
 }
 
 enum RoutingHash {

@@ -71,8 +71,9 @@ struct Context {
   route::Mailboxes& mailboxes;
   const FleetOptions options;
   const FailurePolicy policy;
-  int64_t now_ms = 0;       // of the turn; stands still while this node does
-  bool has_changed = true;  // a connection has come or gone: peers have something to do
+  int64_t now_ms = 0;          // of the turn; stands still while this node does
+  bool has_new_state = false;  // a node is another than Peer::state() was before
+  bool has_changed = true;     // a connection has come or gone: peers have something to do
   base::ObjectPool<RemoteWaiter> waiters;
   std::vector<PeerTarget*> returned;  // targets with messages to be delivered
   // Messages with entries that shards of this node are to decide.

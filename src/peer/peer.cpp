@@ -150,6 +150,7 @@ void Peer::connect_gocc(const io::PeerAddress& address) noexcept {
   facts_.reset();
   lanes_.clear();
   context_.mailboxes.nodes().forget_shards(node_);
+  note_node({});
   gocc_ = std::make_unique<GoccLink>(context_, memory_, first_place_ + 1, node_, host_, target(0));
   gocc_->connect(address);
 }
@@ -190,7 +191,17 @@ void Peer::follow_shards() noexcept {
     if (!is_idle) return;
     nodes.set_shards(node_, owner.shards, owner.routing_seed);
   }
+  note_node({.native_port = facts_->native_port,
+             .shards = owner.shards,
+             .routing_seed = owner.routing_seed,
+             .instance_id = owner.instance_id});
   resume();
+}
+
+void Peer::note_node(const wire::NodeState& state) noexcept {
+  if (node_state_ == state) return;
+  node_state_ = state;
+  context_.has_new_state = true;
 }
 
 // --- Whether it is there -------------------------------------------------------------------

@@ -22,6 +22,7 @@
 #include "peer/peer_counts.hpp"
 #include "peer/peer_target.hpp"
 #include "peer/probe.hpp"
+#include "wire/topology.hpp"
 
 namespace sluice::peer {
 
@@ -49,9 +50,11 @@ class Peer {
   // It is connected, or was tried.
   bool is_known() const noexcept { return is_reachable_ || was_tried_; }
   bool is_reachable() const noexcept { return is_reachable_; }
+  uint32_t node() const noexcept { return node_; }
+  // As it was last connected.
+  const wire::NodeState& state() const noexcept { return node_state_; }
   PeerCounts counts() const noexcept;
   const std::string& host() const noexcept { return host_; }
-  uint32_t node() const noexcept { return node_; }
   // Why it is not connected, or last was not.
   const std::string& why_down() const noexcept { return why_down_; }
 
@@ -71,6 +74,7 @@ class Peer {
   void connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept;
   void serve_targets() noexcept;
   void follow_shards() noexcept;
+  void note_node(const wire::NodeState& state) noexcept;
   void note_state() noexcept;
   void warn_of_secret() noexcept;
   bool logs() const noexcept;
@@ -85,6 +89,7 @@ class Peer {
   const AddressBook& addresses_;
   std::minstd_rand random_;
   PeerCounts counts_;
+  wire::NodeState node_state_;
   std::optional<wire::NodeFacts> facts_;  // of the node that the lanes lead to
   std::unique_ptr<Probe> probe_;
   std::unique_ptr<GoccLink> gocc_;                    // instead of lanes, if it is a gocc

@@ -44,7 +44,8 @@ void Peers::end_turn() noexcept {
 
 bool Peers::has_work() const noexcept {
   return context_.has_changed || questions_.has_answered() || !context_.grants.empty() ||
-         !context_.notices_done.empty() || !context_.returned.empty() || !context_.stranded.empty();
+         !context_.notices_done.empty() || !context_.returned.empty() ||
+         !context_.stranded.empty() || context_.has_new_state;
 }
 
 PeerCounts Peers::counts(size_t index) const noexcept {
@@ -55,6 +56,13 @@ PeerCounts Peers::counts(size_t index) const noexcept {
 
 bool Peers::are_known() const noexcept {
   return std::ranges::all_of(peers_, [](const auto& peer) { return peer->is_known(); });
+}
+
+bool Peers::report(TopologyBook& book) noexcept {
+  if (!std::exchange(context_.has_new_state, false)) return false;
+  bool has_changed = false;
+  for (const auto& peer : peers_) has_changed |= book.set(peer->node(), peer->state());
+  return has_changed;
 }
 
 void Peers::close() noexcept {

@@ -14,6 +14,7 @@
 #include "peer/node_questions.hpp"
 #include "peer/peer.hpp"
 #include "peer/rules_check.hpp"
+#include "peer/topology_book.hpp"
 
 namespace sluice::peer {
 
@@ -59,6 +60,9 @@ class Peers {
 
   // Each node is connected, or was tried.
   bool are_known() const noexcept;
+
+  // Writes down what nodes are; true: something has changed.
+  bool report(TopologyBook& book) noexcept;
 
   void close() noexcept;
   bool are_closed() const noexcept;

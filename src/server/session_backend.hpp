@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "peer/topology_book.hpp"
 #include "route/entry_router.hpp"
 #include "route/mailboxes.hpp"
 #include "server/connection_placement.hpp"
@@ -34,6 +35,7 @@ struct WorkerParts {
   NodeQueries& node_queries;
   QuotaTasks& quota_tasks;
   ConnectionPlacement& placement;
+  const peer::TopologyBook& topology;
   SessionRunner& runner;
 };
 
@@ -137,6 +139,8 @@ class SessionBackend final : public session::Backend {
     parts_.quota_tasks.cancel_undelivered(reservation);
   }
   void end_binding(uint64_t binding) noexcept override { parts_.quota_tasks.end_binding(binding); }
+
+  const wire::Topology& topology() const noexcept override { return parts_.topology.topology(); }
 
   // Connections.
   void speak_http2(session::Session& session,

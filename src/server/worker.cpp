@@ -20,6 +20,13 @@ bool keeps_windows(const WorkerOptions& options) noexcept {
   return options.shard.kept_window_ms != base::never_ms;
 }
 
+wire::NodeState own_state(const session::Options& options) noexcept {
+  return {.native_port = options.native_port,
+          .shards = options.shards,
+          .routing_seed = options.routing_seed,
+          .instance_id = options.instance_id};
+}
+
 OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
   return {// All reservations that can be open, and those that answers of open tasks name.
           .cancels_max = size_t{options.quota.reservations_max} * options.sessions.shards +
@@ -64,6 +71,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                 .node_queries = node_queries_,
                 .quota_tasks = quota_tasks_,
                 .placement = placement_,
+                .topology = topology_,
                 .runner = runner_}),
       context_(backend_, session_options(options)),
       router_(mailboxes_, context_.turn, options.splits, options.sessions.handles_max),
@@ -86,6 +94,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       placement_(io, worker_group, context_, sessions_, mailboxes_, statistics_,
                  options.connections_max),
       return_poll_(io, mailboxes_, options.return_poll_ns),
+      topology_(options.fleet, options.sessions.rest_port, own_state(options.sessions)),
       events_(limits::turn_events) {
   // Subjects of an earlier start have its quotas: also an empty file takes them away.
   if (!options.rules.empty() || options.quotas != policy::QuotaRules{} ||
@@ -281,6 +290,11 @@ bool Worker::is_of_other_node(const io::Event& event) const noexcept {
 void Worker::begin_turn_of_peers() noexcept {
   const int64_t now_ms = context_.now_ms();
   peers_->begin_turn(now_ms);
+  if (peers_->report(topology_)) {
+    for (session::TopologyWatcher& watcher : context_.topology_watchers) {
+      watcher.on_topology_changed();
+    }
+  }
   if (accepts_at_ms_ == base::never_ms) return;
   if (!knows_peers_ && peers_->are_known()) {
     knows_peers_ = true;

@@ -156,6 +156,7 @@ class Worker final : private ShardStatisticsSource {
   SessionRunner runner_;
   ConnectionPlacement placement_;
   ReturnPoll return_poll_;
+  peer::TopologyBook topology_;
   std::unique_ptr<peer::Peers> peers_;      // null: there are no other nodes
   int64_t accepts_at_ms_ = base::never_ms;  // at the latest, before it has begun
   bool knows_peers_ = false;                // each was connected, or tried

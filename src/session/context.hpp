@@ -27,10 +27,12 @@
 #include "session/handle_set.hpp"
 #include "session/ready_queue.hpp"
 #include "session/request_log.hpp"
+#include "session/topology_watcher.hpp"
 #include "session/turn_work.hpp"
 #include "session/wait_book.hpp"
 #include "wire/http_parser.hpp"
 #include "wire/permit.hpp"
+#include "wire/topology.hpp"
 
 namespace sluice::session {
 
@@ -150,6 +152,10 @@ class Backend {
   // The connection is gone: every shard ends the reservations that are bound to it.
   virtual void end_binding(uint64_t binding) noexcept = 0;
 
+  // The nodes that share the keys, as far as this worker knows them. After a change it calls those
+  // of Context::topology_watchers.
+  virtual const wire::Topology& topology() const noexcept = 0;
+
   // The connection goes on in HTTP/2, with all that is in its input buffer: its session is held,
   // and replaced before the turn's end. `upgrade`: its first stream, if it has been upgraded.
   virtual void speak_http2(Session& session, std::unique_ptr<Http2Upgrade> upgrade) noexcept = 0;
@@ -268,7 +274,8 @@ struct Context {
   ReadyQueue ready;        // sessions that can go on with what they hold
   BlockedList blocked;     // sessions that go on when other shards have caught up
   bool room_made = false;  // blocked sessions may find room now
-  DirtyList dirty;         // sessions with something to send, or to close, at the end of the turn
+  TopologyWatchers topology_watchers;
+  DirtyList dirty;  // sessions with something to send, or to close, at the end of the turn
 
   // Which other instances compare; see policy/rules_digest.hpp.
   void set_rules(uint64_t digest);

@@ -351,6 +351,24 @@ void NativeSession::on_page(uint64_t id, std::span<const api::KeyState> keys,
         [&](auto out) { return wire::encode_inspected(id, keys, next_cursor, out); });
 }
 
+void NativeSession::on_topology(uint64_t id, const wire::TopologyRequest&) noexcept {
+  if (!TopologyWatcher::is_linked()) context_.topology_watchers.push_back(*this);
+  is_topology_due_ = false;
+  write_topology(id);
+}
+
+// A client that reads slowly gets the last state only, once it has read what came before.
+void NativeSession::on_topology_changed() noexcept {
+  is_topology_due_ = true;
+  mark_dirty();
+}
+
+void NativeSession::write_topology(uint64_t id) noexcept {
+  const wire::Topology& topology = context_.backend.topology();
+  write(wire::topology_bytes_max(topology),
+        [&](auto out) { return wire::encode_topology(id, topology, out); });
+}
+
 // Only REST sessions ask for these.
 void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
 void NativeSession::on_text(uint64_t, std::string_view, std::string_view) noexcept {}
@@ -433,6 +451,9 @@ void NativeSession::write_outcomes() noexcept {
   while (!granted_frames_.empty() && !connection_.output_over_high()) {
     write_granted(granted_frames_.front());
   }
+  if (!is_topology_due_ || connection_.finishing() || connection_.output_over_high()) return;
+  is_topology_due_ = false;
+  write_topology(0);
 }
 
 // Writes one Granted frame, with as many entries as fit.

@@ -21,7 +21,7 @@
 
 namespace sluice::session {
 
-class NativeSession final : public Session {
+class NativeSession final : public Session, public TopologyWatcher {
  public:
   NativeSession(Context& context, io::Io& io, io::SocketId socket,
                 net::ConnectionMemory& memory) noexcept;
@@ -36,6 +36,7 @@ class NativeSession final : public Session {
   void on_text(uint64_t id, std::string_view content_type, std::string_view text) noexcept override;
   void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept override;
   void begin_drain() noexcept override;
+  void on_topology_changed() noexcept override;
 
   // Its peer has shown the secret of the nodes.
   bool is_node() const noexcept { return is_node_; }
@@ -83,6 +84,8 @@ class NativeSession final : public Session {
   void withdraw(uint64_t id, uint64_t target, std::span<const uint32_t> entries) noexcept;
   void withdraw_pending(uint64_t target) noexcept;
   void on_inspect(uint64_t id, const wire::InspectRequest& request) noexcept;
+  void on_topology(uint64_t id, const wire::TopologyRequest& request) noexcept;
+  void write_topology(uint64_t id) noexcept;
 
   void on_intern(uint64_t id, const wire::InternRequest& request) noexcept;
   void on_forget(uint64_t id, const wire::ForgetRequest& request) noexcept;
@@ -159,6 +162,7 @@ class NativeSession final : public Session {
   int64_t drain_started_ms_ = 0;
   bool welcomed_ = false;
   bool is_node_ = false;
+  bool is_topology_due_ = false;  // it has changed, and the client has not been sent it
   bool sent_go_away_ = false;
   bool binding_ended_ = false;
 };

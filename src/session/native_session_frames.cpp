@@ -163,6 +163,7 @@ struct NativeSession::Frames {
       rule<wire::ForwardRequest, &Self::on_forward, refuse_forward>(
           {.sender = Sender::node, .room = Room::turn}),
       rule<wire::RefundRequest, &Self::on_refund>({.sender = Sender::node, .room = Room::turn}),
+      rule<wire::TopologyRequest, &Self::on_topology>({.id = IdRule::unused}),
   };
   static_assert(has_every_kind(rules));
 };

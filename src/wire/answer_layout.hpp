@@ -98,6 +98,18 @@ inline constexpr auto usage_rows =
                OtherRow{"quotas"},
                OtherRow{"limits"}};
 
+inline constexpr auto topology_rows = std::tuple{
+    OtherRow{"hosts"},
+    answer_column<uint16_t>("hostSizes", [](const TopologyNode& node) { return node.host.size(); }),
+    answer_column<uint16_t>("restPorts", &TopologyNode::rest_port),
+    answer_column<uint16_t>("nativePorts",
+                            [](const TopologyNode& node) { return node.state.native_port; }),
+    answer_column<uint32_t>("shards", [](const TopologyNode& node) { return node.state.shards; }),
+    answer_column<uint64_t>("routingSeeds",
+                            [](const TopologyNode& node) { return node.state.routing_seed; }),
+    answer_column<uint64_t>("instanceIds",
+                            [](const TopologyNode& node) { return node.state.instance_id; })};
+
 // ------------------------------------------------------------------------- walks over a table
 
 template <typename Row>

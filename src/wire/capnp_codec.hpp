@@ -22,6 +22,7 @@
 #include "wire/capnp_codec_quota.hpp"
 #include "wire/column.hpp"
 #include "wire/permit.hpp"
+#include "wire/topology.hpp"
 
 namespace sluice::wire {
 
@@ -54,7 +55,7 @@ inline constexpr uint8_t wants_details = 1, takes_id = 2, all = 3;
 
 // Bits of Welcome.features.
 namespace feature_bit {
-inline constexpr uint64_t quotas = 1, windows = 2, looks = 4, forward = 8;
+inline constexpr uint64_t quotas = 1, windows = 2, looks = 4, forward = 8, topology = 16;
 }
 
 // In the column of windows; of the other overrides it is api::keep.
@@ -169,6 +170,8 @@ struct ForgetRequest {
 
 struct PingRequest {};
 
+struct TopologyRequest {};
+
 // A kind of frame from a newer version of the protocol.
 struct UnsupportedRequest {};
 
@@ -178,7 +181,7 @@ struct ClientRequest {
                ReleaseRequest, WithdrawRequest, InspectRequest, InternRequest, ForgetRequest,
                PingRequest, ReserveRequest, CheckRequest, SettleRequest, CancelRequest,
                ExtendRequest, RecordRequest, UsageRequest, QuotaChangeRequest, ResetRequest,
-               ConsumeRequest, ForwardRequest, RefundRequest>
+               ConsumeRequest, ForwardRequest, RefundRequest, TopologyRequest>
       body;
 };
 
@@ -221,6 +224,7 @@ size_t granted_bytes_max(uint32_t entries_count, uint8_t detail_bits,
                          uint32_t permits_count = 0) noexcept;
 size_t interned_bytes_max(uint32_t keys_count) noexcept;
 size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept;
+size_t topology_bytes_max(const Topology& topology) noexcept;
 inline constexpr size_t small_answer_bytes_max = 1'024;  // welcome, done, pong, error, go_away
 
 // Each writes one frame at the start of `out`, clears only the bytes that it uses, and returns the
@@ -247,6 +251,7 @@ size_t encode_interned(uint64_t id, std::span<const api::Handle> handles,
                        std::span<const api::Verdict>, std::span<std::byte> out) noexcept;
 size_t encode_inspected(uint64_t id, std::span<const api::KeyState>, uint64_t next_cursor,
                         std::span<std::byte> out) noexcept;
+size_t encode_topology(uint64_t id, const Topology&, std::span<std::byte> out) noexcept;
 size_t encode_error(uint64_t id, const ErrorAnswer&, std::span<std::byte> out) noexcept;
 size_t encode_go_away(std::string_view reason, std::span<std::byte> out) noexcept;
 

@@ -45,6 +45,10 @@ namespace inspected_at {
 constexpr size_t cursor = 0;
 constexpr size_t keys = pointer_of(inspected_rows, "keys");
 }  // namespace inspected_at
+namespace topology_at {
+constexpr size_t list_digest = 0, node_hash = 8, own_node = 10;
+constexpr size_t hosts = pointer_of(topology_rows, "hosts");
+}  // namespace topology_at
 namespace error_at {
 constexpr size_t code = 0;
 constexpr size_t text = pointer_of(error_rows, "text");
@@ -120,6 +124,24 @@ void add_keys(FrameWriter& writer, FrameWriter::Struct inspected,
   }
 }
 
+// With names as long as DNS has them, and all columns.
+static_assert(limits::instances_max * (253 + 3 * 2 + 4 + 2 * 8) + 1'024 <= limits::reply_bytes_max);
+
+size_t hosts_bytes(const Topology& topology) noexcept {
+  size_t bytes = 0;
+  for (const TopologyNode& node : topology.nodes) bytes += node.host.size();
+  return bytes;
+}
+
+void add_hosts(FrameWriter& writer, FrameWriter::Struct reply, const Topology& topology) noexcept {
+  std::byte* next = writer.add_list<char>(reply, topology_at::hosts, hosts_bytes(topology));
+  for (const TopologyNode& node : topology.nodes) {
+    if (node.host.empty()) continue;
+    std::memcpy(next, node.host.data(), node.host.size());
+    next += node.host.size();
+  }
+}
+
 }  // namespace
 
 size_t verdicts_bytes_max(uint32_t entries_count, uint8_t detail_bits) noexcept {
@@ -145,6 +167,11 @@ size_t inspected_bytes_max(std::span<const api::KeyState> keys) noexcept {
          columns_bytes(inspected_rows, keys.size());
 }
 
+size_t topology_bytes_max(const Topology& topology) noexcept {
+  return frame_head_bytes + shape_of<schema::TopologyReply>.bytes() +
+         list_bytes(hosts_bytes(topology), 1) + columns_bytes(topology_rows, topology.nodes.size());
+}
+
 size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::byte> out) noexcept {
   FrameWriter writer(out);
   const auto welcome = add_body<schema::Welcome>(writer, id, Kind::WELCOME);
@@ -161,7 +188,8 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   writer.set(welcome, welcome_at::handles_max, answer.handles_max);
   writer.set(welcome, welcome_at::key_bytes_max, answer.key_bytes_max);
   writer.set(welcome, welcome_at::instance_id, answer.instance_id);
-  constexpr uint64_t features = feature_bit::quotas | feature_bit::windows | feature_bit::looks;
+  constexpr uint64_t features =
+      feature_bit::quotas | feature_bit::windows | feature_bit::looks | feature_bit::topology;
   writer.set(welcome, welcome_at::features,
              features | (answer.takes_forwards ? feature_bit::forward : 0));
   writer.set(welcome, welcome_at::rest_port, answer.rest_port);
@@ -240,6 +268,20 @@ size_t encode_inspected(uint64_t id, std::span<const api::KeyState> keys, uint64
   add_keys(writer, body, keys);
   each_column(inspected_rows, [&](size_t pointer, const auto& row) {
     add_column(writer, body, pointer, row, keys);
+  });
+  return writer.finish();
+}
+
+size_t encode_topology(uint64_t id, const Topology& topology, std::span<std::byte> out) noexcept {
+  FrameWriter writer(out);
+  const auto body = add_body<schema::TopologyReply>(writer, id, Kind::TOPOLOGY_REPLY);
+  writer.set(body, topology_at::list_digest, topology.list_digest);
+  writer.set(body, topology_at::node_hash, schema::NodeHash::FNV1A);
+  writer.set(body, topology_at::own_node, topology.own_node);
+  add_hosts(writer, body, topology);
+  const std::span nodes(topology.nodes);
+  each_column(topology_rows, [&](size_t pointer, const auto& row) {
+    add_column(writer, body, pointer, row, nodes);
   });
   return writer.finish();
 }

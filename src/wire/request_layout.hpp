@@ -429,6 +429,11 @@ struct Layout<RefundRequest> : LayoutDefaults {
   static constexpr auto fields = std::tuple{field("target", 0, &RefundRequest::target)};
 };
 
+template <>
+struct Layout<TopologyRequest> : LayoutDefaults {
+  static constexpr auto kind = ClientFrame::TOPOLOGY;
+};
+
 // ------------------------------------------------------------------------ all kinds, in order
 
 using RequestBody = decltype(ClientRequest::body);

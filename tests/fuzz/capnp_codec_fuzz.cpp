@@ -109,6 +109,7 @@ bool is_lifetime(uint32_t lifetime_ms) {
 struct Promises {
   void operator()(const wire::UnsupportedRequest&) const {}
   void operator()(const wire::PingRequest&) const {}
+  void operator()(const wire::TopologyRequest&) const {}
   void operator()(const wire::HelloRequest& hello) const {
     require(hello.client_name.size() <= limits::client_name_bytes_max);
     volatile size_t zeros = 0;

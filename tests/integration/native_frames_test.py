@@ -38,7 +38,7 @@ def test_welcome_announces_the_limits(start_server):
                 "frameEntriesMax": FRAME_ENTRIES_MAX, "outstandingFramesMax": 1_024,
                 "outstandingBytesMax": 1_048_576, "waitingEntriesMax": 777,
                 "handlesMax": -(-1_000_000 // server.shards),
-                "keyBytesMax": 500, "features": 15}
+                "keyBytesMax": 500, "features": 31}
     assert {name: welcome[name] for name in expected} == expected
     assert str(welcome["routingHash"]) == "xxh3"
     assert welcome["serverVersion"].count(".") == 2

@@ -101,6 +101,41 @@ Inspected inspected(uint64_t id, schema::Inspected::Reader from) {
   return to;
 }
 
+Topology topology(uint64_t id, schema::TopologyReply::Reader from) {
+  const auto host_sizes = column<uint16_t>(from.getHostSizes());
+  const size_t count = host_sizes.size();
+  const auto rest_ports = detail_column<uint16_t>(from.getRestPorts(), count);
+  const auto native_ports = detail_column<uint16_t>(from.getNativePorts(), count);
+  const auto shards = detail_column<uint32_t>(from.getShards(), count);
+  const auto routing_seeds = detail_column<uint64_t>(from.getRoutingSeeds(), count);
+  const auto instance_ids = detail_column<uint64_t>(from.getInstanceIds(), count);
+  const capnp::Data::Reader hosts = from.getHosts();
+  const auto element = [](const auto& list, size_t index) {
+    return list.empty() ? typename std::decay_t<decltype(list)>::value_type{} : list[index];
+  };
+
+  Topology to{.id = id,
+              .list_digest = from.getListDigest(),
+              .node_hash_known = from.getNodeHash() == schema::NodeHash::FNV1A,
+              .own_node = from.getOwnNode(),
+              .nodes = {}};
+  to.nodes.reserve(count);
+  size_t begin = 0;
+  for (size_t i = 0; i < count; begin += host_sizes[i], ++i) {
+    if (host_sizes[i] > hosts.size() - begin) {
+      throw ProtocolError("the server sent hosts whose sizes do not add up");
+    }
+    const auto* host = reinterpret_cast<const char*>(hosts.begin()) + begin;
+    to.nodes.push_back({.host = {host, host_sizes[i]},
+                        .rest_port = element(rest_ports, i),
+                        .native_port = element(native_ports, i),
+                        .shards = element(shards, i),
+                        .routing_seed = element(routing_seeds, i),
+                        .instance_id = element(instance_ids, i)});
+  }
+  return to;
+}
+
 // A Verdicts frame without details in one segment and standard layout, word by word:
 //   0 table | 1 -> ServerFrame | 2 id | 3 kind | 4 -> Verdicts | 5 count | 6 -> bytes | 7 no
 //   details | 8... the bytes
@@ -152,6 +187,8 @@ Answer answer(schema::ServerFrame::Reader frame) {
       return quota_answers(id, frame.getQuotaAnswers());
     case schema::ServerFrame::USAGE_REPLY:
       return usage_reply(id, frame.getUsageReply());
+    case schema::ServerFrame::TOPOLOGY_REPLY:
+      return topology(id, frame.getTopologyReply());
     case schema::ServerFrame::UNSET:
       break;
   }

@@ -77,6 +77,8 @@ def encode(message):
         return _frames.encode_forget(frame_id, handles_of(body))
     if kind == "ping":
         return _frames.encode_ping(frame_id)
+    if kind == "topology":
+        return _frames.encode_topology(frame_id)
     return QUOTA_ENCODERS[kind](frame_id, body)
 
 

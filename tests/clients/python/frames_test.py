@@ -82,6 +82,15 @@ def values_of(answer):
                 "openReservations": list(answer.open_reservations),
                 "waiting": list(answer.waiting), "limits": states(answer.limits),
                 "quotas": [quota_values_of(quota) for quota in answer.quotas]}
+    if isinstance(answer, _frames.TopologyReply):
+        rows = [node._asdict() for node in answer.nodes]
+        columns = {f"{camel(name)}s" if name != "shards" else name: [row[name] for row in rows]
+                   for name in ("rest_port", "native_port", "shards", "routing_seed",
+                                "instance_id")}
+        hosts = [row["host"].encode() for row in rows]
+        return columns | {"listDigest": answer.list_digest, "nodeHash": "fnv1a",
+                          "ownNode": answer.own_node, "hosts": list(b"".join(hosts)),
+                          "hostSizes": [len(host) for host in hosts]}
     if isinstance(answer, _frames.ErrorAnswer):
         return {"code": camel(ErrorCode(answer.code).name.lower()), "text": answer.text}
     if isinstance(answer, _frames.Welcome):
@@ -139,7 +148,8 @@ KINDS = {_frames.VerdictsAnswer: "verdicts", _frames.GrantedAnswer: "granted",
          _frames.InternedAnswer: "interned", _frames.InspectedAnswer: "inspected",
          _frames.ErrorAnswer: "error", _frames.Welcome: "welcome", _frames.GoAway: "goAway",
          _frames.DoneAnswer: "done", _frames.PongAnswer: "pong",
-         _frames.QuotaAnswers: "quotaAnswers", _frames.UsageReply: "usageReply"}
+         _frames.QuotaAnswers: "quotaAnswers", _frames.UsageReply: "usageReply",
+         _frames.TopologyReply: "topologyReply"}
 NOT_READ = {"mood", "weight", "serverTime", "permits"}  # of newer peers; between nodes
 
 
@@ -352,6 +362,9 @@ READ = {
                     ("nameSizes", 3), ("metrics", 4), ("kinds", 5), ("ceilings", 6),
                     ("violated", 7), ("amounts", 8), ("used", 9), ("reserved", 10),
                     ("remaining", 11), ("periodMs", 12), ("resetMs", 13)],
+    "TopologyReply": [("listDigest", 0, 8), ("nodeHash", 8, 2), ("ownNode", 10, 2), ("hosts", 0),
+                      ("hostSizes", 1), ("restPorts", 2), ("nativePorts", 3), ("shards", 4),
+                      ("routingSeeds", 5), ("instanceIds", 6)],
     "UsageReply": [("cursor", 0, 8), ("names", 0), ("nameSizes", 1), ("sources", 2),
                   ("openReservations", 3), ("waiting", 4), ("quotas", 5), ("limits", 6)],
 }

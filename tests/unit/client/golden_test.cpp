@@ -255,6 +255,26 @@ void expect(const UsageReply& reply, const Json& message) {
   EXPECT_EQ(reply.page.left_out, number_or_zero(limits_of(json), "leftOut"));
 }
 
+void expect(const Topology& topology, const Json& message) {
+  const Json& json = message.at("topologyReply");
+  EXPECT_EQ(topology.list_digest, number_or_zero(json, "listDigest"));
+  EXPECT_TRUE(topology.node_hash_known);
+  EXPECT_EQ(topology.own_node, number_or_zero(json, "ownNode"));
+  const auto sizes = numbers(json, "hostSizes");
+  ASSERT_EQ(topology.nodes.size(), sizes.size());
+  const std::string hosts = json.contains("hosts") ? bytes_of(json, "hosts") : "";
+  size_t at = 0;
+  for (size_t i = 0; i < sizes.size(); at += sizes[i++]) {
+    const TopologyNode& node = topology.nodes[i];
+    EXPECT_EQ(node.host, hosts.substr(at, sizes[i]));
+    EXPECT_EQ(node.rest_port, numbers(json, "restPorts")[i]);
+    EXPECT_EQ(node.native_port, numbers(json, "nativePorts")[i]);
+    EXPECT_EQ(node.shards, numbers(json, "shards")[i]);
+    EXPECT_EQ(node.routing_seed, numbers(json, "routingSeeds")[i]);
+    EXPECT_EQ(node.instance_id, numbers(json, "instanceIds")[i]);
+  }
+}
+
 TEST(Golden, answers_decode_to_the_values_of_their_json) {
   for (const Golden& golden : sluice::test::golden_frames("ServerFrame")) {
     SCOPED_TRACE(golden.name);

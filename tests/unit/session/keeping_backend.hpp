@@ -105,6 +105,7 @@ class KeepingBackend final : public Backend {
     upgrades.push_back(std::move(upgrade));
   }
   void move(Session&, uint32_t) noexcept override {}
+  const wire::Topology& topology() const noexcept override { return known_nodes; }
 
   static constexpr std::string_view other_shards_prefix = "other shard/";  // of keys
   std::deque<std::string> interned;                                        // keys, by handle
@@ -120,6 +121,7 @@ class KeepingBackend final : public Backend {
   bool owners_have_room = true;  // those of a request's keys
   uint32_t executions = 0;
   std::function<void()> executed;
+  wire::Topology known_nodes;
   bool has_room = true;
   bool spans = false;
 };

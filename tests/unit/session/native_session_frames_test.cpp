@@ -24,7 +24,7 @@ const std::vector<std::string>& frames_behind_hello() {
                                               "usage",       "quota_put",
                                               "reset",       "consume",
                                               "forward",     "forward_columns",
-                                              "refund"};
+                                              "refund",      "topology"};
   return names;
 }
 

@@ -132,6 +132,7 @@ json quota_json(const api::Quota& quota) {
 struct ToJson {
   json operator()(const UnsupportedRequest&) const { return {{"unsupported", nullptr}}; }
   json operator()(const PingRequest&) const { return {{"ping", nullptr}}; }
+  json operator()(const TopologyRequest&) const { return {{"topology", nullptr}}; }
   json operator()(const HelloRequest& hello) const {
     json body{{"version", hello.version}, {"wantedShard", hello.wanted_shard_plus_one}};
     if (!hello.client_name.empty()) body["clientName"] = hello.client_name;
@@ -374,6 +375,7 @@ struct Touch {
   }
   uint64_t operator()(const UnsupportedRequest&) const { return 0; }
   uint64_t operator()(const PingRequest&) const { return 0; }
+  uint64_t operator()(const TopologyRequest&) const { return 0; }
   uint64_t operator()(const HelloRequest& hello) const {
     return sum(hello.client_name) + sum(hello.token);
   }

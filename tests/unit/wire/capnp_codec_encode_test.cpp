@@ -102,6 +102,25 @@ std::vector<Permit> permits_of(const json& granted) {
   return permits;
 }
 
+Topology topology_of(const json& body) {
+  Topology topology{.list_digest = u64(body.value("listDigest", json("0"))),
+                    .own_node = body.value("ownNode", uint16_t{0}),
+                    .nodes = {}};
+  const std::string hosts = body.contains("hosts") ? bytes_of(body["hosts"]) : "";
+  size_t begin = 0;
+  for (size_t node = 0; node < body["hostSizes"].size(); ++node) {
+    const size_t bytes = body["hostSizes"][node];
+    topology.nodes.push_back({.host = hosts.substr(begin, bytes),
+                              .rest_port = body["restPorts"][node],
+                              .state = {.native_port = body["nativePorts"][node],
+                                        .shards = body["shards"][node],
+                                        .routing_seed = u64(body["routingSeeds"][node]),
+                                        .instance_id = u64(body["instanceIds"][node])}});
+    begin += bytes;
+  }
+  return topology;
+}
+
 std::vector<uint64_t> numbers_of(const json& body, const char* name) {
   std::vector<uint64_t> numbers;
   if (!body.contains(name)) return numbers;
@@ -330,6 +349,11 @@ std::string encoded(const json& message) {
     const api::QuotaBatch batch = usage_of(body);
     return write(usage_reply_bytes_max(batch),
                  [&](Out out) { return encode_usage_reply(id, batch, out); });
+  }
+  if (kind == "topologyReply") {
+    const Topology topology = topology_of(body);
+    return write(topology_bytes_max(topology),
+                 [&](Out out) { return encode_topology(id, topology, out); });
   }
   if (kind == "error") {
     const std::string text = body["text"];

@@ -160,6 +160,7 @@ TEST(FrameLayout, matches_the_schema_for_every_answer) {
   expect_pointers<schema::QuotaAnswers>(quota_answers_rows);
   expect_pointers<schema::LimitStates>(limit_states_rows);
   expect_pointers<schema::UsageReply>(usage_rows);
+  expect_pointers<schema::TopologyReply>(topology_rows);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(StandardFrame, recognises_frames_of_older_clients) {
 TEST(StandardFrame, recognises_no_other_frames) {
   for (const char* name :
        {"hello", "release", "ping", "intern", "newer_acquire", "segments_acquire", "withdraw",
-        "segments_reserve", "check", "usage", "quota_put", "reset", "refund"}) {
+        "segments_reserve", "check", "usage", "quota_put", "reset", "refund", "topology"}) {
     EXPECT_FALSE(read_standard_frame(test::golden_frame("ClientFrame", name).bytes())) << name;
   }
 }

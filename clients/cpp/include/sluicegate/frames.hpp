@@ -213,13 +213,31 @@ struct GoAway {
   std::string_view reason{};
 };
 
+struct TopologyNode {
+  std::string_view host{};  // empty: not known
+  uint16_t rest_port = 0;
+  uint16_t native_port = 0;  // 0: not known yet; likewise below
+  uint32_t shards = 0;
+  uint64_t routing_seed = 0;
+  uint64_t instance_id = 0;
+};
+
+// The nodes that share the keys, in the order of their list. The id is 0 where they have changed.
+struct Topology {
+  uint64_t id = 0;
+  uint64_t list_digest = 0;
+  bool node_hash_known = false;
+  uint16_t own_node = 0;  // the place of the server that has sent this
+  std::vector<TopologyNode> nodes{};
+};
+
 // A kind of answer that a newer server knows.
 struct UnknownAnswer {
   uint64_t id = 0;
 };
 
 using Answer = std::variant<UnknownAnswer, Welcome, Verdicts, Granted, Done, Interned, Inspected,
-                            Pong, Refusal, GoAway, QuotaAnswers, UsageReply>;
+                            Pong, Refusal, GoAway, QuotaAnswers, UsageReply, Topology>;
 
 // The id of the answered request; 0 where there is none.
 uint64_t id_of(const Answer&) noexcept;

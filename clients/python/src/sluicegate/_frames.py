@@ -38,7 +38,11 @@ SEGMENTS_MAX = 8
 # Members of the unions.
 HELLO, ACQUIRE, ACQUIRE_BY_HANDLE, RELEASE, WITHDRAW = 1, 2, 3, 4, 5
 INSPECT, INTERN, FORGET, PING = 6, 7, 8, 9
+TOPOLOGY = 22  # behind the quotas' (_quota_frames.py) and those between nodes
 WELCOME, VERDICTS, GRANTED, DONE, INTERNED, INSPECTED, PONG, ERROR, GO_AWAY = range(1, 10)
+TOPOLOGY_REPLY = 12
+FEATURE_TOPOLOGY = 16  # of Welcome
+FNV1A = 1  # TopologyReply.node_hash
 
 
 # ---- columns ------------------------------------------------------------------------------------
@@ -198,6 +202,10 @@ def encode_ping(frame_id: int) -> bytes:
     return FRAME_HEAD.pack(0, 4, 0, 0, 2, 1, frame_id, PING) + NULL
 
 
+def encode_topology(frame_id: int) -> bytes:
+    return FRAME_HEAD.pack(0, 4, 0, 0, 2, 1, frame_id, TOPOLOGY) + NULL
+
+
 # ---- answers ------------------------------------------------------------------------------------
 
 class Welcome(NamedTuple):
@@ -269,6 +277,25 @@ class PongAnswer(NamedTuple):
     id: int
 
 
+class TopologyNode(NamedTuple):
+    host: str  # empty: not known
+    rest_port: int
+    native_port: int  # 0: not known yet; likewise below
+    shards: int
+    routing_seed: int
+    instance_id: int
+
+
+class TopologyReply(NamedTuple):
+    """The nodes that share the keys, in the order of their list; `id` is 0 after a change."""
+
+    id: int
+    list_digest: int
+    node_hash: int
+    own_node: int  # the place of the server that sent this
+    nodes: list[TopologyNode]
+
+
 class ErrorAnswer(NamedTuple):
     id: int
     code: int
@@ -288,7 +315,8 @@ class UnknownAnswer(NamedTuple):
 
 
 Answer = Union[Welcome, VerdictsAnswer, GrantedAnswer, DoneAnswer, InternedAnswer, InspectedAnswer,
-               PongAnswer, ErrorAnswer, GoAway, QuotaAnswers, UsageReply, UnknownAnswer]
+               PongAnswer, ErrorAnswer, GoAway, QuotaAnswers, UsageReply,
+               TopologyReply, UnknownAnswer]
 
 
 # ---- splitting ----------------------------------------------------------------------------------
@@ -465,6 +493,22 @@ def _read_inspected(frame_id: int, body: Struct) -> InspectedAnswer:
     return InspectedAnswer(frame_id, body.number(0, 8), keys, *columns)
 
 
+def _read_topology(frame_id: int, body: Struct) -> TopologyReply:
+    blob, sizes = body.data(0), body.column(1, U16)
+    if sum(sizes) != len(blob):
+        raise Malformed("host sizes that do not add up to the hosts")
+    hosts, start = [], 0
+    for size in sizes:
+        hosts.append(blob[start:start + size].decode("utf-8", "replace"))
+        start += size
+    columns = [*(body.column(n, U16) for n in (2, 3)), body.column(4, U32),
+               *(body.column(n, U64) for n in (5, 6))]
+    if any(len(column) != len(hosts) for column in columns):
+        raise Malformed("columns of different length")
+    nodes = [TopologyNode(*row) for row in zip(hosts, *columns)]
+    return TopologyReply(frame_id, body.number(0, 8), body.number(8, 2), body.number(10, 2), nodes)
+
+
 def _read_error(frame_id: int, body: Struct) -> ErrorAnswer:
     return ErrorAnswer(frame_id, body.number(0, 2), body.text(0))
 
@@ -477,4 +521,5 @@ _READERS: dict[int, Callable[[int, Struct], Answer]] = {
     WELCOME: _read_welcome, VERDICTS: _read_verdicts, GRANTED: _read_granted,
     INTERNED: _read_interned, INSPECTED: _read_inspected, ERROR: _read_error,
     GO_AWAY: _read_go_away, QUOTA_ANSWERS: read_quota_answers, USAGE_REPLY: read_usage_reply,
+    TOPOLOGY_REPLY: _read_topology,
 }
