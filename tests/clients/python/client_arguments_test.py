@@ -44,7 +44,7 @@ def test_rejects_an_address_of_another_type():
     with pytest.raises(TypeError, match="an address is a str"):
         Client(None)
     client = Client("[::1]:8081")
-    assert (client._host, client._port) == ("::1", 8081)
+    assert client._addresses == [("::1", 8081)]
 
 
 @pytest.mark.parametrize("option", [{"shard": -2}, {"shard": 1 << 32}, {"shard": 1.5},

@@ -258,7 +258,8 @@ def test_a_forked_child_has_its_own_connection():
         with Client(parents.address) as client:
             assert client.acquire("a")
             with FakeServer(script) as childs:
-                client._host, client._port = childs.address.split(":")
+                host, port = childs.address.split(":")
+                client._addresses = [(host, int(port))]
                 child = os.fork()
                 if child == 0:
                     try:

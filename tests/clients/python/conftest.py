@@ -1,6 +1,7 @@
 """Shared by all tests of the Python client."""
 
 import hypothesis
+from real_server import ENGINES as ENGINES  # the fleets of the integration tests have them
 
 # A slow moment of the machine is no failure, and runs are independent of each other.
 hypothesis.settings.register_profile("suite", deadline=None, database=None,

@@ -75,19 +75,40 @@ def first_state(answer: _frames.InspectedAnswer) -> KeyState | None:
 
 
 class Base:
-    def __init__(self, address: str, settings: Settings,
+    def __init__(self, address: str | Sequence[str], settings: Settings,
                  monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.address = address
+        self._learns_nodes = isinstance(address, (list, tuple))
+        addresses: list[Any] = list(address) if self._learns_nodes else [address]
+        if not addresses:
+            raise InvalidArgument("addresses is empty: give at least one, as localhost:8081")
+        self._addresses = [parse_address(one) for one in addresses]
+        self.address = ", ".join(addresses)
         self._monotonic = monotonic
-        self._host, self._port = parse_address(address)
+        self._host = self._addresses[0][0]  # of the last attempt to connect
         self._settings = settings
-        self._dispatcher = Dispatcher(settings)
+        self._dispatcher = self._new_dispatcher()
+
+    def _new_dispatcher(self) -> Dispatcher:
+        return Dispatcher(self._settings, learns_nodes=self._learns_nodes)
 
     @property
     def welcome(self) -> _frames.Welcome | None:
         """The server's description of itself and its bounds; None without a connection."""
         connection = self._dispatcher.connection
         return None if connection is None else connection.welcome
+
+    @property
+    def is_usable(self) -> bool:
+        """There is a connection, and the server does not shut down."""
+        connection = self._dispatcher.connection
+        return connection is not None and connection.takes_requests
+
+    def _addresses_to_try(self) -> list[tuple[str, int]]:
+        """The caller's, then those that a server named, where the caller gave a list."""
+        topology = self._dispatcher.topology
+        named = [(node.host, node.native_port) for node in topology.nodes
+                 if node.host and node.native_port] if topology else []
+        return list(dict.fromkeys([*self._addresses, *named]))
 
     def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
         """The client's time-out does not end a wait in the queue, only the call's own does."""

@@ -75,26 +75,38 @@ class Caller(LeaderFollowers):
              call: BatchCall | None = None, waits: bool = False,
              applies_policy: bool = False) -> Any:
         deadline = None if timeout is None else self._monotonic() + timeout
+        try:
+            self._begin_call(submit, deadline)
+        except TimedOut:
+            result = self._policy_result(call, waits, applies_policy)
+            if result is None:
+                raise
+            completion.set_result(result)
+            return result
+        return self._end_call(completion, deadline, timeout, call, waits, applies_policy)
+
+    def _begin_call(self, submit: Callable[[], None], deadline: float | None) -> None:
+        """Queues, and sends what may be sent."""
         while not self._submit(submit):
-            try:
-                self._wait_for_room(deadline)
-            except TimedOut:
-                result = self._policy_result(call, waits, applies_policy)
-                if result is None:
-                    raise
-                completion.set_result(result)
-                return result
+            self._wait_for_room(deadline)
+
+    def _end_call(self, completion: ThreadResult, deadline: float | None, timeout: float | None,
+                  call: BatchCall | None = None, waits: bool = False,
+                  applies_policy: bool = False) -> Any:
         try:
             self._finish(completion, deadline, timeout, call, waits, applies_policy)
         except BaseException:
-            with self._lock:
-                if not completion.done():
-                    completion.set_exception(TimedOut("the call was interrupted"))
-                    self._leave_queue(completion, call)
+            self._interrupt_call(completion, call)
             raise
         if completion.error is not None:
             raise completion.error
         return completion.result
+
+    def _interrupt_call(self, completion: ThreadResult, call: BatchCall | None) -> None:
+        with self._lock:
+            if not completion.done():
+                completion.set_exception(TimedOut("the call was interrupted"))
+                self._leave_queue(completion, call)
 
     def _submit(self, submit: Callable[[], None]) -> bool:
         """False: there is no room."""

@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._base import Timeout
@@ -34,7 +34,7 @@ SEEK_CANCELLED_S = 0.05
 class AsyncCaller(AsyncLink):
     """Runs calls; an answer sets the future of its call."""
 
-    def __init__(self, address: str, settings: Settings,
+    def __init__(self, address: str | Sequence[str], settings: Settings,
                  monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(address, settings, monotonic)
         self._process = os.getpid()

@@ -28,6 +28,7 @@ class Connection:
     def __init__(self) -> None:
         self.welcome: _frames.Welcome | None = None
         self.going_away: str | None = None  # the server's reason
+        self.topology: _frames.TopologyReply | None = None  # the last one
         self.answers = 0
         self.gathered_out = 0  # outstanding GatheredAcquires
         self.gathered_quotas_out = 0  # outstanding GatheredQuotaCalls
@@ -39,6 +40,11 @@ class Connection:
 
     def opening(self, client_name: str, shard: int | None) -> bytes:
         return _frames.encode_hello(HELLO_ID, client_name, shard)
+
+    def topology_question(self) -> bytes:
+        """The server answers it, and reports each change: no request waits for that."""
+        self._next_id += 1
+        return _frames.encode_topology(self._next_id - 1)
 
     @property
     def takes_requests(self) -> bool:
@@ -100,6 +106,8 @@ class Connection:
             self.going_away = answer.reason
         elif isinstance(answer, _frames.ErrorAnswer):
             self._take_error(answer)
+        elif isinstance(answer, _frames.TopologyReply):
+            self.topology = answer
         elif not isinstance(answer, _frames.UnknownAnswer):  # a newer server's kind: ignored
             self._take_answer(answer)
             self.answers += 1  # of a peer that speaks the protocol

@@ -141,8 +141,11 @@ class Backoff:
 
 
 class Dispatcher:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, learns_nodes: bool = False) -> None:
         self.settings = settings.checked()
+        self._learns_nodes = learns_nodes
+        self._asks_for_nodes = False  # the next bytes do
+        self.topology: _frames.TopologyReply | None = None  # as a server last reported it
         self.identity = object()
         self.connection: Connection | None = None
         self.generation = 0  # of connections
@@ -305,6 +308,10 @@ class Dispatcher:
         if not was_welcome and connection.welcome is not None:
             self.generation += 1
             self._shards = connection.welcome.shards
+            self._asks_for_nodes = (self._learns_nodes and connection.welcome.features
+                                    & _frames.FEATURE_TOPOLOGY != 0)
+        if connection.topology is not None:
+            self.topology = connection.topology
         if connection.answers:
             self.backoff.succeeded()
         if connection.going_away is not None and connection.is_idle:
@@ -410,6 +417,9 @@ class Dispatcher:
         if connection is None or not connection.takes_requests:
             return b""
         frames: list[bytes] = []
+        if self._asks_for_nodes:
+            self._asks_for_nodes = False
+            frames.append(connection.topology_question())
         if self.has_cleanup:
             self._add_cleanup()
         while (request := self._next_request(connection)) is not None:

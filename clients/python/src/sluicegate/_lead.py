@@ -116,6 +116,9 @@ class LeaderFollowers(Link):
                 follower.wake()
                 return
 
+    def _leader_is_absent(self) -> bool:
+        return self._leader is None
+
     def _signal_room(self) -> None:
         dispatcher = self._dispatcher
         if self._room:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 
 from ._base import Base
-from ._dispatcher import Dispatcher, Settings
+from ._dispatcher import Settings
 from ._sockets import WAIT_S_MAX, shut_down
 from ._system import SYSTEM, System
 from .errors import ConnectionLost, Unreachable
@@ -29,7 +30,8 @@ TICK = struct.pack("ll", 0, round(TICK_S * 1e6))  # a timeval
 class Link(Base):
     """Frames on a socket. The subclass LeaderFollowers chooses the thread that reads."""
 
-    def __init__(self, address: str, settings: Settings, system: System = SYSTEM) -> None:
+    def __init__(self, address: str | Sequence[str], settings: Settings,
+                 system: System = SYSTEM) -> None:
         super().__init__(address, settings, system.monotonic)
         self._system = system
         self._begin()
@@ -46,7 +48,7 @@ class Link(Base):
         if self._socket is not None:
             self._socket.close()
         was_closed = self._dispatcher.is_closed
-        self._dispatcher = Dispatcher(self._settings)
+        self._dispatcher = self._new_dispatcher()
         self._dispatcher.is_closed = was_closed
         self._begin()
 
@@ -116,6 +118,23 @@ class Link(Base):
             data = b""
         self._take(data, why)
 
+    def _disown(self, error: ConnectionLost) -> None:
+        """Ends the connection: it leads to the wrong server."""
+        with self._lock:
+            if self._socket is not None:
+                shut_down(self._socket)  # wakes the leader
+            self._drop(error)
+            self._signal_room()
+
+    def _take_reports(self) -> None:
+        """Takes what the server sends without being asked, while no call reads it."""
+        with self._lock:
+            if self._leader_is_absent():
+                self._check_closed("the server closed the idle connection")
+
+    def _leader_is_absent(self) -> bool:
+        raise NotImplementedError
+
     # --- connecting
 
     def _connect(self, deadline: float | None) -> None:
@@ -135,7 +154,7 @@ class Link(Base):
         limit = now + self._settings.connect_timeout
         own_end = limit if deadline is None else min(limit, deadline)
         try:
-            self._greet(own_end)
+            self._greet_any(own_end)
         except TimeoutError as error:
             own_time_is_over = own_end < limit and self._monotonic() >= own_end
             self._failed_to_connect(error, is_final=not own_time_is_over)
@@ -149,10 +168,24 @@ class Link(Base):
         while (left := end - self._monotonic()) > 0 and not self._dispatcher.is_closed:
             self._system.sleep(min(left, TICK_S))
 
-    def _greet(self, end: float) -> None:
+    def _greet_any(self, end: float) -> None:
+        """Tries one address after the other; each has an equal part of the time that is left."""
+        addresses = self._addresses_to_try()
+        for left, (host, port) in zip(range(len(addresses), 0, -1), addresses):
+            now = self._monotonic()
+            try:
+                self._greet(host, port, now + (end - now) / left)
+                return
+            except Exception:
+                if left == 1 or self._dispatcher.is_closed:
+                    raise
+                with self._lock:
+                    self._dispatcher.connection = None
+
+    def _greet(self, host: str, port: int, end: float) -> None:
         """Exchanges Hello and Welcome on a new socket; then the client uses it."""
-        opened = self._system.open_socket(self._host, self._port,
-                                          max(0.001, end - self._monotonic()))
+        self._host = host
+        opened = self._system.open_socket(host, port, max(0.001, end - self._monotonic()))
         try:
             with self._lock:
                 self._stop_if_closed()

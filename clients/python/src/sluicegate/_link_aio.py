@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from ._base import Base
@@ -24,7 +24,7 @@ from .errors import ConnectionLost, Unreachable
 class AsyncLink(Base):
     """Frames on a transport of the loop that the client belongs to."""
 
-    def __init__(self, address: str, settings: Settings,
+    def __init__(self, address: str | Sequence[str], settings: Settings,
                  monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(address, settings, monotonic)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -93,6 +93,13 @@ class AsyncLink(Base):
         self._make_room()
         self._flush_soon()
 
+    def _disown(self, error: ConnectionLost) -> None:
+        """Ends the connection: it leads to the wrong server."""
+        protocol = self._protocol
+        if protocol is not None:
+            protocol._end(error)
+            protocol.transport.abort()
+
     # --- connecting
 
     def _connect_or_fail(self) -> None:
@@ -109,7 +116,7 @@ class AsyncLink(Base):
         await asyncio.sleep(max(0.0, self._dispatcher.backoff.not_before - self._loop.time()))
         error: ConnectionLost
         try:
-            await asyncio.wait_for(self._greet(), self._settings.connect_timeout)
+            await asyncio.wait_for(self._greet_any(), self._settings.connect_timeout)
             self._connecting = None
             self._flush()
             return
@@ -128,11 +135,30 @@ class AsyncLink(Base):
         self._make_room()
         self._flush_soon()  # with requeue, queued calls cause another attempt
 
-    async def _greet(self) -> None:
+    async def _greet_any(self) -> None:
+        """Tries one address after the other; each has an equal part of the time that is left."""
+        assert self._loop is not None
+        addresses = self._addresses_to_try()
+        end = self._loop.time() + self._settings.connect_timeout
+        for left, (host, port) in zip(range(len(addresses), 0, -1), addresses):
+            try:
+                if left == 1:
+                    await self._greet(host, port)
+                else:
+                    part = (end - self._loop.time()) / left
+                    await asyncio.wait_for(self._greet(host, port), max(0.001, part))
+                return
+            except Exception:
+                if left == 1 or self._dispatcher.is_closed:
+                    raise
+                self._dispatcher.connection = None
+
+    async def _greet(self, host: str, port: int) -> None:
         """Sends Hello and awaits Welcome; then the client uses the connection."""
         assert self._loop is not None
+        self._host = host
         transport, protocol = await self._loop.create_connection(
-            lambda: _Protocol(self), self._host, self._port)
+            lambda: _Protocol(self), host, port)
         try:
             opened = transport.get_extra_info("socket")
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

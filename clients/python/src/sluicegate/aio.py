@@ -24,6 +24,7 @@ from ._bounds import RELEASED_COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
 from ._invalid import whole
+from ._node_lanes_aio import AsyncNodeLanes
 from ._quota_aio import AsyncQuotaCalls
 from ._requests import AcquireOptions
 from .errors import InvalidType, TimedOut
@@ -33,7 +34,9 @@ from .verdict import Verdict, Verdicts
 class AsyncClient(AsyncQuotaCalls):
     """Client for asyncio; the README explains the options."""
 
-    def __init__(self, address: str, *, timeout: float | None = 30.0,
+    _lanes: AsyncNodeLanes | None = None  # None: of a single address
+
+    def __init__(self, address: str | Sequence[str], *, timeout: float | None = 30.0,
                  on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
                  pending_max: int = 65_536, when_full: Literal["block", "refuse"] = "block",
                  window: int = 4, frame_entries_max: int = 1024, connect_timeout: float = 5.0,
@@ -42,7 +45,18 @@ class AsyncClient(AsyncQuotaCalls):
         super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
                                            when_full, window, frame_entries_max, timeout,
                                            connect_timeout, backoff))
+        if self._learns_nodes:
+            self._lanes = AsyncNodeLanes(self)
         _CLIENTS.add(self)
+
+    def _lane_client(self, host: str, port: int) -> AsyncClient:
+        """For one node; the failure policy is this client's, not the lane's."""
+        settings = self._settings._replace(on_failure="error", requeue=False, shard=None)
+        lane = AsyncClient.__new__(AsyncClient)
+        AsyncQuotaCalls.__init__(lane, f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+                                 settings)
+        _CLIENTS.add(lane)
+        return lane
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -56,6 +70,8 @@ class AsyncClient(AsyncQuotaCalls):
             self._dispatcher.close()
             self._make_room()
             await self._disconnect()
+        if self._lanes is not None:
+            await self._lanes.close()
 
     # --- calls
 
@@ -69,6 +85,15 @@ class AsyncClient(AsyncQuotaCalls):
         and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
         The calls of one loop iteration are sent together at its end.
         """
+        if self._lanes is not None and (lane := self._lanes.lane_of(key)) is not None:
+            return self._lanes.acquire(lane, key, wait, (
+                cost, wait, wait_limit, max_requests, max_requests_in_queue, window_ms, timeout))
+        return self._acquire_here(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
+                                  window_ms, timeout)
+
+    def _acquire_here(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
+                      max_requests: int | None, max_requests_in_queue: int | None,
+                      window_ms: int | None, timeout: Timeout) -> Awaitable[Verdict]:
         dispatcher = self._dispatcher
         if (dispatcher.is_closed or dispatcher.pending >= self._settings.pending_max
                 or self._loop is None or _get_running_loop() is not self._loop):
@@ -140,9 +165,11 @@ class AsyncClient(AsyncQuotaCalls):
         wanted = listed(keys)
         options = self._batch_options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
                                       window_ms, details)
+        seconds = self._seconds(timeout, wait, wait_limit)
+        if self._lanes is not None:
+            return await self._lanes.acquire_many(wanted, options, seconds)
         verdicts: Verdicts = await self._run_batch(
-            lambda completion: AcquireCall(self._dispatcher, completion, wanted, options),
-            self._seconds(timeout, wait, wait_limit))
+            lambda completion: AcquireCall(self._dispatcher, completion, wanted, options), seconds)
         return verdicts
 
     async def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
@@ -187,10 +214,12 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                            timeout: Timeout = DEFAULT) -> None:
-        wanted = listed(keys)
+        wanted, seconds = listed(keys), self._seconds(timeout, False, None)
+        if self._lanes is not None:
+            await self._lanes.release_many(wanted, costs, seconds)
+            return
         await self._run_batch(
-            lambda completion: ReleaseCall(self._dispatcher, completion, wanted, costs),
-            self._seconds(timeout, False, None))
+            lambda completion: ReleaseCall(self._dispatcher, completion, wanted, costs), seconds)
 
     async def reset_key(self, key: Key, *, timeout: Timeout = DEFAULT) -> None:
         """Releases all permits of the key's window. Its limits and the window's end stay."""
@@ -198,7 +227,14 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""
-        state: KeyState | None = await self._run_control(self._inspect_request(key), timeout)
+        lane = None if self._lanes is None else self._lanes.lane_of(key)
+        state: KeyState | None
+        if lane is not None and self._lanes is not None:
+            state = await self._lanes.run(
+                lane, lambda client, left: client._run_control(client._inspect_request(key), left),
+                self._seconds(timeout, False, None))
+            return state
+        state = await self._run_control(self._inspect_request(key), timeout)
         return state
 
     async def inspect_all(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[KeyState]:

@@ -24,14 +24,18 @@ from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, Re
 from ._dispatcher import Settings
 from ._invalid import whole
 from ._lead import ThreadResult
+from ._node_lanes import NodeLanes
 from ._quota_client import QuotaCalls
+from ._requests import AcquireOptions
 from .verdict import Verdict, Verdicts
 
 
 class Client(QuotaCalls):
     """Blocking client; the README explains the options."""
 
-    def __init__(self, address: str, *, timeout: float | None = 30.0,
+    _lanes: NodeLanes | None = None  # None: of a single address
+
+    def __init__(self, address: str | Sequence[str], *, timeout: float | None = 30.0,
                  on_failure: Literal["error", "open", "closed"] = "error", requeue: bool = False,
                  pending_max: int = 65_536, when_full: Literal["block", "refuse"] = "block",
                  window: int = 4, frame_entries_max: int = 1024, connect_timeout: float = 5.0,
@@ -40,6 +44,8 @@ class Client(QuotaCalls):
         super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
                                            when_full, window, frame_entries_max, timeout,
                                            connect_timeout, backoff, spin))
+        if self._learns_nodes:
+            self._lanes = NodeLanes(self)
         _CLIENTS.add(self)
 
     def __enter__(self) -> Client:
@@ -54,6 +60,22 @@ class Client(QuotaCalls):
             if not self._dispatcher.is_closed:
                 self._disconnect()
                 self._signal_room()
+        if self._lanes is not None:
+            self._lanes.close()
+
+    def _lane_client(self, host: str, port: int) -> Client:
+        """For one node; the failure policy is this client's, not the lane's."""
+        settings = self._settings._replace(on_failure="error", requeue=False, shard=None)
+        lane = Client.__new__(Client)
+        QuotaCalls.__init__(lane, f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+                            settings, self._system)
+        _CLIENTS.add(lane)
+        return lane
+
+    def _begin_in_child(self) -> None:
+        super()._begin_in_child()
+        if self._lanes is not None:
+            self._lanes.begin()
 
     # --- calls
 
@@ -69,8 +91,17 @@ class Client(QuotaCalls):
         """
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
                                         max_requests_in_queue, window_ms)
-        completion = ThreadResult()
         seconds = self._seconds(timeout, wait, wait_limit)
+        lane = None if self._lanes is None else self._lanes.lane_of(key)
+        if lane is not None and self._lanes is not None:
+            return self._lanes.run(
+                lane, lambda client, left: client._acquire_here(key, options, wait, left), seconds,
+                self._lanes.verdict_for(wait))
+        return self._acquire_here(key, options, wait, seconds)
+
+    def _acquire_here(self, key: Key, options: AcquireOptions | None, wait: bool,
+                      seconds: float | None) -> Verdict:
+        completion = ThreadResult()
         if options is not None or not self._acquire_directly(key, completion, seconds):
             self._run(completion,
                       lambda: self._dispatcher.submit_acquire(key, completion, options), seconds,
@@ -91,11 +122,15 @@ class Client(QuotaCalls):
         A list has a value for each key, a number holds for all. As with acquire(), a key keeps
         its `max_requests`, `max_requests_in_queue` and `window_ms`.
         """
+        wanted = listed(keys)
+        options = self._batch_options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
+                                      window_ms, details)
+        seconds = self._seconds(timeout, wait, wait_limit)
+        if self._lanes is not None:
+            return self._lanes.acquire_many(wanted, options, seconds)
         completion = ThreadResult()
-        call = AcquireCall(self._dispatcher, completion, listed(keys), self._batch_options(
-            costs, wait, wait_limit, max_requests, max_requests_in_queue, window_ms, details))
-        verdicts: Verdicts = self._run_batch(completion, call,
-                                             self._seconds(timeout, wait, wait_limit))
+        call = AcquireCall(self._dispatcher, completion, wanted, options)
+        verdicts: Verdicts = self._run_batch(completion, call, seconds)
         return verdicts
 
     def intern(self, keys: Iterable[Key], *, timeout: Timeout = DEFAULT) -> Handles:
@@ -143,9 +178,13 @@ class Client(QuotaCalls):
 
     def release_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      timeout: Timeout = DEFAULT) -> None:
+        wanted, seconds = listed(keys), self._seconds(timeout, False, None)
+        if self._lanes is not None:
+            self._lanes.release_many(wanted, costs, seconds)
+            return
         completion = ThreadResult()
-        self._run_batch(completion, ReleaseCall(self._dispatcher, completion, listed(keys), costs),
-                        self._seconds(timeout, False, None))
+        self._run_batch(completion, ReleaseCall(self._dispatcher, completion, wanted, costs),
+                        seconds)
 
     def reset_key(self, key: Key, *, timeout: Timeout = DEFAULT) -> None:
         """Releases all permits of the key's window. Its limits and the window's end stay."""
@@ -153,7 +192,14 @@ class Client(QuotaCalls):
 
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
         """The state of a key; None when the server does not know it."""
-        state: KeyState | None = self._run_control(self._inspect_request(key), timeout)
+        lane = None if self._lanes is None else self._lanes.lane_of(key)
+        state: KeyState | None
+        if lane is not None and self._lanes is not None:
+            state = self._lanes.run(
+                lane, lambda client, left: client._run_control(client._inspect_request(key), left),
+                self._seconds(timeout, False, None))
+            return state
+        state = self._run_control(self._inspect_request(key), timeout)
         return state
 
     def inspect_all(self, *, timeout: Timeout = DEFAULT) -> Iterator[KeyState]:

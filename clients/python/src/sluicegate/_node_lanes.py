@@ -1,0 +1,251 @@
+"""The blocking client's way to several nodes: a lane, which is a client, to each; see _nodes.py.
+
+Flow:   Client.acquire() and others -> lane_of() -> the lane's client; or None: the home connection.
+Units:  seconds.
+Errors: what a lane did not send goes home; other failures of a lane are what they would be there.
+Lives:  a thread opens a lane, and ends. A forked child opens its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import _frames
+from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
+from ._lead import ThreadResult
+from ._node_calls import Assembly, Batch, by_policy, goes_home, policy_of, undecided
+from ._nodes import Lane, Nodes
+from .errors import Draining, SluicegateError, Unreachable
+from .verdict import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from .client import Client
+
+Result = TypeVar("Result")
+LISTEN_S = 0.25  # how often bytes of the home connection are taken while no call of it does
+
+
+class Part:
+    """The entries of a batch that go one way."""
+
+    def __init__(self, client: Client, positions: list[int],
+                 make: Callable[[Client, ThreadResult, list[int]], BatchCall],
+                 lane: Lane[Client] | None) -> None:
+        self.client, self.positions, self.lane = client, positions, lane
+        self.completion = ThreadResult()
+        self.call = make(client, self.completion, positions)
+        self.error: SluicegateError | None = None
+        self.result: Any = None
+
+
+class NodeLanes:
+    """The lanes of one client."""
+
+    def __init__(self, home: Client) -> None:
+        self._home = home
+        self._listened_at = 0.0  # when the home connection was last read for its own sake
+        self.begin()
+
+    def begin(self) -> None:
+        """Afresh, also in a forked child."""
+        self._lock = self._home._system.lock()
+        self._nodes: Nodes[Client] = Nodes(self._make_client, self._open, self._drop)
+        self._retired: list[Client] = []  # of nodes that are others now; some may have calls
+        self._is_closed = False
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            clients = self._nodes.clients() + self._retired
+        for client in clients:
+            client.close()
+
+    # --- lanes
+
+    def _make_client(self, host: str, port: int) -> Client:
+        return self._home._lane_client(host or self._home._host, port)
+
+    def _open(self, lane: Lane[Client]) -> None:
+        self._home._system.start_thread("sluicegate-lane", self._open_now, lane)
+
+    def _open_now(self, lane: Lane[Client]) -> None:
+        client = lane.client
+        client._addresses = [self._address_of(lane.node)]
+        with contextlib.suppress(SluicegateError):
+            client.ping(timeout=self._home._settings.connect_timeout)
+        with self._lock:
+            is_owner = self._nodes.opened(lane, self._home._monotonic())
+        if not is_owner:
+            client._disown(Unreachable(f"{client.address}: another server"))
+
+    def _address_of(self, node: _frames.TopologyNode) -> tuple[str, int]:
+        """The first address's host stands for a name that only the servers know."""
+        host = node.host or self._home._host
+        try:
+            socket.getaddrinfo(host, node.native_port)
+        except (OSError, UnicodeError):
+            host = self._home._host
+        return host, node.native_port
+
+    def _drop(self, client: Client) -> None:
+        """Its calls end by themselves; then it is closed."""
+        self._retired.append(client)
+
+    def _close_retired(self) -> None:
+        for client in self._retired:
+            if not client._dispatcher.pending:
+                client.close()
+        self._retired = [client for client in self._retired if client._dispatcher.pending]
+
+    def _listen(self, now: float) -> None:
+        """Takes what the home server reports of the nodes."""
+        if now - self._listened_at >= LISTEN_S:
+            self._listened_at = now
+            self._home._take_reports()
+            self._close_retired()
+        topology = self._home._dispatcher.topology
+        if topology is not self._nodes.topology and topology is not None:
+            self._nodes.learn(topology)
+
+    def lane_of(self, key: str | bytes) -> Lane[Client] | None:
+        now = self._home._monotonic()
+        with self._lock:
+            self._listen(now)
+            return None if self._is_closed else self._nodes.lane_of(key, now)
+
+    def _ways(self, keys: Sequence[str | bytes]) -> list[tuple[Lane[Client] | None, list[int]]]:
+        """Ways, and the positions of their keys; the home connection is the last one."""
+        now = self._home._monotonic()
+        with self._lock:
+            self._listen(now)
+            if self._is_closed or self._nodes.count < 2:
+                return [(None, list(range(len(keys))))]
+            ways: list[tuple[Lane[Client] | None, list[int]]] = []
+            home: list[int] = []
+            for place, positions in enumerate(self._nodes.places_of(keys)):
+                lane = self._nodes.lane_at(place, now) if positions else None
+                if lane is None:
+                    home.extend(positions)
+                else:
+                    ways.append((lane, positions))
+        if home or not ways:
+            ways.append((None, sorted(home)))
+        return ways
+
+    # --- calls of one key
+
+    def run(self, lane: Lane[Client], call: Callable[[Client, float | None], Result],
+            timeout: float | None, policy: Callable[[SluicegateError], Result | None] | None = None
+            ) -> Result:
+        """Over the lane; if nothing was sent there, over the home connection."""
+        start = self._home._monotonic()
+        try:
+            return call(lane.client, timeout)
+        except SluicegateError as error:
+            if isinstance(error, Unreachable):
+                self._failed(lane)
+            is_undecided = isinstance(error, Draining)  # of one entry: it was not decided
+            if not is_undecided and not goes_home(error, self._home._settings.requeue):
+                result = policy(error) if policy else None
+                if result is None:
+                    raise
+                return result
+        left = None if timeout is None else timeout - (self._home._monotonic() - start)
+        return call(self._home, None if left is None else max(0.0, left))
+
+    def _failed(self, lane: Lane[Client]) -> None:
+        with self._lock:
+            self._nodes.failed(lane, self._home._monotonic())
+
+    def verdict_for(self, waits: bool) -> Callable[[SluicegateError], Verdict | None]:
+        return lambda error: policy_of(error, waits, self._home._dispatcher.policy_verdict)
+
+    # --- batches
+
+    def acquire_many(self, keys: Sequence[str | bytes], options: BatchOptions,
+                     timeout: float | None) -> Verdicts:
+        batch = Batch.of(keys, options)
+
+        def make(client: Client, completion: ThreadResult, positions: list[int]) -> BatchCall:
+            wanted, own = batch.part(positions)
+            return AcquireCall(client._dispatcher, completion, wanted, own)
+
+        assembly = Assembly(len(keys), options.details)
+        for part in self._run_parts(keys, make, timeout):
+            error = part.error
+            if error is None:
+                assembly.add(part.positions, part.result)
+                continue
+            verdict = policy_of(error, options.may_wait, self._home._dispatcher.policy_verdict)
+            if verdict is None:
+                assembly.fail(part.positions, error)
+            else:
+                assembly.add(part.positions, by_policy(error, len(part.positions), verdict))
+        return assembly.result()
+
+    def release_many(self, keys: Sequence[str | bytes], costs: int | Sequence[int] | None,
+                     timeout: float | None) -> None:
+        def make(client: Client, completion: ThreadResult, positions: list[int]) -> BatchCall:
+            own = costs if costs is None or isinstance(costs, int) else [
+                costs[n] for n in positions]
+            return ReleaseCall(client._dispatcher, completion, [keys[n] for n in positions], own)
+
+        make(self._home, ThreadResult(), list(range(len(keys))))  # its arguments are valid
+        for part in self._run_parts(keys, make, timeout):
+            if part.error is not None:
+                raise part.error
+
+    def _run_parts(self, keys: Sequence[str | bytes],
+                   make: Callable[[Client, ThreadResult, list[int]], BatchCall],
+                   timeout: float | None) -> list[Part]:
+        """All at once; then, over the home connection, what lanes did not send."""
+        deadline = None if timeout is None else self._home._monotonic() + timeout
+        parts = [Part(lane.client if lane else self._home, positions, make, lane)
+                 for lane, positions in self._ways(keys)]
+        self._run_at_once(parts, deadline, timeout)
+        requeue = self._home._settings.requeue and isinstance(parts[0].call, AcquireCall)
+        done: list[Part] = []
+        again: list[Part] = []
+        for part in parts:
+            error = part.error
+            if part.lane is None or error is None:
+                done.append(part)
+                continue
+            if isinstance(error, Unreachable):
+                self._failed(part.lane)
+            rest = undecided(part.positions, error)
+            if not goes_home(error, requeue, len(rest) < len(part.positions)):
+                done.append(part)
+                continue
+            again.append(Part(self._home, rest, make, None))
+            if error.partial is not None:
+                part.error, part.result = None, error.partial
+                done.append(part)
+        self._run_at_once(again, deadline, timeout)
+        return done + again
+
+    @staticmethod
+    def _run_at_once(parts: list[Part], deadline: float | None, timeout: float | None) -> None:
+        try:
+            for part in parts:
+                try:
+                    call = part.call
+                    part.client._begin_call(lambda: part.client._dispatcher.start(call), deadline)
+                except SluicegateError as error:
+                    part.error = error
+            for part in parts:
+                if part.error is not None:
+                    continue
+                try:
+                    part.result = part.client._end_call(
+                        part.completion, deadline, timeout, part.call, part.call.may_wait,
+                        part.call.applies_policy)
+                except SluicegateError as error:
+                    part.error = error
+        except BaseException:  # interrupted: no part goes on
+            for part in parts:
+                part.client._interrupt_call(part.completion, part.call)
+            raise

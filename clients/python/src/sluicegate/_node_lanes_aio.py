@@ -1,0 +1,269 @@
+"""The way of asyncio's client to several nodes: a lane, which is a client, to each; see _nodes.py.
+
+Flow:   AsyncClient.acquire() and others -> lane_of() -> the lane's client; or None: the home
+        connection.
+Units:  seconds.
+Errors: what a lane did not send goes home; other failures of a lane are what they would be there.
+Lives:  a task opens a lane, and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio import _get_running_loop
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import _frames
+from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
+from ._node_calls import Assembly, Batch, by_policy, goes_home, policy_of, undecided
+from ._nodes import Lane, Nodes
+from ._requests import NullCompletion
+from .errors import Closed, Draining, SluicegateError, Unreachable
+from .verdict import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from .aio import AsyncClient
+
+Result = TypeVar("Result")
+Make = Callable[["AsyncClient", Any, list[int]], BatchCall]
+
+
+class Part:
+    """The entries of a batch that go one way."""
+
+    def __init__(self, lane: Lane[AsyncClient] | None, positions: list[int]) -> None:
+        self.lane, self.positions = lane, positions
+        self.error: SluicegateError | None = None
+        self.result: Any = None
+
+
+class AsyncNodeLanes:
+    """The lanes of one client."""
+
+    def __init__(self, home: AsyncClient) -> None:
+        self._home = home
+        self._nodes: Nodes[AsyncClient] = Nodes(self._make_client, self._open, self._drop)
+        self._tasks: set[asyncio.Task[None]] = set()  # that open a lane, or end one
+        self._is_closed = False
+
+    async def close(self) -> None:
+        self._is_closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for client in self._nodes.clients():
+            await client.close()
+
+    def _now(self) -> float:
+        loop = self._home._loop
+        return 0.0 if loop is None else loop.time()
+
+    # --- lanes
+
+    def _make_client(self, host: str, port: int) -> AsyncClient:
+        return self._home._lane_client(host or self._home._host, port)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _open(self, lane: Lane[AsyncClient]) -> None:
+        self._start(self._open_now(lane))
+
+    async def _open_now(self, lane: Lane[AsyncClient]) -> None:
+        client = lane.client
+        try:
+            client._addresses = [await self._address_of(lane.node)]
+            with contextlib.suppress(SluicegateError):
+                await client.ping(timeout=self._home._settings.connect_timeout)
+        finally:
+            if not self._nodes.opened(lane, self._now()):
+                client._disown(Unreachable(f"{client.address}: another server"))
+
+    async def _address_of(self, node: _frames.TopologyNode) -> tuple[str, int]:
+        """The first address's host stands for a name that only the servers know."""
+        host = node.host or self._home._host
+        try:
+            await asyncio.get_running_loop().getaddrinfo(host, node.native_port)
+        except (OSError, UnicodeError):
+            host = self._home._host
+        return host, node.native_port
+
+    def _drop(self, client: AsyncClient) -> None:
+        """Its calls end by themselves; then it is closed."""
+        self._start(self._close_when_idle(client))
+
+    @staticmethod
+    async def _close_when_idle(client: AsyncClient) -> None:
+        try:
+            while client._dispatcher.pending:
+                await asyncio.sleep(0.25)
+        finally:
+            await client.close()
+
+    def _listen(self) -> bool:
+        """False: there are no lanes."""
+        if self._is_closed or _get_running_loop() is not self._home._loop:
+            return False
+        topology = self._home._dispatcher.topology
+        if topology is not self._nodes.topology and topology is not None:
+            self._nodes.learn(topology)
+        return self._nodes.count > 1
+
+    def lane_of(self, key: str | bytes) -> Lane[AsyncClient] | None:
+        return self._nodes.lane_of(key, self._now()) if self._listen() else None
+
+    def _parts(self, keys: Sequence[str | bytes]) -> list[Part]:
+        """Of the home connection is the last one."""
+        if not self._listen():
+            return [Part(None, list(range(len(keys))))]
+        now = self._now()
+        parts: list[Part] = []
+        home: list[int] = []
+        for place, positions in enumerate(self._nodes.places_of(keys)):
+            lane = self._nodes.lane_at(place, now) if positions else None
+            if lane is None:
+                home.extend(positions)
+            else:
+                parts.append(Part(lane, positions))
+        if home or not parts:
+            parts.append(Part(None, sorted(home)))
+        return parts
+
+    # --- calls of one key
+
+    def acquire(self, lane: Lane[AsyncClient], key: str | bytes, waits: bool,
+                arguments: tuple[Any, ...]) -> asyncio.Future[Verdict]:
+        """Queued at once, as all acquires."""
+        loop = asyncio.get_running_loop()
+        outer: asyncio.Future[Verdict] = loop.create_future()
+
+        def follow(asked: Awaitable[Verdict], is_last: bool) -> None:
+            inner = asyncio.ensure_future(asked)
+            outer.add_done_callback(
+                lambda _: None if inner.done() else inner.cancel())
+            inner.add_done_callback(lambda _: ended(inner, is_last))
+
+        def ended(inner: asyncio.Future[Verdict], is_last: bool) -> None:
+            error = None if inner.cancelled() else inner.exception()
+            if outer.done():
+                return
+            if inner.cancelled():
+                outer.cancel()
+            elif error is None:
+                outer.set_result(inner.result())
+            elif not is_last and self._goes_home(lane, error):
+                follow(self._home._acquire_here(key, *arguments), True)
+            else:
+                verdict = None
+                if not is_last and isinstance(error, SluicegateError):
+                    verdict = policy_of(error, waits, self._home._dispatcher.policy_verdict)
+                if verdict is None:
+                    outer.set_exception(error)
+                else:
+                    outer.set_result(verdict)
+
+        follow(lane.client._acquire_here(key, *arguments), False)
+        return outer
+
+    def _goes_home(self, lane: Lane[AsyncClient], error: BaseException) -> bool:
+        if not isinstance(error, SluicegateError) or self._is_closed:
+            return False
+        if isinstance(error, (Unreachable, Closed)):
+            self._nodes.failed(lane, self._now())
+        return isinstance(error, Draining) or goes_home(error, self._home._settings.requeue)
+
+    async def run(self, lane: Lane[AsyncClient],
+                  call: Callable[[AsyncClient, float | None], Awaitable[Result]],
+                  timeout: float | None) -> Result:
+        """Over the lane; if nothing was sent there, over the home connection."""
+        start = self._now()
+        try:
+            return await call(lane.client, timeout)
+        except SluicegateError as error:
+            if not self._goes_home(lane, error):
+                raise
+        left = None if timeout is None else max(0.0, timeout - (self._now() - start))
+        return await call(self._home, left)
+
+    # --- batches
+
+    async def acquire_many(self, keys: Sequence[str | bytes], options: BatchOptions,
+                           timeout: float | None) -> Verdicts:
+        batch = Batch.of(keys, options)
+
+        def make(client: AsyncClient, completion: Any, positions: list[int]) -> BatchCall:
+            wanted, own = batch.part(positions)
+            return AcquireCall(client._dispatcher, completion, wanted, own)
+
+        assembly = Assembly(len(keys), options.details)
+        requeue = self._home._settings.requeue
+        for part in await self._run_parts(keys, make, timeout, requeue):
+            error = part.error
+            if error is None:
+                assembly.add(part.positions, part.result)
+                continue
+            verdict = policy_of(error, options.may_wait, self._home._dispatcher.policy_verdict)
+            if verdict is None:
+                assembly.fail(part.positions, error)
+            else:
+                assembly.add(part.positions, by_policy(error, len(part.positions), verdict))
+        return assembly.result()
+
+    async def release_many(self, keys: Sequence[str | bytes], costs: int | Sequence[int] | None,
+                           timeout: float | None) -> None:
+        def make(client: AsyncClient, completion: Any, positions: list[int]) -> BatchCall:
+            own = costs if costs is None or isinstance(costs, int) else [
+                costs[n] for n in positions]
+            return ReleaseCall(client._dispatcher, completion, [keys[n] for n in positions], own)
+
+        make(self._home, NullCompletion(), list(range(len(keys))))  # its arguments are valid
+        for part in await self._run_parts(keys, make, timeout, False):
+            if part.error is not None:
+                raise part.error
+
+    async def _run_parts(self, keys: Sequence[str | bytes], make: Make, timeout: float | None,
+                         requeue: bool) -> list[Part]:
+        """All at once; then, over the home connection, what lanes did not send."""
+        start = self._now()
+        parts = self._parts(keys)
+        await self._run_at_once(parts, make, timeout)
+        done: list[Part] = []
+        again: list[Part] = []
+        for part in parts:
+            error = part.error
+            if part.lane is None or error is None:
+                done.append(part)
+                continue
+            if isinstance(error, Unreachable):
+                self._nodes.failed(part.lane, self._now())
+            rest = undecided(part.positions, error)
+            if not goes_home(error, requeue, len(rest) < len(part.positions)):
+                done.append(part)
+                continue
+            again.append(Part(None, rest))
+            if error.partial is not None:
+                part.error, part.result = None, error.partial
+                done.append(part)
+        left = None if timeout is None else max(0.0, timeout - (self._now() - start))
+        await self._run_at_once(again, make, left)
+        return done + again
+
+    async def _run_at_once(self, parts: list[Part], make: Make, timeout: float | None) -> None:
+        async def run(part: Part) -> None:
+            client = part.lane.client if part.lane else self._home
+            try:
+                part.result = await client._run_batch(
+                    lambda completion: make(client, completion, part.positions), timeout)
+            except SluicegateError as error:
+                part.error = error
+
+        if len(parts) == 1:
+            await run(parts[0])
+        elif parts:
+            await asyncio.gather(*map(run, parts))

@@ -1,0 +1,159 @@
+"""Sends each key to the node that owns it, where several servers share their keys.
+
+Flow:   key -> place in the list (FNV-1a) -> the node's lane, a client of its own with one
+        connection; or the home connection, whose server forwards what is not its own.
+Shape:  the home client learns the nodes from its server, and of each change. A lane opens in the
+        background; until it is open, and whenever it is not, its keys go home.
+Errors: a lane that cannot be opened is no error. It is tried again after RETRY_S, or once its node
+        is another one (restarted, at another port).
+Lives:  not thread-safe: the clients lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar
+
+from . import _frames
+from ._invalid import InvalidArgument
+
+RETRY_S = 30.0
+FNV_OFFSET, FNV_PRIME = 2_166_136_261, 16_777_619
+
+
+@lru_cache(maxsize=65_536)
+def owner_of(key: str | bytes, nodes_count: int) -> int:
+    """The place of the key's owner in the list."""
+    value = FNV_OFFSET
+    for byte in key.encode() if isinstance(key, str) else key:
+        value = (value ^ byte) * FNV_PRIME & 0xFFFFFFFF
+    return value % nodes_count
+
+
+def fits_lane(key: object) -> bool:
+    """Others go home, whose client names the fault."""
+    return type(key) is bytes or type(key) is str and (key.isascii() or _has_utf8(key))
+
+
+def _has_utf8(key: str) -> bool:
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class LaneClient(Protocol):
+    @property
+    def welcome(self) -> _frames.Welcome | None: ...
+    @property
+    def is_usable(self) -> bool: ...
+
+
+Client = TypeVar("Client", bound=LaneClient)
+
+
+class Lane(Generic[Client]):
+    """The way to one node."""
+
+    def __init__(self, node: _frames.TopologyNode, client: Client) -> None:
+        self.node = node
+        self.client = client
+        self.is_open = False
+        self.is_opening = False
+        self.retry_at = 0.0
+
+
+class Nodes(Generic[Client]):
+    """The nodes as their servers describe them, and the lanes to them."""
+
+    def __init__(self, make_client: Callable[[str, int], Client],
+                 open_lane: Callable[[Lane[Client]], None],
+                 drop_client: Callable[[Client], None]) -> None:
+        self._make_client = make_client
+        self._open_lane = open_lane  # in the background; it calls opened() in the end
+        self._drop_client = drop_client
+        self.topology: _frames.TopologyReply | None = None
+        self._lanes: list[Lane[Client] | None] = []
+
+    @property
+    def count(self) -> int:
+        """How many nodes share the keys; 1: as far as known, the home node is alone."""
+        return max(1, len(self._lanes))
+
+    def clients(self) -> list[Client]:
+        return [lane.client for lane in self._lanes if lane is not None]
+
+    def learn(self, topology: _frames.TopologyReply) -> None:
+        """Keeps the lanes of nodes that have stayed the same."""
+        self.topology = topology
+        old, self._lanes = self._lanes, []
+        known = topology.node_hash == _frames.FNV1A and len(topology.nodes) > 1
+        for place, node in enumerate(topology.nodes if known else ()):
+            lane = old[place] if place < len(old) else None
+            if lane is not None and lane.node == node and place != topology.own_node:
+                self._lanes.append(lane)
+                continue
+            if lane is not None:
+                self._drop_client(lane.client)
+            self._lanes.append(self._new_lane(place, node, topology.own_node))
+        for lane in old[len(self._lanes):]:
+            if lane is not None:
+                self._drop_client(lane.client)
+
+    def _new_lane(self, place: int, node: _frames.TopologyNode, own: int) -> Lane[Client] | None:
+        if place == own or not node.native_port:
+            return None  # it is the home node; or not known yet, or a gocc: home forwards
+        try:
+            return Lane(node, self._make_client(node.host, node.native_port))
+        except InvalidArgument:
+            return None  # a host that is none
+
+    def lane_at(self, place: int, now: float) -> Lane[Client] | None:
+        """The open lane to this node; None: its keys go home."""
+        lane = self._lanes[place] if place < len(self._lanes) else None
+        if lane is None:
+            return None
+        if lane.is_open and not lane.client.is_usable:
+            lane.is_open = False  # the node may be back at once: it is tried without delay
+            lane.retry_at = 0.0
+        if lane.is_open:
+            return lane
+        if not lane.is_opening and now >= lane.retry_at:
+            lane.is_opening = True
+            self._open_lane(lane)
+        return None
+
+    def lane_of(self, key: str | bytes, now: float) -> Lane[Client] | None:
+        if len(self._lanes) < 2 or not fits_lane(key):
+            return None
+        return self.lane_at(owner_of(key, len(self._lanes)), now)
+
+    def places_of(self, keys: Sequence[str | bytes]) -> list[list[int]]:
+        """For each node the positions of its keys."""
+        count = len(self._lanes)
+        places: list[list[int]] = [[] for _ in range(count)]
+        home = self.topology.own_node if self.topology else 0
+        for position, key in enumerate(keys):
+            place = owner_of(key, count) if fits_lane(key) else home
+            places[place].append(position)
+        return places
+
+    def opened(self, lane: Lane[Client], now: float) -> bool:
+        """An attempt has ended. False: another server has answered, and its connection is of no
+        use. The address may lead to another place from here; or the node was restarted, and home
+        will report that.
+        """
+        welcome = lane.client.welcome
+        is_owner = welcome is None or lane.node.instance_id in (0, welcome.instance_id)
+        lane.is_opening = False
+        lane.is_open = is_owner and lane.client.is_usable
+        if not lane.is_open:
+            lane.retry_at = now + RETRY_S
+        return is_owner
+
+    def failed(self, lane: Lane[Any], now: float) -> None:
+        """A call found that the lane leads nowhere."""
+        lane.is_open = False
+        lane.retry_at = now + RETRY_S

@@ -1,0 +1,173 @@
+"""Limits hold exactly over three real nodes, whichever address the clients were given first, also
+while an owner is away; with it back, its keys go there again.
+
+Method: three servers on 127.0.0.1 to 127.0.0.3, clients of both kinds, and the servers' own counts.
+"""
+
+import asyncio
+import collections
+import contextlib
+import threading
+
+import pytest
+from fleet import OURS, Fleet
+from server_process import TIMEOUT_S, eventually
+
+from sluicegate import AsyncClient, Client, ConnectionLost, Verdict
+from sluicegate._nodes import owner_of
+
+LIMIT = 50
+KEYS = [f"key:{number}" for number in range(30)]
+
+
+@contextlib.contextmanager
+def three_nodes():
+    with Fleet([OURS] * 3, "--window-millis", "3600000", "--max-requests",
+               str(LIMIT)) as fleet:
+        eventually(lambda: all(is_connected(fleet, number) for number in range(3)),
+                   "each node knows all others")
+        yield fleet
+
+
+def address(node):
+    return f"{node.host}:{node.process.wait_for_message('ready')['nativePort']}"
+
+
+def addresses(fleet, first=0):
+    """All, beginning with this one."""
+    return [address(fleet.nodes[(first + number) % 3]) for number in range(3)]
+
+
+def is_connected(fleet, number):
+    """As each shard of the node sees it: each has connections of its own to the others."""
+    with Client(address(fleet.nodes[number])) as client:
+        client.ping()
+        shards = client.welcome.shards
+    return all(knows_all(address(fleet.nodes[number]), shard, number) for shard in range(shards))
+
+
+def knows_all(one, shard, number):
+    with Client([one], shard=shard) as client:
+        client.ping()
+        client.ping()
+        topology = client._dispatcher.topology
+        assert topology is not None and topology.own_node == number
+        return (client.welcome.shard == shard
+                and all(node.native_port and node.instance_id for node in topology.nodes))
+
+
+def open_lanes(client):
+    client.acquire_many([f"open:{number}" for number in range(30)])
+    return [lane is not None and lane.is_open for lane in client._lanes._nodes._lanes].count(True)
+
+
+def is_direct(client):
+    return open_lanes(client) == 2
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_limits_are_exact_over_all_nodes(first):
+    with three_nodes() as fleet, Client(addresses(fleet, first)) as client:
+        approved = collections.Counter()
+
+        def ask(many):
+            for _ in range(LIMIT // 2):
+                if many:
+                    approved.update(key for key, verdict in zip(KEYS, client.acquire_many(KEYS))
+                                    if verdict)
+                else:
+                    approved.update(key for key in KEYS if client.acquire(key))
+        threads = [threading.Thread(target=ask, args=(many,)) for many in (True, False, True)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert approved == dict.fromkeys(KEYS, LIMIT)
+        eventually(lambda: is_direct(client), "all lanes are open")
+        assert not client.acquire_many(KEYS).count()
+
+
+def test_limits_are_exact_over_all_nodes_with_asyncio():
+    async def ask(fleet):
+        async with AsyncClient(addresses(fleet, 1)) as client:
+            approved = collections.Counter()
+            for _ in range(LIMIT + 5):
+                verdicts = await asyncio.gather(*map(client.acquire, KEYS))
+                approved.update(key for key, verdict in zip(KEYS, verdicts) if verdict)
+            assert approved == dict.fromkeys(KEYS, LIMIT)
+            lanes = client._lanes._nodes._lanes
+            assert [lane is not None and lane.is_open for lane in lanes] == [True, False, True]
+            assert not (await client.acquire_many(KEYS)).count()
+            await client.release_many(KEYS, 2)
+            assert (await client.acquire_many(KEYS, 2)).all_approved
+    with three_nodes() as fleet:
+        asyncio.run(ask(fleet))
+
+
+def test_a_waiter_is_served_by_its_owner():
+    with three_nodes() as fleet, Client(addresses(fleet)) as client:
+        eventually(lambda: is_direct(client), "all lanes are open")
+        for key in KEYS[:9]:
+            assert client.acquire(key, LIMIT, max_requests_in_queue=10)
+            timer = threading.Timer(0.05, client.release, (key,))
+            timer.start()
+            assert client.acquire(key, wait=True, wait_limit=TIMEOUT_S)
+            timer.join()
+
+
+def test_an_owner_that_was_killed_is_asked_directly_again_when_it_is_back():
+    with three_nodes() as fleet, Client(addresses(fleet)) as client:
+        eventually(lambda: is_direct(client), "all lanes are open")
+        keys = [key for key in KEYS if owner_of(key, 3) == 2]
+        others = [key for key in KEYS if owner_of(key, 3) != 2]
+        fleet.nodes[2].process.kill()
+
+        def is_lost():
+            """The other nodes answer for it: by --peer-failure, its owner is unreachable."""
+            try:
+                return client.acquire(keys[0]) is Verdict.OWNER_UNREACHABLE
+            except ConnectionLost:  # what was under way
+                return False
+        eventually(is_lost, "the others answer for it")
+        for key in keys:
+            assert client.acquire(key) is Verdict.OWNER_UNREACHABLE
+        assert client.acquire_many(others).all_approved
+        fleet.nodes[2].start(OURS, fleet.urls, fleet.flags)
+        eventually(lambda: client.acquire(keys[1]), "its keys are decided again")
+        eventually(lambda: is_direct(client), "all lanes are open")
+        verdicts = client.acquire_many(keys[2:] * (LIMIT + 5))
+        assert verdicts.count() == LIMIT * len(keys[2:])
+
+
+def test_the_first_address_may_be_the_one_that_is_killed():
+    with three_nodes() as fleet, Client(addresses(fleet)) as client:
+        eventually(lambda: is_direct(client), "all lanes are open")
+        others = [key for key in KEYS if owner_of(key, 3) != 0]
+        fleet.nodes[0].process.kill()
+        assert client.acquire_many(others).all_approved
+
+        def is_lost():
+            try:
+                verdicts = client.acquire_many(KEYS)
+            except ConnectionLost:
+                return False
+            return {verdicts[KEYS.index(key)] for key in KEYS if key not in others} == {
+                Verdict.OWNER_UNREACHABLE}
+        eventually(is_lost, "another node is home")
+        assert client.acquire_many(others).all_approved
+        fleet.nodes[0].start(OURS, fleet.urls, fleet.flags)
+        eventually(lambda: client.acquire_many(KEYS).all_approved, "all keys are decided again")
+
+
+def test_quotas_stay_with_the_first_address():
+    with three_nodes() as fleet, Client(addresses(fleet, 1)) as client:
+        eventually(lambda: is_direct(client), "all lanes are open")
+        for number in range(6):
+            client.put_quota(f"subject-{number}", [{
+                "name": "slots", "metric": "concurrency", "amount": 2}])
+        with Client(address(fleet.nodes[1])) as alone:
+            for number in range(6):
+                assert alone.get_quota(f"subject-{number}") is not None
+                with client.lease(f"subject-{number}"):
+                    usage = alone.usage(f"subject-{number}")
+                    assert usage.limits[0].used == 1
