@@ -33,7 +33,7 @@ WAKE_BYTES = 512 << 10  # of an answer that is thrown away
 
 def metric(server, name):
     """The sum of a metric over all shards."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://{server.host}:{server.port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return sum(float(value) for value in
                re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)", text, re.MULTILINE))

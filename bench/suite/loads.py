@@ -72,7 +72,7 @@ def own_bench(suite, *flags, cores=None):
 def bench_of(suite, server, *flags, seconds=None):
     """`sluicegate bench` against a server that keeps running."""
     command = pinned(suite.client_cpu, suite.server, "bench", "--json",
-                     f"--address=127.0.0.1:{server.native_port}", f"--server-pid={server.pid}",
+                     f"--address={server.host}:{server.native_port}", f"--server-pid={server.pid}",
                      f"--seconds={seconds or suite.seconds}", *flags)
     if not any(flag.startswith("--key-bytes") for flag in flags):
         command.append(f"--key-bytes={KEY_BYTES}")

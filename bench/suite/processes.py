@@ -17,6 +17,7 @@ class Server:
     pid: int
     port: int
     native_port: int = 0
+    host: str = "127.0.0.1"
 
 
 def end(started):

@@ -45,16 +45,18 @@ def named(path, option, what):
 
 
 @contextlib.contextmanager
-def sluicegate(suite, max_keys=2 * KEYS, shards=1, window_millis=3_600_000, flags=()):
+def sluicegate(suite, max_keys=2 * KEYS, shards=1, window_millis=3_600_000, flags=(),
+               host="127.0.0.1", port=0):
     """With limits so high that the server denies nothing."""
     log = suite.scratch / f"sluicegate-{time.monotonic_ns()}.log"
     command = pinned(suite.server_cpu, suite.server, f"--shards={shards}",
-                     "--port=0", "--native-port=0", "--bind=127.0.0.1", "--max-requests=1000000000",
+                     f"--port={port}", "--native-port=0", f"--bind={host}",
+                     "--max-requests=1000000000",
                      f"--window-millis={window_millis}", f"--max-keys={max_keys}", *flags,
                      *suite.server_flags)
     with log.open("w") as output, process(command, stdout=output) as started:
         ports = ports_of(log, started)
-        yield Server(started.pid, ports["port"], ports["nativePort"])
+        yield Server(started.pid, ports["port"], ports["nativePort"], host)
 
 
 def ports_of(log, started):

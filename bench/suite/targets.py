@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from . import events, shards, rungs, tails
+from . import events, nodes, shards, rungs, tails
 from .records import Spread, spread
 from .suite import OURS
 
@@ -90,6 +90,16 @@ def tail_targets(batch):
               for one in (tails.event_case(event, batch) for event in events.EVENTS))]
 
 
+def node_targets(batch):
+    """Of half of the entries, the CPU time of the node that was asked, and of both."""
+    case, peer = nodes.case_of(batch), "server_ns_each"
+    return [Target(f"{case}, half forwarded, against one node: {what}, CPU per decision", case,
+                   aim if batch == 1024 else None, figure=figure, who=nodes.HALF,
+                   peer=nodes.ALONE, peer_figure=peer, at_most=True, format="ns")
+            for what, figure, aim in (("the node that was asked", peer, nodes.ENTRY_AIM),
+                                      ("both nodes", "both_ns_each", nodes.BOTH_AIM))]
+
+
 KEYED_1M = rungs.keyed_case(1_000_000)
 
 TARGETS = [
@@ -144,6 +154,10 @@ TARGETS = [
              who=shards.TWO, peer=shards.ONE) for load in shards.REST),
     Target("a lone request for another shard's key against an own one, p50", shards.LONE_CASE, 1.7,
            figure="latency_us.p50", who=shards.TWO, peer=shards.ONE, at_most=True, format="us"),
+    *(target for batch in nodes.BATCHES for target in node_targets(batch)),
+    Target("a lone request for another node's key against an own one, p50", nodes.LONE_CASE,
+           nodes.LONE_AIM, figure="latency_us.p50", who=nodes.FORWARDED, peer=nodes.ALONE,
+           at_most=True, format="us"),
     *(target for batch in tails.BATCHES for target in tail_targets(batch)),
 ]
 
