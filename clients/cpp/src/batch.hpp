@@ -74,7 +74,7 @@ std::vector<Share<Entry>> share_out(std::span<const Entry> entries, uint32_t lan
     return shares;
   }
   for (uint32_t i = 0; i < entries.size(); ++i) {
-    // A lane may have been added since they were counted.
+    // A lane may have been added since they were counted; the last one's server forwards.
     Share<Entry>& share = shares[std::min(lane_of(entries[i]), lanes_count - 1)];
     share.own_entries.push_back(entries[i]);
     share.own_places.push_back(i);

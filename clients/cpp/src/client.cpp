@@ -44,6 +44,14 @@ Client::Client(const std::string& address, ClientOptions options) {
   impl_ = std::make_unique<ClientImpl>(parse_address(address), std::move(options));
 }
 
+Client::Client(const std::vector<std::string>& addresses, ClientOptions options) {
+  require_valid(options);
+  if (addresses.empty()) throw std::invalid_argument("addresses: is empty");
+  std::vector<Address> parsed;
+  for (const std::string& address : addresses) parsed.push_back(parse_address(address));
+  impl_ = std::make_unique<ClientImpl>(std::move(parsed), std::move(options));
+}
+
 Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_{std::move(impl)} {}
 Client::~Client() = default;
 Client::Client(Client&&) noexcept = default;
@@ -130,7 +138,7 @@ std::optional<KeyState> Client::inspect(std::string_view key) {
 
 void Client::ping() {
   impl_->ask(
-      0, [](uint64_t id, std::vector<uint64_t>& out) { encode(id, Ping{}, out); },
+      impl_->home_lane(), [](uint64_t id, std::vector<uint64_t>& out) { encode(id, Ping{}, out); },
       [](const Answer& answer) {
         if (!std::holds_alternative<Pong>(answer)) throw_unexpected(answer);
       });

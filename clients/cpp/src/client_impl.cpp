@@ -31,6 +31,39 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
 
 }  // namespace
 
+// -------------------------------------------------------------------------------------- lanes
+
+// Of the key's owner; while the client has no connection there, of another node, which forwards.
+uint32_t ClientImpl::owner_lane(std::string_view key) noexcept {
+  const uint32_t place = sluice::proto::key_node(key, nodes_.count());
+  const uint32_t lane = nodes_[place].lane_of(key);
+  return lanes_.is_connected(lane) ? lane : stand_in(lane, place);
+}
+
+// Of the same node if possible, else of the next ones in the list; the lane itself if no node is
+// connected.
+uint32_t ClientImpl::stand_in(uint32_t lane, uint32_t place) noexcept {
+  const uint32_t count = nodes_.count();
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t first = nodes_[(place + i) % count].lane(0);
+    if (lanes_.is_connected(first)) return first;
+  }
+  return lane < lanes_.count() ? lane : 0;
+}
+
+// By lanes, each looked up once: whether there are several nodes is the same for all keys.
+std::vector<Share<std::string_view>> ClientImpl::share_out_keys(
+    std::span<const std::string_view> keys) {
+  if (nodes_.count() > 0) {
+    return share_out(keys, lanes_.count(),
+                     [this](std::string_view key) { return owner_lane(key); });
+  }
+  return share_out(keys, lanes_.count(),
+                   [this](std::string_view key) { return usable_lane(routing_.shard_of(key)); });
+}
+
+// ----------------------------------------------------------------------------------- failures
+
 void ClientImpl::throw_failure(Failure failure, const Lane& lane) const {
   const std::string why = lane.last_error();
   const std::string cause = why.empty() ? "" : ": " + why;
@@ -64,6 +97,8 @@ void ClientImpl::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
     throw_failure(failure, lane);
   }
 }
+
+// -------------------------------------------------------------------------------------- calls
 
 Outcome ClientImpl::call(const Call& call, const std::stop_token& stop) {
   const BlockingCall blocking{*this};
@@ -99,8 +134,13 @@ void ClientImpl::wait_for(Waiter& waiter, Lane::Deadline deadline) {
   while (!waiter.is_done()) {
     waiter.wait_until(deadline);
     if (waiter.is_done() || !deadline || platform_.now() < *deadline) continue;
-    for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].leave(waiter);
+    bool has_moved_jobs = false;
+    for (uint32_t lane = 0; lane < lanes_.count(); ++lane) {
+      has_moved_jobs |= lanes_[lane].has_moved_jobs();
+      lanes_[lane].leave(waiter);
+    }
     deadline.reset();
+    if (has_moved_jobs) deadline = platform_.now() + Lane::moving_time;
   }
 }
 
@@ -148,8 +188,7 @@ BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
   std::vector<Verdict> verdicts(keys.size());
   Waiter waiter{platform_, verdicts};
   const BatchColumns columns{options, std::min(keys.size(), slice_keys_max)};
-  const auto shares =
-      share_out(keys, lanes_.count(), [this](std::string_view key) { return lane_index(key); });
+  const auto shares = share_out_keys(keys);
   std::vector<Jobs> jobs(shares.size());
   for (size_t lane = 0; lane < shares.size(); ++lane) {
     for (const Cut& cut : cut_keys(shares[lane].entries, 2 + columns.bytes(2) / 2)) {

@@ -12,10 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "batch.hpp"
 #include "connector.hpp"
 #include "handle_table.hpp"
 #include "io_thread.hpp"
 #include "lane_set.hpp"
+#include "node_table.hpp"
 #include "patience.hpp"
 #include "routing.hpp"
 #include "sluicegate/address.hpp"
@@ -24,14 +26,23 @@ namespace sluicegate {
 
 class ClientImpl {
  public:
-  ClientImpl(Address address, ClientOptions given, Platform& platform = real_platform())
+  // `to`: the address of one server, or those of nodes that share their keys.
+  template <typename To>
+  ClientImpl(To to, ClientOptions given, Platform& platform = real_platform())
       : platform_{platform},
         options_{std::move(given)},
         io_{platform},
-        connector_{platform, address.host, address.port, options_} {
-    lanes_.add(std::make_unique<Lane>(0, options_, platform, io_, connector_));
+        connector_{{.platform = platform_,
+                    .options = options_,
+                    .lanes = lanes_,
+                    .routing = routing_,
+                    .nodes = nodes_,
+                    .handles = handles_,
+                    .io = io_},
+                   std::move(to)} {
+    connector_.add_lane();
     io_.start(lanes_);
-    connector_.start(lanes_, io_, routing_, handles_);
+    connector_.start();
   }
   ~ClientImpl() {
     close();
@@ -86,21 +97,34 @@ class ClientImpl {
   QuotaCode ask_change(std::string_view subject, const Change& change);
 
   Lane& lane_of(const QuotaCall& call) {
-    return call.names_subjects() ? lane_of(call.subjects.front()) : lanes_[home(call.reservation)];
-  }
-  // The lane of the shard that has a reservation.
-  uint32_t home(uint64_t reservation) noexcept {
-    return usable_lane(routing_.lane_of(reservation));
+    return lanes_[call.names_subjects() ? subject_lane(call.subjects.front())
+                                        : subject_lane(call.reservation)];
   }
   Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
-  uint32_t lane_index(std::string_view key) noexcept { return usable_lane(routing_.lane_of(key)); }
+  // The lane of the shard that owns the key.
+  uint32_t lane_index(std::string_view key) noexcept {
+    return nodes_.count() == 0 ? usable_lane(routing_.shard_of(key)) : owner_lane(key);
+  }
+  // The lane of the shard that has a subject or a reservation. Of several nodes one has them all.
+  template <typename SubjectOrReservation>
+  uint32_t subject_lane(SubjectOrReservation wanted) noexcept {
+    return usable_lane(nodes_.count() == 0 ? routing_.shard_of(wanted)
+                                           : nodes_[nodes_.home()].lane_of(wanted));
+  }
+  // For whatever has no owner.
+  uint32_t home_lane() noexcept {
+    return usable_lane(nodes_.count() == 0 ? 0 : nodes_[nodes_.home()].lane(0));
+  }
   // The lane itself, or while it has no connection the first lane, if that has one: the server also
   // decides keys that the connection's shard does not own.
   uint32_t usable_lane(uint32_t lane) noexcept {
-    const bool is_there = lane < lanes_.count();
-    if (is_there && lanes_[lane].is_connected()) return lane;
-    return is_there && !lanes_[0].is_connected() ? lane : 0;
+    if (lanes_.is_connected(lane)) return lane;
+    if (nodes_.count() > 0) return stand_in(lane, nodes_.home());
+    return lane < lanes_.count() && !lanes_[0].is_connected() ? lane : 0;
   }
+  // Of several nodes.
+  uint32_t owner_lane(std::string_view key) noexcept;
+  uint32_t stand_in(uint32_t lane, uint32_t place) noexcept;
   Lane::Deadline deadline_of(const AcquireOptions& options) const {
     const auto limit = patience(options, options_.call_timeout);
     return limit ? Lane::Deadline{platform_.now() + *limit} : std::nullopt;
@@ -145,13 +169,15 @@ class ClientImpl {
   BatchOutcome result(Waiter& waiter, std::vector<Verdict> verdicts) const;
   BatchOutcome result(BatchOutcome outcome) const;
   BatchOutcome ask(std::span<const std::string_view> keys, const AcquireOptions& options);
+  std::vector<Share<std::string_view>> share_out_keys(std::span<const std::string_view> keys);
   BatchOutcome ask_rest_by_key(std::span<const uint32_t> handles, BatchOutcome outcome,
                                const AcquireOptions& options);
   BatchOutcome one_by_one(std::span<const std::string_view> keys, const AcquireOptions& options);
 
   Platform& platform_;
   const ClientOptions options_;
-  Routing routing_;
+  Routing routing_;  // of a single server
+  NodeTable nodes_;  // of several
   HandleTable handles_;
   IoThread io_;
   Connector connector_;

@@ -185,7 +185,7 @@ QuotaBatchOutcome ClientImpl::batch(std::span<const ReserveEntry> entries,
   if (shared.may_wait) return one_by_one(entries, shared);
   return ask_batch<ReserveSlice>(
       entries, {.timeout = shared.timeout},
-      [this](const ReserveEntry& entry) { return lane_index(entry.subject); },
+      [this](const ReserveEntry& entry) { return subject_lane(entry.subject); },
       [](const ReserveEntry& entry) { return entry.subject.size(); },
       [&](Waiter& waiter, const Cut& cut, std::span<const uint32_t> places,
           std::span<const ReserveEntry> part, QuotaColumns& columns) {
@@ -197,7 +197,7 @@ QuotaBatchOutcome ClientImpl::batch(std::span<const ReserveEntry> entries,
 QuotaBatchOutcome ClientImpl::batch(std::span<const SettleEntry> entries) {
   if (entries.empty()) return {};
   return ask_batch<SettleSlice>(
-      entries, {}, [this](const SettleEntry& entry) { return home(entry.reservation); },
+      entries, {}, [this](const SettleEntry& entry) { return subject_lane(entry.reservation); },
       [](const SettleEntry&) { return size_t{0}; },
       [&](Waiter& waiter, const Cut& cut, std::span<const uint32_t> places,
           std::span<const SettleEntry> part, QuotaColumns& columns) {
@@ -220,8 +220,7 @@ QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
     QuotaCall call = call_of(Kind::reserve, subject, with_entry(shared, entries[i]));
     call.subjects = {&subject, 1};
     if (deadline) call.deadline = *deadline;
-    lane_of(subject).add(call,
-                         {.waiter = &waiter, .index = i, .callback = {}, .place = &outcomes[i]});
+    lane_of(call).add(call, {.waiter = &waiter, .index = i, .callback = {}, .place = &outcomes[i]});
   }
   for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].find_reader();
   wait_for(waiter, deadline);
@@ -383,7 +382,7 @@ QuotaCode ClientImpl::ask_change(std::string_view subject, const Change& change)
   QuotaCode code = QuotaCode::none;
   std::string detail;
   ask(
-      lane_index(subject),
+      subject_lane(subject),
       [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, change, out); },
       [&](const Answer& answer) {
         code = single_answer(answer).codes[0];
@@ -405,7 +404,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
     const auto some =
         subjects.subspan(first, std::min(usage_subjects_max, subjects.size() - first));
     for (const std::string_view subject : some) require_subject("subject", subject);
-    SubjectPage page = impl_->ask_usage(impl_->lane_index(some.front()), {.subjects = some});
+    SubjectPage page = impl_->ask_usage(impl_->subject_lane(some.front()), {.subjects = some});
     if (page.subjects.size() != some.size()) {
       throw invalid_subject(QuotaCode::invalid_subject, some);
     }
@@ -415,7 +414,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
 }
 
 SubjectPage Client::usage_page(uint64_t cursor, uint32_t limit) {
-  return impl_->ask_usage(0, {.subjects = {}, .cursor = cursor, .limit = limit});
+  return impl_->ask_usage(impl_->home_lane(), {.subjects = {}, .cursor = cursor, .limit = limit});
 }
 
 QuotaCode Client::put_quota(std::string_view subject, const Quota& quota) {

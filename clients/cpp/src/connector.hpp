@@ -1,6 +1,6 @@
 // Connects the lanes, one after the other, and again after each loss. Part of Client.
 // Flow:   connect, greet -> learn the routing, add lanes for more shards -> intern the keys that
-//         belong to the lane -> Lane::install().
+//         belong to the lane -> Lane::install(). Of several nodes: see Fleet.
 // Shape:  a thread of its own, because resolving names and connecting block. After a failed attempt
 //         all lanes without a connection rest, each time twice as long, up to `backoff_longest`,
 //         less a random part of up to a half, so that not all clients of a server reconnect at
@@ -10,56 +10,73 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "condition.hpp"
-#include "handle_table.hpp"
+#include "dialer.hpp"
+#include "fleet.hpp"
+#include "routing.hpp"
 #include "sluicegate/client.hpp"
-#include "sluicegate/link.hpp"
 
 namespace sluicegate {
 
 class IoThread;
-class LaneSet;
-struct Routing;
 
 class Connector {
  public:
   using Clock = Platform::Clock;
+  using Deadline = Platform::Deadline;
 
-  Connector(Platform& platform, std::string host, uint16_t port, const ClientOptions& options);
+  struct Parts {
+    Platform& platform;
+    const ClientOptions& options;
+    LaneSet& lanes;
+    Routing& routing;  // of a single server
+    NodeTable& nodes;
+    HandleTable& handles;
+    IoThread& io;
+  };
 
-  void start(LaneSet& lanes, IoThread& io, Routing& routing, HandleTable& handles);
+  // To one server.
+  Connector(const Parts& parts, Address address);
+  // To all nodes that share keys with one of these.
+  Connector(const Parts& parts, std::vector<Address> addresses);
+
+  void start();
   // Ends a running attempt, except while it resolves a name.
   void stop();
   // A lane lost its connection.
   void notify();
   // The server answers on a lane's connection: resets the backoff.
   void note_answer() noexcept { failures_ = 0; }
+  // A server reports which nodes there are now.
+  void note_nodes(const Topology& topology);
+
+  LaneSet& lanes() noexcept { return parts_.lanes; }
+  Lane& add_lane();
+  bool is_stopping() const noexcept { return is_stopping_; }
 
  private:
   void run();
-  bool connect_all();
+  Deadline connect_due();
+  void connect_all();
   void connect(uint32_t lane);
-  void intern(Link& link, uint32_t lane, uint32_t tag);
   void rest_all(const std::string& why);
   Clock::duration next_pause();
 
-  Platform& platform_;
-  const std::string host_;
-  const uint16_t port_;
-  const ClientOptions& options_;
-  LaneSet* lanes_ = nullptr;
-  IoThread* io_ = nullptr;
-  Routing* routing_ = nullptr;
-  HandleTable* handles_ = nullptr;
+  const Parts parts_;
+  const Address address_;  // of a single server
+  std::atomic<bool> is_stopping_{false};
+  Dialer dialer_;
+  std::optional<Fleet> fleet_;
 
   std::mutex mutex_;
   Condition wake_;
   bool is_notified_ = false;
-  std::atomic<bool> is_stopping_{false};
   std::atomic<uint32_t> failures_{0};  // in a row
   std::minstd_rand random_;
   std::thread thread_;

@@ -142,4 +142,8 @@ void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out) {
   FrameLayout{out, id, static_cast<uint16_t>(FrameKind::PING)};
 }
 
+void encode(uint64_t id, const AskTopology&, std::vector<uint64_t>& out) {
+  FrameLayout{out, id, static_cast<uint16_t>(FrameKind::TOPOLOGY)};
+}
+
 }  // namespace sluicegate

@@ -84,6 +84,18 @@ void Gathered::take_refusal(const Refusal& refusal, Finished& finished) {
   fail(failure_of(refusal), finished);
 }
 
+// The targets of complete entries are empty.
+void Gathered::note_moved() noexcept {
+  for (const Target& target : targets_) {
+    if (target.waiter != nullptr) target.waiter->was_taken_over = true;
+  }
+}
+
+size_t Gathered::open_callbacks() const noexcept {
+  return static_cast<size_t>(std::count_if(targets_.begin(), targets_.end(),
+                                           [](const Target& each) { return bool{each.callback}; }));
+}
+
 bool Gathered::conclude(size_t entry, const Outcome& outcome, Finished& finished) {
   if (!is_abandoned(entry)) {
     finish(entry, outcome, finished);

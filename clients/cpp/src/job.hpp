@@ -126,6 +126,13 @@ class Job {
   virtual bool dies_with_link() const noexcept { return false; }
   // True while a caller waits for an entry.
   virtual bool has_open_entries() const noexcept { return true; }
+  // False when no other lane can send it.
+  virtual bool may_move() const noexcept { return true; }
+  // Its callers wait on another lane than this one.
+  virtual void note_moved() noexcept = 0;
+  // As counted against `pending_max`, and how many of them have a callback.
+  virtual size_t open_calls() const noexcept = 0;
+  virtual size_t open_callbacks() const noexcept { return 0; }
   // Completes the entries of a caller that leaves, with `timed_out`. True when nothing is left to
   // request from the server.
   virtual bool leave(const Waiter& waiter, Finished& finished) = 0;
@@ -154,6 +161,10 @@ class Slice : public Job {
   void fail(Failure failure, Finished& finished) override;
   bool leave(const Waiter& waiter, Finished& finished) override;
   bool begin_repeat() override { return waiter_ != nullptr; }
+  void note_moved() noexcept override {
+    if (waiter_ != nullptr) waiter_->was_taken_over = true;
+  }
+  size_t open_calls() const noexcept override { return waiter_ != nullptr ? 1 : 0; }
 
  protected:
   size_t count() const noexcept { return count_; }
@@ -234,6 +245,7 @@ class HandleSlice final : public Slice {
 
   bool encode(std::vector<uint64_t>& out) override;
   void complete_unsent(Finished& finished) override;
+  bool may_move() const noexcept override { return false; }
   size_t frame_bytes() const override;
 
  private:
@@ -266,6 +278,10 @@ class Question final : public Job {
   void fail(Failure failure, Finished& finished) override;
   bool leave(const Waiter& waiter, Finished& finished) override;
   bool begin_repeat() override { return waiter_ != nullptr; }
+  void note_moved() noexcept override {
+    if (waiter_ != nullptr) waiter_->was_taken_over = true;
+  }
+  size_t open_calls() const noexcept override { return waiter_ != nullptr ? 1 : 0; }
   bool dies_with_link() const noexcept override { return waiter_ == nullptr; }
 
  private:

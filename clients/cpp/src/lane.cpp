@@ -7,6 +7,7 @@
 #include "connector.hpp"
 #include "handle_table.hpp"
 #include "io_thread.hpp"
+#include "lane_set.hpp"
 
 namespace sluicegate {
 namespace {
@@ -24,7 +25,8 @@ Lane::Lane(uint32_t index, const ClientOptions& options, Platform& platform, IoT
       io_{io},
       connector_{connector},
       changed_{platform},
-      room_{platform} {}
+      room_{platform},
+      next_id_{(uint64_t{index} << 40) + 1} {}
 
 Lane::~Lane() = default;
 
@@ -51,10 +53,16 @@ Lane::Counts Lane::counts() const {
 // ------------------------------------------------------------------------------ adding calls
 
 // The reason why the lane cannot take a call now.
-std::optional<Failure> Lane::failure_now() const noexcept {
+std::optional<Failure> Lane::failure_now() {
   if (state_ == State::closed) return Failure::closed;
   if (state_ == State::retired) return Failure::unreachable;
-  if (state_ == State::resting && !options_.requeue) return Failure::unreachable;
+  if (state_ == State::resting) {
+    if (has_stand_in_) {
+      connector_.notify();  // it moves the call
+    } else if (!options_.requeue) {
+      return Failure::unreachable;
+    }
+  }
   if (is_draining_) return Failure::draining;
   return std::nullopt;
 }
@@ -207,7 +215,20 @@ void Lane::for_each_job(Visit visit) {
   for (const auto& [id, job] : waiting_) visit(*job);
 }
 
+template <typename Visit>
+void Lane::for_each_other_lane(Visit visit) {
+  LaneSet& lanes = connector_.lanes();
+  for (uint32_t i = 0; i < lanes.count(); ++i) {
+    if (i != index_) visit(lanes[i]);
+  }
+}
+
 void Lane::leave(Waiter& waiter) {
+  leave_here(waiter);
+  if (has_moved_jobs_) for_each_other_lane([&](Lane& lane) { lane.leave_here(waiter); });
+}
+
+void Lane::leave_here(Waiter& waiter) {
   Lock lock{mutex_};
   changed_.wait(lock, [&] { return !is_writing_; });  // it may be reading the caller's keys
   std::vector<std::pair<uint64_t, Finished>> left;
@@ -225,6 +246,11 @@ void Lane::leave(Waiter& waiter) {
 }
 
 void Lane::cancel(const Ticket& ticket) {
+  cancel_here(ticket);
+  if (has_moved_jobs_) for_each_other_lane([&](Lane& lane) { lane.cancel_here(ticket); });
+}
+
+void Lane::cancel_here(const Ticket& ticket) {
   Lock lock{mutex_};
   Finished finished;
   for_each_job([&](Job& job) {
@@ -370,6 +396,7 @@ void Lane::install(std::unique_ptr<Link> link) {
   held_tag_ = link_tag_;
   is_lost_ = false;
   is_proven_ = false;
+  has_stand_in_ = false;
   state_ = State::up;
   flush(lock);
   hand_on();
@@ -380,9 +407,57 @@ void Lane::rest(const std::string& why) {
   Lock lock{mutex_};
   if (state_ != State::connecting) return;
   state_ = State::resting;
+  has_stand_in_ = false;
   last_error_ = why;
   if (options_.requeue) return;  // calls wait for the next attempt, or for their time-out
   fail(lock, take_staged(), Failure::unreachable);
+}
+
+void Lane::rest(const std::string& why, Lane& stand_in) {
+  {
+    const Lock lock{mutex_};
+    if (state_ != State::connecting) return;
+    state_ = State::resting;
+    has_stand_in_ = true;
+    last_error_ = why;
+  }
+  hand_over(stand_in);
+}
+
+void Lane::hand_over(Lane& stand_in) {
+  Lock lock{mutex_, std::defer_lock};
+  Lock other{stand_in.mutex_, std::defer_lock};
+  std::lock(lock, other);  // two lanes may stand in for each other, one after the other
+  if (state_ != State::resting || staged_.empty()) return;
+  Finished finished;
+  move_staged(stand_in, finished);
+  other.unlock();
+  if (blocked_ > 0) room_.notify_all();
+  finish(lock, finished, 0);
+  lock.unlock();
+  other.lock();
+  stand_in.flush(other);
+  io_.signal();
+}
+
+// With both locks: who leaves or cancels a call finds it on one of the lanes.
+void Lane::move_staged(Lane& to, Finished& finished) {
+  has_moved_jobs_ = true;
+  for (std::unique_ptr<Job>& job : take_staged()) {
+    if (!job->may_move()) {
+      job->complete_unsent(finished);
+      continue;
+    }
+    job->note_moved();
+    const size_t calls = job->open_calls();
+    const size_t callbacks = job->open_callbacks();
+    pending_ -= calls;
+    callbacks_ -= callbacks;
+    to.pending_ += calls;
+    to.callbacks_ += callbacks;
+    to.staged_.push_back(std::move(job));
+  }
+  to.earliest_deadline_ = {};  // to be found anew
 }
 
 void Lane::retire() {

@@ -63,6 +63,8 @@ class Lane {
   // Completes the waiter's entries here as timed out.
   void leave(Waiter& waiter);
   void cancel(const Ticket& ticket);
+  // How long a call may be on its way to another lane: who leaves it then finds it after that.
+  static constexpr std::chrono::milliseconds moving_time{10};
 
   // Of the current connection, for handle slots; 0 without one.
   const uint32_t& link_tag() const noexcept { return link_tag_; }
@@ -80,7 +82,10 @@ class Lane {
     bool operator==(const Counts&) const = default;
   };
   Counts counts() const;
+  // Calls that were added here may be on other lanes.
+  bool has_moved_jobs() const noexcept { return has_moved_jobs_; }
   bool is_connected() const noexcept { return held_tag_.load() != 0; }
+  uint32_t index() const noexcept { return index_; }
 
   // ------------------------------------------------------------------------- by the connector
   bool needs_link() const;
@@ -89,6 +94,10 @@ class Lane {
   uint32_t next_link_tag() const;
   void install(std::unique_ptr<Link> link);
   void rest(const std::string& why);
+  // Likewise, but another lane takes over the calls that wait for a connection.
+  void rest(const std::string& why, Lane& stand_in);
+  // The same of calls that were added since then.
+  void hand_over(Lane& stand_in);
   // The server has no shard for it now: its staged calls fail.
   void retire();
 
@@ -104,7 +113,7 @@ class Lane {
   enum class State : uint8_t { connecting, up, resting, retired, closed };
   enum class Leader : uint8_t { none, caller, io };
 
-  std::optional<Failure> failure_now() const noexcept;
+  std::optional<Failure> failure_now();
   template <typename AnyCall>
   Ticket add_call(const AnyCall& call, Target target);
   bool wait_for_room(Lock& lock, Clock::time_point deadline, const Target& target);
@@ -130,6 +139,7 @@ class Lane {
   void hand_on();
   void read_answers(Lock& lock);
   void settle(Lock& lock, const Answer& answer);
+  void take_report(const Answer& answer);
   void settle_waiting(Lock& lock, const Answer& answer, uint64_t id);
   std::unique_ptr<Job> detach(uint64_t id);
   Job* find(uint64_t id) noexcept;
@@ -144,6 +154,11 @@ class Lane {
   void expire(Lock& lock);
   template <typename Visit>
   void for_each_job(Visit visit);
+  template <typename Visit>
+  void for_each_other_lane(Visit visit);
+  void leave_here(Waiter& waiter);
+  void cancel_here(const Ticket& ticket);
+  void move_staged(Lane& to, Finished& finished);
   void recycle(std::unique_ptr<Job> job);
 
   const uint32_t index_;
@@ -157,9 +172,10 @@ class Lane {
   Condition room_;     // a call is complete
 
   State state_ = State::connecting;
-  bool is_lost_ = false;      // the link is broken; it stays until no thread uses it
-  bool is_draining_ = false;  // the server sent GoAway
-  bool is_proven_ = false;    // the server has answered a request on this link
+  bool has_stand_in_ = false;  // while it rests: another lane takes its calls over
+  bool is_lost_ = false;       // the link is broken; it stays until no thread uses it
+  bool is_draining_ = false;   // the server sent GoAway
+  bool is_proven_ = false;     // the server has answered a request on this link
   bool is_writing_ = false;
   bool is_write_blocked_ = false;  // the socket took only a part: the I/O thread writes the rest
   Leader leader_ = Leader::none;
@@ -170,7 +186,8 @@ class Lane {
   std::atomic<uint32_t> held_tag_{0};
   std::string last_error_;
 
-  uint64_t next_id_ = 1;
+  std::atomic<bool> has_moved_jobs_{false};
+  uint64_t next_id_;  // no other lane has the same ids
   std::deque<std::unique_ptr<Job>> staged_;
   std::vector<std::unique_ptr<Job>> in_flight_;
   size_t in_flight_bytes_ = 0;

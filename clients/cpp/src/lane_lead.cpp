@@ -10,7 +10,7 @@ namespace sluicegate {
 
 bool Lane::may_lead(const Waiter& waiter) const noexcept {
   return leader_ == Leader::none && callbacks_ == 0 && state_ == State::up && !is_lost_ &&
-         !waiter.is_in_queue;
+         waiter.may_lead();
 }
 
 void Lane::await(Waiter& waiter, Deadline deadline) {
@@ -19,13 +19,14 @@ void Lane::await(Waiter& waiter, Deadline deadline) {
   waiter.next = waiters_;
   if (waiters_ != nullptr) waiters_->previous = &waiter;
   waiters_ = &waiter;
-  waiter.is_listed = true;
+  waiter.is_listed.store(true, std::memory_order_relaxed);
   while (!waiter.is_done()) {
     if (deadline && platform_.now() >= *deadline) {
       lock.unlock();
       leave(waiter);
       lock.lock();
       deadline.reset();
+      if (has_moved_jobs_) deadline = platform_.now() + moving_time;
     } else if (may_lead(waiter)) {
       lead(lock, waiter, deadline);
     } else {
@@ -43,7 +44,7 @@ void Lane::await(Waiter& waiter, Deadline deadline) {
 // calls with callbacks were added, for which the I/O thread reads.
 void Lane::lead(Lock& lock, Waiter& waiter, Deadline deadline) {
   leader_ = Leader::caller;
-  while (!waiter.is_done() && !waiter.is_in_queue && callbacks_ == 0 && !is_lost_) {
+  while (!waiter.is_done() && waiter.may_lead() && callbacks_ == 0 && !is_lost_) {
     lock.unlock();
     bool is_ready = false;
     std::string error;
@@ -78,7 +79,7 @@ void Lane::find_reader() {
 Waiter* Lane::candidate() const noexcept {
   if (callbacks_ > 0) return nullptr;
   Waiter* each = waiters_;
-  while (each != nullptr && (each->is_in_queue || each->is_done())) each = each->next;
+  while (each != nullptr && (!each->may_lead() || each->is_done())) each = each->next;
   return each;
 }
 
@@ -111,7 +112,7 @@ void Lane::read_answers(Lock& lock) {
 void Lane::settle(Lock& lock, const Answer& answer) {
   if (std::holds_alternative<GoAway>(answer)) return go_away(lock);
   const uint64_t id = id_of(answer);
-  if (id == 0) throw_unexpected(answer);
+  if (id == 0) return take_report(answer);
   note_answer();
   if (find(id) == nullptr) {
     throw ProtocolError("the server answered a frame that the client did not send");
@@ -139,6 +140,13 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   lock.lock();
   finish(lock, finished, id);
   recycle(std::move(detached));
+}
+
+// What no request of this lane has asked for.
+void Lane::take_report(const Answer& answer) {
+  const auto* nodes = std::get_if<Topology>(&answer);
+  if (nodes == nullptr) throw_unexpected(answer);
+  connector_.note_nodes(*nodes);
 }
 
 // A server that only sends Welcome is no better than none: only answers reset the backoff.
@@ -215,8 +223,11 @@ void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
   release_unwanted(finished);
 }
 
+// Of several nodes another one can be asked from now on.
 void Lane::go_away(Lock& lock) {
   is_draining_ = true;
+  held_tag_ = 0;
+  connector_.notify();
   fail(lock, take_staged(), Failure::draining);
 }
 

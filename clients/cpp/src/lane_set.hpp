@@ -1,4 +1,5 @@
-// The lanes of a client: one to begin with, then one per shard of the server. Part of Client.
+// The lanes of a client: one to begin with, then one per shard of the server, or of each node.
+// Part of Client.
 // Threads: all threads read without a lock; only the connector adds.
 #pragma once
 
@@ -12,7 +13,7 @@ namespace sluicegate {
 
 class LaneSet {
  public:
-  static constexpr uint32_t lanes_max = 256;  // the most shards that a server has
+  static constexpr uint32_t lanes_max = 1'024;  // as many as a link tag can name
 
   uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   Lane& operator[](uint32_t index) noexcept { return *lanes_[index]; }
@@ -20,6 +21,9 @@ class LaneSet {
     const uint32_t index = count();
     lanes_[index] = std::move(lane);
     count_.store(index + 1, std::memory_order_release);
+  }
+  bool is_connected(uint32_t index) const noexcept {
+    return index < count() && lanes_[index]->is_connected();
   }
 
  private:

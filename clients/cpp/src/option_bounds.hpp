@@ -123,6 +123,7 @@ inline constexpr auto client_options = std::tuple{
     OptionRow{&ClientOptions::call_timeout, time_bound("call_timeout")},
     OptionRow{&ClientOptions::backoff_first, time_bound("backoff_first")},
     OptionRow{&ClientOptions::backoff_longest, time_bound("backoff_longest")},
+    OptionRow{&ClientOptions::owner_retry, time_bound("owner_retry")},
     OptionRow{&ClientOptions::pending_max, Bound{"pending_max", 1, number_max}},
     OptionRow{&ClientOptions::frame_entries_max, Bound{"frame_entries_max", 1, 8'192}},
     OptionRow{&ClientOptions::frames_in_flight, Bound{"frames_in_flight", 1, number_max}}};

@@ -1,4 +1,5 @@
-// The lane that a key or a reservation belongs to, by the last Welcome. Part of Client.
+// The shard that a key or a reservation belongs to, by the last Welcome of a server. Part of
+// Client.
 // Threads: all threads read it, the connector writes it. A call that reads half of a change uses
 //          the lane of a shard that does not own its key; the server decides it all the same.
 #pragma once
@@ -15,7 +16,7 @@ namespace sluicegate {
 
 struct Routing {
   std::atomic<uint64_t> seed{0};
-  std::atomic<uint32_t> shards{1};
+  std::atomic<uint32_t> shards{1};  // as many of them as have lanes
 
   void adopt(const Welcome& welcome, uint32_t lanes_max) noexcept {
     seed.store(welcome.routing_seed, std::memory_order_relaxed);
@@ -23,13 +24,13 @@ struct Routing {
     shards.store(std::max(known, 1U), std::memory_order_release);
   }
 
-  uint32_t lane_of(std::string_view key) const noexcept {
+  uint32_t shard_of(std::string_view key) const noexcept {
     const uint32_t count = shards.load(std::memory_order_acquire);
     if (count == 1) return 0;
     const uint64_t hash = sluice::proto::routing_hash(key, seed.load(std::memory_order_relaxed));
     return sluice::proto::owner_shard(hash, count);
   }
-  uint32_t lane_of(uint64_t reservation) const noexcept {
+  uint32_t shard_of(uint64_t reservation) const noexcept {
     return sluice::proto::reservation_shard(reservation, shards.load(std::memory_order_acquire));
   }
 };

@@ -60,9 +60,16 @@ class Waiter {
     gate_.fetch_and(~poked, std::memory_order_acquire);
   }
 
-  // Of its lane, under the lane's lock.
-  bool is_listed = false;    // it waits on one lane alone
-  bool is_in_queue = false;  // the server answered `queued`: it must not lead
+  // Of its lane, under the lane's lock, or that of a lane that took its call over.
+  std::atomic<bool> is_listed{false};    // it waits on one lane alone
+  std::atomic<bool> is_in_queue{false};  // the server answered `queued`: it must not lead
+  // Its call was taken over by another lane than the one that it waits on: it must not lead,
+  // either.
+  std::atomic<bool> was_taken_over{false};
+  bool may_lead() const noexcept {
+    return !is_in_queue.load(std::memory_order_relaxed) &&
+           !was_taken_over.load(std::memory_order_relaxed);
+  }
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
 

@@ -59,6 +59,9 @@ class Peer {
     }
   }
 
+  // As a server that dies; any thread.
+  void cut() noexcept { shutdown(socket_, SHUT_RDWR); }
+
   bool at_end() {
     char byte = 0;
     return recv(socket_, &byte, 1, 0) == 0;
@@ -163,11 +166,15 @@ class FakeServer {
  public:
   using Script = std::function<void(Peer&)>;
 
-  explicit FakeServer(Script script, int connections_count = 1) {
+  // `port`: 0 is any.
+  explicit FakeServer(Script script, int connections_count = 1, uint16_t port = 0) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
     socklen_t size = sizeof address;
     auto* generic = reinterpret_cast<sockaddr*>(&address);
     if (bind(listener_, generic, size) != 0 || listen(listener_, 1) != 0 ||

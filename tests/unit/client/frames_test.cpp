@@ -181,6 +181,7 @@ TEST(Encode, frames_equal_the_golden_files) {
   expect_golden("intern", 7, Intern{.keys = users});
   expect_golden("forget", 7, Forget{.handles = forgotten});
   expect_golden("ping", 7, Ping{});
+  expect_golden("topology", 7, AskTopology{});
 }
 
 TEST(Decode, interned_golden_holds_handles_and_one_verdict_for_all) {

@@ -23,7 +23,7 @@ using namespace test;
 // ------------------------------------------------------------------------------ bounds of a row
 
 // The complaint; empty: there is none. Other errors are none of its bounds.
-std::string complaint_about(const std::function<void()>& call) {
+std::string complaint_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const std::invalid_argument& fault) {
@@ -100,7 +100,7 @@ void expect_bounds_of_all(const std::tuple<OptionRow<Options, Values>...>& rows,
       Options options = valid;
       std::string text;
       set(options.*row.member, value, text);
-      return complaint_about([&] { use(options); });
+      return complaint_of([&] { use(options); });
     });
   };
   std::apply([&](const auto&... row) { (expect_bounds_of(row), ...); }, rows);
@@ -131,7 +131,7 @@ TEST(OptionBounds, of_a_client_at_their_greatest_work) {
 
 TEST(OptionBounds, the_longest_pause_is_not_below_the_first) {
   const auto refused = [](std::chrono::milliseconds longest) {
-    return complaint_about([&] {
+    return complaint_of([&] {
       const Client client{"127.0.0.1:1", {.backoff_first = 20ms, .backoff_longest = longest}};
     });
   };
@@ -157,7 +157,7 @@ TEST(OptionBounds, of_an_acquire) {
     (void)client.acquire_batch(keys, options);
   });
   expect_bounds(key_bound, type_max<std::string>, [&](uint64_t bytes) {
-    return complaint_about([&] { (void)client.acquire(std::string(bytes, 'k')); });
+    return complaint_of([&] { (void)client.acquire(std::string(bytes, 'k')); });
   });
 }
 
@@ -165,7 +165,7 @@ TEST(OptionBounds, of_a_release) {
   const FakeServer server = serve(approve_all);
   Client client = connected(server);
   expect_bounds(released_bound, type_max<uint32_t>, [&](uint64_t value) {
-    return complaint_about([&] { client.release("key", static_cast<uint32_t>(value)); });
+    return complaint_of([&] { client.release("key", static_cast<uint32_t>(value)); });
   });
 }
 
@@ -193,7 +193,7 @@ TEST(OptionBounds, of_a_consume) {
     (void)client.consume("a", {}, options);
   });
   expect_bounds(label_bound("id"), type_max<std::string>, [&](uint64_t size) {
-    return complaint_about([&] { (void)client.record("a", {}, std::string(size, 'i')); });
+    return complaint_of([&] { (void)client.record("a", {}, std::string(size, 'i')); });
   });
 }
 
@@ -213,7 +213,7 @@ TEST(OptionBounds, of_an_extend) {
   const FakeServer server = serve(answer_ok);
   Client client{address_of(server), quick()};
   expect_bounds(lifetime_bound, type_max<uint32_t>, [&](uint64_t lifetime_ms) {
-    return complaint_about([&] { (void)client.extend(7, static_cast<uint32_t>(lifetime_ms)); });
+    return complaint_of([&] { (void)client.extend(7, static_cast<uint32_t>(lifetime_ms)); });
   });
 }
 
@@ -224,10 +224,10 @@ TEST(OptionBounds, of_the_subjects_of_a_call) {
     std::vector<std::string> names;
     for (uint64_t i = 0; i < count; ++i) names.push_back("{a}" + std::to_string(i));
     const std::vector<std::string_view> views{names.begin(), names.end()};
-    return complaint_about([&] { (void)client.check(views); });
+    return complaint_of([&] { (void)client.check(views); });
   });
   expect_bounds(subject_bound, type_max<std::string>, [&](uint64_t bytes) {
-    return complaint_about([&] { (void)client.reset(std::string(bytes, 's')); });
+    return complaint_of([&] { (void)client.reset(std::string(bytes, 's')); });
   });
 }
 
@@ -237,13 +237,13 @@ TEST(OptionBounds, of_a_quota) {
   });
   Client client{address_of(server), quick()};
   expect_bounds(limits_bound, type_max<std::string>, [&](uint64_t count) {
-    return complaint_about(
+    return complaint_of(
         [&] { (void)client.put_quota("a", {.limits = std::vector<Limit>(count)}); });
   });
   const std::string place = "limits[0] (\"tpm\"), ";
   expect_bounds_of_all<Limit>(limit_amounts, {.name = "tpm"}, [&](const Limit& limit) {
     const std::string complaint =
-        complaint_about([&] { (void)client.put_quota("a", {.limits = {limit}}); });
+        complaint_of([&] { (void)client.put_quota("a", {.limits = {limit}}); });
     if (complaint.empty()) return;
     EXPECT_TRUE(complaint.starts_with(place)) << complaint;
     throw std::invalid_argument(complaint.substr(place.size()));

@@ -13,6 +13,7 @@ namespace sluicegate {
 struct Address {
   std::string host{};
   uint16_t port = 0;
+  bool operator==(const Address&) const = default;
 };
 
 inline Address parse_address(std::string_view text) {

@@ -62,6 +62,9 @@ struct ClientOptions {
   // Between attempts to connect: doubled each time, and cut by a random part of up to a half.
   std::chrono::milliseconds backoff_first{20};
   std::chrono::milliseconds backoff_longest{2'000};
+  // Of several nodes: one that the client cannot reach, while it reaches others, is tried again
+  // after this time.
+  std::chrono::milliseconds owner_retry{30'000};
   // Calls of one connection that are not complete, including those in the server's queues.
   uint32_t pending_max = 65'536;
   WhenFull when_full = WhenFull::block;
@@ -128,6 +131,10 @@ class Client {
   // in the background; calls made before that wait for the attempt's outcome.
   // Throws std::invalid_argument for an invalid address or invalid options.
   explicit Client(const std::string& address, ClientOptions options = {});
+  // For servers that share their keys (--instance-urls): the addresses of some or all of them. The
+  // client learns from the first one that answers which nodes there are, and sends each key to the
+  // node that owns it, or while it cannot reach that node to another one, which forwards.
+  explicit Client(const std::vector<std::string>& addresses, ClientOptions options = {});
   // For tests, which give the implementation a clock and sockets of their own.
   explicit Client(std::unique_ptr<ClientImpl> impl) noexcept;
   // close(). Not to be called by a callback.
@@ -229,7 +236,7 @@ class Client {
 
   // Calls that are not complete, as counted against `pending_max`, over all connections.
   size_t pending() const;
-  // Established connections: one per shard of the server in normal operation.
+  // Established connections: one per shard of the server, or of each node, in normal operation.
   size_t connections() const;
 
   // Completes every open call with Failure::closed; later calls get the same. Throws

@@ -96,6 +96,10 @@ struct Forget {
 
 struct Ping {};
 
+// Asks which nodes share the keys; the server also reports each change, with the id 0. Only to
+// servers with feature_topology.
+struct AskTopology {};
+
 // Each appends one frame to `out`.
 void encode(uint64_t id, const Hello&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Acquire&, std::vector<uint64_t>& out);
@@ -106,6 +110,7 @@ void encode(uint64_t id, const Inspect&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Intern&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Forget&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Ping&, std::vector<uint64_t>& out);
+void encode(uint64_t id, const AskTopology&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Reserve&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Check&, std::vector<uint64_t>& out);
 void encode(uint64_t id, const Settle&, std::vector<uint64_t>& out);

@@ -21,7 +21,8 @@ inline constexpr uint32_t quota_entries_max = 2'048;  // of a frame
 
 // Bits of Welcome::features.
 inline constexpr uint64_t feature_quotas = 1;
-inline constexpr uint64_t feature_windows = 2;  // Acquire::window_ms
+inline constexpr uint64_t feature_windows = 2;    // Acquire::window_ms
+inline constexpr uint64_t feature_topology = 16;  // AskTopology
 
 namespace quota_flag {
 inline constexpr uint8_t may_wait = 1, connection_bound = 2, wants_limits = 4, wants_violated = 8,

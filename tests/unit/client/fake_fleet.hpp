@@ -1,0 +1,265 @@
+// Nodes that share their keys, as far as a client sees them: each has shards, says which node it is
+// and which others there are, approves every request, and notes the keys it was asked for.
+// Flow:   FakeFleet -> a FakeServer for each node -> what the client asked of which shard.
+// Lives:  a node that is killed ends its connections; start() makes another instance of it at the
+//         same port.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client_scripts.hpp"
+#include "proto/node_hash.hpp"
+
+namespace sluicegate::test {
+
+inline constexpr uint64_t features_of_nodes = 31;
+
+// The requests of one key or several that a node has answered.
+struct AskedKey {
+  std::string key;
+  uint32_t shard = 0;
+  bool operator==(const AskedKey&) const = default;
+};
+
+class FakeFleet {
+ public:
+  explicit FakeFleet(uint32_t nodes_count, uint32_t shards = 1) {
+    for (uint32_t place = 0; place < nodes_count; ++place) {
+      nodes_.push_back(std::make_unique<Node>());
+      Node& node = *nodes_.back();
+      node.shards = shards;
+      node.says_place = place;
+      start(place);
+      node.named_port = node.port;
+    }
+  }
+  ~FakeFleet() {
+    for (uint32_t place = 0; place < nodes_.size(); ++place) kill(place);
+  }
+  FakeFleet(const FakeFleet&) = delete;
+  FakeFleet& operator=(const FakeFleet&) = delete;
+
+  std::string address(uint32_t place) const {
+    return "127.0.0.1:" + std::to_string(nodes_[place]->port);
+  }
+
+  uint16_t port(uint32_t place) const { return nodes_[place]->port; }
+
+  void kill(uint32_t place) {
+    Node& node = *nodes_[place];
+    {
+      const std::lock_guard lock{mutex_};
+      node.is_dead = true;
+      for (Peer* peer : node.peers) peer->cut();
+    }
+    node.server.reset();
+  }
+  // Another instance, at the same port; clients that asked hear of it once report() is called.
+  void start(uint32_t place) {
+    Node& node = *nodes_[place];
+    {
+      const std::lock_guard lock{mutex_};
+      node.is_dead = false;
+      node.instance = ++instances_;
+    }
+    node.server = std::make_unique<FakeServer>([this, place](Peer& peer) { serve(place, peer); },
+                                               1'000, node.port);
+    node.port = node.server->port();
+  }
+
+  // What all nodes say of this one from now on.
+  void name_port(uint32_t place, uint16_t port) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->named_port = port;
+  }
+  // What the node says of itself.
+  void say_place(uint32_t place, uint32_t says) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->says_place = says;
+  }
+  void set_digest(uint32_t place, uint64_t digest) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->digest = digest;
+  }
+  void set_shards(uint32_t place, uint32_t shards) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->shards = shards;
+  }
+
+  // The node sends all clients that asked the change.
+  void report(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    for (Peer* peer : nodes_[place]->watchers) peer->write(topology(place, 0));
+  }
+  void go_away(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    for (Peer* peer : nodes_[place]->peers) {
+      peer->write(test::answer(0, [](auto frame) { frame.initGoAway().setReason("restart"); }));
+    }
+  }
+
+  std::vector<AskedKey> asked(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    return nodes_[place]->asked;
+  }
+  std::vector<std::string> keys(uint32_t place) {
+    std::vector<std::string> keys;
+    for (const AskedKey& each : asked(place)) keys.push_back(each.key);
+    return keys;
+  }
+  void forget() {
+    const std::lock_guard lock{mutex_};
+    for (auto& node : nodes_) node->asked.clear();
+  }
+  size_t questions_for_nodes() {
+    const std::lock_guard lock{mutex_};
+    size_t sum = 0;
+    for (auto& node : nodes_) sum += node->questions;
+    return sum;
+  }
+  size_t records(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    return nodes_[place]->records;
+  }
+  // From now on the node answers no acquire.
+  void hold(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->holds = true;
+  }
+
+  static uint64_t routing_seed(uint32_t place) { return 1'000 + place; }
+
+ private:
+  struct Node {
+    std::unique_ptr<FakeServer> server;
+    uint16_t port = 0;
+    uint16_t named_port = 0;
+    uint32_t says_place = 0;
+    uint32_t shards = 1;
+    uint64_t digest = 77;
+    uint64_t instance = 0;
+    bool is_dead = false;
+    bool holds = false;
+    size_t questions = 0;
+    size_t records = 0;
+    std::set<Peer*> peers;
+    std::set<Peer*> watchers;
+    std::vector<AskedKey> asked;
+  };
+
+  void serve(uint32_t place, Peer& peer) {
+    Node& node = *nodes_[place];
+    {
+      const std::lock_guard lock{mutex_};
+      if (node.is_dead) return;
+      node.peers.insert(&peer);
+    }
+    try {
+      answer_all(place, peer);
+    } catch (const std::exception&) {
+      // The client left, or the node was killed.
+    }
+    const std::lock_guard lock{mutex_};
+    node.peers.erase(&peer);
+    node.watchers.erase(&peer);
+  }
+
+  void answer_all(uint32_t place, Peer& peer) {
+    Node& node = *nodes_[place];
+    const auto hello = peer.read().getHello();
+    const uint32_t shard = hello.getWantedShard() == 0 ? 0 : hello.getWantedShard() - 1;
+    peer.write(welcome_of(place, shard));
+    for (;;) {
+      const Question question = read(peer);
+      const std::lock_guard lock{mutex_};
+      if (question.kind == schema::ClientFrame::TOPOLOGY) {
+        ++node.questions;
+        node.watchers.insert(&peer);
+        peer.write(topology(place, question.id));
+        continue;
+      }
+      if (node.holds && question.kind == schema::ClientFrame::ACQUIRE) continue;
+      answer_one(node, shard, question, peer);
+    }
+  }
+
+  void answer_one(Node& node, uint32_t shard, const Question& question, Peer& peer) {
+    for (const std::string& key : question.keys) node.asked.push_back({key, shard});
+    switch (question.kind) {
+      case schema::ClientFrame::RECORD:
+        ++node.records;
+        return peer.write(test::answer(question.id, [](auto frame) {
+          const uint8_t ok = 1;
+          frame.initQuotaAnswers().setCount(1);
+          frame.getQuotaAnswers().setCodes(kj::arrayPtr(&ok, 1));
+        }));
+      case schema::ClientFrame::PING:
+        return peer.write(pong(question.id));
+      case schema::ClientFrame::INTERN:
+        return peer.write(interned_from(question, 0));
+      case schema::ClientFrame::INSPECT:
+        return peer.write(test::answer(question.id, [](auto frame) { frame.initInspected(); }));
+      case schema::ClientFrame::RELEASE:
+      case schema::ClientFrame::WITHDRAW:
+        return peer.write(done(question.id));
+      default:
+        return peer.write(verdict_for_all(question, approved));
+    }
+  }
+
+  std::string welcome_of(uint32_t place, uint32_t shard) {
+    const std::lock_guard lock{mutex_};
+    const Node& node = *nodes_[place];
+    return welcome_with([&](schema::Welcome::Builder to) {
+      to.setShard(shard);
+      to.setShards(node.shards);
+      to.setRoutingSeed(routing_seed(place));
+      to.setInstanceId(node.instance);
+      to.setFeatures(features_of_nodes);
+    });
+  }
+
+  // With the lock.
+  std::string topology(uint32_t place, uint64_t id) {
+    return test::answer(id, [&](auto frame) {
+      auto reply = frame.initTopologyReply();
+      const auto count = static_cast<uint32_t>(nodes_.size());
+      reply.setListDigest(nodes_[place]->digest);
+      reply.setNodeHash(schema::NodeHash::FNV1A);
+      reply.setOwnNode(static_cast<uint16_t>(nodes_[place]->says_place));
+      const std::string host = "127.0.0.1";
+      std::string hosts;
+      for (uint32_t i = 0; i < count; ++i) hosts += host;
+      reply.setHosts(kj::StringPtr(hosts.c_str()).asBytes());
+      auto sizes = reply.initHostSizes(count);
+      auto rest_ports = reply.initRestPorts(count);
+      auto native_ports = reply.initNativePorts(count);
+      auto shards = reply.initShards(count);
+      auto seeds = reply.initRoutingSeeds(count);
+      auto instances = reply.initInstanceIds(count);
+      for (uint32_t i = 0; i < count; ++i) {
+        sizes.set(i, static_cast<uint16_t>(host.size()));
+        rest_ports.set(i, 80);
+        native_ports.set(i, nodes_[i]->named_port);
+        shards.set(i, nodes_[i]->shards);
+        seeds.set(i, routing_seed(i));
+        instances.set(i, nodes_[i]->instance);
+      }
+    });
+  }
+
+  std::mutex mutex_;
+  uint64_t instances_ = 100;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace sluicegate::test
