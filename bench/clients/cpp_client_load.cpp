@@ -33,7 +33,7 @@ using sluice::load::LatencyHistogram;
 
 struct Flags {
   std::string mode = "async";
-  std::string address = "127.0.0.1:8081";
+  std::vector<std::string> addresses{"127.0.0.1:8081"};  // several: of nodes with shared keys
   uint32_t threads = 4;
   uint32_t outstanding = 10'000;
   uint32_t keys = 1'000'000;
@@ -99,6 +99,11 @@ class Window {
   Clock::time_point end_;
 };
 
+sluicegate::Client client_of(const Flags& flags, sluicegate::ClientOptions options = {}) {
+  if (flags.addresses.size() > 1) return sluicegate::Client{flags.addresses, std::move(options)};
+  return sluicegate::Client{flags.addresses.front(), std::move(options)};
+}
+
 void count(Measured& measured, const sluicegate::Outcome& outcome) {
   ++measured.calls;
   measured.approved += outcome.approved() ? 1 : 0;
@@ -109,8 +114,8 @@ void count(Measured& measured, const sluicegate::Outcome& outcome) {
 Measured call_async(const Flags& flags, const Keys& keys) {
   Measured measured;  // written by the client's single callback thread
   {
-    sluicegate::Client client{
-        flags.address, {.pending_max = flags.outstanding, .frames_in_flight = flags.in_flight}};
+    sluicegate::Client client =
+        client_of(flags, {.pending_max = flags.outstanding, .frames_in_flight = flags.in_flight});
     client.ping();
     const Window window{flags.seconds};
     std::vector<std::thread> callers;
@@ -141,7 +146,7 @@ void merge(Measured& into, const Measured& from) {
 
 // Each thread waits for the answer to its call; one thread is the lone caller.
 Measured call_blocking(const Flags& flags, const Keys& keys) {
-  sluicegate::Client client{flags.address, {.frames_in_flight = flags.in_flight}};
+  sluicegate::Client client = client_of(flags, {.frames_in_flight = flags.in_flight});
   client.ping();
   const Window window{flags.seconds};
   Measured sum;
@@ -167,7 +172,7 @@ Measured call_blocking(const Flags& flags, const Keys& keys) {
 
 // By hand: one frame of one key, sent and received on a blocking socket.
 Measured call_raw(const Flags& flags, const Keys& keys) {
-  const auto server = sluicegate::parse_address(flags.address);
+  const auto server = sluicegate::parse_address(flags.addresses.front());
   sluicegate::Connection connection{server.host, server.port};
   const int socket = connection.native_handle();
   std::vector<uint64_t> frame;
@@ -212,14 +217,14 @@ Measured call_batches(sluicegate::Client& client, const Flags& flags, Fill entry
 
 // Asks for every key once before the clock runs: the first request of a key costs more.
 Measured call_keys(const Flags& flags, const Keys& keys) {
-  sluicegate::Client client{flags.address};
+  sluicegate::Client client = client_of(flags);
   (void)client.acquire_batch(keys.views());
   return call_batches<std::string_view>(client, flags,
                                         [&](uint64_t step) { return keys.at(step); });
 }
 
 Measured call_handles(const Flags& flags, const Keys& keys) {
-  sluicegate::Client client{flags.address};
+  sluicegate::Client client = client_of(flags);
   auto handles = client.intern(keys.views());
   // The keys are interned one after the other, so their slots are adjacent in the server: ask in
   // another order.
@@ -277,7 +282,12 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   for (const auto& [name, function] : modes()) names.push_back(name);
   app.add_option("MODE", flags.mode, "what to measure")->check(CLI::IsMember(names))->required();
-  app.add_option("--address", flags.address, "the server's native port")->capture_default_str();
+  app.add_option(
+         "--address", flags.addresses,
+         "the server's native port; of several nodes theirs, as 10.0.0.1:8081,10.0.0.2:8081")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
   app.add_option("--threads", flags.threads, "that call")->check(CLI::Range(1, 1'000));
   app.add_option("--outstanding", flags.outstanding, "open calls of async at most");
   app.add_option("--keys", flags.keys, "distinct keys")->check(CLI::Range(1, 10'000'000));
