@@ -206,9 +206,12 @@ TEST_P(CppNodes, an_owner_out_of_reach_is_reached_through_another_node) {
   const auto apart = keys_of(2);
   for (int i = 0; i < limit / 2; ++i) EXPECT_TRUE(client.acquire_batch(apart).all_approved());
   EXPECT_GE(forwarded(), apart.size() * limit / 2);
+  const auto handles = client.intern(apart);
+  EXPECT_TRUE(client.acquire_batch(handles, {.cost = 0}).all_approved());
   platform.refused_port = 0;
   wait_for_connections(client, all_connections());
   const uint64_t forwarded_before = forwarded();
+  EXPECT_TRUE(client.acquire_batch(handles, {.cost = 0}).all_approved());
   for (int i = 0; i < limit / 2; ++i) EXPECT_TRUE(client.acquire_batch(apart).all_approved());
   for (const Verdict verdict : client.acquire_batch(apart).verdicts) {
     EXPECT_EQ(verdict, Verdict::denied);
