@@ -116,13 +116,17 @@ int print_answers(sluicegate::Connection& connection, const AcquireFlags& flags)
   return code;
 }
 
+// Of the key, on the server that answers.
+std::unique_ptr<sluicegate::Connection> connect_to_shard(const AcquireFlags& flags) {
+  return ask_first(flags.server, [&](const sluicegate::Address& server) {
+    return sluicegate::connect_to_owner(server.host, server.port, flags.key,
+                                        connect_options(flags.server, "acquire"));
+  });
+}
+
 int acquire(const AcquireFlags& flags) {
   check_key(flags.key);
-  const sluicegate::Address server = address_of(flags.server);
-  const auto connection =
-      flags.route ? sluicegate::connect_to_owner(server.host, server.port, flags.key,
-                                                 connect_options(flags.server, "acquire"))
-                  : connect(flags.server, "acquire");
+  const auto connection = flags.route ? connect_to_shard(flags) : connect(flags.server, "acquire");
   check_key_size(*connection, flags.key);
   // A column is left out where the flag is: an override stays with the key.
   const auto column = [&]<typename T>(std::optional<T> value) {

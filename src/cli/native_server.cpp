@@ -4,6 +4,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
@@ -31,7 +32,9 @@ void add_native_server(CLI::App& command, NativeServer& server) {
   if (server.address.empty()) server.address = "127.0.0.1:8081";
   command
       .add_option("--address", server.address,
-                  std::string{"the server's native port; env "} + address_variable)
+                  std::string{"the server's native port, or those of several nodes\nwith commas "
+                              "between: the first that answers is asked;\nenv "} +
+                      address_variable)
       ->type_name("HOST:PORT")
       ->capture_default_str();
   add_timeout(command, server.timeout_ms);
@@ -43,9 +46,15 @@ void add_server_to_wait_for(CLI::App& command, NativeServer& server) {
       ->description("wait no longer for the server, after any wait in the queue; 1 to 3600000");
 }
 
-sluicegate::Address address_of(const NativeServer& server) {
+std::vector<sluicegate::Address> addresses_of(const NativeServer& server) {
   try {
-    return sluicegate::parse_address(server.address);
+    std::vector<sluicegate::Address> addresses;
+    for (size_t begin = 0; begin <= server.address.size();) {
+      const size_t end = std::min(server.address.find(',', begin), server.address.size());
+      addresses.push_back(sluicegate::parse_address(server.address.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    return addresses;
   } catch (const std::invalid_argument& error) {
     if (server.address != variable(address_variable)) throw;
     throw std::invalid_argument(std::string{error.what()} + " (environment variable " +
@@ -61,19 +70,23 @@ sluicegate::ConnectOptions connect_options(const NativeServer& server, const std
 
 sluicegate::Client client_of(const NativeServer& server, const std::string& command) {
   const std::chrono::milliseconds timeout{server.timeout_ms};
-  address_of(server);  // throws
+  const std::vector<sluicegate::Address> addresses = addresses_of(server);
   sluicegate::ClientOptions options;
   options.client_name = "sluicegate-" + command;
   options.connect_timeout = timeout;
   options.call_timeout = timeout;
-  return sluicegate::Client{server.address, std::move(options)};
+  if (addresses.size() == 1) return sluicegate::Client{server.address, std::move(options)};
+  std::vector<std::string> texts;
+  for (const sluicegate::Address& address : addresses) texts.push_back(to_text(address));
+  return sluicegate::Client{texts, std::move(options)};
 }
 
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command) {
-  const sluicegate::Address at = address_of(server);
-  return std::make_unique<sluicegate::Connection>(at.host, at.port,
-                                                  connect_options(server, command));
+  return ask_first(server, [&](const sluicegate::Address& at) {
+    return std::make_unique<sluicegate::Connection>(at.host, at.port,
+                                                    connect_options(server, command));
+  });
 }
 
 void check_key(std::string_view key) {

@@ -1,6 +1,8 @@
 // The common part of the commands that ask a running server: its address, the time-out, and how a
 // key is shown on a terminal.
 // Flow:   flags -> NativeServer -> sluicegate::Connection or Client.
+// Shape:  several addresses are those of nodes that share their keys. A command asks the first one
+//         that answers, whose server forwards.
 // Errors: connect() throws as sluicegate::Connection does; main prints that in one line, exit 2.
 #pragma once
 
@@ -9,10 +11,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluicegate/address.hpp"
 #include "sluicegate/client.hpp"
 #include "sluicegate/connection.hpp"
+#include "sluicegate/error.hpp"
 
 namespace sluice::cli {
 
@@ -22,7 +26,7 @@ inline constexpr const char* address_variable = "SLUICEGATE_ADDRESS";
 std::string variable(const char* name);
 
 struct NativeServer {
-  std::string address;
+  std::string address;  // or several, with commas between them
   uint32_t timeout_ms = 5'000;
 };
 
@@ -34,7 +38,22 @@ void add_native_server(CLI::App& command, NativeServer& server);
 void add_server_to_wait_for(CLI::App& command, NativeServer& server);
 
 // Errors: std::invalid_argument, which names the variable if the address is from there.
-sluicegate::Address address_of(const NativeServer& server);
+std::vector<sluicegate::Address> addresses_of(const NativeServer& server);
+
+// What `ask` returns for the first address that does not throw ConnectionLost or TimedOut.
+// Errors: those of the last one.
+template <typename Ask>
+auto ask_first(const NativeServer& server, const Ask& ask) {
+  const std::vector<sluicegate::Address> addresses = addresses_of(server);
+  for (size_t i = 0; i + 1 < addresses.size(); ++i) {
+    try {
+      return ask(addresses[i]);
+    } catch (const sluicegate::ConnectionLost&) {
+    } catch (const sluicegate::TimedOut&) {
+    }
+  }
+  return ask(addresses.back());
+}
 
 // The server sees the client as "sluicegate-COMMAND".
 sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command);

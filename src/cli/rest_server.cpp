@@ -13,14 +13,17 @@ namespace {
 
 // The server's Welcome on the native port has the number of the REST port.
 std::string rest_beside(const NativeServer& native) {
-  const uint16_t port = connect(native, "rest-port")->welcome().rest_port;
-  if (port == 0) {
-    throw std::invalid_argument(
-        fmt::format("this command asks the REST port, which the server at {} does not announce: "
-                    "give it with --rest-address HOST:PORT",
-                    native.address));
-  }
-  return native.address.substr(0, native.address.rfind(':') + 1) + std::to_string(port);
+  return ask_first(native, [&](const sluicegate::Address& at) {
+    const sluicegate::Connection connection{at.host, at.port, connect_options(native, "rest-port")};
+    const uint16_t port = connection.welcome().rest_port;
+    if (port == 0) {
+      throw std::invalid_argument(
+          fmt::format("this command asks the REST port, which the server at {} does not announce: "
+                      "give it with --rest-address HOST:PORT",
+                      to_text(at)));
+    }
+    return to_text(sluicegate::Address{at.host, port});
+  });
 }
 
 }  // namespace

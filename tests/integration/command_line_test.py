@@ -113,6 +113,19 @@ def test_the_address_has_a_variable(server, words):
     assert "SLUICEGATE_ADDRESS" in run_binary(*command_words, "--help").stdout
 
 
+@pytest.mark.parametrize("words", [["acquire", "k"], ["acquire", "k", "--route"], ["release", "k"],
+                                   ["debug"], ["ping"], ["usage"], ["reserve", "m"],
+                                   ["top", "--once"]])
+def test_the_first_of_several_addresses_that_answers_is_asked(server, words):
+    addresses = f"127.0.0.1:1,127.0.0.1:{server.native_port},127.0.0.1:2"
+    result = run_binary(*words, "--address", addresses)
+    assert result.returncode == 0, result
+    assert run_binary(*words, environment={"SLUICEGATE_ADDRESS": addresses}).returncode == 0
+    assert run_binary(*words, "--address", "127.0.0.1:1,127.0.0.1:2").returncode == 2
+    bad = run_binary(*words, "--address", f"127.0.0.1:{server.native_port},rates")
+    assert (bad.returncode, bad.stderr) == (2, "Error: 'rates' is not HOST:PORT\n")
+
+
 def test_bench_puts_no_load_on_the_server_of_the_variable(server):
     result = run_binary("bench", "--seconds", "0.1", "--warm-up-seconds", "0", "--keys", "10",
                         environment={"SLUICEGATE_ADDRESS": f"127.0.0.1:{server.native_port}"})
