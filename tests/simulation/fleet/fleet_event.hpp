@@ -20,7 +20,7 @@ enum class FleetEvent : uint8_t {
   grant_crossed,  // a grant was refunded, because its client had left
   waiter_lost,    // its owner was lost
   lane_lost,
-  survived,  // a cut or pause was over before anybody counted it as silence
+  survived,  // a cut was over before anybody counted it as silence
   cut,
   paused,
   reset,
@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, fleet_events_count> fleet_event_na
     "grants refunded because the client had left",
     "waiters whose owner was lost",
     "lanes lost",
-    "disturbances that nobody counted as silence",
+    "cuts that nobody counted as silence",
     "routes cut",
     "nodes paused",
     "connections between nodes reset",

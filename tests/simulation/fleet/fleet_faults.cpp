@@ -105,12 +105,13 @@ void FleetFaults::cut_route(uint32_t from, uint32_t to, int64_t time_ns) {
   network_.cut(route);
   disturbances_.begin(from, to, Severity::soft, now_ns());
   oracle_.begin_silence(from, to);
-  mend_later(time_ns, [this, route] {
+  mend_later(time_ns, [this, route, since_ns = now_ns()] {
     oracle_.trace("route " + std::to_string(route.from) + " -> " + std::to_string(route.to) +
                   " heals");
     network_.heal(route);
     disturbances_.end(route.from, route.to, now_ns());
     oracle_.end_silence(route.from, route.to);
+    oracle_.note_healed(route.from, route.to, since_ns);
   });
 }
 

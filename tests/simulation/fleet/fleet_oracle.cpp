@@ -346,6 +346,12 @@ void FleetOracle::note_lane_lost(uint32_t entry_node, uint32_t owner) {
   lost_[{entry_node, owner}].push_back(now_ns());
 }
 
+void FleetOracle::note_healed(uint32_t from, uint32_t to, int64_t since_ns) {
+  const bool was_noticed =
+      was_lost(from, to, since_ns, now_ns()) || was_lost(to, from, since_ns, now_ns());
+  if (!was_noticed) count(FleetEvent::survived);
+}
+
 bool FleetOracle::was_lost(uint32_t entry_node, uint32_t owner, int64_t from_ns,
                            int64_t until_ns) const {
   const auto lost = lost_.find({entry_node, owner});

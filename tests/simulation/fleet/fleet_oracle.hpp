@@ -78,6 +78,8 @@ class FleetOracle {
   // it ends.
   void begin_silence(uint32_t owner, uint32_t node);
   void end_silence(uint32_t owner, uint32_t node);
+  // A route that was cut since then is whole again.
+  void note_healed(uint32_t from, uint32_t to, int64_t since_ns);
   // The node has run for so long.
   void add_served(uint32_t node, int64_t time_ns) { served_ns_[node] += time_ns; }
   void check();
