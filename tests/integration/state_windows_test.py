@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import ONE_ENGINE
+from fleet import owner_of
 from http_peer import HttpPeer, ask, inspect, metrics
 from server_process import eventually, run_binary
 from state_calls import kill_now, stop
@@ -69,6 +70,22 @@ def test_another_number_of_shards(kept, key):
     server = kept.start(shards=2)
     assert [approved(server, f"{key}{number}") for number in range(50)] == [*range(1, 51)]
     assert [approved(server, f"{key}{shards}new") for shards in (3, 1, 4)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("engine", ONE_ENGINE, indirect=True)
+def test_windows_of_keys_that_another_node_owns_now_are_left_out(kept, key):
+    names = [f"{key}{number}" for number in range(50)]
+    owned = [name for name in names if owner_of(name, 3) == 1]
+    server = kept.start()
+    for name in names:
+        acquire(server, name, f"{HOUR}&cost=7")
+    stop(server)
+    urls = [f"http://127.0.0.1:{port}" for port in (7, 8, 9)]
+    server = kept.start("--instance-urls", ",".join(urls), "--own-url", urls[1])
+    warned = [line for line in server.warnings() if "begin anew at their owners" in line["message"]]
+    assert [line["windows"] for line in warned] == [len(names) - len(owned)]
+    assert [name for name in names if approved(server, name)] == owned
+    assert [approved(server, name) for name in owned] == [7] * len(owned)
 
 
 def test_the_rules_of_the_new_start_count(kept, key, tmp_path):
