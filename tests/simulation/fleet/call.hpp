@@ -36,6 +36,9 @@ struct CallDecision {
 
 struct Call {
   CallId id = 0;
+  CallId asked_id = 0;  // by which it is recognised
+  // The record of what its owner decides and nobody receives, because the entry node has stood in.
+  CallId lost_id = 0;
   std::string key;
   uint32_t entry_node = 0;
   uint32_t connection = 0;

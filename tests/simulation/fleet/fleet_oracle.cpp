@@ -53,7 +53,7 @@ std::string FleetOracle::name_of(const Call& call) {
   const char* const op = call.op == api::Op::acquire ? ""
                          : call.op == api::Op::look  ? "look "
                                                      : "release ";
-  return "entry " + std::to_string(call.id) + " (" + op + call.key + ") from node " +
+  return "entry " + std::to_string(call.asked_id) + " (" + op + call.key + ") from node " +
          std::to_string(call.entry_node);
 }
 
@@ -69,7 +69,7 @@ uint32_t FleetOracle::owner_of(uint32_t entry_node, std::string_view key) const 
 // ------------------------------------------------------------------------------------ clients
 
 Call& FleetOracle::ask(Call asked) {
-  asked.id = next_id_++;
+  asked.id = asked.asked_id = next_id_++;
   if (asked.key.ends_with('-')) asked.key += std::to_string(asked.id);
   asked.asked_ns = now_ns();
   asked.asked_served_ns = served_ns_[asked.entry_node];
@@ -226,7 +226,39 @@ void FleetOracle::on_decided(const DecidingShard& at, const Decided& decided) {
     return fail("node " + std::to_string(at.node) + " decides an entry of " + key +
                 " that nobody has asked for");
   }
-  on_call(at, found->second, decided);
+  on_call(at, record_of(at, found->second), decided);
+}
+
+// Whether the entry node decides in the owner's place.
+bool FleetOracle::is_stand_in(uint32_t node, const Call& call) const {
+  return fleet_.on_failure == PeerFailure::local && node == call.entry_node &&
+         node != owner_of(call.entry_node, call.key);
+}
+
+// Where a decision belongs: the entry node stands in for what an owner has decided and not
+// answered, or decides later.
+Call& FleetOracle::record_of(const DecidingShard& at, Call& call) {
+  if (!call.decision || call.decision->node == at.node) return call;
+  if (is_stand_in(call.decision->node, call)) return lost_record_of(call);
+  if (!is_stand_in(at.node, call)) return call;
+  Call& lost = lost_record_of(call);
+  lost.decision = std::exchange(call.decision, {});
+  for (auto& [name, id] : waiting_) {
+    if (id == call.id) id = lost.id;
+  }
+  return call;
+}
+
+Call& FleetOracle::lost_record_of(Call& call) {
+  if (call.lost_id != 0) return calls_.at(call.lost_id);
+  call.lost_id = next_lost_id_++;
+  Call& lost = calls_[call.lost_id] = call;
+  lost.id = call.lost_id;
+  lost.decision.reset();
+  lost.by_policy = true;
+  lost.gone_ns = now_ns();
+  note_gone(lost);
+  return lost;
 }
 
 void FleetOracle::on_call(const DecidingShard& at, Call& call, const Decided& decided) {
@@ -284,9 +316,12 @@ void FleetOracle::check_place(const DecidingShard& at, const Call& call) {
   } else {
     count(is_here ? FleetEvent::decided_at_entry : FleetEvent::decided_by_owner);
   }
+  if (at.node != owner) return;  // some have been sent to the owner before
   CallId& last = last_decided_[{at.node, at.start, call.connection, call.key}];
-  if (last > call.id) fail(name_of(call) + " is decided before one that was asked earlier");
-  last = call.id;
+  if (last > call.asked_id) {
+    fail(name_of(call) + " is decided before one that was asked earlier");
+  }
+  last = call.asked_id;
 }
 
 void FleetOracle::on_grant(const DecidingShard& at, const api::Grant& grant) {

@@ -127,6 +127,9 @@ class FleetOracle {
   void deliver(Call& call);
   void note_gone(Call& call);
   void on_call(const DecidingShard& at, Call& call, const Decided& decided);
+  bool is_stand_in(uint32_t node, const Call& call) const;
+  Call& record_of(const DecidingShard& at, Call& call);
+  Call& lost_record_of(Call& call);
   void approve(Call& call, int64_t window_end_ms);
   CallWindow window_of(const CallWindow& reported) const;
   void check_place(const DecidingShard& at, const Call& call);
@@ -144,6 +147,7 @@ class FleetOracle {
   Failure& failure_;
   const bool traces_;
   CallId next_id_ = 1;
+  CallId next_lost_id_ = 1U << 30;
   std::map<CallId, Call> calls_;
   std::map<CallId, Call*> open_;     // without an answer
   std::map<CallId, Call*> leaving_;  // gone, and may wait at an owner
