@@ -1,9 +1,10 @@
-// The ids of reservations: the shard that has one follows from its id, whatever the number of
-// shards. Shared by server and clients.
+// The ids of reservations: the node and the shard that have one follow from its id, whatever the
+// number of shards. Shared by server and clients.
 // Flow:   routing hash of the first subject -> route -> id -> the shard that a settle goes to.
-// Shape:  from the highest bit: slot (14 bits, of a cluster's table; 0 on one node), route (16),
-//         whether several shards had parts of the reservation when it was made (1), random (33).
-//         Never 0. The route divides the range of the routing hash into 65,536 steps.
+// Shape:  from the highest bit: slot (14 bits: the node's place in its list, plus one; 0 on a node
+//         without a list), route (16), whether several shards had parts of the reservation when it
+//         was made (1), random (33). Never 0. The route divides the range of the routing hash into
+//         65,536 steps.
 // Source: docs/adr/0014-ids-lead-to-their-shard.md.
 #pragma once
 
@@ -19,10 +20,20 @@ inline constexpr uint32_t random_bits = 33;
 inline constexpr uint64_t random_mask = (uint64_t{1} << random_bits) - 1;
 inline constexpr uint32_t several_bit = 33;
 inline constexpr uint32_t route_bit = 34;
+inline constexpr uint32_t slot_bit = 50;
+inline constexpr uint32_t slots_max = uint32_t{1} << 14;
+inline constexpr uint16_t no_slot = 0;  // of a node without a list
 
-constexpr uint64_t make(uint16_t route, bool several, uint64_t random) noexcept {
-  return (uint64_t{route} << route_bit) | (uint64_t{several} << several_bit) |
-         (random & random_mask);
+constexpr uint64_t make(uint16_t route, bool several, uint64_t random,
+                        uint16_t slot = no_slot) noexcept {
+  return (uint64_t{slot} << slot_bit) | (uint64_t{route} << route_bit) |
+         (uint64_t{several} << several_bit) | (random & random_mask);
+}
+constexpr uint16_t slot_of(uint64_t id) noexcept {
+  return static_cast<uint16_t>(id >> slot_bit);
+}
+constexpr uint16_t slot_of_node(uint32_t node) noexcept {
+  return static_cast<uint16_t>(node + 1);
 }
 constexpr uint16_t route_of(uint64_t id) noexcept {
   return static_cast<uint16_t>(id >> route_bit);

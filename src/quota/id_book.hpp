@@ -36,10 +36,11 @@ class IdBook {
  public:
   static constexpr uint32_t none = HashIndex::none;
 
-  // Another seed gives other ids.
-  IdBook(uint32_t reservations_max, uint64_t seed)
+  // Another seed gives other ids. `slot`: of this node.
+  IdBook(uint32_t reservations_max, uint64_t seed, uint16_t slot = proto::reservation_id::no_slot)
       : capacity_(reservations_max),
         seed_(seed),
+        slot_(slot),
         index_(2 * reservations_max, purpose),
         records_(size_t{capacity_} * sizeof(IdRecord), purpose),
         recorded_(size_t{capacity_} / 64 + 1, purpose) {
@@ -51,7 +52,7 @@ class IdBook {
   uint64_t assign(uint32_t reservation, uint16_t route, bool several) noexcept {
     uint64_t id = 0;
     do {
-      id = proto::reservation_id::make(route, several, random(ids_assigned_++));
+      id = proto::reservation_id::make(route, several, random(ids_assigned_++), slot_);
     } while (id == 0 || !index_.insert_first(hash_of(id), reservation));
     return id;
   }
@@ -188,6 +189,7 @@ class IdBook {
 
   const uint32_t capacity_;
   const uint64_t seed_;
+  const uint16_t slot_;
   HashIndex index_;
   base::MappedRegion records_;
   base::MappedArray<uint64_t> recorded_;  // a bit for each: recorded_in is not 0

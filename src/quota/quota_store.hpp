@@ -28,6 +28,7 @@ struct Options {
   uint64_t id_seed = 0;        // of reservations' ids, drawn at each start: ids are not given twice
   uint32_t adopt_work = 2'048;  // of one step on another book: in about tenths of a microsecond
   bool keeps_state = false;     // for the next start: cuts are made
+  uint16_t node_slot = 0;       // in the ids of reservations (proto/reservation_id.hpp)
 };
 
 class Engine;

@@ -33,7 +33,8 @@ ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
       client_ids_(client_ids),
       log_(log),
       pool_(options.reservations_max, "reservations (--max-reservations)"),
-      ids_(options.reservations_max, options.id_seed ^ base::splitmix64(options.shard)),
+      ids_(options.reservations_max, options.id_seed ^ base::splitmix64(options.shard),
+           options.node_slot),
       bindings_(options.reservations_max) {
   pool_.advise_huge();
 }

@@ -17,6 +17,7 @@
 #include "api/entry.hpp"
 #include "base/modulus.hpp"
 #include "proto/key_hash.hpp"
+#include "proto/reservation_id.hpp"
 #include "route/key_column.hpp"
 #include "route/ownership.hpp"
 
@@ -94,6 +95,27 @@ class NodeMap {
   TargetId target_of(std::string_view key) const noexcept { return follow(node_of(key), key); }
   // The targets of all keys of a request.
   void find_targets(const KeyColumn& keys, std::span<TargetId> targets) const noexcept;
+
+  uint32_t node_of_subject(std::string_view name) const noexcept {
+    return ownership_.node_of_subject(name);
+  }
+  // The node that has the reservation. One of a node without a list, or with another one, is asked
+  // for where the call comes in.
+  uint32_t node_of_reservation(uint64_t id) const noexcept {
+    const uint32_t slot = proto::reservation_id::slot_of(id);
+    const bool is_of_list = slot > 0 && slot <= nodes_count();
+    return is_of_list ? slot - 1 : own_node();
+  }
+  // Of another node, whether it answers or not.
+  TargetId target_of_subject(uint32_t node, std::string_view name) const noexcept {
+    return follow(ways_[node], name);
+  }
+  TargetId target_of_reservation(uint32_t node, uint64_t id) const noexcept {
+    const Way& way = ways_[node];
+    if (way.shards <= 1) return way.first;
+    const uint32_t shard = proto::reservation_shard(id, way.shards) % way.targets;
+    return static_cast<TargetId>(way.first + shard);
+  }
 
  private:
   struct Way {

@@ -3,6 +3,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "proto/reservation_id.hpp"
+#include "route/ownership.hpp"
+
 namespace sluice::server {
 
 quota::Options store_options(const WorkerOptions& options) noexcept {
@@ -11,6 +14,10 @@ quota::Options store_options(const WorkerOptions& options) noexcept {
   quota.shards = options.sessions.shards;
   quota.routing_seed = options.sessions.routing_seed;
   quota.keeps_state = options.state.schedule != nullptr;
+  const route::Ownership ownership = options.fleet.ownership();
+  if (ownership.has_peers()) {
+    quota.node_slot = proto::reservation_id::slot_of_node(ownership.own_node());
+  }
   return quota;
 }
 

@@ -45,6 +45,18 @@ TEST(ReservationId, keeps_its_parts_apart) {
   EXPECT_EQ(reservation_id::route_of(id), 0xABCD);
   EXPECT_TRUE(reservation_id::has_several_shards(id));
   EXPECT_FALSE(reservation_id::has_several_shards(reservation_id::make(0xFFFF, false, 5)));
+  EXPECT_EQ(reservation_id::slot_of(id), reservation_id::no_slot);
+}
+
+TEST(ReservationId, names_its_node) {
+  constexpr uint64_t last = reservation_id::make(0xABCD, true, 7, reservation_id::slots_max - 1);
+  EXPECT_EQ(last, 0xFFFE'AF36'0000'0007U);
+  EXPECT_EQ(reservation_id::slot_of(last), reservation_id::slots_max - 1);
+  EXPECT_EQ(reservation_id::route_of(last), 0xABCD);
+  EXPECT_TRUE(reservation_id::has_several_shards(last));
+  EXPECT_EQ(reservation_id::slot_of(reservation_id::make(0xFFFF, true, ~uint64_t{0}, 1)), 1);
+  EXPECT_EQ(reservation_id::slot_of_node(limits::instances_max - 1), limits::instances_max);
+  static_assert(limits::instances_max < reservation_id::slots_max);
 }
 
 // tests/clients/python/quota_values_test.py has the same.

@@ -44,6 +44,14 @@ TEST_F(IdBookTest, leads_from_an_id_to_its_reservation) {
   EXPECT_TRUE(proto::reservation_id::has_several_shards(book_.assign(1, 5, true)));
 }
 
+TEST_F(IdBookTest, names_the_node) {
+  EXPECT_EQ(proto::reservation_id::slot_of(assign(0)), proto::reservation_id::no_slot);
+  IdBook of_node(reservations_max, 42, 1'024);
+  const uint64_t id = of_node.assign(1, 0xABCD, false);
+  EXPECT_EQ(proto::reservation_id::slot_of(id), 1'024);
+  EXPECT_EQ(of_node.find(id, [id](uint32_t) { return id; }), 1U);
+}
+
 TEST_F(IdBookTest, knows_no_id_that_it_did_not_give) {
   const uint64_t id = assign(1);
   for (int bit = 0; bit < 64; ++bit) EXPECT_EQ(find(id ^ (uint64_t{1} << bit)), IdBook::none);

@@ -43,6 +43,31 @@ TEST(NodeMap, gives_keys_to_nodes_as_the_list_does) {
   }
 }
 
+TEST(NodeMap, gives_subjects_to_nodes_by_their_tag) {
+  const NodeMap nodes({3, 1}, 2);
+  for (int i = 0; i < 100; ++i) {
+    const std::string tag = "{" + std::to_string(i) + "}";
+    EXPECT_EQ(nodes.node_of_subject(tag + "a"), nodes.node_of_subject("b" + tag));
+    EXPECT_EQ(nodes.node_of_subject(std::to_string(i)), proto::subject_node(std::to_string(i), 3));
+  }
+}
+
+TEST(NodeMap, reservations_lead_to_the_node_and_the_shard_that_have_them) {
+  NodeMap nodes({3, 1}, 2);
+  const auto id_of = [](uint32_t slot, uint16_t route) {
+    return proto::reservation_id::make(route, false, 5, static_cast<uint16_t>(slot));
+  };
+  EXPECT_EQ(nodes.node_of_reservation(id_of(1, 0)), 0U);
+  EXPECT_EQ(nodes.node_of_reservation(id_of(2, 0)), 1U);
+  EXPECT_EQ(nodes.node_of_reservation(id_of(3, 0)), 2U);
+  EXPECT_EQ(nodes.node_of_reservation(id_of(0, 0)), 1U);  // made without a list
+  EXPECT_EQ(nodes.node_of_reservation(id_of(4, 0)), 1U);  // or with a longer one
+  EXPECT_EQ(nodes.target_of_reservation(2, id_of(3, 0xFFFF)), nodes.first_target(2));
+  nodes.set_shards(2, 4, 0);
+  EXPECT_EQ(nodes.target_of_reservation(2, id_of(3, 0)), nodes.first_target(2));
+  EXPECT_EQ(nodes.target_of_reservation(2, id_of(3, 0xFFFF)), nodes.first_target(2) + 3);
+}
+
 TEST(NodeMap, each_other_node_has_targets_behind_the_shards) {
   const NodeMap nodes({3, 1}, 2);
   EXPECT_EQ(nodes.node_targets(), NodeMap::other_targets_max / 2);

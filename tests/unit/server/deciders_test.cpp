@@ -37,6 +37,15 @@ TEST(Deciders, reservation_ids_lead_to_the_shard_of_their_subject) {
             proto::owner_shard(proto::routing_hash("m", 42), 3));
 }
 
+TEST(Deciders, reservation_ids_name_the_node_of_the_list) {
+  WorkerOptions options{.shard = {.keys_max = 100}, .quota = {.subjects_max = 10}};
+  EXPECT_EQ(store_options(options).node_slot, proto::reservation_id::no_slot);
+  options.fleet.instances = {{"http://10.0.0.1:8080", "10.0.0.1", 8080},
+                             {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
+  options.fleet.own_node = 1;
+  EXPECT_EQ(store_options(options).node_slot, 2);
+}
+
 // What an earlier start has left, or why it cannot be read.
 class FakeSource final : public StateSource {
  public:
