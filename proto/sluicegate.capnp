@@ -507,7 +507,7 @@ enum QuotaCode {
   exceedsLimit @23;
   blocked @24;
   unknownSubject @25;
-  subjectsApart @26;                  # not sent any more
+  subjectsApart @26;     # several nodes have the subjects
   invalidSubject @27;
   unknownReservation @28;
   alreadySettled @29;
@@ -519,6 +519,8 @@ enum QuotaCode {
   subjectWaitersFull @35;
   notDurable @36;        # of QuotaChange and Reset: nothing was changed
   memoryOnly @37;        # of QuotaChange and Reset: changed, and a restart may undo it
+  ownerUnreachable @38;  # another node decides it, and does not answer, or cannot be asked
+  failedClosed @39;      # denied for that reason (--peer-failure closed)
 }
 
 struct QuotaAnswers {

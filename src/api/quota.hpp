@@ -56,7 +56,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than a limit allows at all
   blocked = 24,          // a limit that refuses every call
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // not sent any more: by servers where such a call could not wait
+  subjects_apart = 26,   // several nodes have its subjects
   invalid_subject = 27,  // none, too many, empty, too long, or the same one twice
   // Of a reservation.
   unknown_reservation = 28,  // never made, or ended and forgotten
@@ -72,8 +72,11 @@ enum class QuotaCode : uint8_t {
   // Of a change of a quota or its usage, where the server keeps its state; a later retry may help.
   not_durable = 36,  // nothing was changed: the state file cannot be written now
   memory_only = 37,  // changed, but the state file could not be written: a restart may undo it
+  // Of a call that another node decides; a later retry may help.
+  owner_unreachable = 38,  // it does not answer, or cannot be asked
+  failed_closed = 39,      // denied for that reason (--peer-failure closed)
 };
-inline constexpr uint32_t quota_codes_count = 38;
+inline constexpr uint32_t quota_codes_count = 40;
 
 constexpr bool admits(QuotaCode code) noexcept {
   return code == QuotaCode::ok || code == QuotaCode::unlimited ||
@@ -407,6 +410,7 @@ struct QuotaBatch {
   std::vector<WaitAnswer*> wait_answers;  // may_wait: likewise, lent until the wait has ended
   Arrival arrival;            // of the first call; each that follows has the next number
   uint64_t asker = no_asker;  // a number of the connection that asks: its calls keep their order
+  bool stays_here = false;    // another node has sent the calls: this one decides them
 
   // The answers.
   std::vector<QuotaAnswer> answers;

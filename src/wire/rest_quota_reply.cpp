@@ -43,6 +43,8 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::already_cancelled:
     case QuotaCode::already_expired:
       return 409;
+    case QuotaCode::owner_unreachable:
+      return 502;
     case QuotaCode::draining:
     case QuotaCode::waiters_full:
     case QuotaCode::connection_waiters_full:
@@ -67,6 +69,7 @@ uint16_t status_of(QuotaCode code) noexcept {
     case QuotaCode::exceeds_limit:
     case QuotaCode::blocked:
     case QuotaCode::unknown_subject:
+    case QuotaCode::failed_closed:
       return 429;
     case QuotaCode::none:
     case QuotaCode::ok:
@@ -456,6 +459,9 @@ QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
 
 // The batch has a call for each subject.
 QuotaReply position_reply(const QuotaRequest& request, const QuotaBatch& batch) {
+  for (const QuotaAnswer& answer : batch.answers) {
+    if (!api::admits(answer.code)) return denied_reply(request, answer.code);  // another node's
+  }
   const auto waits = [](const QuotaAnswer& answer) { return answer.position > 0; };
   if (std::none_of(batch.answers.begin(), batch.answers.end(), waits)) {
     return problem_reply({.status = 404,

@@ -41,8 +41,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"exceeds_limit", "more than the limit allows at all: ask for less"},
     {"blocked", "a limit blocks everything"},
     {"unknown_subject", "subject has no configured quota, and unknown ones are denied"},
-    {"subjects_apart",
-     "subjects of a request that may wait must share the same {tag} in their names"},
+    {"subjects_apart", "its subjects belong to several nodes: give their names the same {tag}"},
     {"invalid_subject",
      "subjects must be 1 to 8 different names, none empty or longer than the server allows "
      "(--max-key-bytes)"},
@@ -64,6 +63,12 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"memory_only",
      "changed in memory only: the server could not write its state file (--state), and its log "
      "says why: repeat the call once it can, or a restart may undo the change"},
+    {"owner_unreachable",
+     "the node that has the subject or the reservation does not answer, or takes no quota calls of "
+     "this one: try again later"},
+    {"failed_closed",
+     "the node that has the subject does not answer, and this one denies meanwhile (--peer-failure "
+     "closed): try again later"},
 }};
 
 template <typename Value, size_t Count>
@@ -88,7 +93,8 @@ bool may_retry(QuotaCode code) noexcept {
   const bool is_denied = code >= QuotaCode::rpd_exceeded && code <= QuotaCode::subjects_full;
   return (is_denied && code != QuotaCode::withdrawn) ||
          code == QuotaCode::connection_waiters_full || code == QuotaCode::subject_waiters_full ||
-         code == QuotaCode::not_durable || code == QuotaCode::memory_only;
+         code == QuotaCode::not_durable || code == QuotaCode::memory_only ||
+         code == QuotaCode::owner_unreachable || code == QuotaCode::failed_closed;
 }
 
 std::string_view name(Metric metric) noexcept {

@@ -37,7 +37,8 @@ def test_admitting_and_retryable_codes():
         "OK", "UNLIMITED", "UNKNOWN_SUBJECT_ALLOWED", "ADMITTED_BY_POLICY"}
     retryable = {code.name for code in QuotaCode if code.retryable}
     assert {"RPD_EXCEEDED", "TPM_EXCEEDED", "QUEUE_AHEAD", "WAIT_LIMIT", "DRAINING",
-            "SUBJECTS_FULL", "NOT_DURABLE", "MEMORY_ONLY", "DENIED_BY_POLICY"} <= retryable
+            "SUBJECTS_FULL", "NOT_DURABLE", "MEMORY_ONLY", "OWNER_UNREACHABLE",
+            "FAILED_CLOSED", "DENIED_BY_POLICY"} <= retryable
     assert not retryable & {"OK", "QUEUED", "WITHDRAWN", "ID_IN_USE", "EXCEEDS_LIMIT", "BLOCKED",
                             "UNKNOWN", "UNKNOWN_SUBJECT", "INVALID_QUOTA"}
 

@@ -53,6 +53,8 @@ TEST(QuotaCode, keeps_its_numbers_and_names) {
       "subject_waiters_full",
       "not_durable",
       "memory_only",
+      "owner_unreachable",
+      "failed_closed",
   };
   for (size_t number = 0; number < names.size(); ++number) {
     EXPECT_EQ(code_name(static_cast<QuotaCode>(number)), names[number]) << number;
@@ -107,7 +109,9 @@ TEST(QuotaCode, denials_for_lack_of_room_or_time_may_be_retried) {
                                QuotaCode::connection_waiters_full,
                                QuotaCode::subject_waiters_full,
                                QuotaCode::not_durable,
-                               QuotaCode::memory_only}) {
+                               QuotaCode::memory_only,
+                               QuotaCode::owner_unreachable,
+                               QuotaCode::failed_closed}) {
     EXPECT_TRUE(may_retry(code)) << code_name(code);
   }
   for (const QuotaCode code :

@@ -162,23 +162,16 @@ bool is_refusal(QuotaCode code) {
 }
 
 TEST(RestQuotaReply, has_a_status_for_every_code) {
-  const std::map<QuotaCode, int> unlike_429{{QuotaCode::draining, 503},
-                                            {QuotaCode::waiters_full, 503},
-                                            {QuotaCode::reservations_full, 503},
-                                            {QuotaCode::subjects_full, 503},
-                                            {QuotaCode::id_in_use, 409},
-                                            {QuotaCode::subjects_apart, 400},
-                                            {QuotaCode::invalid_subject, 400},
-                                            {QuotaCode::unknown_reservation, 404},
-                                            {QuotaCode::already_settled, 409},
-                                            {QuotaCode::already_cancelled, 409},
-                                            {QuotaCode::already_expired, 409},
-                                            {QuotaCode::invalid_quota, 400},
-                                            {QuotaCode::no_such_quota, 404},
-                                            {QuotaCode::connection_waiters_full, 503},
-                                            {QuotaCode::not_durable, 503},
-                                            {QuotaCode::memory_only, 503},
-                                            {QuotaCode::subject_waiters_full, 503}};
+  const std::map<QuotaCode, int> unlike_429{
+      {QuotaCode::draining, 503},          {QuotaCode::waiters_full, 503},
+      {QuotaCode::reservations_full, 503}, {QuotaCode::subjects_full, 503},
+      {QuotaCode::id_in_use, 409},         {QuotaCode::subjects_apart, 400},
+      {QuotaCode::invalid_subject, 400},   {QuotaCode::unknown_reservation, 404},
+      {QuotaCode::already_settled, 409},   {QuotaCode::already_cancelled, 409},
+      {QuotaCode::already_expired, 409},   {QuotaCode::invalid_quota, 400},
+      {QuotaCode::no_such_quota, 404},     {QuotaCode::connection_waiters_full, 503},
+      {QuotaCode::not_durable, 503},       {QuotaCode::memory_only, 503},
+      {QuotaCode::owner_unreachable, 502}, {QuotaCode::subject_waiters_full, 503}};
   for (uint32_t number = 0; number < api::quota_codes_count; ++number) {
     const auto code = static_cast<QuotaCode>(number);
     if (!is_refusal(code)) continue;

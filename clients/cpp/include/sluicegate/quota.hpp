@@ -47,7 +47,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than the whole amount of a limit
   blocked = 24,          // a limit admits nothing
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // from older servers: may wait, and the subjects do not share one {tag}
+  subjects_apart = 26,   // they belong to several nodes: names that share a {tag} do not
   invalid_subject = 27,
   // Of a reservation.
   unknown_reservation = 28,
@@ -63,8 +63,11 @@ enum class QuotaCode : uint8_t {
   // Of a change of a quota or its usage, where the server keeps its state; a later retry may help.
   not_durable = 36,  // nothing was changed: the state file cannot be written now
   memory_only = 37,  // changed, but the state file could not be written: a restart may undo it
+  // Of a call that another node decides; a later retry may help.
+  owner_unreachable = 38,  // it does not answer, or cannot be asked
+  failed_closed = 39,      // denied for that reason (--peer-failure closed)
 };
-inline constexpr size_t quota_codes_count = 38;
+inline constexpr size_t quota_codes_count = 40;
 
 // "tpm_exceeded", ...; "unknown" for the code of a newer server.
 std::string_view name(QuotaCode) noexcept;

@@ -60,7 +60,7 @@ class QuotaCode(enum.IntEnum):
     EXCEEDS_LIMIT = 23  # more than the whole amount of a limit
     BLOCKED = 24
     UNKNOWN_SUBJECT = 25
-    SUBJECTS_APART = 26  # from older servers: may wait, and the subjects do not share one {tag}
+    SUBJECTS_APART = 26  # they belong to several nodes: names that share a {tag} do not
     INVALID_SUBJECT = 27
     UNKNOWN_RESERVATION = 28
     ALREADY_SETTLED = 29
@@ -72,6 +72,8 @@ class QuotaCode(enum.IntEnum):
     SUBJECT_WAITERS_FULL = 35  # a subject has
     NOT_DURABLE = 36  # nothing was changed: the server cannot write its state file now
     MEMORY_ONLY = 37  # changed, but not written to the state file: a restart may undo it
+    OWNER_UNREACHABLE = 38  # another node decides it, and does not answer, or cannot be asked
+    FAILED_CLOSED = 39  # denied for that reason (--peer-failure closed)
     INVALID_TOKENS = 251  # decide() of a negative number: nothing was sent
     UNKNOWN = 253  # of a newer server: a refusal
     ADMITTED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
@@ -110,6 +112,7 @@ _RETRYABLE = frozenset({code for code in QuotaCode
                         and code is not QuotaCode.WITHDRAWN}
                        | {QuotaCode.CONNECTION_WAITERS_FULL, QuotaCode.SUBJECT_WAITERS_FULL,
                           QuotaCode.NOT_DURABLE, QuotaCode.MEMORY_ONLY,
+                          QuotaCode.OWNER_UNREACHABLE, QuotaCode.FAILED_CLOSED,
                           QuotaCode.DENIED_BY_POLICY})
 _REASONS = {
     QuotaCode.NONE: "",
@@ -144,7 +147,7 @@ _REASONS = {
     QuotaCode.BLOCKED: "a limit blocks everything",
     QuotaCode.UNKNOWN_SUBJECT: "subject has no configured quota, and unknown ones are denied",
     QuotaCode.SUBJECTS_APART:
-        "subjects of a request that may wait must share the same {tag} in their names",
+        "its subjects belong to several nodes: give their names the same {tag}",
     QuotaCode.INVALID_SUBJECT:
         "subjects must be 1 to 8 different names, none empty or longer than the server allows "
         "(--max-key-bytes)",
@@ -166,6 +169,12 @@ _REASONS = {
     QuotaCode.MEMORY_ONLY:
         "changed in memory only: the server could not write its state file (--state), and its log "
         "says why: repeat the call once it can, or a restart may undo the change",
+    QuotaCode.OWNER_UNREACHABLE:
+        "the node that has the subject or the reservation does not answer, or takes no quota calls "
+        "of this one: try again later",
+    QuotaCode.FAILED_CLOSED:
+        "the node that has the subject does not answer, and this one denies meanwhile "
+        "(--peer-failure closed): try again later",
     QuotaCode.INVALID_TOKENS: "estimated tokens must be non-negative",
     QuotaCode.UNKNOWN: "a newer server's reason",
     QuotaCode.ADMITTED_BY_POLICY: "no server decided: the client's failure policy admits",
