@@ -22,6 +22,7 @@ const featureWindows :UInt64 = 2;  # the column windowMs of Acquire and AcquireB
 const featureLooks :UInt64 = 4;    # costs of 0, and the detail column `position`
 const featureForward :UInt64 = 8;  # Forward and Refund
 const featureTopology :UInt64 = 16;  # topology: the nodes that share the keys
+const featureForwardQuota :UInt64 = 32;  # ForwardQuota, of this connection
 
 enum Verdict {
   none @0;              # never sent
@@ -122,6 +123,7 @@ struct ClientFrame {
     forward @21 :Forward;
     refund @22 :Refund;
     topology @23 :Void;  # answered by TopologyReply, now and after each change
+    forwardQuota @24 :ForwardQuota;
   }
 }
 
@@ -285,6 +287,69 @@ struct Consume {
   idSizes @11 :List(UInt16);          # absent, or 0: none
 }
 
+struct ForwardQuota {
+  # Calls of another node's clients, decided where they arrive; only from nodes that have shown the
+  # secret in Hello.
+  sender @0 :UInt64;                  # the worker that sends, a random number of its start; never 0
+  calls @1 :List(QuotaCall);          # none: the worker says that it is there
+}
+
+struct QuotaCall {
+  operation @0 :QuotaOperation;
+  flags @1 :UInt8;                    # call* flags below
+  given @2 :UInt8;                    # given* flags below
+  place @3 :UInt8;                    # position: of the subject whose queue it is about
+  lifetimeMs @4 :UInt32;              # as in Reserve and Extend
+  waitLimitMs @5 :UInt32;             # as in Reserve
+  rows @6 :UInt32;                    # holders: at most so many
+  requests @7 :UInt64;
+  inputTokens @8 :UInt64;
+  cachedInputTokens @9 :UInt64;
+  outputTokens @10 :UInt64;           # of Reserve: the most there may be
+  cost @11 :UInt64;
+  reservation @12 :UInt64;            # settle, cancel, extend, show
+  binding @13 :UInt64;                # reserve, endBinding: of a connection of the other node, with
+                                      # the highest bit set; 0: none
+  cursor @14 :UInt64;                 # holders
+  subjects @15 :List(Data);
+  clientId @16 :Data;                 # the client's own id
+  owner @17 :Data;                    # reserve: the holder's name
+  quota @18 :Text;                    # put: as JSON, like in a configuration file
+}
+
+enum QuotaOperation {
+  reserve @0;
+  check @1;
+  settle @2;
+  cancel @3;
+  extend @4;
+  record @5;
+  consume @6;
+  show @7;
+  usage @8;
+  put @9;
+  remove @10;
+  position @11;
+  holders @12;
+  reset @13;
+  endBinding @14;     # reservations that are bound to this connection end
+}
+
+const callMayWait :UInt8 = 1;
+# It may wait, but the node that forwards it has no room to remember it.
+const callWaitersFull :UInt8 = 2;            # in the node
+const callConnectionWaitersFull :UInt8 = 4;  # of its connection's share
+const callWantsLimits :UInt8 = 8;
+const callWantsViolated :UInt8 = 16;
+const callKeepRequests :UInt8 = 32;
+const callUndelivered :UInt8 = 64;           # cancel: the client has not received the reservation
+const callWantsOutcome :UInt8 = 128;         # once it has waited: its limits, too
+
+const givenRequests :UInt8 = 1;
+const givenInputTokens :UInt8 = 2;
+const givenOutputTokens :UInt8 = 4;
+const givenCost :UInt8 = 8;
+
 struct Usage {
   subjects @0 :Data;                  # at most 256; none: a page of all subjects
   subjectSizes @1 :List(UInt16);
@@ -388,6 +453,7 @@ struct ServerFrame {
     quotaAnswers @11 :QuotaAnswers;
     usageReply @12 :UsageReply;
     topologyReply @13 :TopologyReply;
+    quotaOutcomes @14 :QuotaOutcomes;
   }
 }
 
@@ -561,6 +627,87 @@ struct UsageReply {
   quotas @5 :List(Quota);             # of each subject; empty where its source is none
   limits @6 :LimitStates;
   cursor @7 :UInt64;                  # of a page: for the next one; 0: this was the last
+}
+
+struct QuotaOutcomes {
+  # Of ForwardQuota: of all its calls; later of those that have waited.
+  entries @0 :List(UInt32);           # the calls that have waited; absent: the answers are of all
+  answers @1 :List(QuotaOutcome);
+  limits @2 :List(ReportedLimit);
+  rows @3 :List(ReportedSubject);
+  holders @4 :List(ReportedHolder);
+  quotas @5 :List(ReportedQuota);
+  text @6 :Data;                      # what rows and holders name
+}
+
+struct QuotaOutcome {
+  code @0 :UInt8;                     # QuotaCode
+  state @1 :UInt8;                    # of the reservation
+  late @2 :Bool;                      # settled after its lifetime
+  limitsLeftOut @3 :Bool;
+  firstLimit @4 :UInt32;
+  limitsCount @5 :UInt32;
+  firstRow @6 :UInt32;
+  rowsCount @7 :UInt32;               # holders: of `holders`, from firstHolder on
+  firstHolder @8 :UInt32;
+  position @9 :UInt32;
+  lifetimeMs @10 :UInt32;
+  reservation @11 :UInt64;
+  retryAfterMs @12 :Int64;
+  nextCursor @13 :UInt64;
+  requests @14 :UInt64;
+  inputTokens @15 :UInt64;
+  outputTokens @16 :UInt64;
+  cost @17 :UInt64;
+}
+
+struct ReportedLimit {
+  subject @0 :UInt8;
+  violated @1 :Bool;
+  metric @2 :UInt8;
+  kind @3 :UInt8;
+  ceiling @4 :UInt8;
+  amount @5 :UInt64;
+  used @6 :UInt64;
+  reserved @7 :UInt64;
+  remaining @8 :UInt64;
+  periodMs @9 :UInt64;
+  resetMs @10 :UInt64;
+  name @11 :Data;
+}
+
+struct ReportedSubject {
+  nameBegin @0 :UInt32;               # in `text`
+  nameBytes @1 :UInt32;
+  source @2 :UInt8;                   # QuotaSource
+  quota @3 :UInt32;                   # in `quotas`, where it has one
+  firstLimit @4 :UInt32;
+  limitsCount @5 :UInt32;
+  openReservations @6 :UInt32;
+  waiting @7 :UInt32;
+}
+
+struct ReportedHolder {
+  reservation @0 :UInt64;
+  requests @1 :UInt64;
+  inputTokens @2 :UInt64;
+  outputTokens @3 :UInt64;
+  cost @4 :UInt64;
+  admission @5 :UInt8;                # QuotaCode
+  state @6 :UInt8;
+  late @7 :Bool;
+  connectionBound @8 :Bool;
+  lifetimeMs @9 :UInt32;
+  heldMs @10 :UInt64;
+  ownerBegin @11 :UInt32;             # in `text`
+  ownerBytes @12 :UInt32;
+  subjectsLeftOut @13 :UInt8;
+  subjects @14 :List(UInt32);         # begin and size of each name, in `text`
+}
+
+struct ReportedQuota {
+  json @0 :Text;                      # like in a configuration file
+  profile @1 :Text;
 }
 
 struct Error {

@@ -25,6 +25,7 @@
 #include "route/shard_message.hpp"
 #include "route/turn.hpp"
 #include "session/handle_set.hpp"
+#include "session/node_bindings.hpp"
 #include "session/ready_queue.hpp"
 #include "session/request_log.hpp"
 #include "session/topology_watcher.hpp"
@@ -254,7 +255,8 @@ struct Context {
   TurnText text;
   WaitBook waits;
   HandleSets departed_handles;  // of ended connections; owned
-  uint32_t handle_work = 0;     // keys interned and handles forgotten in this turn
+  NodeBindings node_bindings;
+  uint32_t handle_work = 0;  // keys interned and handles forgotten in this turn
   Scratch scratch;
   base::BlockPool blocks{kept_blocks_bytes_max};  // of connections of HTTP/2
   base::TimerWheel timers{0};

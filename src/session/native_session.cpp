@@ -144,6 +144,7 @@ void NativeSession::write_welcome(uint64_t id) noexcept {
       .server_version = SLUICE_VERSION,
       .rest_port = options.rest_port,
       .takes_forwards = may_forward(),
+      .takes_quota_calls = is_node(),
   };
   write(wire::small_answer_bytes_max,
         [&](auto out) { return wire::encode_welcome(id, welcome, out); });
@@ -449,14 +450,25 @@ void NativeSession::on_granted(WaitingEntry& entry, const api::Grant& grant) noe
 
 void NativeSession::write_outcomes() noexcept {
   while (!granted_frames_.empty() && !connection_.output_over_high()) {
-    write_granted(granted_frames_.front());
+    write_outcomes(granted_frames_.front());
   }
   if (!is_topology_due_ || connection_.finishing() || connection_.output_over_high()) return;
   is_topology_due_ = false;
   write_topology(0);
 }
 
-// Writes one Granted frame, with as many entries as fit.
+// Writes one frame of outcomes, with as many entries as fit.
+void NativeSession::write_outcomes(WaitingFrame& frame) noexcept {
+  if (frame.reserves && frame.forwards) {
+    write_forwarded_outcomes(frame);
+  } else {
+    write_granted(frame);
+  }
+  if (!frame.granted.empty()) return;
+  granted_frames_.erase(granted_frames_.iterator_to(frame));
+  if (frame.waiting.empty()) close_frame(frame);
+}
+
 void NativeSession::write_granted(WaitingFrame& frame) noexcept {
   Scratch& scratch = context_.scratch;
   scratch.indexes.clear();
@@ -500,9 +512,6 @@ void NativeSession::write_granted(WaitingFrame& frame) noexcept {
                                 frame.detail_bits, out, scratch.permits);
   });
   on_reply_written(scratch.reservations);
-  if (!frame.granted.empty()) return;
-  granted_frames_.erase(granted_frames_.iterator_to(frame));
-  if (frame.waiting.empty()) close_frame(frame);
 }
 
 void NativeSession::close_frame(WaitingFrame& frame) noexcept {
@@ -528,6 +537,7 @@ void NativeSession::drop_waiting() noexcept {
     close_frame(frame);
   }
   if (binding_ != 0 && !std::exchange(binding_ended_, true)) context_.backend.end_binding(binding_);
+  leave_sender();
 }
 
 void NativeSession::write_error(uint64_t id, ErrorCode code) noexcept {

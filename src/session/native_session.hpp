@@ -1,7 +1,8 @@
 // The native protocol's side of a connection: frames in, frames out.
 // Flow:   read_frame() -> wire::decode() -> entries of the turn -> Verdicts; grants -> Granted.
 //         native_session_frames.cpp: which frames when; native_session_handle.cpp: keys by number;
-//         native_session_forward.cpp: entries of other nodes; native_session_quota.cpp: quotas.
+//         native_session_forward.cpp: entries of other nodes; native_session_quota.cpp: quotas;
+//         native_session_node_quota.cpp: quota calls of other nodes.
 // Shape:  docs/protocol.md. Hello first; then frames in any number, answered in any order.
 // Errors: a wrong frame is answered by Error with its id and changes nothing; one that breaks the
 //         stream or the announced bounds ends the connection after its Error.
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "session/forward_times.hpp"
 #include "session/frame_rule.hpp"
@@ -18,6 +20,7 @@
 #include "session/session.hpp"
 #include "session/ticket.hpp"
 #include "wire/capnp_codec.hpp"
+#include "wire/forward_quota.hpp"
 
 namespace sluice::session {
 
@@ -101,6 +104,17 @@ class NativeSession final : public Session, public TopologyWatcher {
   void on_quota_change(uint64_t id, const wire::QuotaChangeRequest& request) noexcept;
   void on_reset(uint64_t id, const wire::ResetRequest& request) noexcept;
 
+  void on_forward_quota(uint64_t id, size_t frame_bytes,
+                        const wire::ForwardQuotaRequest& request) noexcept;
+  void join_sender(uint64_t sender) noexcept;
+  void leave_sender() noexcept;
+  void note_bindings(const api::QuotaBatch& batch) noexcept;
+  void take_forwarded_tickets(api::QuotaBatch& batch,
+                              const std::vector<bool>& wants_outcome) noexcept;
+  void on_forwarded(uint64_t id, const api::QuotaBatch& batch) noexcept;
+  void write_forwarded_outcomes(WaitingFrame& frame) noexcept;
+  void write_words(const wire::FrameWords& frame) noexcept;
+
   bool admit_batch(uint64_t id, size_t frame_bytes, size_t entries_count) noexcept;
   void take_tickets(api::QuotaBatch& batch) noexcept;
   void ask(uint64_t id, size_t frame_bytes, api::QuotaBatch& batch, uint8_t kind) noexcept;
@@ -139,6 +153,7 @@ class NativeSession final : public Session, public TopologyWatcher {
   void keep_waiting(const route::Request& request, const Verdicts& verdicts) noexcept;
   void abandon_waiting(const Verdicts& verdicts) noexcept;
   void answer_draining(uint64_t id, uint32_t count, uint8_t detail_bits) noexcept;
+  void write_outcomes(WaitingFrame& frame) noexcept;
   void write_granted(WaitingFrame& frame) noexcept;
   void close_frame(WaitingFrame& frame) noexcept;
   void drop_entries(WaitingEntries& entries) noexcept;
@@ -157,6 +172,7 @@ class NativeSession final : public Session, public TopologyWatcher {
   uint64_t highest_id_ = 0;                 // of the outstanding frames
   std::optional<wire::DecodeError> fatal_;  // reported when all earlier frames are decided
   uint64_t binding_ = 0;                    // of its connection-bound reservations; 0: none yet
+  uint64_t sender_ = 0;                     // the worker of another node; 0: it forwards no quotas
   int64_t started_ms_;
   int64_t partial_since_ms_ = base::never_ms;  // since when it waits for the rest of a frame
   int64_t drain_started_ms_ = 0;

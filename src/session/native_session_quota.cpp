@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/smaller_limit.hpp"
+#include "session/batch_bit.hpp"
 #include "session/native_session.hpp"
 
 namespace sluice::session {
@@ -20,12 +21,6 @@ using api::QuotaBatch;
 using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
-
-// Bits of QuotaBatch::kind: what the answer may hold, and what kind of frame asked.
-namespace batch_bit {
-constexpr uint8_t tickets = 1, reservations = 2, retries = 4, limits = 8, query = 16, usage = 32,
-                  connection_bound = 64;
-}
 
 wire::QuotaColumns columns_of(uint8_t kind) noexcept {
   return {.reservations = (kind & batch_bit::reservations) != 0,
@@ -307,6 +302,7 @@ void NativeSession::on_quota(uint64_t id, const QuotaBatch& batch) noexcept {
     if ((batch.kind & batch_bit::connection_bound) != 0) context_.backend.end_binding(binding_);
     return;
   }
+  if ((batch.kind & batch_bit::forwarded) != 0) return on_forwarded(id, batch);
   const size_t bytes_max = answers_bytes_max(batch);
   connection_.release_output(bytes_max);
   write_quota_answers(id, batch.answers, batch.limits, batch.kind, bytes_max);
@@ -358,6 +354,7 @@ void NativeSession::keep_waiting(uint64_t id, const QuotaBatch& batch) noexcept 
       frame = context_.waits.open_frame(id, 0);
       ASSERT(frame != nullptr);
       frame->reserves = true;
+      frame->forwards = (batch.kind & batch_bit::forwarded) != 0;
       frames_.insert(*frame);
     }
     WaitingEntry& entry = context_.waits[ticket];

@@ -74,6 +74,7 @@ static_assert(feature_bit::windows == schema::FEATURE_WINDOWS);
 static_assert(feature_bit::looks == schema::FEATURE_LOOKS);
 static_assert(feature_bit::forward == schema::FEATURE_FORWARD);
 static_assert(feature_bit::topology == schema::FEATURE_TOPOLOGY);
+static_assert(feature_bit::forward_quota == schema::FEATURE_FORWARD_QUOTA);
 static_assert(permit_bytes == schema::PERMIT_BYTES);
 static_assert(frame_bit::may_wait == schema::FRAME_MAY_WAIT);
 static_assert(frame_bit::forwarded == schema::FRAME_FORWARDED);

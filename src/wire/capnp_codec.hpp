@@ -55,7 +55,8 @@ inline constexpr uint8_t wants_details = 1, takes_id = 2, all = 3;
 
 // Bits of Welcome.features.
 namespace feature_bit {
-inline constexpr uint64_t quotas = 1, windows = 2, looks = 4, forward = 8, topology = 16;
+inline constexpr uint64_t quotas = 1, windows = 2, looks = 4, forward = 8, topology = 16,
+                          forward_quota = 32;
 }
 
 // In the column of windows; of the other overrides it is api::keep.
@@ -181,7 +182,7 @@ struct ClientRequest {
                ReleaseRequest, WithdrawRequest, InspectRequest, InternRequest, ForgetRequest,
                PingRequest, ReserveRequest, CheckRequest, SettleRequest, CancelRequest,
                ExtendRequest, RecordRequest, UsageRequest, QuotaChangeRequest, ResetRequest,
-               ConsumeRequest, ForwardRequest, RefundRequest, TopologyRequest>
+               ConsumeRequest, ForwardRequest, RefundRequest, TopologyRequest, ForwardQuotaRequest>
       body;
 };
 
@@ -210,7 +211,8 @@ struct WelcomeAnswer {
   uint32_t key_bytes_max = 0;
   std::string_view server_version;
   uint16_t rest_port = 0;
-  bool takes_forwards = true;  // over this connection
+  bool takes_forwards = true;      // over this connection
+  bool takes_quota_calls = false;  // likewise, of another node's clients
 };
 
 struct ErrorAnswer {

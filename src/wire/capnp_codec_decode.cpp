@@ -33,6 +33,9 @@ void complete(HelloRequest& hello, Frame) noexcept {
 void complete(QuotaChangeRequest& change, Frame frame) noexcept {
   change.frame = frame;
 }
+void complete(ForwardQuotaRequest& forward, Frame frame) noexcept {
+  forward.frame = frame;
+}
 
 // Reads a request with the library.
 template <typename Request>
@@ -125,6 +128,12 @@ Checked check_request(const InspectRequest&) noexcept {
 
 Checked check_request(const InternRequest& request) noexcept {
   return check_keys<InternRequest>(request.keys, request.key_sizes);
+}
+
+// read_calls() checks the calls.
+Checked check_request(const ForwardQuotaRequest& request) noexcept {
+  if (request.sender == 0) return refuse(ErrorCode::malformed);
+  return {};
 }
 
 Checked check_request(const ForgetRequest& request) noexcept {

@@ -191,7 +191,8 @@ size_t encode_welcome(uint64_t id, const WelcomeAnswer& answer, std::span<std::b
   constexpr uint64_t features =
       feature_bit::quotas | feature_bit::windows | feature_bit::looks | feature_bit::topology;
   writer.set(welcome, welcome_at::features,
-             features | (answer.takes_forwards ? feature_bit::forward : 0));
+             features | (answer.takes_forwards ? feature_bit::forward : 0) |
+                 (answer.takes_quota_calls ? feature_bit::forward_quota : 0));
   writer.set(welcome, welcome_at::rest_port, answer.rest_port);
   writer.add_text(welcome, welcome_at::server_version,
                   answer.server_version.substr(0, text_bytes_max));

@@ -110,6 +110,12 @@ struct ResetRequest {
   bool all;
 };
 
+// Calls that another node forwards.
+struct ForwardQuotaRequest {
+  uint64_t sender;
+  std::span<const std::byte> frame;  // for read_calls()
+};
+
 // The quota to put, or what is wrong with it: `place, field: cure`, at most
 // invalid_detail_bytes_max bytes; allocates.
 inline constexpr size_t invalid_detail_bytes_max = 2'048;

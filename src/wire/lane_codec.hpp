@@ -25,6 +25,7 @@
 #include "wire/capnp_codec.hpp"
 #include "wire/column.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/quota_outcomes.hpp"
 
 namespace sluice::wire {
 
@@ -183,7 +184,7 @@ struct OtherFrame {};
 struct OwnerFrame {
   uint64_t id = 0;
   std::variant<OtherFrame, WelcomeFrame, VerdictsFrame, GrantedFrame, DoneFrame, PongFrame,
-               ErrorFrame, GoAwayFrame>
+               ErrorFrame, GoAwayFrame, QuotaOutcomesFrame>
       body;
 };
 

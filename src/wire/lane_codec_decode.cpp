@@ -200,6 +200,7 @@ tl::expected<OwnerFrame, ErrorCode> decode_owner_frame(Frame frame) noexcept {
   try {
     FrameMessage message(frame);
     const auto root = message.root<schema::ServerFrame>();
+    if (root.isQuotaOutcomes()) return OwnerFrame{root.getId(), QuotaOutcomesFrame{frame}};
     Read body = read_body(root);
     if (!body) return tl::make_unexpected(body.error());
     return OwnerFrame{root.getId(), *body};

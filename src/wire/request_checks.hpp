@@ -127,6 +127,7 @@ Checked check_request(const InternRequest& request) noexcept;
 Checked check_request(const ForgetRequest& request) noexcept;
 Checked check_request(const ForwardRequest& request) noexcept;
 Checked check_request(const RefundRequest& request) noexcept;
+Checked check_request(const ForwardQuotaRequest& request) noexcept;
 
 // In capnp_codec_quota_decode.cpp.
 Checked check_request(const ReserveRequest& request) noexcept;  // also for CheckRequest

@@ -434,6 +434,15 @@ struct Layout<TopologyRequest> : LayoutDefaults {
   static constexpr auto kind = ClientFrame::TOPOLOGY;
 };
 
+template <>
+struct Layout<ForwardQuotaRequest> : LayoutDefaults {
+  using Struct = schema::ForwardQuota;
+  static constexpr auto kind = ClientFrame::FORWARD_QUOTA;
+  static constexpr auto get = &ClientReader::getForwardQuota;
+  static constexpr auto columns = std::tuple{OtherRow{"calls"}};
+  static constexpr auto fields = std::tuple{field("sender", 0, &ForwardQuotaRequest::sender)};
+};
+
 // ------------------------------------------------------------------------ all kinds, in order
 
 using RequestBody = decltype(ClientRequest::body);

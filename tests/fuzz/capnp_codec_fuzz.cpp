@@ -8,6 +8,7 @@
 
 #include "base/limits.hpp"
 #include "wire/capnp_codec.hpp"
+#include "wire/forward_quota.hpp"
 #include "wire/frame_reader.hpp"
 #include "wire/standard_frame.hpp"
 
@@ -136,6 +137,19 @@ struct Promises {
                  [](uint32_t limit_ms) { return limit_ms <= limits::wait_ms_max; });
     require_each(forward.entry_details,
                  [](uint8_t wishes) { return wishes <= wire::entry_detail_bit::all; });
+  }
+  void operator()(const wire::ForwardQuotaRequest& forward) const {
+    require(forward.sender != 0);
+    api::QuotaBatch batch;
+    std::vector<bool> wants_outcome;
+    if (!wire::read_calls(forward, batch, wants_outcome)) return;
+    require(batch.calls.size() <= wire::forwarded_calls_max);
+    require(batch.calls.size() == wants_outcome.size());
+    for (const api::QuotaCall& call : batch.calls) {
+      require(wire::may_forward(call.op) && is_lifetime(call.lifetime_ms));
+      require(call.first_subject + call.subjects_count <= batch.subjects.size());
+      require(call.place < std::max<size_t>(call.subjects_count, 1));
+    }
   }
   void operator()(const wire::RefundRequest& refund) const {
     require(refund.permits.size() % wire::permit_bytes == 0);

@@ -189,6 +189,7 @@ Answer answer(schema::ServerFrame::Reader frame) {
       return usage_reply(id, frame.getUsageReply());
     case schema::ServerFrame::TOPOLOGY_REPLY:
       return topology(id, frame.getTopologyReply());
+    case schema::ServerFrame::QUOTA_OUTCOMES:  // only nodes are sent these
     case schema::ServerFrame::UNSET:
       break;
   }

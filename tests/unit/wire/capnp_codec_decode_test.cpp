@@ -10,9 +10,11 @@
 #include <random>
 
 #include "base/limits.hpp"
+#include "policy/quota_text.hpp"
 #include "tests/support/golden_files.hpp"
 #include "tests/support/guarded_buffer.hpp"
 #include "wire/capnp_codec.hpp"
+#include "wire/forward_quota.hpp"
 #include "wire/frame_reader.hpp"
 #include "wire/standard_frame.hpp"
 
@@ -129,6 +131,36 @@ json quota_json(const api::Quota& quota) {
   return body;
 }
 
+json call_json(const api::QuotaBatch& batch, const api::QuotaCall& call) {
+  const auto index = static_cast<size_t>(&call - batch.calls.data());
+  const char* const ops[] = {"reserve", "check",   "settle", "cancel", "extend",
+                             "record",  "consume", "show",   "usage",  "put"};
+  json body{{"operation", ops[static_cast<size_t>(call.op)]},
+            {"flags", call.flags},  // those of the golden files have the same numbers here
+            {"given", call.given_bits},
+            {"place", call.place},
+            {"lifetimeMs", call.lifetime_ms},
+            {"waitLimitMs", call.wait_ms_max},
+            {"rows", call.limit},
+            {"requests", std::to_string(call.amounts.requests)},
+            {"inputTokens", std::to_string(call.amounts.input_tokens)},
+            {"cachedInputTokens", std::to_string(call.cached_input_tokens)},
+            {"outputTokens", std::to_string(call.amounts.output_tokens)},
+            {"cost", std::to_string(call.amounts.cost)},
+            {"reservation", std::to_string(call.reservation)},
+            {"binding", std::to_string(call.binding)},
+            {"cursor", std::to_string(call.cursor)}};
+  for (uint32_t i = 0; i < call.subjects_count; ++i) {
+    body["subjects"].push_back(bytes_json(batch.subjects[call.first_subject + i]));
+  }
+  add_bytes(body, "clientId", call.client_id);
+  add_bytes(body, "owner", call.owner);
+  if (call.op == api::QuotaOp::put) {
+    body["quota"] = policy::quota_json(batch.new_quotas.at(index)).dump();
+  }
+  return body;
+}
+
 struct ToJson {
   json operator()(const UnsupportedRequest&) const { return {{"unsupported", nullptr}}; }
   json operator()(const PingRequest&) const { return {{"ping", nullptr}}; }
@@ -240,6 +272,14 @@ struct ToJson {
     const auto quota = quota_of(change);
     body["quota"] = quota ? quota_json(*quota) : json(nullptr);
     return {{"quota", body}};
+  }
+  json operator()(const ForwardQuotaRequest& forward) const {
+    api::QuotaBatch batch;
+    std::vector<bool> wants_outcome;
+    EXPECT_TRUE(read_calls(forward, batch, wants_outcome));
+    json body{{"sender", std::to_string(forward.sender)}};
+    for (const api::QuotaCall& call : batch.calls) body["calls"].push_back(call_json(batch, call));
+    return {{"forwardQuota", body}};
   }
   json operator()(const ResetRequest& reset) const {
     json body{{"all", reset.subject.empty()}};
@@ -423,6 +463,15 @@ struct Touch {
            (change.remove || !quota_of(change) ? 0 : quota_of(change)->limits.size());
   }
   uint64_t operator()(const ResetRequest& reset) const { return sum(reset.subject); }
+  uint64_t operator()(const ForwardQuotaRequest& forward) const {
+    api::QuotaBatch batch;
+    std::vector<bool> wants_outcome;
+    if (!read_calls(forward, batch, wants_outcome)) return forward.sender;
+    uint64_t total = forward.sender;
+    for (const std::string_view name : batch.subjects) total += sum(name);
+    for (const api::QuotaCall& call : batch.calls) total += sum(call.client_id) + sum(call.owner);
+    return total;
+  }
   static uint64_t subjects(const EntrySubjects& entries) {
     return sum(entries.subjects) + sum(entries.subject_sizes) + sum(entries.subject_counts);
   }

@@ -144,6 +144,9 @@ void expect_answer(const ErrorFrame& frame, const json& message) {
 void expect_answer(const GoAwayFrame& frame, const json& message) {
   EXPECT_EQ(frame.reason, message.at("goAway").at("reason").get<std::string>());
 }
+void expect_answer(const QuotaOutcomesFrame&, const json& message) {
+  EXPECT_TRUE(message.contains("quotaOutcomes"));
+}
 void expect_answer(const OtherFrame&, const json& message) {
   const bool other = message.contains("interned") || message.contains("inspected") ||
                      message.contains("quotaAnswers") || message.contains("usageReply") ||

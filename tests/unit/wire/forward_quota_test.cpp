@@ -1,0 +1,236 @@
+// Goal: calls reach the other node as they were asked for, and nothing that a call can never ask
+//       for does.
+// Method: batches are written and read again; single values of a frame are set with the library.
+#include "wire/forward_quota.hpp"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <gtest/gtest.h>
+#include <sluicegate.capnp.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "wire/capnp_codec.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::QuotaBatch;
+using api::QuotaCall;
+using api::QuotaOp;
+
+constexpr uint64_t sender = 77;
+
+class Received {
+ public:
+  explicit Received(FrameWords words) : words_(std::move(words)) {
+    const auto decoded = decode(std::as_bytes(std::span(words_)));
+    if (!decoded) {
+      ADD_FAILURE() << error_name(decoded.error().code);
+      return;
+    }
+    id = decoded->id;
+    const auto& request = std::get<ForwardQuotaRequest>(decoded->body);
+    from = request.sender;
+    is_read = read_calls(request, batch, wants_outcome);
+  }
+
+  uint64_t id = 0, from = 0;
+  bool is_read = false;
+  QuotaBatch batch;
+  std::vector<bool> wants_outcome;
+
+ private:
+  const FrameWords words_;
+};
+
+void add(QuotaBatch& batch, QuotaCall call, const std::vector<std::string_view>& subjects) {
+  call.first_subject = static_cast<uint32_t>(batch.subjects.size());
+  call.subjects_count = static_cast<uint8_t>(subjects.size());
+  batch.calls.push_back(call);
+  batch.subjects.insert(batch.subjects.end(), subjects.begin(), subjects.end());
+}
+
+TEST(ForwardQuota, brings_all_that_a_reserve_asks_for) {
+  QuotaBatch sent;
+  add(sent,
+      {.op = QuotaOp::reserve,
+       .flags = api::quota_flag::may_wait | api::quota_flag::wants_limits,
+       .given_bits = api::given::input_tokens | api::given::cost,
+       .lifetime_ms = 5'000,
+       .wait_ms_max = 400,
+       .ticket = 9,
+       .amounts = {.requests = 2, .input_tokens = 30, .output_tokens = 40, .cost = 50},
+       .binding = binding_of_node | 6,
+       .client_id = "id-1",
+       .owner = "somebody"},
+      {"{t}model", "{t}tenant"});
+  api::WaitAnswer wanted;
+  sent.wait_answers = {&wanted};
+  const Received received(encode_forward_quota(12, sender, sent));
+  EXPECT_EQ(received.id, 12U);
+  EXPECT_EQ(received.from, sender);
+  ASSERT_TRUE(received.is_read);
+  ASSERT_EQ(received.batch.calls.size(), 1U);
+  const QuotaCall& call = received.batch.calls[0];
+  EXPECT_EQ(call.op, QuotaOp::reserve);
+  EXPECT_EQ(call.flags, sent.calls[0].flags);
+  EXPECT_EQ(call.given_bits, sent.calls[0].given_bits);
+  EXPECT_EQ(call.lifetime_ms, 5'000U);
+  EXPECT_EQ(call.wait_ms_max, 400U);
+  EXPECT_EQ(call.ticket, api::no_ticket);  // it belongs to the node that sends
+  EXPECT_EQ(call.amounts, sent.calls[0].amounts);
+  EXPECT_EQ(call.binding, sent.calls[0].binding);
+  EXPECT_EQ(call.client_id, "id-1");
+  EXPECT_EQ(call.owner, "somebody");
+  EXPECT_EQ(received.batch.subjects, sent.subjects);
+  EXPECT_EQ(received.wants_outcome, std::vector{true});
+}
+
+TEST(ForwardQuota, brings_each_operation_by_its_name) {
+  using enum QuotaOp;
+  const std::vector ops{reserve, check, record, consume, usage, remove, position, holders, reset};
+  QuotaBatch sent;
+  for (const QuotaOp op : ops) add(sent, {.op = op, .limit = 7, .cursor = 8}, {"subject"});
+  const std::vector about_reservations{settle, cancel, extend, show, end_binding};
+  for (const QuotaOp op : about_reservations) {
+    sent.calls.push_back({.op = op, .cached_input_tokens = 3, .reservation = 99});
+  }
+  for (const QuotaCall& call : sent.calls) EXPECT_TRUE(may_forward(call.op));
+  const Received received(encode_forward_quota(1, sender, sent));
+  // Only a settle knows cached tokens without their input.
+  EXPECT_FALSE(received.is_read);
+  for (QuotaCall& call : sent.calls) call.cached_input_tokens = 0;
+  const Received again(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(again.is_read);
+  ASSERT_EQ(again.batch.calls.size(), sent.calls.size());
+  for (size_t i = 0; i < sent.calls.size(); ++i) {
+    EXPECT_EQ(again.batch.calls[i].op, sent.calls[i].op);
+    EXPECT_EQ(again.batch.calls[i].reservation, sent.calls[i].reservation);
+    EXPECT_EQ(again.batch.calls[i].limit, sent.calls[i].limit);
+    EXPECT_EQ(again.batch.calls[i].cursor, sent.calls[i].cursor);
+  }
+  for (const QuotaOp op : {page, reset_all, expire_part, part_fits, part_is_out, leave_queues}) {
+    EXPECT_FALSE(may_forward(op));
+  }
+}
+
+TEST(ForwardQuota, brings_the_quota_that_is_put) {
+  QuotaBatch sent;
+  add(sent, {.op = QuotaOp::put}, {"m"});
+  add(sent, {.op = QuotaOp::usage}, {"m"});
+  sent.new_quotas.resize(2);
+  sent.new_quotas[0] = {.limits = {{.name = "tpm",
+                                    .metric = api::Metric::tokens,
+                                    .kind = api::LimitKind::sliding,
+                                    .amount = 30'000,
+                                    .period_ms = 60'000}},
+                        .refund_expired = true,
+                        .overtakers_max = 3};
+  const Received received(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(received.is_read);
+  EXPECT_EQ(received.batch.new_quotas, sent.new_quotas);
+}
+
+TEST(ForwardQuota, flags_mean_what_their_operation_has_them_mean) {
+  QuotaBatch sent;
+  add(sent, {.op = QuotaOp::put, .flags = api::quota_flag::not_durable}, {"m"});
+  sent.new_quotas.resize(1);
+  sent.calls.push_back({.op = QuotaOp::cancel,
+                        .flags = api::quota_flag::keep_requests | api::quota_flag::undelivered});
+  add(sent,
+      {.op = QuotaOp::consume,
+       .flags = api::quota_flag::may_wait | api::quota_flag::connection_waiters_full},
+      {"m"});
+  const Received received(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(received.is_read);
+  EXPECT_EQ(received.batch.calls[0].flags, 0);  // this node's disk
+  EXPECT_EQ(received.batch.calls[1].flags, sent.calls[1].flags);
+  EXPECT_EQ(received.batch.calls[2].flags, sent.calls[2].flags);
+}
+
+TEST(ForwardQuota, without_calls_announces_the_sender) {
+  const Received received(encode_forward_quota(3, sender, {}));
+  EXPECT_TRUE(received.is_read);
+  EXPECT_EQ(received.from, sender);
+  EXPECT_TRUE(received.batch.calls.empty());
+}
+
+TEST(ForwardQuota, is_not_longer_than_it_was_said_to_be) {
+  QuotaBatch sent;
+  add(sent, {.op = QuotaOp::reserve, .client_id = "x", .owner = std::string_view("12345678")},
+      {"a", std::string_view("123456789")});
+  sent.calls.push_back({.op = QuotaOp::settle});
+  add(sent, {.op = QuotaOp::put}, {"m"});
+  sent.new_quotas.resize(3);
+  sent.new_quotas[2].limits.resize(1);
+  size_t bytes = forward_quota_head_bytes;
+  for (size_t i = 0; i < sent.calls.size(); ++i) bytes += forwarded_call_bytes(sent, i);
+  const FrameWords words = encode_forward_quota(1, sender, sent);
+  EXPECT_LE(words.size() * sizeof(uint64_t), bytes);
+  EXPECT_GT(words.size() * sizeof(uint64_t) + 64, bytes);
+  EXPECT_EQ(words[0] & 0xFFFF'FFFF, 0U);  // one segment
+}
+
+// A frame with one reserve, which `fill` changes.
+bool is_read_with(const std::function<void(schema::QuotaCall::Builder)>& fill) {
+  capnp::MallocMessageBuilder message;
+  auto frame = message.initRoot<schema::ClientFrame>();
+  auto forward = frame.initForwardQuota();
+  forward.setSender(sender);
+  auto call = forward.initCalls(1)[0];
+  call.initSubjects(1).set(0, kj::StringPtr("m").asBytes());
+  fill(call);
+  const auto flat = capnp::messageToFlatArray(message);
+  FrameWords words(flat.size());
+  std::memcpy(words.data(), flat.begin(), words.size() * sizeof(uint64_t));
+  return Received(words).is_read;
+}
+
+TEST(ForwardQuota, refuses_what_no_call_asks_for) {
+  using Call = schema::QuotaCall::Builder;
+  EXPECT_TRUE(is_read_with([](Call) {}));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setInputTokens(~uint64_t{0}); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setCost(~uint64_t{0}); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setCachedInputTokens(1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setGiven(16); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setLifetimeMs(limits::lifetime_ms_min - 1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setLifetimeMs(limits::lifetime_ms_max + 1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setWaitLimitMs(limits::wait_ms_max + 1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setBinding(1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.setPlace(1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.initClientId(limits::client_id_bytes_max + 1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.initOwner(limits::client_id_bytes_max + 1); }));
+  EXPECT_FALSE(is_read_with([](Call call) { call.initSubjects(256); }));
+  EXPECT_FALSE(
+      is_read_with([](Call call) { call.setOperation(static_cast<schema::QuotaOperation>(15)); }));
+  EXPECT_FALSE(is_read_with(
+      [](Call call) { call.setOperation(schema::QuotaOperation::SETTLE); }));  // with a subject
+  const auto put = [](const char* quota) {
+    return is_read_with([quota](Call call) {
+      call.setOperation(schema::QuotaOperation::PUT);
+      call.setQuota(quota);
+    });
+  };
+  EXPECT_TRUE(put(R"({"limits":[]})"));
+  EXPECT_FALSE(put("{"));
+  EXPECT_FALSE(put(R"({"limits":[{"name":"x"}]})"));
+}
+
+TEST(ForwardQuota, has_a_sender) {
+  const FrameWords words = encode_forward_quota(3, 0, {});
+  EXPECT_FALSE(decode(std::as_bytes(std::span(words))));
+}
+
+TEST(ForwardQuota, takes_so_many_calls) {
+  QuotaBatch sent;
+  for (size_t i = 0; i < forwarded_calls_max; ++i) add(sent, {.op = QuotaOp::record}, {"m"});
+  EXPECT_TRUE(Received(encode_forward_quota(1, sender, sent)).is_read);
+  add(sent, {.op = QuotaOp::record}, {"m"});
+  EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
+}
+
+}  // namespace
+}  // namespace sluice::wire
