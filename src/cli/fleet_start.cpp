@@ -48,7 +48,8 @@ FleetStart read_fleet(const config::Config& config) {
   if (config.peer_secret_file.empty()) {
     fleet.warnings.insert(fleet.warnings.begin(),
                           "no --peer-secret-file: anyone who reaches the native port may forward "
-                          "requests to this node, that is, acquire and release any key");
+                          "requests to this node, that is, acquire and release any key; and quota "
+                          "calls for subjects of other nodes are refused (owner_unreachable)");
     return fleet;
   }
   peer::Secret secret = peer::read_secret_file(config.peer_secret_file);

@@ -93,9 +93,6 @@ void join_fleet(const config::Config& config, peer::FleetOptions& fleet) {
   const peer::Instance& own = fleet.instances[fleet.own_node];
   log::info("one of several instances",
             {{"ownUrl", own.url}, {"instances", peer::urls_of(fleet.instances)}});
-  log::info(
-      "the instances share the limits of keys; quotas are not shared yet: each instance "
-      "counts the usage of its own callers");
 }
 
 bool has_terminal() {

@@ -13,6 +13,7 @@
 #include "io/io.hpp"
 #include "peer/failure_policy.hpp"
 #include "peer/fleet_options.hpp"
+#include "peer/quota_parcel.hpp"
 #include "peer/remote_waiter.hpp"
 #include "peer/socket_user.hpp"
 #include "route/mailboxes.hpp"
@@ -71,6 +72,7 @@ struct Context {
   route::Mailboxes& mailboxes;
   const FleetOptions options;
   const FailurePolicy policy;
+  uint64_t sender = 1;         // of quota calls: this worker, in this start
   int64_t now_ms = 0;          // of the turn; stands still while this node does
   bool has_new_state = false;  // a node is another than Peer::state() was before
   bool has_changed = true;     // a connection has come or gone: peers have something to do
@@ -85,6 +87,8 @@ struct Context {
   // To be delivered in this turn, behind the messages that have returned.
   std::vector<api::Grant> grants;
   std::vector<route::Notice> notices_done;
+  std::vector<QuotaParcel*> parcels_done;
+  std::vector<uint64_t> unclaimed;  // reservations that other nodes made for clients that have left
   std::vector<wire::ForwardRun> runs;  // of a message that is being written
 
  private:

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 #include "api/verdict.hpp"
 #include "base/peer_failure.hpp"
 
@@ -13,7 +14,7 @@ namespace sluice::peer {
 
 class FailurePolicy {
  public:
-  static constexpr int64_t retry_after_ms = 1'000;  // of `closed`
+  static constexpr int64_t retry_after_ms = 1'000;  // of `closed`, and of quota calls
 
   explicit FailurePolicy(base::PeerFailure on_failure) noexcept : on_failure_(on_failure) {}
 
@@ -28,6 +29,13 @@ class FailurePolicy {
     if (op != api::Op::acquire) return {};
     if (on_failure_ == base::PeerFailure::closed) return {.retry_after_ms = retry_after_ms};
     return {.is_degraded = on_failure_ == base::PeerFailure::open};
+  }
+  // Quota calls are decided by their owner alone.
+  api::QuotaAnswer answer(api::QuotaOp op) const noexcept {
+    const bool denies = on_failure_ == base::PeerFailure::closed &&
+                        (api::asks_admission(op) || op == api::QuotaOp::check);
+    return {.code = denies ? api::QuotaCode::failed_closed : api::QuotaCode::owner_unreachable,
+            .retry_after_ms = retry_after_ms};
   }
 
  private:

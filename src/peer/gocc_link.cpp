@@ -131,8 +131,8 @@ void GoccLink::ask(GoccConnection& connection, const Unsent& unsent) noexcept {
     return connection.ask(*request,
                           {.outgoing = unsent.outgoing, .place = unsent.place, .entry = entry});
   }
-  const api::WaiterId waiter =
-      context_.waiters.take(RemotePlace{.frame_id = ++waiters_count_}, entry.ticket);
+  const api::WaiterId waiter = context_.waiters.take(RemotePlace{.frame_id = ++waiters_count_},
+                                                     entry.ticket, RemoteWaiter::Of::entry);
   if (waiter == api::no_waiter) {
     return answer(*unsent.outgoing, unsent.place, Verdict::owner_unreachable, {});
   }

@@ -40,6 +40,36 @@ wire::Permit permit_of(const api::RefundClaim& claim) noexcept {
   return std::bit_cast<wire::Permit>(claim);
 }
 
+// Of a waiter whose place in the queue is lost.
+api::Grant lost_grant(const RemoteWaiter& waiter) noexcept {
+  if (waiter.of == RemoteWaiter::Of::entry) {
+    return {.ticket = waiter.ticket, .verdict = Verdict::owner_unreachable};
+  }
+  const api::QuotaAnswer answer{.code = api::QuotaCode::owner_unreachable,
+                                .retry_after_ms = FailurePolicy::retry_after_ms};
+  if (waiter.answer != nullptr) *waiter.answer = {.answer = answer, .limits = {}};
+  return {.ticket = waiter.ticket,
+          .verdict = Verdict::denied,
+          .code = answer.code,
+          .detail = {.retry_after_ms = answer.retry_after_ms}};
+}
+
+// Of a quota call whose wait has ended.
+api::Grant grant_of(const RemoteWaiter& waiter, const api::QuotaAnswer& answer,
+                    std::span<const api::LimitReport> limits) {
+  if (waiter.answer != nullptr) {
+    const auto own = limits.subspan(answer.first_limit, answer.limits_count);
+    waiter.answer->answer = answer;
+    waiter.answer->answer.first_limit = 0;
+    waiter.answer->limits.assign(own.begin(), own.end());
+  }
+  return {.ticket = waiter.ticket,
+          .verdict = api::admits(answer.code) ? Verdict::approved : Verdict::denied,
+          .code = answer.code,
+          .detail = {.retry_after_ms = answer.retry_after_ms},
+          .refund_claim = {.reservation = answer.reservation}};
+}
+
 }  // namespace
 
 Lane::Lane(Context& context, net::ConnectionMemory& memory, uint32_t place, uint32_t wanted_shard)
@@ -130,8 +160,9 @@ void Lane::lose(std::string_view why) noexcept {
   sent_bytes_ = 0;
   if (target_ != nullptr) std::exchange(target_, nullptr)->on_lost(outgoings_);
   outgoings_.clear();
+  parcels_.lose(context_.parcels_done);
   waiters_.clear_and_dispose([this](RemoteWaiter* waiter) {
-    context_.grants.push_back({.ticket = waiter->ticket, .verdict = Verdict::owner_unreachable});
+    context_.grants.push_back(lost_grant(*waiter));
     context_.waiters.free(waiter->index);
   });
   if (connection_) {
@@ -144,6 +175,7 @@ void Lane::lose(std::string_view why) noexcept {
 // An owner that is alive answers a ping, however much it has to do.
 void Lane::on_tick() noexcept {
   if (state_ == State::lost || state_ == State::closed) return;
+  parcels_.give_up(context_.now_ms, context_.parcels_done);
   const int64_t silence_ms = context_.options.silence_ms;
   const int64_t quiet_ms = context_.now_ms - received_ms_;
   if (is_owed()) {
@@ -169,6 +201,7 @@ void Lane::owe() noexcept {
 void Lane::flush() noexcept {
   if (state_ == State::lost || !connection_) return;
   send_frames();
+  send_parcels();
   if (state_ != State::lost) connection_->flush(context_.now_ms);
 }
 
@@ -207,8 +240,9 @@ uint32_t Lane::take_back(Outgoing& outgoing) noexcept {
 
 // Whether the owner takes another frame with so many bytes before it has answered some.
 bool Lane::has_frame_room(size_t bytes) const noexcept {
-  return sent_bytes_ == 0 || (sent_bytes_ + bytes <= outstanding_bytes_max_ &&
-                              sent_.size() + sent_refunds_.size() < outstanding_frames_max_);
+  const size_t frames = sent_.size() + sent_refunds_.size() + parcels_.sent_count();
+  return sent_bytes_ == 0 ||
+         (sent_bytes_ + bytes <= outstanding_bytes_max_ && frames < outstanding_frames_max_);
 }
 
 // Writes frames of the messages that have some left, as far as the owner takes them. Permits that
@@ -331,6 +365,7 @@ void Lane::on_frame(const wire::OwnerFrame& frame) noexcept {
                  [&](const wire::VerdictsFrame& verdicts) { on_verdicts(frame.id, verdicts); },
                  [&](const wire::GrantedFrame& granted) { on_granted(frame.id, granted); },
                  [&](const wire::DoneFrame&) { on_done(frame.id); },
+                 [&](const wire::QuotaOutcomesFrame& outcomes) { on_outcomes(frame.id, outcomes); },
                  [&](const wire::PongFrame&) { is_pinged_ = false; },
                  [&](const wire::GoAwayFrame&) { is_leaving_ = true; },
                  [&](const wire::ErrorFrame& error) { on_error(error); },
@@ -353,7 +388,7 @@ void Lane::lose_for_secret() noexcept {
 
 // What it has not been sent yet is answered by the policy, as after any loss.
 void Lane::leave_when_answered() noexcept {
-  if (sent_.empty() && waiters_.empty()) lose("it shuts down");
+  if (sent_.empty() && parcels_.sent_count() == 0 && waiters_.empty()) lose("it shuts down");
 }
 
 void Lane::on_welcome(const wire::WelcomeFrame& welcome) noexcept {
@@ -374,8 +409,11 @@ void Lane::on_welcome(const wire::WelcomeFrame& welcome) noexcept {
       .frame_entries_max = std::min(welcome.bounds.frame_entries_max, limits::frame_entries_max)};
   outstanding_bytes_max_ = welcome.outstanding_bytes_max;
   outstanding_frames_max_ = welcome.outstanding_frames_max;
+  takes_parcels_ = (welcome.features & wire::feature_bit::forward_quota) != 0 &&
+                   !context_.options.secret.empty();
   state_ = State::open;
   context_.has_changed = true;
+  if (takes_parcels_) announce_sender();
 }
 
 void Lane::on_verdicts(uint64_t id, const wire::VerdictsFrame& verdicts) noexcept {
@@ -414,11 +452,12 @@ void Lane::keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) n
                    Verdict& verdict = message.verdicts(index, 1)[0];
                    if (verdict != Verdict::queued) return;
                    const RemotePlace place{.frame_id = sent.id, .entry = index - sent.first_entry};
-                   const api::WaiterId waiter = keep_waiter(place, entry.ticket);
-                   if (waiter == api::no_waiter) {
+                   const RemoteWaiter* const waiter =
+                       keep_waiter(place, entry.ticket, RemoteWaiter::Of::entry);
+                   if (waiter == nullptr) {
                      verdict = Verdict::owner_unreachable;
                    } else {
-                     message.waiters(index, 1)[0] = waiter;
+                     message.waiters(index, 1)[0] = waiter->index;
                    }
                  });
 }
@@ -446,15 +485,16 @@ void Lane::refuse_undecided(const Sent& sent) noexcept {
                  });
 }
 
-// No waiter: it was not asked to wait.
-api::WaiterId Lane::keep_waiter(const RemotePlace& place, api::Ticket ticket) noexcept {
-  if (ticket == api::no_ticket) return api::no_waiter;
-  const api::WaiterId index = context_.waiters.take(place, ticket);
-  if (index == decltype(context_.waiters)::none) return api::no_waiter;
+// Null: it was not asked to wait.
+RemoteWaiter* Lane::keep_waiter(const RemotePlace& place, api::Ticket ticket,
+                                RemoteWaiter::Of of) noexcept {
+  if (ticket == api::no_ticket) return nullptr;
+  const api::WaiterId index = context_.waiters.take(place, ticket, of);
+  if (index == decltype(context_.waiters)::none) return nullptr;
   RemoteWaiter& waiter = context_.waiters[index];
   waiter.index = index;
   waiters_.insert(waiter);
-  return index;
+  return &waiter;
 }
 
 // Nobody receives these answers.
@@ -493,7 +533,7 @@ void Lane::on_granted(uint64_t id, const wire::GrantedFrame& granted) noexcept {
       [&](uint32_t entry, Verdict verdict, const api::Detail& detail, const wire::Permit& permit) {
         const bool is_approved = verdict == Verdict::approved;
         const auto at = waiters_.find(RemotePlace{.frame_id = id, .entry = entry});
-        if (at == waiters_.end()) {
+        if (at == waiters_.end() || at->of != RemoteWaiter::Of::entry) {
           if (is_approved) refund(claim_of(permit));
           return;
         }
@@ -508,6 +548,127 @@ void Lane::on_granted(uint64_t id, const wire::GrantedFrame& granted) noexcept {
         waiters_.erase(at);
         context_.waiters.free(waiter.index);
       });
+}
+
+// --- Quotas --------------------------------------------------------------------------------
+
+// From now on, bindings with this sender live as long as it has a connection.
+void Lane::announce_sender() noexcept {
+  write(wire::encode_forward_quota(next_id_++, context_.sender, {}));
+}
+
+void Lane::write(const wire::FrameWords& frame) noexcept {
+  const auto bytes = std::as_bytes(std::span(frame));
+  write(bytes.size(), [&](auto out) {
+    std::ranges::copy(bytes, out.begin());
+    return bytes.size();
+  });
+}
+
+void Lane::send(QuotaParcel& parcel) noexcept {
+  ASSERT(takes_parcels());
+  owe();
+  parcels_.add(parcel);
+  context_.mark_dirty(*this);
+}
+
+void Lane::send_parcels() noexcept {
+  while (parcels_.next() != nullptr && state_ == State::open && !is_leaving_) {
+    const QuotaParcel& parcel = *parcels_.next();
+    const uint64_t id = next_id_;
+    const wire::FrameWords frame = wire::encode_forward_quota(id, context_.sender, parcel.batch);
+    const size_t bytes = std::span(frame).size_bytes();
+    if (!has_frame_room(bytes) || connection_->output_over_high()) return;
+    ++next_id_;
+    write(frame);
+    if (state_ == State::lost) return;
+    parcels_.note_sent(id, bytes);
+    sent_bytes_ += bytes;
+  }
+}
+
+void Lane::on_outcomes(uint64_t id, const wire::QuotaOutcomesFrame& frame) noexcept {
+  std::optional<wire::QuotaOutcomes> outcomes = wire::read_outcomes(frame);
+  if (!outcomes) return lose("its frames are malformed");
+  if (outcomes->entries.empty()) {
+    on_parcel_answered(id, *outcomes);
+  } else {
+    on_waited(id, *outcomes);
+  }
+}
+
+void Lane::on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexcept {
+  const LaneParcels::Answered answered = parcels_.take_answered(id);
+  if (!answered.was_asked) return lose("it answers what nobody asked");
+  sent_bytes_ -= answered.bytes;
+  context_.mark_dirty(*this);  // the next frame may leave
+  if (answered.parcel == nullptr) return return_late(id, answered.ops, outcomes);
+  if (!wire::are_answers_to(outcomes, answered.parcel->batch.calls)) {
+    context_.parcels_done.push_back(answered.parcel);
+    return lose("it answers what nobody asked");
+  }
+  keep_answers(id, *answered.parcel, outcomes);
+  answered.parcel->is_answered = true;
+  context_.parcels_done.push_back(answered.parcel);
+}
+
+// To a client of this node, `draining` would mean this node.
+void Lane::keep_answers(uint64_t id, QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept {
+  api::QuotaBatch& batch = parcel.batch;
+  for (uint32_t index = 0; index < batch.calls.size(); ++index) {
+    const api::QuotaCall& call = batch.calls[index];
+    api::QuotaAnswer& answer = outcomes.answers[index];
+    if (answer.code == api::QuotaCode::draining) answer = context_.policy.answer(call.op);
+    if (answer.code != api::QuotaCode::queued) continue;
+    RemoteWaiter* const waiter =
+        keep_waiter({.frame_id = id, .entry = index}, call.ticket, RemoteWaiter::Of::quota_call);
+    if (waiter == nullptr) {
+      answer = context_.policy.answer(call.op);
+      write_withdraw(id, std::span(&index, 1));
+      continue;
+    }
+    if (!batch.wait_answers.empty()) waiter->answer = batch.wait_answers[index];
+    answer.waiter = waiter->index;
+  }
+  batch.answers = std::move(outcomes.answers);
+  batch.limits = std::move(outcomes.limits);
+  batch.rows = std::move(outcomes.rows);
+  batch.holders = std::move(outcomes.holders);
+  batch.quotas = std::move(outcomes.quotas);
+  batch.answer_text = std::move(outcomes.text);
+}
+
+// Nobody receives these answers.
+void Lane::return_late(uint64_t id, std::span<const api::QuotaOp> ops,
+                       const wire::QuotaOutcomes& outcomes) noexcept {
+  if (ops.size() != outcomes.answers.size()) return lose("it answers what nobody asked");
+  std::vector<uint32_t> queued;
+  for (uint32_t index = 0; index < outcomes.answers.size(); ++index) {
+    const api::QuotaAnswer& answer = outcomes.answers[index];
+    if (answer.code == api::QuotaCode::queued) queued.push_back(index);
+    const bool is_made = ops[index] == api::QuotaOp::reserve && answer.reservation != 0;
+    if (is_made) context_.unclaimed.push_back(answer.reservation);
+  }
+  if (!queued.empty()) write_withdraw(id, queued);
+}
+
+void Lane::on_waited(uint64_t id, const wire::QuotaOutcomes& outcomes) noexcept {
+  for (size_t index = 0; index < outcomes.entries.size(); ++index) {
+    const api::QuotaAnswer& answer = outcomes.answers[index];
+    const auto at = waiters_.find(RemotePlace{.frame_id = id, .entry = outcomes.entries[index]});
+    if (at == waiters_.end() || at->of != RemoteWaiter::Of::quota_call) {
+      if (answer.reservation != 0) context_.unclaimed.push_back(answer.reservation);
+      continue;
+    }
+    RemoteWaiter& waiter = *at;
+    const bool is_possible = answer.code != api::QuotaCode::draining &&
+                             answer.code != api::QuotaCode::queued &&
+                             (answer.code != api::QuotaCode::withdrawn || waiter.is_withdrawn);
+    context_.grants.push_back(is_possible ? grant_of(waiter, answer, outcomes.limits)
+                                          : lost_grant(waiter));
+    waiters_.erase(at);
+    context_.waiters.free(waiter.index);
+  }
 }
 
 }  // namespace sluice::peer

@@ -6,6 +6,9 @@
 // Shape:  what is written is never written again. Late answers to messages that were given up go
 //         back to the owner: approvals by Refund, waiters by Withdraw. An owner that shuts down
 //         gets nothing more; when it has answered what it has, the lane is lost.
+//         A parcel of quota calls leaves in a ForwardQuota frame of its own, where the owner takes
+//         these over this connection; its calls that wait are waiters like entries. What the owner
+//         reserved for a caller that has left is cancelled there.
 // Errors: a connection that fails, ends, is silent for --peer-silence-millis while something is
 //         due, or sends what is no answer is lost: `state()` is `lost`, and the Peer replaces it.
 // Lives:  from its construction until its socket is closed; one thread only.
@@ -21,10 +24,12 @@
 #include "io/peer_address.hpp"
 #include "net/connection.hpp"
 #include "peer/context.hpp"
+#include "peer/lane_parcels.hpp"
 #include "peer/link.hpp"
 #include "peer/peer_target.hpp"
 #include "peer/socket_user.hpp"
 #include "wire/lane_codec.hpp"
+#include "wire/quota_outcomes.hpp"
 
 namespace sluice::peer {
 
@@ -81,6 +86,12 @@ class Lane final : public Link, public SocketUser {
   void withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept override;
   void refund(const api::RefundClaim& claim) noexcept override;
 
+  // Whether quota calls may leave here.
+  bool takes_parcels() const noexcept {
+    return serves() && state_ == State::open && !is_leaving_ && takes_parcels_;
+  }
+  void send(QuotaParcel& parcel) noexcept;
+
  private:
   // Frames under way.
   struct Sent {
@@ -100,7 +111,8 @@ class Lane final : public Link, public SocketUser {
   };
 
   bool is_owed() const noexcept {
-    return !outgoings_.empty() || !waiters_.empty() || is_pinged_ || state_ != State::open;
+    return !outgoings_.empty() || !waiters_.empty() || parcels_.has_any() || is_pinged_ ||
+           state_ != State::open;
   }
   void owe() noexcept;
   void ping() noexcept;
@@ -118,8 +130,18 @@ class Lane final : public Link, public SocketUser {
   void refuse_undecided(const Sent& sent) noexcept;
   void leave_when_answered() noexcept;
   void keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
-  api::WaiterId keep_waiter(const RemotePlace& place, api::Ticket ticket) noexcept;
+  RemoteWaiter* keep_waiter(const RemotePlace& place, api::Ticket ticket,
+                            RemoteWaiter::Of of) noexcept;
   void return_late(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
+  void on_outcomes(uint64_t id, const wire::QuotaOutcomesFrame& frame) noexcept;
+  void on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexcept;
+  void keep_answers(uint64_t id, QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept;
+  void return_late(uint64_t id, std::span<const api::QuotaOp> ops,
+                   const wire::QuotaOutcomes& outcomes) noexcept;
+  void on_waited(uint64_t id, const wire::QuotaOutcomes& outcomes) noexcept;
+  void announce_sender() noexcept;
+  void write(const wire::FrameWords& frame) noexcept;
+  void send_parcels() noexcept;
   void send_frames() noexcept;
   void write_withdraw(uint64_t frame_id, std::span<const uint32_t> entries) noexcept;
   void on_done(uint64_t id) noexcept;
@@ -148,7 +170,8 @@ class Lane final : public Link, public SocketUser {
   std::vector<Unsent> unsent_;
   std::vector<Sent> sent_;
   std::vector<SentRefund> sent_refunds_;
-  size_t sent_bytes_ = 0;  // of both
+  size_t sent_bytes_ = 0;  // of all kinds
+  LaneParcels parcels_;
   RemoteWaiters waiters_;
   std::vector<wire::Permit> permits_;  // to be refunded
   int64_t received_ms_ = 0;            // when the last byte came
@@ -156,6 +179,7 @@ class Lane final : public Link, public SocketUser {
   bool is_pinged_ = false;
   bool is_leaving_ = false;  // the owner shuts down
   bool wants_other_secret_ = false;
+  bool takes_parcels_ = false;
   std::string why_lost_;
 };
 

@@ -204,6 +204,33 @@ void Peer::note_node(const wire::NodeState& state) noexcept {
   context_.has_new_state = true;
 }
 
+// --- Quotas --------------------------------------------------------------------------------
+
+// The lane of this target; or any other, whose shard takes the calls to theirs. As many as there
+// are lanes: none takes them.
+size_t Peer::lane_for(route::TargetId target) const noexcept {
+  const auto takes = [](const std::unique_ptr<Lane>& lane) {
+    return lane && lane->takes_parcels();
+  };
+  const size_t wanted = target - target_id(0);
+  if (wanted < lanes_.size() && takes(lanes_[wanted])) return wanted;
+  return static_cast<size_t>(std::ranges::find_if(lanes_, takes) - lanes_.begin());
+}
+
+void Peer::post(QuotaParcel& parcel) noexcept {
+  parcel.is_answered = false;
+  const size_t lane = lane_for(parcel.target);
+  if (lane == lanes_.size()) {
+    counts_.failed_entries += parcel.batch.calls.size();
+    context_.parcels_done.push_back(&parcel);
+    return;
+  }
+  counts_.forwarded_entries += parcel.batch.calls.size();
+  parcel.target = target_id(static_cast<uint32_t>(lane));
+  parcel.deadline_ms = context_.now_ms + parcel.timeout_ms;
+  lanes_[lane]->send(parcel);
+}
+
 // --- Whether it is there -------------------------------------------------------------------
 
 void Peer::note_state() noexcept {

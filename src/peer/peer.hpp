@@ -43,6 +43,9 @@ class Peer {
   // After a connection has come or gone.
   void go_on() noexcept;
 
+  // Quota calls for this node, to one of its shards.
+  void post(QuotaParcel& parcel) noexcept;
+
   // Ends all connections.
   void close() noexcept;
   bool is_closed() const noexcept;
@@ -78,6 +81,7 @@ class Peer {
   void note_state() noexcept;
   void warn_of_secret() noexcept;
   bool logs() const noexcept;
+  size_t lane_for(route::TargetId target) const noexcept;
   route::TargetId target_id(uint32_t lane) const noexcept;
   PeerTarget& target(uint32_t lane);
 

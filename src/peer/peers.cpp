@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/splitmix.hpp"
+
 namespace sluice::peer {
 
 Peers::Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options,
@@ -11,6 +13,7 @@ Peers::Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& option
       questions_(context_, addresses),
       rules_(context_, addresses) {
   const route::NodeMap& nodes = mailboxes.nodes();
+  context_.sender = base::splitmix64(seed + base::splitmix64_step) | 1;
   uint32_t place = 0;
   for (uint32_t node = 0; node < nodes.nodes_count(); ++node) {
     if (node == nodes.own_node()) continue;
@@ -25,6 +28,12 @@ void Peers::on_event(const io::Event& event) noexcept {
   SocketUser* const user = context_.user_of(event.socket.index);
   user->on_event(event);
   if (event.kind == io::EventKind::closed) context_.free(event.socket.index);
+}
+
+void Peers::post(QuotaParcel& parcel) noexcept {
+  const route::NodeMap& nodes = context_.mailboxes.nodes();
+  const uint32_t place = (parcel.target - context_.mailboxes.shards_count()) / nodes.node_targets();
+  peers_[place]->post(parcel);
 }
 
 void Peers::end_turn() noexcept {
@@ -45,7 +54,8 @@ void Peers::end_turn() noexcept {
 bool Peers::has_work() const noexcept {
   return context_.has_changed || questions_.has_answered() || !context_.grants.empty() ||
          !context_.notices_done.empty() || !context_.returned.empty() ||
-         !context_.stranded.empty() || context_.has_new_state;
+         !context_.stranded.empty() || context_.has_new_state || !context_.parcels_done.empty() ||
+         !context_.unclaimed.empty();
 }
 
 PeerCounts Peers::counts(size_t index) const noexcept {

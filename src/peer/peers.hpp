@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "net/connection.hpp"
@@ -18,7 +19,7 @@
 
 namespace sluice::peer {
 
-class Peers {
+class Peers final : public ParcelSender {
  public:
   static constexpr int64_t tick_ms = 50;
   // Between two turns; more is a node that stood still.
@@ -47,9 +48,13 @@ class Peers {
   // When end_turn() has something to do.
   int64_t due_ms() const noexcept { return next_tick_ms_; }
 
+  // Quota calls for another node.
+  void post(QuotaParcel& parcel) noexcept override;
+
   // Hands over what has returned: `handler.on_stranded(target, outgoing)` for messages that this
   // node stands in for, `handler.on_returned(target, message)`, then
-  // `on_notice_returned(notice)` and `on_grant(grant)`.
+  // `on_parcel(parcel)`, `on_notice_returned(notice)`, `on_grant(grant)`, and
+  // `on_unclaimed(reservation)` of another node.
   template <typename Handler>
   void deliver(Handler& handler) noexcept;
   // Something that deliver() has not handed over yet.
@@ -98,12 +103,19 @@ void Peers::deliver(Handler& handler) noexcept {
   for (size_t i = 0; i < context_.returned.size(); ++i) context_.returned[i]->deliver(handler);
   context_.returned.clear();
   // By index: what is delivered may end sessions, whose notices come later.
+  for (size_t i = 0; i < context_.parcels_done.size(); ++i) {
+    handler.on_parcel(*context_.parcels_done[i]);
+  }
+  context_.parcels_done.clear();
   for (size_t i = 0; i < context_.notices_done.size(); ++i) {
     handler.on_notice_returned(context_.notices_done[i]);
   }
   context_.notices_done.clear();
   for (size_t i = 0; i < context_.grants.size(); ++i) handler.on_grant(context_.grants[i]);
   context_.grants.clear();
+  for (const uint64_t reservation : std::exchange(context_.unclaimed, {})) {
+    handler.on_unclaimed(reservation);
+  }
 }
 
 }  // namespace sluice::peer

@@ -1,4 +1,4 @@
-// An entry of a connection of this node that waits in a queue of another one.
+// An entry, or quota call, of a connection of this node that waits in a queue of another one.
 // Lives:  from the answer `queued` to its outcome; its index in the pool is the api::WaiterId.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "api/entry.hpp"
+#include "api/quota.hpp"
 
 namespace sluice::peer {
 
@@ -18,13 +19,17 @@ struct RemotePlace {
 };
 
 struct RemoteWaiter : boost::intrusive::set_base_hook<> {
-  RemoteWaiter(const RemotePlace& at, api::Ticket with_ticket) noexcept
-      : place(at), ticket(with_ticket) {}
+  enum class Of : uint8_t { entry, quota_call };
+
+  RemoteWaiter(const RemotePlace& at, api::Ticket with_ticket, Of of_what) noexcept
+      : place(at), ticket(with_ticket), of(of_what) {}
 
   RemotePlace place;
   api::Ticket ticket;
   api::WaiterId index = api::no_waiter;
+  Of of;
   bool is_withdrawn = false;
+  api::WaitAnswer* answer = nullptr;  // quota_call: lent until the outcome; null: only a grant
 };
 
 struct PlaceOf {

@@ -10,6 +10,7 @@
 
 #include "api/entry.hpp"
 #include "api/quota.hpp"
+#include "server/node_share.hpp"
 #include "server/task_pool.hpp"
 
 namespace sluice::server {
@@ -24,6 +25,7 @@ struct QuotaTask {
   int64_t waits_until_ns = 0;  // for that epoch
   bool is_parked = false;      // meanwhile another task has its place
   api::QuotaBatch batch;
+  NodeShare share;  // of other nodes
 };
 
 }  // namespace sluice::server

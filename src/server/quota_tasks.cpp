@@ -74,8 +74,8 @@ bool leads_through_shards(const QuotaCall& call) noexcept {
 
 QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
                        route::Mailboxes& mailboxes, WaiterDelivery& waiters,
-                       quota::QuotaDecider& quotas, StateKeeper& keeper, TaskSlots& slots,
-                       const OwnCallBounds& bounds)
+                       quota::QuotaDecider& quotas, StateKeeper& keeper, NodeCalls& nodes,
+                       TaskSlots& slots, const OwnCallBounds& bounds)
     : io_(io),
       context_(context),
       sessions_(sessions),
@@ -83,6 +83,7 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       waiters_(waiters),
       quotas_(quotas),
       keeper_(keeper),
+      nodes_(nodes),
       log_(mailboxes.shard()),
       pool_(slots, keeper.parked_tasks_max()),
       undurable_(keeper, sessions, pool_, slots.count()),
@@ -109,7 +110,10 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
 }
 
 bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
-  if (mailboxes_.is_only_shard() || batch.calls.empty()) return false;
+  if (batch.calls.empty()) return false;
+  const bool leaves_node = std::any_of(batch.calls.begin(), batch.calls.end(),
+                                       [&](auto& call) { return nodes_.leaves(batch, call); });
+  if (leaves_node || mailboxes_.is_only_shard()) return leaves_node;
   const uint32_t owner = owner_of(batch, batch.calls.front());
   return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
     return is_of_every_shard(call.op) || owner_of(batch, call) != owner || has_parts(call) ||
@@ -142,6 +146,15 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
 }
 
 void QuotaTasks::start(QuotaTask& task) noexcept {
+  const bool has_left = nodes_.take_out(task);
+  if (!has_left || !task.batch.calls.empty()) return start_here(task);
+  task.origin = mailboxes_.shard();
+  task.goes_on = task.may_change = false;
+  task.batch.make_answers();
+  finish(task);
+}
+
+void QuotaTasks::start_here(QuotaTask& task) noexcept {
   task.origin = mailboxes_.shard();
   api::QuotaBatch& batch = task.batch;
   batch.arrival = {.ns = context_.now.monotonic_ns,
@@ -312,6 +325,19 @@ void QuotaTasks::finish(QuotaTask& task) noexcept {
     --tries_;
     quotas_.end_try(task.batch, context_.now);
   }
+  if (task.share.is_open() && !task.batch.spread.empty()) {
+    note_queued(task.batch);
+    task.batch.spread.clear();
+  }
+  if (nodes_.note_decided_here(task)) answer_or_keep(task);
+}
+
+void QuotaTasks::on_parcel(peer::QuotaParcel& parcel) noexcept {
+  if (QuotaTask* const task = nodes_.on_parcel(parcel)) answer_or_keep(*task);
+}
+
+// All its calls are decided.
+void QuotaTasks::answer_or_keep(QuotaTask& task) noexcept {
   if (task.may_change && undurable_.add(task, context_.now)) {
     context_.room_made |= task.is_parked;
     return;
@@ -370,6 +396,8 @@ void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
   }
   session::cancel_undelivered(context_.backend, batch);
   // A shard may have ended the binding before it made these reservations.
+  // Those of another node's clients may still be there.
+  if (batch.stays_here) return;
   if (!batch.calls.empty() && batch.calls[0].binding != 0) end_binding(batch.calls[0].binding);
 }
 
@@ -377,17 +405,20 @@ void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
 // a task, and no task is free before the ends of other bindings are sent.
 void QuotaTasks::end_binding(uint64_t binding) noexcept {
   ended_bindings_.push_back(binding);
+  nodes_.end_binding(binding);
 }
 
 // There is room for all reservations that can be open. There can be more only if answers name the
 // same reservation again and again, under an id: then the last ones end with their lifetimes.
 void QuotaTasks::cancel_undelivered(uint64_t reservation) noexcept {
+  if (nodes_.cancel_undelivered(reservation)) return;
   if (undelivered_.size() < undelivered_.capacity()) undelivered_.push_back(reservation);
 }
 
 // Called before sessions ask: otherwise they could take every task that becomes free.
 void QuotaTasks::make_own_calls() noexcept {
   retry_kept();
+  if (nodes_.has_own_calls()) nodes_.send_own_calls();
   while (has_own_calls() && pool_.has_room()) {
     QuotaTask& task = pool_.take({});
     // Calls first: others may be served once a waiter's parts have left their queues.

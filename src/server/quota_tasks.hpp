@@ -8,6 +8,8 @@
 //         its own: to cancel undelivered reservations, to end those bound to a connection, those
 //         that its store has for other shards, and waiters of several shards that are to be tried;
 //         they wait until a task is free.
+//         Calls of other nodes are taken out of a batch before, and their answers put into it when
+//         all are known (NodeCalls).
 //         Where quotas have changed and a state is kept, the answers wait until that is durable.
 //         While it fails nothing is changed (UndurableTasks).
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
@@ -23,6 +25,7 @@
 #include "io/io.hpp"
 #include "quota/quota_decider.hpp"
 #include "route/mailboxes.hpp"
+#include "server/node_calls.hpp"
 #include "server/quota_log.hpp"
 #include "server/quota_task.hpp"
 #include "server/session_table.hpp"
@@ -43,7 +46,7 @@ class QuotaTasks {
  public:
   QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
              route::Mailboxes& mailboxes, WaiterDelivery& waiters, quota::QuotaDecider& quotas,
-             StateKeeper& keeper, TaskSlots& slots, const OwnCallBounds& bounds);
+             StateKeeper& keeper, NodeCalls& nodes, TaskSlots& slots, const OwnCallBounds& bounds);
 
   // As in session::Backend.
   api::QuotaBatch& take_batch() noexcept;
@@ -58,9 +61,13 @@ class QuotaTasks {
   bool on_sent(QuotaTask& task) noexcept;
   // At the shard that asked: the calls of shard `task.shard` are decided.
   void on_decided(QuotaTask& task) noexcept;
+  // Another node has answered, or will not.
+  void on_parcel(peer::QuotaParcel& parcel) noexcept;
 
   bool has_own_calls() const noexcept { return has_calls() || may_try(); }
-  bool has_work() const noexcept { return has_own_calls() || may_retry(); }
+  bool has_work() const noexcept {
+    return has_own_calls() || may_retry() || nodes_.has_own_calls();
+  }
   void make_own_calls() noexcept;
   // Decides batches that were kept, now that other calls have a verdict.
   void retry_kept() noexcept;
@@ -78,6 +85,7 @@ class QuotaTasks {
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   void start(QuotaTask& task) noexcept;
+  void start_here(QuotaTask& task) noexcept;
   void go_on(QuotaTask& task) noexcept;
   void go_on_later(QuotaTask& task) noexcept;
   bool decide_or_keep(QuotaTask& task) noexcept;
@@ -87,6 +95,7 @@ class QuotaTasks {
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
   void finish(QuotaTask& task) noexcept;
   void answer(QuotaTask& task) noexcept;
+  void answer_or_keep(QuotaTask& task) noexcept;
   void deliver_grants() noexcept;
   void note_queued(const api::QuotaBatch& batch) noexcept;
   void drop_answers(const api::QuotaBatch& batch) noexcept;
@@ -105,6 +114,7 @@ class QuotaTasks {
   WaiterDelivery& waiters_;
   quota::QuotaDecider& quotas_;
   StateKeeper& keeper_;
+  NodeCalls& nodes_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;
   UndurableTasks undurable_;

@@ -152,9 +152,11 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
 void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const api::RefundClaim& refund_claim = entry.notice.refund_claim;
   const bool approved = refund_claim.cost > 0 || refund_claim.reservation != 0;
-  const bool is_spread = entry.waits_for == session::WaitsFor::quota &&
-                         proto::reservation_id::has_several_shards(refund_claim.reservation);
-  if (is_spread) {
+  const bool is_cancelled_by_id =
+      entry.waits_for == session::WaitsFor::quota &&
+      (entry.owner >= mailboxes_.shards_count() ||
+       proto::reservation_id::has_several_shards(refund_claim.reservation));
+  if (is_cancelled_by_id && approved) {
     context_.backend.cancel_undelivered(refund_claim.reservation);
   } else if (approved && entry.owner != shard_) {
     return send_notice(entry, Notice::Kind::refund);

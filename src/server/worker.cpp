@@ -86,8 +86,9 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       node_queries_(sessions_),
       windows_(options.state, options.shard, *keys_),
       keeper_(options.state, store_options(options), *quotas_, windows_),
-      quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, tasks_,
-                   own_call_bounds(options)),
+      node_calls_(context_, mailboxes_, waiters_, options.fleet),
+      quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, node_calls_,
+                   tasks_, own_call_bounds(options)),
       decisions_(context_, sessions_, router_.book(), waiters_, *keys_, worker_group.ids()),
       stand_in_(context_, mailboxes_, *keys_),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
@@ -113,6 +114,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
                                       options.sessions.instance_id ^ mailboxes_.shard());
     node_queries_.attach(peers_->questions());
     peers_->set_rules(options.sessions.rules_digest);
+    node_calls_.attach(*peers_);
   }
   worker_group_.attach(mailboxes_.shard(), &io_);
 }
@@ -225,10 +227,11 @@ int64_t Worker::wait_ns() const noexcept {
   int64_t wait = keys_->is_sweep_behind() ? sweep_behind_wait_ns : idle_wait_ns;
   const int64_t now_ns = context_.now.monotonic_ns;
   const int64_t drain_over_ms = was_force_closed_ ? base::never_ms : drain_deadline_ms_;
-  const int64_t due_ns = std::min(
-      {keys_->next_due_ns(), quotas_->next_due_ns(), keeper_.due_ns(),
-       quota_tasks_.durable_due_ns(), base::due_ns(context_.timers.next_due_ms()),
-       base::due_ns(drain_over_ms), peers_ ? base::due_ns(peers_->due_ms()) : base::never_ns});
+  const int64_t due_ns =
+      std::min({keys_->next_due_ns(), quotas_->next_due_ns(), keeper_.due_ns(),
+                quota_tasks_.durable_due_ns(), base::due_ns(context_.timers.next_due_ms()),
+                base::due_ns(drain_over_ms), base::due_ns(context_.node_bindings.due_ms()),
+                peers_ ? base::due_ns(peers_->due_ms()) : base::never_ns});
   if (due_ns != base::never_ns) wait = std::min(wait, due_ns - now_ns);
   return std::max<int64_t>(wait, 0);
 }
@@ -290,6 +293,7 @@ bool Worker::is_of_other_node(const io::Event& event) const noexcept {
 void Worker::begin_turn_of_peers() noexcept {
   const int64_t now_ms = context_.now_ms();
   peers_->begin_turn(now_ms);
+  end_lost_bindings();
   if (peers_->report(topology_)) {
     for (session::TopologyWatcher& watcher : context_.topology_watchers) {
       watcher.on_topology_changed();
@@ -301,6 +305,12 @@ void Worker::begin_turn_of_peers() noexcept {
     if (worker_group_.note_ready_to_accept()) wake_others();
   }
   if (now_ms >= accepts_at_ms_ || worker_group_.are_ready_to_accept()) start_accepting();
+}
+
+// Of nodes whose lanes have been away for too long.
+void Worker::end_lost_bindings() noexcept {
+  context_.node_bindings.end_due(context_.now_ms(),
+                                 [this](uint64_t binding) { quota_tasks_.end_binding(binding); });
 }
 
 void Worker::wake_others() noexcept {
@@ -388,7 +398,8 @@ bool Worker::drained() const noexcept {
 bool Worker::idle() const noexcept {
   return placement_.idle() && !quota_tasks_.has_own_calls() && !quota_tasks_.keeps_any() &&
          !quota_tasks_.has_undurable() && tasks_.used_count() == 0 && mailboxes_.idle() &&
-         router_.book().open_count() == 0 && context_.waits.tickets_count() == 0;
+         node_calls_.is_idle() && router_.book().open_count() == 0 &&
+         context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {

@@ -22,6 +22,7 @@
 #include "server/connection_placement.hpp"
 #include "server/deciders.hpp"
 #include "server/entry_decisions.hpp"
+#include "server/node_calls.hpp"
 #include "server/node_queries.hpp"
 #include "server/quota_tasks.hpp"
 #include "server/return_poll.hpp"
@@ -100,7 +101,7 @@ class Worker final : private ShardStatisticsSource {
 
  private:
   friend class route::Mailboxes;  // calls on_message() and on_returned()
-  // These call on_returned(), on_notice_returned() and on_grant().
+  // These call on_returned(), on_parcel(), on_notice_returned(), on_grant() and on_unclaimed().
   friend class peer::Peers;
   friend class peer::PeerTarget;
 
@@ -119,10 +120,13 @@ class Worker final : private ShardStatisticsSource {
   void on_stranded(peer::PeerTarget& target, peer::Outgoing& outgoing) noexcept {
     stand_in_.begin(target, outgoing);
   }
+  void on_parcel(peer::QuotaParcel& parcel) noexcept { quota_tasks_.on_parcel(parcel); }
+  void on_unclaimed(uint64_t reservation) noexcept { quota_tasks_.cancel_undelivered(reservation); }
 
   bool is_of_other_node(const io::Event& event) const noexcept;
   void start_accepting() noexcept;
   void begin_turn_of_peers() noexcept;
+  void end_lost_bindings() noexcept;
   void wake_others() noexcept;
   void note_misrouted() noexcept;
   int64_t wait_ns() const noexcept;
@@ -150,6 +154,7 @@ class Worker final : private ShardStatisticsSource {
   NodeQueries node_queries_;
   WindowKeeper windows_;
   StateKeeper keeper_;
+  NodeCalls node_calls_;
   QuotaTasks quota_tasks_;
   EntryDecisions decisions_;
   StandIn stand_in_;

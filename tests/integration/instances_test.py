@@ -21,7 +21,8 @@ NOWHERE = "nowhere.invalid"
 
 
 NO_SECRET = ("no --peer-secret-file: anyone who reaches the native port may forward requests to "
-             "this node, that is, acquire and release any key")
+             "this node, that is, acquire and release any key; and quota calls for subjects of "
+             "other nodes are refused (owner_unreachable)")
 
 
 def failed_start(*flags, environment=None):

@@ -44,6 +44,8 @@ struct Delivered {
   }
   void on_notice_returned(const route::Notice& notice) { notices.push_back(notice); }
   void on_grant(const api::Grant& grant) { grants.push_back(grant); }
+  void on_parcel(QuotaParcel& parcel) { parcels.push_back(&parcel); }
+  void on_unclaimed(uint64_t reservation) { unclaimed.push_back(reservation); }
 
   std::vector<api::Verdict> verdicts() const {
     std::vector<api::Verdict> all;
@@ -56,6 +58,8 @@ struct Delivered {
   std::vector<Answer> answers;
   std::vector<route::Notice> notices;
   std::vector<api::Grant> grants;
+  std::vector<QuotaParcel*> parcels;
+  std::vector<uint64_t> unclaimed;
 };
 
 inline std::vector<api::Verdict> several(size_t count, api::Verdict verdict) {
@@ -130,6 +134,10 @@ class PeerFixture : public ::testing::Test {
       delivered_.on_notice_returned(notice);
     }
     for (const api::Grant& grant : std::exchange(context_.grants, {})) delivered_.on_grant(grant);
+    for (QuotaParcel* const parcel : std::exchange(context_.parcels_done, {})) {
+      delivered_.on_parcel(*parcel);
+    }
+    for (const uint64_t id : std::exchange(context_.unclaimed, {})) delivered_.on_unclaimed(id);
   }
 
   const FleetOptions options_;

@@ -25,6 +25,9 @@ class TaskSide final : private ShardStatisticsSource {
   // With a store instead of the quotas that admit everything.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const quota::Options& with)
       : TaskSide(worker_group, shard, std::make_unique<quota::QuotaStore>(with)) {}
+  // One of several nodes.
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard, const peer::FleetOptions& fleet)
+      : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>(), {}, fleet) {}
   // Whose state is kept.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const StateOptions& state)
       : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>(), state) {}
@@ -77,6 +80,7 @@ class TaskSide final : private ShardStatisticsSource {
   ShardQueries queries;
   WindowKeeper windows{{}, {}, keys};
   StateKeeper keeper;
+  NodeCalls nodes;
   QuotaTasks tasks;
 
   // Not in the table, like a session that has ended.
@@ -90,14 +94,16 @@ class TaskSide final : private ShardStatisticsSource {
 
  private:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with,
-           const StateOptions& state = {})
-      : mailboxes(worker_group.mesh(), shard),
+           const StateOptions& state = {}, const peer::FleetOptions& fleet = {})
+      : mailboxes(worker_group.mesh(), shard,
+                  {fleet.ownership(), worker_group.mesh().shards_count()}),
         quotas(asked, shard),
         store(std::move(with)),
         waiters(context, sessions, mailboxes, keys, decider(), 10),
         queries(context, sessions, mailboxes, keys, *this, slots),
         keeper(state, {}, decider(), windows),
-        tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, slots,
+        nodes(context, mailboxes, waiters, fleet),
+        tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, nodes, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
   quota::QuotaDecider& decider() noexcept {
     if (store != nullptr) return *store;

@@ -1,0 +1,46 @@
+#include "peer/lane_parcels.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::peer {
+
+void LaneParcels::note_sent(uint64_t frame_id, size_t bytes) {
+  sent_.push_back({.frame_id = frame_id, .bytes = bytes, .parcel = unsent_.front(), .ops = {}});
+  unsent_.pop_front();
+}
+
+LaneParcels::Answered LaneParcels::take_answered(uint64_t frame_id) noexcept {
+  const auto at = std::ranges::find(sent_, frame_id, &Sent::frame_id);
+  if (at == sent_.end()) return {};
+  const Answered answered{
+      .was_asked = true, .bytes = at->bytes, .parcel = at->parcel, .ops = std::move(at->ops)};
+  sent_.erase(at);
+  return answered;
+}
+
+void LaneParcels::give_up(int64_t now_ms, std::vector<QuotaParcel*>& given_up) {
+  const auto is_late = [now_ms](const QuotaParcel* parcel) {
+    return parcel != nullptr && parcel->deadline_ms <= now_ms;
+  };
+  for (QuotaParcel* const parcel : unsent_) {
+    if (is_late(parcel)) given_up.push_back(parcel);
+  }
+  std::erase_if(unsent_, is_late);
+  for (Sent& sent : sent_) {
+    if (!is_late(sent.parcel)) continue;
+    for (const api::QuotaCall& call : sent.parcel->batch.calls) sent.ops.push_back(call.op);
+    given_up.push_back(std::exchange(sent.parcel, nullptr));
+  }
+}
+
+void LaneParcels::lose(std::vector<QuotaParcel*>& lost) {
+  for (const Sent& sent : sent_) {
+    if (sent.parcel != nullptr) lost.push_back(sent.parcel);
+  }
+  lost.insert(lost.end(), unsent_.begin(), unsent_.end());
+  sent_.clear();
+  unsent_.clear();
+}
+
+}  // namespace sluice::peer

@@ -1,0 +1,54 @@
+// The parcels of one lane: those that wait for room, and those that are written and unanswered.
+// Flow:   add() -> next() -> note_sent() -> take_answered(); or give_up(), or lose().
+// Shape:  of a parcel that was given up after it was written its frame is remembered, because its
+//         late answers are no answers that nobody asked for.
+// Bounds: as many frames as the owner takes.
+// Lives:  one per lane, one thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "peer/quota_parcel.hpp"
+
+namespace sluice::peer {
+
+class LaneParcels {
+ public:
+  void add(QuotaParcel& parcel) { unsent_.push_back(&parcel); }
+  // The parcel that is to be written next. Null: none.
+  QuotaParcel* next() const noexcept { return unsent_.empty() ? nullptr : unsent_.front(); }
+  // It was written.
+  void note_sent(uint64_t frame_id, size_t bytes);
+
+  size_t sent_count() const noexcept { return sent_.size(); }
+  bool has_any() const noexcept { return !unsent_.empty() || !sent_.empty(); }
+
+  struct Answered {
+    bool was_asked = false;
+    size_t bytes = 0;
+    QuotaParcel* parcel = nullptr;  // null: it was given up
+    std::vector<api::QuotaOp> ops;  // then: of its calls
+  };
+  Answered take_answered(uint64_t frame_id) noexcept;
+
+  // Appends the parcels whose deadline has passed.
+  void give_up(int64_t now_ms, std::vector<QuotaParcel*>& given_up);
+  // All that it has, without answers.
+  void lose(std::vector<QuotaParcel*>& lost);
+
+ private:
+  struct Sent {
+    uint64_t frame_id;
+    size_t bytes;
+    QuotaParcel* parcel;
+    std::vector<api::QuotaOp> ops;
+  };
+
+  std::deque<QuotaParcel*> unsent_;
+  std::vector<Sent> sent_;
+};
+
+}  // namespace sluice::peer

@@ -1,0 +1,33 @@
+// Quota calls that another node decides, on their way there and back.
+// Flow:   whoever asks fills it -> ParcelSender::post() -> a Lane writes it as one ForwardQuota
+//         frame -> the answers lie in its batch -> Peers::deliver() hands it back.
+// Errors: `is_answered` is false: the owner cannot be asked, has not answered in time, or its lane
+//         was lost. A parcel is never written twice.
+// Lives:  whoever asks owns it, and lends it from post() until it is handed back.
+#pragma once
+
+#include <cstdint>
+
+#include "api/quota.hpp"
+#include "route/node_map.hpp"
+
+namespace sluice::peer {
+
+struct QuotaParcel {
+  api::QuotaBatch batch;       // its texts live as long as it is lent
+  route::TargetId target = 0;  // later: the one whose lane has taken it
+  int64_t timeout_ms = 0;      // of the answer
+  int64_t deadline_ms = 0;     // that is, by the clock of Peers, once it is posted
+  bool is_answered = false;
+};
+
+class ParcelSender {
+ public:
+  // Handed back in a later turn.
+  virtual void post(QuotaParcel& parcel) noexcept = 0;
+
+ protected:
+  ~ParcelSender() = default;
+};
+
+}  // namespace sluice::peer
