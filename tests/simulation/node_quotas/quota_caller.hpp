@@ -1,0 +1,79 @@
+// A client of one node: reserves, consumes, waits, ends reservations of anybody, and leaves.
+// Flow:   act() -> frames -> receive() -> the oracle, and the run's book of reservations.
+// Lives:  until is_over(): it has left, or its node has.
+#pragma once
+
+#include <capnp/message.h>
+#include <sluicegate.capnp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/sim/random.hpp"
+#include "io/sim/sim_client.hpp"
+#include "quota_oracle.hpp"
+
+namespace sluice::simulation {
+
+struct KnownReservation {
+  std::string subject;
+  uint64_t number = 0;
+};
+
+// A consume under an id whose answer its client does not know.
+struct Unanswered {
+  std::string subject, id;
+  uint64_t tokens = 0;
+};
+
+// What the clients of a run share.
+struct QuotaWorld {
+  io::Random& random;
+  QuotaOracle& oracle;
+  const std::vector<std::string> subjects;
+  std::vector<KnownReservation> open;  // not bound to a connection
+  std::vector<Unanswered> to_repeat;
+  uint64_t ids = 0;
+  uint64_t queued = 0, granted = 0, unreachable = 0, repeated = 0, bound = 0;
+};
+
+class QuotaCaller {
+ public:
+  QuotaCaller(QuotaWorld& world, io::SimClient client);
+
+  void act();
+  void receive();
+  void leave();
+  bool is_over() const { return is_over_; }
+
+ private:
+  struct Asked {
+    bool consumes = false, is_bound = false;
+    std::string subject, id;
+    uint64_t tokens = 0;
+    uint64_t starts = 0;  // of the owner
+  };
+
+  void send(const std::function<void(schema::ClientFrame::Builder)>& fill);
+  void reserve();
+  void consume(const Unanswered& what);
+  void end_one();
+  void on_frame(schema::ServerFrame::Reader frame);
+  void on_outcome(const Asked& asked, uint8_t code, uint64_t reservation);
+  void forget_all();
+
+  QuotaWorld& world_;
+  io::SimClient client_;
+  std::vector<std::byte> received_;
+  uint64_t next_id_ = 1;
+  std::map<uint64_t, Asked> asked_;      // by frame
+  std::vector<KnownReservation> bound_;  // to this connection
+  bool is_over_ = false;
+};
+
+}  // namespace sluice::simulation
