@@ -11,12 +11,12 @@ import signal
 import pytest
 
 from conftest import LONG_WINDOW
-from fleet import GOCC, OURS, Fleet, gocc, owner_of, why_no_gocc
+from fleet import GOCC, OURS, Fleet, gocc, name_at, secret_file, why_no_gocc
 from http_peer import ask
 from quota_calls import call, put, reserve
 
-KEYS = [next(f"user:{i}" for i in range(100) if owner_of(f"user:{i}", 3) == node)
-        for node in range(3)]
+KEYS = [name_at(node, 3, "user:") for node in range(3)]
+SUBJECTS = [name_at(node, 3, "subject") for node in range(3)]
 SLOT = {"name": "slots", "metric": "concurrency", "amount": 1}
 
 
@@ -32,12 +32,13 @@ def all_nodes(fleet, target, asked=0, method="GET"):
 
 
 @pytest.fixture(scope="module")
-def fleet():
-    with Fleet([OURS] * 3, *LONG_WINDOW, "--peer-timeout-millis", "10000") as nodes:
+def fleet(tmp_path_factory):
+    with Fleet([OURS] * 3, *LONG_WINDOW, "--peer-timeout-millis", "10000", "--peer-secret-file",
+               secret_file(tmp_path_factory.mktemp("fleet"))) as nodes:
         for key in KEYS:
             assert ask(nodes.nodes[0].process, "POST", f"/rate/{key}").status == 200
-        for node in nodes.nodes:
-            put(node.process, f"of{node.number}", SLOT)
+        for subject in SUBJECTS:
+            put(nodes.nodes[0].process, subject, SLOT)
         yield nodes
 
 
@@ -69,25 +70,26 @@ def test_lists_under_v1_are_those_of_each_node(fleet):
     answer = all_nodes(fleet, "/v1/subjects?cluster=true&limit=5", 1)
     shown = [[subject["name"] for subject in node["answer"]["subjects"]]
              for node in answer["nodes"]]
-    assert shown == [["of0"], ["of1"], ["of2"]]
-    reserve(fleet.nodes[2].process, "of2")
+    assert shown == [[subject] for subject in SUBJECTS]
+    reserve(fleet.nodes[0].process, SUBJECTS[2])
     answer = all_nodes(fleet, "/v1/reservations?cluster=true")
     assert [len(node["answer"]["reservations"]) for node in answer["nodes"]] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("dry", ["true", "false"])
 def test_reset_all_resets_every_node(fleet, dry):
-    name = f"spent{dry}"
-    for node in fleet.nodes:
-        put(node.process, name, {"name": "requests", "metric": "requests", "amount": 5,
-                                 "period_ms": 3_600_000})
-        assert call(node.process, "record", {"subjects": [name], "requests": 3}).status == 200
+    process = fleet.nodes[0].process
+    spent = [name_at(node, 3, f"spent{dry}") for node in range(3)]
+    for name in spent:
+        put(process, name, {"name": "requests", "metric": "requests", "amount": 5,
+                            "period_ms": 3_600_000})
+        assert call(process, "record", {"subjects": [name], "requests": 3}).status == 200
     answer = all_nodes(fleet, f"/v1/reset-all?dry_run={dry}&cluster=true", method="POST")
     assert answer["unanswered"] == []
     assert all(node["answer"] == ({"dry_run": True} if dry == "true" else {})
                for node in answer["nodes"])
-    used = [ask(node.process, "GET", f"/v1/subjects/{name}").json()["limits"][0]["used"]
-            for node in fleet.nodes]
+    used = [ask(process, "GET", f"/v1/subjects/{name}").json()["limits"][0]["used"]
+            for name in spent]
     assert used == [3 if dry == "true" else 0] * 3
 
 
@@ -118,8 +120,7 @@ def test_a_gocc_answers_what_it_knows():
     if not gocc():
         pytest.skip(why_no_gocc())
     with Fleet([OURS, GOCC], "-w", "60000") as fleet:
-        keys = [next(f"k{i}" for i in range(100) if owner_of(f"k{i}", 2) == node)
-                for node in (0, 1)]
+        keys = [name_at(node, 2) for node in range(2)]
         for key in keys:
             assert ask(fleet.nodes[0].process, "POST", f"/rate/{key}").status == 200
         answer = all_nodes(fleet, "/debug?cluster=true")

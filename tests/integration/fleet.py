@@ -53,6 +53,20 @@ def owner_of(name, nodes_count):
     return fnv1a(unquote_to_bytes(name)) % nodes_count
 
 
+def name_at(node, nodes_count, name="name"):
+    """A key or subject that begins with `name` and whose owner has that place in the list."""
+    return next(f"{name}{number}" for number in range(1_000)
+                if owner_of(f"{name}{number}", nodes_count) == node)
+
+
+def secret_file(folder):
+    """For --peer-secret-file: without one nodes forward no quota calls."""
+    path = folder / "secret"
+    path.write_text("correct horse battery staple\n")
+    path.chmod(0o400)
+    return path
+
+
 def free_ports(count):
     """Below the range of the kernel for outgoing connections, which would take the port of a node
     while it is replaced."""

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from fleet import GOCC, OURS, OURS_TAKES_A_LIST, Fleet, gocc, owner_of, why_no_gocc
+from fleet import GOCC, OURS, OURS_TAKES_A_LIST, Fleet, gocc, name_at, why_no_gocc
 from fleet_book import Book
 from fleet_load import LIMIT, Keys, Load, Outcome
 from http_peer import HttpPeer, ask
@@ -170,7 +170,7 @@ def test_finds_nodes_that_count_for_themselves():
 @pytest.mark.skipif(not gocc(), reason=why_no_gocc())
 def test_an_owner_that_is_a_gocc_is_named():
     with Fleet([OURS, GOCC], *FLAGS) as fleet:
-        key = next(f"k{i}" for i in range(100) if owner_of(f"k{i}", 2) == 1)
+        key = name_at(1, 2)
         name = f"{fleet.nodes[1].host}:{fleet.nodes[1].port}"
         text = f"the owner of this key, {name}, is a gocc, which takes no such request"
         for method, target in [("POST", f"/rate/{key}?cost=5"), ("GET", f"/rate/{key}?cost=0"),

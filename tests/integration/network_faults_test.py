@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from fleet import OURS, Fleet, Life, Node, NodeProcess, free_ports, owner_of
+from fleet import OURS, Fleet, Life, Node, NodeProcess, free_ports, name_at
 from http_peer import HttpPeer, ask, inspect
 from server_process import LIBC, eventually
 
@@ -26,8 +26,7 @@ NOTICED_S, FAILURE_S, WAITER_GONE_S = 1.0, 0.005, 0.1  # as documented
 SLACK = 10
 FAILURES = 500
 NOWHERE = "02:00:00:00:00:01"
-KEYS = [next(f"key{i}" for i in range(100) if owner_of(f"key{i}", NODES) == node)
-        for node in range(NODES)]
+KEYS = [name_at(node, NODES) for node in range(NODES)]
 
 
 def run(*command):
@@ -208,8 +207,7 @@ def test_the_owner_is_lost_and_found_again(fleet, fault):
 def test_the_owner_misses_a_waiter_whose_caller_has_left(fleet):
     gone = []
     for attempt in range(20):
-        key = next(f"wait{attempt}.{i}" for i in range(100)
-                   if owner_of(f"wait{attempt}.{i}", NODES) == 1)
+        key = name_at(1, NODES, f"wait{attempt}.")
         owner = fleet.nodes[1].process
         asked = ask(fleet.nodes[0].process, "POST", f"/rate/{key}?maxRequests=1")
         assert asked.status == 200

@@ -11,21 +11,15 @@ import time
 
 import pytest
 
-from fleet import GOCC, OURS, Fleet, fnv1a, gocc, why_no_gocc
+from fleet import GOCC, OURS, Fleet, gocc, name_at, secret_file, why_no_gocc
 from http_peer import HttpPeer, ask, request
 from native_peer import CONNECTION_BOUND, MAY_WAIT, NativePeer
 from quota_calls import call, encoded, limit_of, put, reserve, show, slots, tokens, used
 from server_process import eventually
 
-SECRET = "correct horse battery staple"
-
-
 @contextlib.contextmanager
 def fleet_of(tmp_path, kinds, *flags):
-    secret = tmp_path / "secret"
-    secret.write_text(f"{SECRET}\n")
-    secret.chmod(0o400)
-    with Fleet(kinds, "--peer-secret-file", str(secret), *flags) as fleet:
+    with Fleet(kinds, "--peer-secret-file", secret_file(tmp_path), *flags) as fleet:
         for node in fleet.nodes:
             if node.kind == OURS:
                 node.process.native_port = node.process.wait_for_message("ready")["nativePort"]
@@ -43,8 +37,7 @@ def nodes(tmp_path_factory):
 def subject_at(key):
     """A subject of this test whose owner is that node of three."""
     def named(node, name="", count=3):
-        return next(subject for subject in (f"{key}{name}{number}" for number in range(1_000))
-                    if fnv1a(subject.encode()) % count == node)
+        return name_at(node, count, key + name)
     return named
 
 

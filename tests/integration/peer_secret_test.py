@@ -11,7 +11,7 @@ import json
 import pytest
 
 from conftest import LONG_WINDOW
-from fleet import OURS, Node, free_ports, owner_of
+from fleet import OURS, Node, free_ports, name_at
 from http_peer import ask, metrics
 from native_peer import APPROVED, NativePeer, hello_frame, keyed_frame
 from server_process import eventually
@@ -20,9 +20,8 @@ SECRET = "correct horse battery staple"
 DIFFER = ("another node takes nothing from this one, because their secrets differ: give both the "
           "same --peer-secret-file")
 NO_SECRET = "no --peer-secret-file: "
-OWNED = [next(f"user:{i}" for i in range(100) if owner_of(f"user:{i}", 2) == node)
-         for node in (0, 1)]
-OWNED_TOO = next(f"own:{i}" for i in range(100) if owner_of(f"own:{i}", 2) == 0)
+OWNED = [name_at(node, 2, "user:") for node in range(2)]
+OWNED_TOO = name_at(0, 2, "own:")
 
 
 @contextlib.contextmanager
