@@ -14,7 +14,7 @@ import pytest
 from fleet import GOCC, OURS, Fleet, gocc, name_at, secret_file, why_no_gocc
 from http_peer import HttpPeer, ask, request
 from native_peer import CONNECTION_BOUND, MAY_WAIT, NativePeer
-from quota_calls import call, encoded, limit_of, put, reserve, show, slots, tokens, used
+from quota_calls import call, encoded, put, reserve, show, slots, tokens, used
 from server_process import eventually
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import contextlib
 import threading
 
 import pytest
-from fleet import OURS, Fleet
+from fleet import OURS, Fleet, secret_file
 from server_process import TIMEOUT_S, eventually
 
 from sluicegate import AsyncClient, Client, ConnectionLost, Verdict
@@ -21,9 +21,9 @@ KEYS = [f"key:{number}" for number in range(30)]
 
 
 @contextlib.contextmanager
-def three_nodes():
-    with Fleet([OURS] * 3, "--window-millis", "3600000", "--max-requests",
-               str(LIMIT)) as fleet:
+def three_nodes(*flags):
+    with Fleet([OURS] * 3, "--window-millis", "3600000", "--max-requests", str(LIMIT),
+               *flags) as fleet:
         eventually(lambda: all(is_connected(fleet, number) for number in range(3)),
                    "each node knows all others")
         yield fleet
@@ -159,8 +159,9 @@ def test_the_first_address_may_be_the_one_that_is_killed():
         eventually(lambda: client.acquire_many(KEYS).all_approved, "all keys are decided again")
 
 
-def test_quotas_stay_with_the_first_address():
-    with three_nodes() as fleet, Client(addresses(fleet, 1)) as client:
+def test_quotas_are_asked_for_at_the_first_address(tmp_path):
+    secret = ("--peer-secret-file", secret_file(tmp_path))
+    with three_nodes(*secret) as fleet, Client(addresses(fleet, 1)) as client:
         eventually(lambda: is_direct(client), "all lanes are open")
         for number in range(6):
             client.put_quota(f"subject-{number}", [{

@@ -95,7 +95,8 @@ bool FleetOracle::is_decided(const Call& call, const Answer& answer) const {
 bool FleetOracle::is_policy(const Call& call, const Answer& answer) const {
   if (answer.is_done) return true;
   if (answer.may_have_waited && answer.verdict == Verdict::owner_unreachable) return true;
-  const bool was_queued = call.is_queued || answer.is_outcome;
+  // Over REST nobody sees whether the entry node knew that it waited.
+  const bool was_queued = call.is_queued || (answer.is_outcome && !answer.may_have_waited);
   if (was_queued || fleet_.on_failure == PeerFailure::error ||
       fleet_.on_failure == PeerFailure::local) {
     return answer.verdict == Verdict::owner_unreachable;
