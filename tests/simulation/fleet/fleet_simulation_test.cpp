@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t seeds_of_a_run = 3;
 constexpr uint64_t fresh_seeds_of_a_run = 0;
 #else
-constexpr uint64_t seeds_of_a_run = 30;
+constexpr uint64_t seeds_of_a_run = 20;
 constexpr uint64_t fresh_seeds_of_a_run = 1;
 #endif
 // So many play every event.
