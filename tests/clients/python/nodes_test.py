@@ -11,8 +11,9 @@ import threading
 
 import pytest
 from fake_server import FakeServer, unused_address
-from frame_codecs import server_frame
 from native_peer import GOLDEN
+from nodes_script import (END, FIRST, HANDLED, KEYS, SECOND, NodeScript, TwoNodes, lane_is_open,
+                          nodes, open_lane, port_of)
 from server_process import TIMEOUT_S, eventually
 
 import sluicegate
@@ -20,102 +21,9 @@ from sluicegate import AsyncClient, Client, Details, Verdict
 from sluicegate._lead import IDLE_CHECK_S
 from sluicegate._nodes import owner_of
 
-KEYS = [f"key:{number}" for number in range(12)]
-FEATURES = 31
-END, HANDLED = "end", "handled"
-FIRST, SECOND = ([key for key in KEYS if owner_of(key, 2) == node] for node in (0, 1))
-
-
-def port_of(address):
-    return int(address.rsplit(":", 1)[1])
-
-
-def nodes(frame_id, ports, own=0, host=b"127.0.0.1", ids=(100, 101)):
-    """Node 0 has the instance 100, node 1 101."""
-    count = len(ports)
-    return server_frame(id=frame_id, topologyReply={
-        "listDigest": 1, "nodeHash": "fnv1a", "ownNode": own, "hosts": host * count,
-        "hostSizes": [len(host)] * count, "restPorts": [80] * count, "nativePorts": ports,
-        "shards": [1] * count, "routingSeeds": [1] * count, "instanceIds": list(ids[:count])})
-
-
-class NodeScript:
-    """Approves, and describes the nodes when it is asked. `keys` are those that it was asked for.
-
-    `on_frame` may return END, after which the connection ends, or HANDLED.
-    """
-
-    def __init__(self, number, reply=None, on_frame=None):
-        self.number, self.reply, self.on_frame = number, reply, on_frame
-        self.keys, self.kinds, self.peer = [], [], None
-
-    def __call__(self, peer):
-        self.peer = peer
-        peer.welcome(features=FEATURES, instanceId=100 + self.number)
-        while (frame := peer.read()) is not None:
-            self.kinds.append(frame.kind)
-            done = self.on_frame and self.on_frame(self, frame)
-            if done == END:
-                return
-            if done == HANDLED:
-                continue
-            if frame.kind == "topology":
-                peer.send(self.reply(frame.id))
-            elif frame.kind == "ping":
-                peer.send(server_frame(id=frame.id, pong=None))
-            elif frame.kind == "acquire":
-                keys = [key.decode() for key in frame.keys]
-                self.keys += keys
-                peer.verdicts(frame, bytes([1]) * len(keys), details={
-                    "remaining": [int(key.split(":")[1]) for key in keys]}
-                    if frame.body["details"] else {})
-            elif frame.kind == "inspect":
-                self.keys.append(bytes(frame.body["key"]).decode())
-                peer.send(server_frame(id=frame.id, inspected={}))
-            else:
-                self.keys += [key.decode() for key in frame.keys]
-                peer.done(frame)
-
 
 def lose_the_last(_, frame):
     return END if frame.kind == "acquire" and SECOND[-1].encode() in frame.keys else None
-
-
-class TwoNodes:
-    """Two scripted nodes, the first of which is the client's home."""
-
-    def __init__(self, second=None, host=b"127.0.0.1", more=()):
-        self.second = second or NodeScript(1)
-        self.home = NodeScript(0, lambda frame_id: nodes(frame_id, self.ports, host=host))
-        self.servers = [FakeServer(self.home), FakeServer(self.second, *more)]
-        self.ports = [port_of(server.address) for server in self.servers]
-        self.address = self.servers[0].address
-
-    def __enter__(self):
-        for server in self.servers:
-            server.__enter__()
-        return self
-
-    def __exit__(self, *error):
-        for server in self.servers:
-            server.__exit__(*error)
-
-
-def lane_is_open(client):
-    """Also asks, as the client learns of the nodes with the answers to its calls."""
-    assert client.acquire(SECOND[0])
-    lanes = client._lanes._nodes._lanes
-    return len(lanes) == 2 and lanes[1] is not None and lanes[1].is_open
-
-
-async def open_lane(client):
-    for _ in range(int(TIMEOUT_S / 0.01)):
-        await client.acquire(SECOND[0])
-        lanes = client._lanes._nodes._lanes
-        if len(lanes) == 2 and lanes[1] is not None and lanes[1].is_open:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("no lane")
 
 
 @pytest.mark.parametrize("row", json.loads((GOLDEN / "node_hash.json").read_text())["rows"],
