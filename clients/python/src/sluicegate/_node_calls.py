@@ -79,6 +79,13 @@ class Assembly:
         raise self._error
 
 
+OPENING_POLL_S = 0.005  # of calls that only the owner can answer, while its lane opens
+
+
+def owner_unreachable() -> Unreachable:
+    return Unreachable("the key's owner is not connected, and other nodes do not know its keys")
+
+
 def undecided(positions: list[int], error: SluicegateError) -> list[int]:
     """The positions without a verdict in the error's `partial`."""
     if not isinstance(error.partial, Verdicts):

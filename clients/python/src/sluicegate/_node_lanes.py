@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
 from ._lead import ThreadResult
-from ._node_calls import Assembly, Batch, by_policy, goes_home, policy_of, undecided
+from ._node_calls import (OPENING_POLL_S, Assembly, Batch, by_policy, goes_home,
+                          owner_unreachable, policy_of, undecided)
 from ._nodes import Lane, Nodes
 from .errors import Draining, SluicegateError, Unreachable
 from .verdict import Verdict, Verdicts
@@ -155,6 +156,34 @@ class NodeLanes:
                 return result
         left = None if timeout is None else timeout - (self._home._monotonic() - start)
         return call(self._home, None if left is None else max(0.0, left))
+
+    def ask_owner(self, key: str | bytes, call: Callable[[Client, float | None], Result],
+                  timeout: float | None) -> Result:
+        """For what no other node can answer. While the nodes are not known, the home server's
+        answer shows whether it owns the key."""
+        deadline = None if timeout is None else self._home._monotonic() + timeout
+        while True:
+            client = self._owner_client(key, deadline)
+            left = None if deadline is None else max(0.0, deadline - self._home._monotonic())
+            result = call(client, left)
+            if client is not self._home or self._owner_client(key, deadline) is client:
+                return result
+
+    def _owner_client(self, key: str | bytes, deadline: float | None) -> Client:
+        """Waits while the lane to the owner is being opened."""
+        while True:
+            now = self._home._monotonic()
+            with self._lock:
+                self._listen(now)
+                if self._is_closed or self._nodes.is_home(key):
+                    return self._home
+                lane = self._nodes.lane_of(key, now)
+                is_opening = self._nodes.is_opening(key)
+            if lane is not None:
+                return lane.client
+            if not is_opening or deadline is not None and now >= deadline:
+                raise owner_unreachable()
+            self._home._system.sleep(OPENING_POLL_S)
 
     def _failed(self, lane: Lane[Client]) -> None:
         with self._lock:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
-from ._node_calls import Assembly, Batch, by_policy, goes_home, policy_of, undecided
+from ._node_calls import (OPENING_POLL_S, Assembly, Batch, by_policy, goes_home,
+                          owner_unreachable, policy_of, undecided)
 from ._nodes import Lane, Nodes
 from ._requests import NullCompletion
 from .errors import Closed, Draining, SluicegateError, Unreachable
@@ -178,18 +179,32 @@ class AsyncNodeLanes:
             self._nodes.failed(lane, self._now())
         return isinstance(error, Draining) or goes_home(error, self._home._settings.requeue)
 
-    async def run(self, lane: Lane[AsyncClient],
-                  call: Callable[[AsyncClient, float | None], Awaitable[Result]],
-                  timeout: float | None) -> Result:
-        """Over the lane; if nothing was sent there, over the home connection."""
-        start = self._now()
-        try:
-            return await call(lane.client, timeout)
-        except SluicegateError as error:
-            if not self._goes_home(lane, error):
-                raise
-        left = None if timeout is None else max(0.0, timeout - (self._now() - start))
-        return await call(self._home, left)
+    async def ask_owner(self, key: str | bytes,
+                        call: Callable[[AsyncClient, float | None], Awaitable[Result]],
+                        timeout: float | None) -> Result:
+        """For what no other node can answer. While the nodes are not known, the home server's
+        answer shows whether it owns the key."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while True:
+            client = await self._owner_client(key, deadline)
+            left = None if deadline is None else max(0.0, deadline - loop.time())
+            result = await call(client, left)
+            if client is not self._home or await self._owner_client(key, deadline) is client:
+                return result
+
+    async def _owner_client(self, key: str | bytes, deadline: float | None) -> AsyncClient:
+        """Waits while the lane to the owner is being opened."""
+        while True:
+            if not self._listen() or self._nodes.is_home(key):
+                return self._home
+            now = self._now()
+            lane = self._nodes.lane_of(key, now)
+            if lane is not None:
+                return lane.client
+            if not self._nodes.is_opening(key) or deadline is not None and now >= deadline:
+                raise owner_unreachable()
+            await asyncio.sleep(OPENING_POLL_S)
 
     # --- batches
 

@@ -130,6 +130,17 @@ class Nodes(Generic[Client]):
             return None
         return self.lane_at(owner_of(key, len(self._lanes)), now)
 
+    def is_home(self, key: str | bytes) -> bool:
+        """Whether the home server owns the key, as far as is known."""
+        if len(self._lanes) < 2 or self.topology is None or not fits_lane(key):
+            return True
+        return owner_of(key, len(self._lanes)) == self.topology.own_node
+
+    def is_opening(self, key: str | bytes) -> bool:
+        """Whether the lane to the key's owner is being opened."""
+        lane = self._lanes[owner_of(key, len(self._lanes))]
+        return lane is not None and lane.is_opening
+
     def places_of(self, keys: Sequence[str | bytes]) -> list[list[int]]:
         """For each node the positions of its keys."""
         count = len(self._lanes)

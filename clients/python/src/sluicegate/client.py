@@ -191,15 +191,18 @@ class Client(QuotaCalls):
         self.release(key, RELEASED_COST.most, timeout=timeout)
 
     def inspect(self, key: Key, *, timeout: Timeout = DEFAULT) -> KeyState | None:
-        """The state of a key; None when the server does not know it."""
-        lane = None if self._lanes is None else self._lanes.lane_of(key)
+        """The state of a key; None when the server does not know it.
+
+        Of several nodes only the owner knows it: raises Unreachable while that is not connected.
+        """
+        request = self._inspect_request(key)
         state: KeyState | None
-        if lane is not None and self._lanes is not None:
-            state = self._lanes.run(
-                lane, lambda client, left: client._run_control(client._inspect_request(key), left),
+        if self._lanes is None:
+            state = self._run_control(request, timeout)
+        else:
+            state = self._lanes.ask_owner(
+                key, lambda client, left: client._run_control(client._inspect_request(key), left),
                 self._seconds(timeout, False, None))
-            return state
-        state = self._run_control(self._inspect_request(key), timeout)
         return state
 
     def inspect_all(self, *, timeout: Timeout = DEFAULT) -> Iterator[KeyState]:
