@@ -9,11 +9,80 @@ import asyncio
 import pytest
 from fake_server import FakeServer, unused_address
 from frame_codecs import server_frame
-from nodes_script import (HANDLED, SECOND, NodeScript, TwoNodes, nodes,
-                          port_of)
+from nodes_script import (END, HANDLED, KEYS, SECOND, NodeScript, TwoNodes, lane_is_open, nodes,
+                          open_lane, port_of)
+from server_process import eventually
 
 import sluicegate
-from sluicegate import AsyncClient, Client
+from sluicegate import AsyncClient, Client, Verdict
+
+DRAINING = bytes([Verdict.DRAINING])
+
+
+class Shutdown(NodeScript):
+    """The first frame with several keys gets `draining`, after all the later ones are approved."""
+
+    def __init__(self, frames):
+        super().__init__(1, on_frame=self.take)
+        self.frames, self.batch = frames, []
+
+    def take(self, _, frame):
+        if frame.kind != "acquire" or len(frame.keys) == 1:
+            return None
+        self.batch.append(frame)
+        if len(self.batch) < self.frames:
+            return HANDLED
+        self.peer.verdicts(self.batch[0], DRAINING)
+        self.peer.go_away()
+        for later in self.batch[1:]:
+            self.keys += [key.decode() for key in later.keys]
+            self.peer.verdicts(later)
+        return HANDLED
+
+
+def expect_each_key_once(fleet):
+    assert sorted(fleet.home.keys + fleet.second.keys) == sorted(KEYS)
+
+
+SECOND_FRAMES = -(-len(SECOND) // 3)
+
+
+def test_a_batch_goes_home_where_the_owner_shuts_down():
+    with TwoNodes(Shutdown(SECOND_FRAMES)) as fleet:
+        with Client([fleet.address], frame_entries_max=3) as client:
+            eventually(lambda: lane_is_open(client), "a lane is open")
+            fleet.home.keys.clear()
+            fleet.second.keys.clear()
+            assert client.acquire_many(KEYS).all_approved
+            expect_each_key_once(fleet)
+
+
+def test_a_batch_goes_home_where_the_owner_shuts_down_with_asyncio():
+    async def ask(fleet):
+        async with AsyncClient([fleet.address], frame_entries_max=3) as client:
+            await open_lane(client)
+            fleet.home.keys.clear()
+            fleet.second.keys.clear()
+            assert (await client.acquire_many(KEYS)).all_approved
+            expect_each_key_once(fleet)
+    with TwoNodes(Shutdown(SECOND_FRAMES)) as fleet:
+        asyncio.run(ask(fleet))
+
+
+def test_releases_that_a_node_may_have_taken_do_not_go_home():
+    def go_away(script, frame):
+        if frame.kind != "release":
+            return None
+        script.peer.send(server_frame(id=frame.id, done=None),
+                         server_frame(id=0, goAway={"reason": "a test"}))
+        return END
+    with TwoNodes(NodeScript(1, on_frame=go_away)) as fleet:
+        with Client([fleet.address], window=1, frame_entries_max=1, connect_timeout=0.3) as client:
+            eventually(lambda: lane_is_open(client), "a lane is open")
+            fleet.home.keys.clear()
+            with pytest.raises(sluicegate.ConnectionLost):
+                client.release_many(SECOND)
+            assert fleet.home.keys == []
 
 
 # --- calls that only the owner can answer

@@ -44,6 +44,9 @@ class BatchCall(abc.ABC):
     applies_policy = False  # the failure policy decides in place of the server
     may_resend = False  # after a loss, with requeue=True
     may_wait = False
+    # Another server gets what this one does not decide: then each sent frame must be answered
+    # first, as its entries may be decided.
+    awaits_sent = False
     frame_entries_max = 8_192  # in addition to the client's own bound, and Welcome's
 
     def __init__(self, dispatcher: Dispatcher, completion: Any, count: int) -> None:
@@ -54,6 +57,7 @@ class BatchCall(abc.ABC):
         self.is_queued = False  # in the dispatcher, to send its next frame
         self._next = 0
         self._waiting: set[BatchFrame] = set()
+        self._refusal: Draining | None = None  # ends the call once its sent frames are answered
         self.is_complete = False
 
     @abc.abstractmethod
@@ -71,6 +75,11 @@ class BatchCall(abc.ABC):
     def partial(self) -> Verdicts | QuotaResults | None:
         """The verdicts decided so far."""
         return None
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether some of its entries were sent, perhaps."""
+        return self._next > 0
 
     @property
     def has_more(self) -> bool:
@@ -112,13 +121,19 @@ class BatchCall(abc.ABC):
         if may_resend and not self.is_complete and not self.completion.done():
             self.frames_out += 1
             self.dispatcher.resend(BatchFrame(self, positions))
+        elif isinstance(error, Draining) and self.awaits_sent and self.frames_out:
+            self._next, self._refusal = self.count, error
         else:
             self.fail(error)
 
     def go_on(self) -> None:
         if self.has_more:
             self.dispatcher.resume(self)
-        elif not self.frames_out and not self._waiting and not self.is_complete:
+        elif self.frames_out or self._waiting or self.is_complete:
+            return
+        elif self._refusal is not None:
+            self.fail(self._refusal)
+        else:
             self._end()
             if not self.completion.done():
                 self._deliver(self.result)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, WINDOW_MS
-from ._calls import BatchOptions, spread
+from ._calls import BatchCall, BatchOptions, spread
 from ._invalid import SluicegateError
-from .errors import Closed, ConnectionLost, TimedOut, Unreachable
+from .errors import Closed, ConnectionLost, Draining, TimedOut, Unreachable
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
 Numbers = Sequence[int] | None
@@ -86,6 +86,12 @@ def owner_unreachable() -> Unreachable:
     return Unreachable("the key's owner is not connected, and other nodes do not know its keys")
 
 
+def part_goes_home(error: SluicegateError, requeue: bool, call: BatchCall | None) -> bool:
+    """A call without verdicts, a release, is asked again only if nothing of it was sent."""
+    is_known = error.partial is not None or call is None or not call.has_sent
+    return is_known and goes_home(error, requeue)
+
+
 def undecided(positions: list[int], error: SluicegateError) -> list[int]:
     """The positions without a verdict in the error's `partial`."""
     if not isinstance(error.partial, Verdicts):
@@ -93,12 +99,12 @@ def undecided(positions: list[int], error: SluicegateError) -> list[int]:
     return [position for position, verdict in zip(positions, error.partial.raw) if not verdict]
 
 
-def goes_home(error: SluicegateError, requeue: bool, has_decisions: bool = False) -> bool:
-    """Whether entries of a lane that failed so may be asked again over the home connection: they
-    were not sent, or the caller takes that risk. A lane that is closed had no calls."""
-    if isinstance(error, (Unreachable, Closed)):
-        return not has_decisions or requeue
-    return requeue and isinstance(error, ConnectionLost)
+def goes_home(error: SluicegateError, requeue: bool) -> bool:
+    """Whether entries that a lane left undecided may be asked again over the home connection: they
+    were not sent, or not decided because the node shuts down, or the caller takes that risk. A lane
+    that is closed had no calls."""
+    return isinstance(error, (Unreachable, Closed, Draining)) or (
+        requeue and isinstance(error, ConnectionLost))
 
 
 def policy_of(error: SluicegateError, waits: bool, verdict: Verdict | None) -> Verdict | None:

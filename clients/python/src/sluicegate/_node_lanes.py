@@ -17,9 +17,9 @@ from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
 from ._lead import ThreadResult
 from ._node_calls import (OPENING_POLL_S, Assembly, Batch, by_policy, goes_home,
-                          owner_unreachable, policy_of, undecided)
+                          owner_unreachable, part_goes_home, policy_of, undecided)
 from ._nodes import Lane, Nodes
-from .errors import Draining, SluicegateError, Unreachable
+from .errors import SluicegateError, Unreachable
 from .verdict import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Part:
         self.client, self.positions, self.lane = client, positions, lane
         self.completion = ThreadResult()
         self.call = make(client, self.completion, positions)
+        # The grants of a wait that was given up are released.
+        self.call.awaits_sent = lane is not None and not self.call.may_wait
         self.error: SluicegateError | None = None
         self.result: Any = None
 
@@ -148,8 +150,7 @@ class NodeLanes:
         except SluicegateError as error:
             if isinstance(error, Unreachable):
                 self._failed(lane)
-            is_undecided = isinstance(error, Draining)  # of one entry: it was not decided
-            if not is_undecided and not goes_home(error, self._home._settings.requeue):
+            if not goes_home(error, self._home._settings.requeue):
                 result = policy(error) if policy else None
                 if result is None:
                     raise
@@ -245,11 +246,10 @@ class NodeLanes:
                 continue
             if isinstance(error, Unreachable):
                 self._failed(part.lane)
-            rest = undecided(part.positions, error)
-            if not goes_home(error, requeue, len(rest) < len(part.positions)):
+            if not part_goes_home(error, requeue, part.call):
                 done.append(part)
                 continue
-            again.append(Part(self._home, rest, make, None))
+            again.append(Part(self._home, undecided(part.positions, error), make, None))
             if error.partial is not None:
                 part.error, part.result = None, error.partial
                 done.append(part)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
 from ._node_calls import (OPENING_POLL_S, Assembly, Batch, by_policy, goes_home,
-                          owner_unreachable, policy_of, undecided)
+                          owner_unreachable, part_goes_home, policy_of, undecided)
 from ._nodes import Lane, Nodes
 from ._requests import NullCompletion
-from .errors import Closed, Draining, SluicegateError, Unreachable
+from .errors import Closed, SluicegateError, Unreachable
 from .verdict import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Part:
 
     def __init__(self, lane: Lane[AsyncClient] | None, positions: list[int]) -> None:
         self.lane, self.positions = lane, positions
+        self.call: BatchCall | None = None
         self.error: SluicegateError | None = None
         self.result: Any = None
 
@@ -177,7 +178,7 @@ class AsyncNodeLanes:
             return False
         if isinstance(error, (Unreachable, Closed)):
             self._nodes.failed(lane, self._now())
-        return isinstance(error, Draining) or goes_home(error, self._home._settings.requeue)
+        return goes_home(error, self._home._settings.requeue)
 
     async def ask_owner(self, key: str | bytes,
                         call: Callable[[AsyncClient, float | None], Awaitable[Result]],
@@ -257,11 +258,10 @@ class AsyncNodeLanes:
                 continue
             if isinstance(error, Unreachable):
                 self._nodes.failed(part.lane, self._now())
-            rest = undecided(part.positions, error)
-            if not goes_home(error, requeue, len(rest) < len(part.positions)):
+            if not part_goes_home(error, requeue, part.call):
                 done.append(part)
                 continue
-            again.append(Part(None, rest))
+            again.append(Part(None, undecided(part.positions, error)))
             if error.partial is not None:
                 part.error, part.result = None, error.partial
                 done.append(part)
@@ -272,9 +272,14 @@ class AsyncNodeLanes:
     async def _run_at_once(self, parts: list[Part], make: Make, timeout: float | None) -> None:
         async def run(part: Part) -> None:
             client = part.lane.client if part.lane else self._home
+
+            def make_call(completion: Any) -> BatchCall:
+                part.call = make(client, completion, part.positions)
+                # The grants of a wait that was given up are released.
+                part.call.awaits_sent = part.lane is not None and not part.call.may_wait
+                return part.call
             try:
-                part.result = await client._run_batch(
-                    lambda completion: make(client, completion, part.positions), timeout)
+                part.result = await client._run_batch(make_call, timeout)
             except SluicegateError as error:
                 part.error = error
 
