@@ -139,3 +139,36 @@ def test_inspect_fails_while_the_owner_is_out_of_reach_with_asyncio():
                     await client.inspect(SECOND[0])
     with home_beside_an_owner_out_of_reach() as server:
         asyncio.run(ask(server.address))
+
+
+# --- finding nodes
+
+def test_an_owner_is_tried_again_after_no_thread_could_be_started():
+    with TwoNodes() as fleet, Client([fleet.address]) as client:
+        def fail(_):
+            raise RuntimeError("can't start new thread")
+        lanes = client._lanes
+        lanes._nodes._open_lane = fail
+        for _ in range(3):
+            assert client.acquire(SECOND[0])
+        lane = lanes._nodes._lanes[1]
+        assert not lane.is_opening and lane.retry_at > client._monotonic() + 25
+        lanes._nodes._open_lane, lane.retry_at = lanes._open, 0.0
+        eventually(lambda: lane_is_open(client), "a lane is open")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_owner_is_tried_again_after_an_attempt_that_raised():
+    with TwoNodes() as fleet, Client([fleet.address]) as client:
+        def fail(_):
+            raise MemoryError
+        lanes = client._lanes
+        address_of, lanes._address_of = lanes._address_of, fail
+
+        def was_tried():
+            assert client.acquire(SECOND[0])
+            known = lanes._nodes._lanes
+            return known and known[1].retry_at and not known[1].is_opening
+        eventually(was_tried, "the lane was tried")
+        lanes._address_of, lanes._nodes._lanes[1].retry_at = address_of, 0.0
+        eventually(lambda: lane_is_open(client), "a lane is open")

@@ -76,11 +76,13 @@ class NodeLanes:
 
     def _open_now(self, lane: Lane[Client]) -> None:
         client = lane.client
-        client._addresses = [self._address_of(lane.node)]
-        with contextlib.suppress(SluicegateError):
-            client.ping(timeout=self._home._settings.connect_timeout)
-        with self._lock:
-            is_owner = self._nodes.opened(lane, self._home._monotonic())
+        try:
+            client._addresses = [self._address_of(lane.node)]
+            with contextlib.suppress(SluicegateError):
+                client.ping(timeout=self._home._settings.connect_timeout)
+        finally:
+            with self._lock:
+                is_owner = self._nodes.opened(lane, self._home._monotonic())
         if not is_owner:
             client._disown(Unreachable(f"{client.address}: another server"))
 

@@ -121,9 +121,17 @@ class Nodes(Generic[Client]):
         if lane.is_open:
             return lane
         if not lane.is_opening and now >= lane.retry_at:
-            lane.is_opening = True
-            self._open_lane(lane)
+            self._begin_to_open(lane, now)
         return None
+
+    def _begin_to_open(self, lane: Lane[Client], now: float) -> None:
+        lane.is_opening = True
+        try:
+            self._open_lane(lane)
+        except BaseException as error:
+            self.opened(lane, now)
+            if not isinstance(error, RuntimeError):  # no thread can be started now
+                raise
 
     def lane_of(self, key: str | bytes, now: float) -> Lane[Client] | None:
         if len(self._lanes) < 2 or not fits_lane(key):
