@@ -172,3 +172,19 @@ def test_an_owner_is_tried_again_after_an_attempt_that_raised():
         eventually(was_tried, "the lane was tried")
         lanes._address_of, lanes._nodes._lanes[1].retry_at = address_of, 0.0
         eventually(lambda: lane_is_open(client), "a lane is open")
+
+
+def test_the_home_that_was_lost_is_tried_first():
+    with FakeServer(lambda peer: (peer.welcome(), peer.approve_all())) as server:
+        with Client([unused_address(), server.address]) as client:
+            assert client.acquire("a")
+            assert client._addresses_to_try()[0] == ("127.0.0.1", port_of(server.address))
+
+
+def test_the_home_that_was_lost_is_tried_first_with_asyncio():
+    async def ask(address):
+        async with AsyncClient([unused_address(), address]) as client:
+            assert await client.acquire("a")
+            assert client._addresses_to_try()[0] == ("127.0.0.1", port_of(address))
+    with FakeServer(lambda peer: (peer.welcome(), peer.approve_all())) as server:
+        asyncio.run(ask(server.address))

@@ -85,6 +85,7 @@ class Base:
         self.address = ", ".join(addresses)
         self._monotonic = monotonic
         self._host = self._addresses[0][0]  # of the last attempt to connect
+        self._reached: tuple[str, int] | None = None  # the address of the last connection
         self._settings = settings
         self._dispatcher = self._new_dispatcher()
 
@@ -104,11 +105,15 @@ class Base:
         return connection is not None and connection.takes_requests
 
     def _addresses_to_try(self) -> list[tuple[str, int]]:
-        """The caller's, then those that a server named, where the caller gave a list."""
+        """Where the caller gave a list: the last one that answered, so that a short loss changes
+        no home; then the caller's; then those that a server named.
+        """
         topology = self._dispatcher.topology
         named = [(node.host, node.native_port) for node in topology.nodes
                  if node.host and node.native_port] if topology else []
-        return list(dict.fromkeys([*self._addresses, *named]))
+        addresses = list(dict.fromkeys([*self._addresses, *named]))
+        addresses.sort(key=lambda address: address != self._reached)
+        return addresses
 
     def _seconds(self, timeout: Timeout, wait: bool, wait_limit: float | None) -> float | None:
         """The client's time-out does not end a wait in the queue, only the call's own does."""

@@ -208,6 +208,7 @@ class Link(Base):
                     self._dispatcher.receive(data)
             opened.settimeout(None)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TICK)
+            self._reached = host, port
             with self._lock:
                 self._adopt(opened)
         except BaseException:

@@ -171,6 +171,7 @@ class AsyncLink(Base):
             transport.abort()
             raise
         self._transport, self._protocol = transport, protocol
+        self._reached = host, port
 
 
 class _Protocol(asyncio.Protocol):
