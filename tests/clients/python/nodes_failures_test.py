@@ -5,6 +5,7 @@ Method: scripted servers that describe nodes (nodes_script.py); both clients.
 """
 
 import asyncio
+import threading
 
 import pytest
 from fake_server import FakeServer, unused_address
@@ -83,6 +84,32 @@ def test_releases_that_a_node_may_have_taken_do_not_go_home():
             with pytest.raises(sluicegate.ConnectionLost):
                 client.release_many(SECOND)
             assert fleet.home.keys == []
+
+
+def test_a_call_that_goes_home_keeps_its_time_out():
+    pause_s, timeout_s = 0.4, 0.6
+
+    def drain_late(script, frame):
+        if frame.kind == "acquire" and frame.keys == [SECOND[1].encode()]:
+            threading.Event().wait(pause_s)
+            script.peer.verdicts(frame, DRAINING)
+            return HANDLED
+        return None
+
+    def be_silent(_, frame):
+        return HANDLED if frame.kind == "acquire" and frame.keys == [SECOND[1].encode()] else None
+
+    async def ask(fleet):
+        async with AsyncClient([fleet.address]) as client:
+            await open_lane(client)
+            fleet.home.on_frame = be_silent
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            with pytest.raises(sluicegate.TimedOut):
+                await client.acquire(SECOND[1], timeout=timeout_s)
+            assert loop.time() - start < pause_s + timeout_s - 0.1
+    with TwoNodes(NodeScript(1, on_frame=drain_late)) as fleet:
+        asyncio.run(ask(fleet))
 
 
 # --- calls that only the owner can answer

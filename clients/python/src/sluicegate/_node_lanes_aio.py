@@ -143,7 +143,14 @@ class AsyncNodeLanes:
                 arguments: tuple[Any, ...]) -> asyncio.Future[Verdict]:
         """Queued at once, as all acquires."""
         loop = asyncio.get_running_loop()
+        start = loop.time()
         outer: asyncio.Future[Verdict] = loop.create_future()
+
+        def in_time_left(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+            """The time-out is one for both attempts; it is the last argument."""
+            seconds = self._home._seconds(arguments[-1], waits, arguments[2])
+            left = None if seconds is None else max(0.0, seconds - (loop.time() - start))
+            return *arguments[:-1], left
 
         def follow(asked: Awaitable[Verdict], is_last: bool) -> None:
             inner = asyncio.ensure_future(asked)
@@ -160,7 +167,7 @@ class AsyncNodeLanes:
             elif error is None:
                 outer.set_result(inner.result())
             elif not is_last and self._goes_home(lane, error):
-                follow(self._home._acquire_here(key, *arguments), True)
+                follow(self._home._acquire_here(key, *in_time_left(arguments)), True)
             else:
                 verdict = None
                 if not is_last and isinstance(error, SluicegateError):
