@@ -215,3 +215,11 @@ def test_the_home_that_was_lost_is_tried_first_with_asyncio():
             assert client._addresses_to_try()[0] == ("127.0.0.1", port_of(address))
     with FakeServer(lambda peer: (peer.welcome(), peer.approve_all())) as server:
         asyncio.run(ask(server.address))
+
+
+def test_a_server_that_has_no_place_among_its_nodes_is_a_protocol_error():
+    home = NodeScript(0)
+    home.reply = lambda frame_id: nodes(frame_id, [1, 2], own=2)
+    with FakeServer(home) as server, Client([server.address]) as client:
+        with pytest.raises(sluicegate.ProtocolError, match="the server is node 2 of 2"):
+            client.acquire(KEYS[0])

@@ -505,8 +505,11 @@ def _read_topology(frame_id: int, body: Struct) -> TopologyReply:
                *(body.column(n, U64) for n in (5, 6))]
     if any(len(column) != len(hosts) for column in columns):
         raise Malformed("columns of different length")
+    own = body.number(10, 2)
+    if own >= max(1, len(hosts)):
+        raise Malformed(f"the server is node {own} of {len(hosts)}")
     nodes = [TopologyNode(*row) for row in zip(hosts, *columns)]
-    return TopologyReply(frame_id, body.number(0, 8), body.number(8, 2), body.number(10, 2), nodes)
+    return TopologyReply(frame_id, body.number(0, 8), body.number(8, 2), own, nodes)
 
 
 def _read_error(frame_id: int, body: Struct) -> ErrorAnswer:
