@@ -83,6 +83,9 @@ inline Question read(Peer& peer) {
     for (const uint32_t cost : frame.getRelease().getCosts()) question.costs.push_back(cost);
   } else if (frame.isIntern()) {
     read_keys(frame.getIntern(), question);
+  } else if (frame.isInspect()) {
+    const auto key = frame.getInspect().getKey().asChars();
+    question.keys.emplace_back(key.begin(), key.size());
   } else if (frame.isAcquireByHandle()) {
     for (const uint32_t handle : frame.getAcquireByHandle().getHandles()) {
       question.numbers.push_back(handle);

@@ -130,10 +130,25 @@ class FakeFleet {
     const std::lock_guard lock{mutex_};
     return nodes_[place]->records;
   }
-  // From now on the node answers no acquire.
+  // From now on the node answers no acquire and no record.
   void hold(uint32_t place) {
     const std::lock_guard lock{mutex_};
     nodes_[place]->holds = true;
+  }
+  // So many frames may be under way on its later connections.
+  void take_frames(uint32_t place, uint32_t frames_max) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->frames_max = frames_max;
+  }
+  // From now on it takes connections, and does not say which node it is.
+  void be_silent(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->is_silent = true;
+  }
+  // The nodes that have welcomed a connection, one after the other.
+  std::vector<uint32_t> welcomes() {
+    const std::lock_guard lock{mutex_};
+    return welcomes_;
   }
 
   static uint64_t routing_seed(uint32_t place) { return 1'000 + place; }
@@ -149,6 +164,8 @@ class FakeFleet {
     uint64_t instance = 0;
     bool is_dead = false;
     bool holds = false;
+    bool is_silent = false;
+    uint32_t frames_max = 0;  // 0: as other fake servers
     size_t questions = 0;
     size_t records = 0;
     std::set<Peer*> peers;
@@ -183,11 +200,14 @@ class FakeFleet {
       const std::lock_guard lock{mutex_};
       if (question.kind == schema::ClientFrame::TOPOLOGY) {
         ++node.questions;
+        if (node.is_silent) continue;
         node.watchers.insert(&peer);
         peer.write(topology(place, question.id));
         continue;
       }
-      if (node.holds && question.kind == schema::ClientFrame::ACQUIRE) continue;
+      const bool may_be_held = question.kind == schema::ClientFrame::ACQUIRE ||
+                               question.kind == schema::ClientFrame::RECORD;
+      if (node.holds && may_be_held) continue;
       answer_one(node, shard, question, peer);
     }
   }
@@ -219,12 +239,14 @@ class FakeFleet {
   std::string welcome_of(uint32_t place, uint32_t shard) {
     const std::lock_guard lock{mutex_};
     const Node& node = *nodes_[place];
+    welcomes_.push_back(place);
     return welcome_with([&](schema::Welcome::Builder to) {
       to.setShard(shard);
       to.setShards(node.shards);
       to.setRoutingSeed(routing_seed(place));
       to.setInstanceId(node.instance);
       to.setFeatures(features_of_nodes);
+      if (node.frames_max > 0) to.setOutstandingFramesMax(node.frames_max);
     });
   }
 
@@ -259,6 +281,7 @@ class FakeFleet {
 
   std::mutex mutex_;
   uint64_t instances_ = 100;
+  std::vector<uint32_t> welcomes_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 

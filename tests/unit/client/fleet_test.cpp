@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "fake_fleet.hpp"
+#include "fleet_scripts.hpp"
 
 namespace sluicegate {
 namespace {
@@ -17,30 +17,6 @@ using namespace std::chrono_literals;
 using namespace test;
 using sluice::proto::key_node;
 
-std::vector<std::string> names(size_t count) {
-  std::vector<std::string> keys;
-  for (size_t i = 0; i < count; ++i) keys.push_back("key:" + std::to_string(i));
-  return keys;
-}
-
-const std::vector<std::string> keys = names(30);
-const std::vector<std::string_view> key_views{keys.begin(), keys.end()};
-
-std::string a_key_of(uint32_t place, uint32_t nodes_count) {
-  return *std::ranges::find_if(
-      keys, [&](const auto& key) { return key_node(key, nodes_count) == place; });
-}
-
-// An hour: nothing is tried again by itself.
-ClientOptions patient(ClientOptions options = {}) {
-  options.owner_retry = 1h;
-  return quick(std::move(options));
-}
-
-void wait_for_connections(const Client& client, size_t count) {
-  while (client.connections() != count) std::this_thread::sleep_for(1ms);
-}
-
 // Waits until the node is asked directly, by calls that succeed meanwhile.
 void ask_until_direct(Client& client, FakeFleet& fleet, uint32_t place, uint32_t nodes_count) {
   const std::string key = a_key_of(place, nodes_count);
@@ -48,10 +24,6 @@ void ask_until_direct(Client& client, FakeFleet& fleet, uint32_t place, uint32_t
     ASSERT_TRUE(client.acquire(key));
     std::this_thread::sleep_for(1ms);
   }
-}
-
-uint16_t port_of_nobody() {
-  return FakeServer{[](Peer&) {}}.port();
 }
 
 void expect_owners_only(FakeFleet& fleet, uint32_t nodes_count) {
@@ -345,25 +317,6 @@ TEST(Fleet, nodes_with_another_list_are_learned_anew) {
   for (const std::string& key : fleet.keys(0)) EXPECT_EQ(key_node(key, 2), 1u);
   for (const std::string& key : fleet.keys(1)) EXPECT_EQ(key_node(key, 2), 0u);
 }
-
-// The second node answers no acquire, so that calls pile up on its lane.
-struct Piled {
-  FakeFleet fleet{2};
-  Client client;
-
-  explicit Piled(ClientOptions options)
-      : client{std::vector{fleet.address(0)}, patient(one_frame(std::move(options)))} {
-    wait_for_connections(client, 2);
-    EXPECT_TRUE(client.acquire(a_key_of(1, 2)));
-    fleet.forget();
-    fleet.hold(1);
-  }
-  static ClientOptions one_frame(ClientOptions options) {
-    options.frames_in_flight = 1;
-    options.call_timeout = 60s;
-    return options;
-  }
-};
 
 TEST(Fleet, calls_that_a_lost_node_was_not_sent_go_to_another_one) {
   Piled piled{{.on_failure = OnFailure::closed}};
