@@ -113,9 +113,9 @@ void Connector::connect(uint32_t index) {
   lane.begin_attempt();
   auto link = dialer_.dial(address_, index, parts_.options.connect_timeout);
   parts_.routing.adopt(link->welcome(), Node::shards_max);
-  dialer_.intern(*link, lane.next_link_tag(), [this, index](std::string_view key) {
-    return parts_.routing.shard_of(key) == index;
-  });
+  dialer_.intern(
+      *link, lane.next_link_tag(), parts_.options.connect_timeout,
+      [this, index](std::string_view key) { return parts_.routing.shard_of(key) == index; });
   lane.install(std::move(link));
   while (parts_.lanes.count() < parts_.routing.shards.load()) add_lane();
 }

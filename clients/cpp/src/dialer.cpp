@@ -36,18 +36,17 @@ std::unique_ptr<Link> Dialer::dial(const Address& address, uint32_t shard,
       &stop_, platform_);
 }
 
-NodeList Dialer::ask_nodes(Link& link) {
+NodeList Dialer::ask_nodes(Link& link, Clock::time_point deadline) {
   if ((link.welcome().features & feature_topology) == 0) return {};
   encode(question_id, AskTopology{}, link.output());
-  const Answer answer = wait_answer(link);
+  const Answer answer = wait_answer(link, deadline);
   const auto* topology = std::get_if<Topology>(&answer);
   if (topology == nullptr) throw_unexpected(answer);
   return list_of(*topology);
 }
 
 // The answer to the one question that is out.
-Answer Dialer::wait_answer(Link& link) {
-  const auto deadline = platform_.now() + options_.connect_timeout;
+Answer Dialer::wait_answer(Link& link, Clock::time_point deadline) {
   for (;;) {
     const auto frame = link.wait_frame(deadline);
     if (!frame) throw TimedOut("no answer from " + link.peer() + " in time");
@@ -58,7 +57,7 @@ Answer Dialer::wait_answer(Link& link) {
   }
 }
 
-void Dialer::intern(Link& link, uint32_t tag,
+void Dialer::intern(Link& link, uint32_t tag, std::chrono::milliseconds timeout,
                     const std::function<bool(std::string_view)>& belongs) {
   const size_t entries_max = std::min<size_t>(intern_entries_max, link.welcome().frame_entries_max);
   std::vector<uint32_t> gathered;
@@ -68,23 +67,23 @@ void Dialer::intern(Link& link, uint32_t tag,
     const std::string_view key = handles_.key(handle);
     if (!belongs(key)) continue;
     if (gathered.size() == entries_max || bytes + key.size() > intern_bytes_max) {
-      intern(link, tag, gathered);
+      intern_frame(link, tag, timeout, gathered);
       gathered.clear();
       bytes = 0;
     }
     gathered.push_back(handle);
     bytes += key.size();
   }
-  intern(link, tag, gathered);
+  intern_frame(link, tag, timeout, gathered);
 }
 
-// A frame's worth of them.
-void Dialer::intern(Link& link, uint32_t tag, const std::vector<uint32_t>& handles) {
+void Dialer::intern_frame(Link& link, uint32_t tag, std::chrono::milliseconds timeout,
+                          const std::vector<uint32_t>& handles) {
   if (handles.empty()) return;
   std::vector<std::string_view> keys;
   for (const uint32_t handle : handles) keys.push_back(handles_.key(handle));
   encode(question_id, Intern{.keys = keys}, link.output());
-  const Answer answer = wait_answer(link);
+  const Answer answer = wait_answer(link, platform_.now() + timeout);
   const auto* interned = std::get_if<Interned>(&answer);
   if (interned == nullptr || interned->handles.size() != keys.size()) throw_unexpected(answer);
   for (size_t i = 0; i < keys.size(); ++i) {

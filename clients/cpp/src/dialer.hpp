@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "handle_table.hpp"
+#include "platform.hpp"
 #include "sluicegate/address.hpp"
 #include "sluicegate/client.hpp"
 #include "sluicegate/link.hpp"
@@ -39,6 +40,8 @@ NodeList list_of(const Topology& topology);
 
 class Dialer {
  public:
+  using Clock = Platform::Clock;
+
   // When `stop` becomes true, running attempts end, except while they resolve a name.
   Dialer(Platform& platform, const ClientOptions& options, HandleTable& handles,
          const std::atomic<bool>& stop)
@@ -47,16 +50,18 @@ class Dialer {
   std::unique_ptr<Link> dial(const Address& address, uint32_t shard,
                              std::chrono::milliseconds timeout);
   // Of a server that does not know the question: itself alone.
-  NodeList ask_nodes(Link& link);
+  NodeList ask_nodes(Link& link, Clock::time_point deadline);
   // What a server has reported since on a connection that no lane had yet.
   std::optional<NodeList> take_report() noexcept { return std::exchange(report_, std::nullopt); }
   // Interns the keys that belong there on a new connection, and stores their handles. A key that
-  // gets none is sent as text.
-  void intern(Link& link, uint32_t tag, const std::function<bool(std::string_view)>& belongs);
+  // gets none is sent as text. `timeout` is that of each answer.
+  void intern(Link& link, uint32_t tag, std::chrono::milliseconds timeout,
+              const std::function<bool(std::string_view)>& belongs);
 
  private:
-  void intern(Link& link, uint32_t tag, const std::vector<uint32_t>& handles);
-  Answer wait_answer(Link& link);
+  void intern_frame(Link& link, uint32_t tag, std::chrono::milliseconds timeout,
+                    const std::vector<uint32_t>& handles);
+  Answer wait_answer(Link& link, Clock::time_point deadline);
 
   Platform& platform_;
   const ClientOptions& options_;

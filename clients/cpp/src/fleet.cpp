@@ -55,9 +55,10 @@ void Fleet::find_first() {
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto left = std::max(deadline - parts_.platform.now(), Clock::duration{0});
     const auto part = left / static_cast<int64_t>(addresses.size() - i);
+    const auto own_deadline = parts_.platform.now() + part;
     try {
       auto link = dialer_.dial(addresses[i], 0, std::chrono::ceil<std::chrono::milliseconds>(part));
-      const NodeList list = dialer_.ask_nodes(*link);
+      const NodeList list = dialer_.ask_nodes(*link, own_deadline);
       if (list.digest != list_digest_ || list.nodes.size() != known_.size()) forget_places();
       list_digest_ = list.digest;
       adopt(list);
@@ -149,12 +150,12 @@ bool Fleet::take_unproven_loss(uint32_t place) {
 }
 
 void Fleet::connect_first_lane(uint32_t place) {
-  const auto timeout = std::min(parts_.options.connect_timeout, owner_timeout_max);
   std::string why = "its address is not known";
   for (const Address& address : addresses_of(place)) {
+    const auto deadline = parts_.platform.now() + owner_timeout();
     try {
-      auto link = dialer_.dial(address, 0, timeout);
-      const NodeList list = dialer_.ask_nodes(*link);
+      auto link = dialer_.dial(address, 0, owner_timeout());
+      const NodeList list = dialer_.ask_nodes(*link, deadline);
       if (list.digest == list_digest_) note_place(address, list.own);
       if (leads_to(list, place)) return install(place, 0, address, std::move(link));
       why = "another server answers at " + to_text(address);
@@ -167,13 +168,12 @@ void Fleet::connect_first_lane(uint32_t place) {
 }
 
 void Fleet::connect_shards(uint32_t place) {
-  const auto timeout = std::min(parts_.options.connect_timeout, owner_timeout_max);
   Node& node = parts_.nodes[place];
   const uint32_t shards = node.routing.shards.load();
   for (uint32_t shard = 1; shard < shards; ++shard) {
     if (!needs_link(place, shard)) continue;
     const Known& known = known_[place];
-    auto link = dialer_.dial(known.connected, shard, timeout);
+    auto link = dialer_.dial(known.connected, shard, owner_timeout());
     if (link->welcome().instance_id != known.instance_id) {
       throw ConnectionLost("another server answers at " + link->peer());
     }
@@ -233,7 +233,7 @@ void Fleet::install(uint32_t place, uint32_t shard, const Address& address,
   Lane& lane = lane_for(place, shard);
   node.lanes[shard].store(static_cast<uint16_t>(lane.index()), std::memory_order_release);
   const uint32_t count = parts_.nodes.count();
-  dialer_.intern(*link, lane.next_link_tag(), [&](std::string_view key) {
+  dialer_.intern(*link, lane.next_link_tag(), owner_timeout(), [&](std::string_view key) {
     return &parts_.nodes.owner(key, count) == &node && node.routing.shard_of(key) == shard;
   });
   lane.install(std::move(link));

@@ -10,6 +10,7 @@
 // Threads: the connector's, but for note().
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -74,6 +75,9 @@ class Fleet {
   void hand_over(uint32_t place);
   std::vector<Lane*> lanes_of(uint32_t place) const;
   void install(uint32_t place, uint32_t shard, const Address& address, std::unique_ptr<Link> link);
+  std::chrono::milliseconds owner_timeout() const noexcept {
+    return std::min(parts_.options.connect_timeout, owner_timeout_max);
+  }
   Lane& lane_for(uint32_t place, uint32_t shard);
   void retire_free_lanes();
   void choose_home() noexcept;
