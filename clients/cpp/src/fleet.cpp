@@ -25,21 +25,38 @@ void Fleet::note(NodeList list) {
 Fleet::Clock::time_point Fleet::connect_due() {
   if (find_connected() == Node::no_lane) find_first();
   take_reports();
+  reconnect_lost();
+  const auto due = connect_next();
+  choose_home();
+  return due;
+}
+
+// Those that were connected until just now; home before the others.
+void Fleet::reconnect_lost() {
+  const auto reconnect = [this](uint32_t place) {
+    if (is_lost(place) && find_connected() != Node::no_lane) connect_node(place);
+  };
+  if (parts_.nodes.home() < known_.size()) reconnect(parts_.nodes.home());
+  for (uint32_t place = 0; place < known_.size(); ++place) reconnect(place);
+}
+
+// Makes one attempt at most: for the node that has waited for one longest. Where no node is
+// connected any more, find_first() is due.
+Fleet::Clock::time_point Fleet::connect_next() {
+  std::optional<uint32_t> next;
+  for (uint32_t place = 0; place < known_.size(); ++place) {
+    if (!lacks_links(place)) continue;
+    if (!next || known_[place].retry_at < known_[*next].retry_at) next = place;
+  }
+  if (find_connected() == Node::no_lane) return {};
+  if (next && parts_.platform.now() >= known_[*next].retry_at) connect_node(*next);
   auto due = Clock::time_point::max();
   for (uint32_t place = 0; place < known_.size(); ++place) {
     if (!lacks_links(place)) continue;
-    Known& node = known_[place];
-    if (node.was_connected && needs_link(place, 0)) node.retry_at = {};  // it was lost just now
-    if (parts_.platform.now() >= node.retry_at) {
-      connect_node(place);
-    } else {
-      hand_over(place);
-    }
-    if (find_connected() == Node::no_lane) return {};  // the last one was lost meanwhile
-    if (lacks_links(place)) due = std::min(due, node.retry_at);
+    hand_over(place);
+    due = std::min(due, known_[place].retry_at);
   }
-  choose_home();
-  return due;
+  return find_connected() == Node::no_lane ? Clock::time_point{} : due;
 }
 
 // ------------------------------------------------------------------------------ the first one
@@ -48,7 +65,10 @@ Fleet::Clock::time_point Fleet::connect_due() {
 void Fleet::find_first() {
   note_unproven_losses();
   for (uint32_t lane = 0; lane < parts_.lanes.count(); ++lane) parts_.lanes[lane].begin_attempt();
-  for (Known& node : known_) node.retry_at = {};
+  for (Known& node : known_) {
+    node.retry_at = {};
+    node.tried.clear();
+  }
   const auto deadline = parts_.platform.now() + parts_.options.connect_timeout;
   const auto addresses = all_addresses();
   std::string why = "no address is left";
@@ -103,7 +123,9 @@ void Fleet::adopt(const NodeList& list) {
     const bool says_less = reported.address.port == 0 && node.reported.address.port != 0;
     if (says_less || node.reported == reported) continue;
     node.reported = reported;
-    if (reported.instance_id != node.instance_id) node.retry_at = {};  // it was restarted
+    if (reported.instance_id == node.instance_id) continue;
+    node.retry_at = {};  // it was restarted
+    node.tried.clear();
   }
   parts_.nodes.resize(static_cast<uint32_t>(known_.size()));
 }
@@ -129,6 +151,7 @@ void Fleet::connect_node(uint32_t place) {
     if (take_unproven_loss(place)) throw ConnectionLost(unproven);
     if (needs_link(place, 0)) connect_first_lane(place);
     connect_shards(place);
+    known_[place].was_connected = true;
   } catch (const Error& fault) {
     if (parts_.connector.is_stopping()) throw;
     note_failure(place, fault.what());
@@ -150,21 +173,17 @@ bool Fleet::take_unproven_loss(uint32_t place) {
 }
 
 void Fleet::connect_first_lane(uint32_t place) {
-  std::string why = "its address is not known";
-  for (const Address& address : addresses_of(place)) {
-    const auto deadline = parts_.platform.now() + owner_timeout();
-    try {
-      auto link = dialer_.dial(address, 0, owner_timeout());
-      const NodeList list = dialer_.ask_nodes(*link, deadline);
-      if (list.digest == list_digest_) note_place(address, list.own);
-      if (leads_to(list, place)) return install(place, 0, address, std::move(link));
-      why = "another server answers at " + to_text(address);
-    } catch (const Error& fault) {
-      if (parts_.connector.is_stopping()) throw;
-      why = fault.what();
-    }
+  const auto address = untried_address(place);
+  if (!address) throw ConnectionLost("its address is not known");
+  known_[place].tried.push_back(*address);
+  const auto deadline = parts_.platform.now() + owner_timeout();
+  auto link = dialer_.dial(*address, 0, owner_timeout());
+  const NodeList list = dialer_.ask_nodes(*link, deadline);
+  if (list.digest == list_digest_) note_place(*address, list.own);
+  if (!leads_to(list, place)) {
+    throw ConnectionLost("another server answers at " + to_text(*address));
   }
-  throw ConnectionLost(why);
+  install(place, 0, *address, std::move(link));
 }
 
 void Fleet::connect_shards(uint32_t place) {
@@ -184,10 +203,15 @@ void Fleet::connect_shards(uint32_t place) {
   }
 }
 
-// Its keys go to another node meanwhile.
+// Its keys go to another node meanwhile. The next of its addresses is tried without a pause.
 void Fleet::note_failure(uint32_t place, const std::string& why) {
-  known_[place].was_connected = false;
-  known_[place].retry_at = parts_.platform.now() + parts_.options.owner_retry;
+  Known& node = known_[place];
+  node.was_connected = false;
+  node.retry_at = parts_.platform.now();
+  if (node.tried.empty() || !untried_address(place)) {
+    node.tried.clear();
+    node.retry_at += parts_.options.owner_retry;
+  }
   const uint32_t other = find_connected();
   for (Lane* const lane : lanes_of(place)) {
     if (other == Node::no_lane) {
@@ -226,6 +250,7 @@ void Fleet::install(uint32_t place, uint32_t shard, const Address& address,
     known.connected = address;
     known.instance_id = link->welcome().instance_id;
     known.was_connected = true;
+    known.tried.clear();
   }
   known.retry_at = {};
   known.lane_instances.resize(std::max<size_t>(known.lane_instances.size(), shard + 1));
@@ -292,6 +317,11 @@ bool Fleet::lacks_links(uint32_t place) const {
   return false;
 }
 
+// No attempt was made since then.
+bool Fleet::is_lost(uint32_t place) const {
+  return known_[place].was_connected && lacks_links(place);
+}
+
 bool Fleet::leads_to(const NodeList& list, uint32_t place) const noexcept {
   return list.digest == list_digest_ && list.own == place &&
          std::max<size_t>(list.nodes.size(), 1) == known_.size();
@@ -309,6 +339,14 @@ std::vector<Address> Fleet::addresses_of(uint32_t place) const {
     if (!each.place) addresses.push_back(each.address);
   }
   return addresses;
+}
+
+std::optional<Address> Fleet::untried_address(uint32_t place) const {
+  const std::vector<Address>& tried = known_[place].tried;
+  for (const Address& address : addresses_of(place)) {
+    if (std::find(tried.begin(), tried.end(), address) == tried.end()) return address;
+  }
+  return std::nullopt;
 }
 
 std::vector<Address> Fleet::all_addresses() const {

@@ -6,7 +6,8 @@
 //         caller's own addresses are tried for nodes that the servers name in vain.
 // Errors: connect_due() throws Error where nobody answers. A node that cannot be reached while
 //         another one can is no error: it is tried again after `owner_retry`, or once another node
-//         reports that it was restarted.
+//         reports that it was restarted. One attempt at a time: a connection that is lost meanwhile
+//         comes before the next one.
 // Threads: the connector's, but for note().
 #pragma once
 
@@ -59,6 +60,7 @@ class Fleet {
     uint64_t instance_id = 0;                // likewise
     std::vector<uint64_t> lane_instances{};  // that each shard's lane was last connected to
     bool was_connected = false;              // since the last attempt
+    std::vector<Address> tried{};            // in vain, since the last pause
     Clock::time_point retry_at{};
   };
 
@@ -67,6 +69,8 @@ class Fleet {
   void take_reports();
   void adopt(const NodeList& list);
   void forget_places();
+  void reconnect_lost();
+  Clock::time_point connect_next();
   void connect_node(uint32_t place);
   bool take_unproven_loss(uint32_t place);
   void connect_first_lane(uint32_t place);
@@ -84,10 +88,12 @@ class Fleet {
 
   uint32_t find_connected() const noexcept;
   bool lacks_links(uint32_t place) const;
+  bool is_lost(uint32_t place) const;
   bool needs_link(uint32_t place, uint32_t shard) const;
   bool is_connected(uint32_t place) const noexcept;
   bool leads_to(const NodeList& list, uint32_t place) const noexcept;
   std::vector<Address> addresses_of(uint32_t place) const;
+  std::optional<Address> untried_address(uint32_t place) const;
   std::vector<Address> all_addresses() const;
   void note_place(const Address& address, uint32_t place) noexcept;
   uint32_t shards_max() const noexcept;

@@ -28,5 +28,26 @@ TEST(FleetLosses, an_owner_that_does_not_say_who_it_is_has_a_second_only) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
 }
 
+TEST(FleetLosses, a_lost_node_is_connected_before_those_that_are_out_of_reach) {
+  FakeFleet fleet{4};
+  for (const uint32_t place : {1u, 2u}) fleet.be_silent(place);
+  ClientOptions options = quick({.connect_timeout = 500ms});
+  options.owner_retry = 1ms;
+  Client client{std::vector{fleet.address(0)}, options};
+  wait_for_connections(client, 2);
+  EXPECT_TRUE(client.acquire(a_key_of(3, 4)));
+  const auto wait_for_next = [&](size_t count) {
+    while (fleet.welcomes().size() == count) std::this_thread::sleep_for(1ms);
+  };
+  do {
+    wait_for_next(fleet.welcomes().size());
+  } while (fleet.welcomes().back() != 1);
+  const size_t before = fleet.welcomes().size();
+  fleet.kill(3);
+  fleet.start(3);
+  wait_for_next(before);
+  EXPECT_EQ(fleet.welcomes()[before], 3u);
+}
+
 }  // namespace
 }  // namespace sluicegate
