@@ -327,7 +327,8 @@ bool Fleet::leads_to(const NodeList& list, uint32_t place) const noexcept {
          std::max<size_t>(list.nodes.size(), 1) == known_.size();
 }
 
-// Those that have led to it come first, then the servers' own word, then those not tried yet.
+// The last one that has led to it comes first, then the others that have, then the servers' own
+// word, then those not tried yet.
 std::vector<Address> Fleet::addresses_of(uint32_t place) const {
   std::vector<Address> addresses;
   for (const Given& each : given_) {
@@ -338,6 +339,8 @@ std::vector<Address> Fleet::addresses_of(uint32_t place) const {
   for (const Given& each : given_) {
     if (!each.place) addresses.push_back(each.address);
   }
+  std::stable_partition(addresses.begin(), addresses.end(),
+                        [&](const Address& address) { return address == known_[place].connected; });
   return addresses;
 }
 
@@ -349,6 +352,7 @@ std::optional<Address> Fleet::untried_address(uint32_t place) const {
   return std::nullopt;
 }
 
+// Home comes first: it stays home if all connections were lost for a moment only.
 std::vector<Address> Fleet::all_addresses() const {
   std::vector<Address> addresses;
   for (const Given& each : given_) addresses.push_back(each.address);
@@ -358,6 +362,12 @@ std::vector<Address> Fleet::all_addresses() const {
     if (is_known && std::find(addresses.begin(), addresses.end(), named) == addresses.end()) {
       addresses.push_back(named);
     }
+  }
+  const uint32_t home = parts_.nodes.home();
+  if (home < known_.size()) {
+    std::stable_partition(addresses.begin(), addresses.end(), [&](const Address& address) {
+      return address == known_[home].connected;
+    });
   }
   return addresses;
 }

@@ -19,6 +19,28 @@ using namespace test;
 
 // --------------------------------------------------------------------------------- connecting
 
+TEST(FleetLosses, home_stays_home_when_all_connections_were_lost_for_a_moment) {
+  FakeFleet fleet{2};
+  fleet.kill(0);
+  ClientOptions options = patient({.on_failure = OnFailure::closed});
+  options.backoff_first = options.backoff_longest = 300ms;  // both are back before the next attempt
+  Client client{std::vector{fleet.address(0), fleet.address(1)}, options};
+  client.ping();
+  fleet.start(0);
+  fleet.report(1);
+  client.ping();  // with its answer the report is read
+  wait_for_connections(client, 2);
+  fleet.kill(0);
+  fleet.kill(1);
+  wait_for_connections(client, 0);
+  while (client.acquire("key").failure != Failure::unreachable) std::this_thread::sleep_for(1ms);
+  fleet.start(1);
+  fleet.start(0);
+  while (!client.record("subject")) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(fleet.records(0), 0u);
+  EXPECT_EQ(fleet.records(1), 1u);
+}
+
 TEST(FleetLosses, an_owner_that_does_not_say_who_it_is_has_a_second_only) {
   FakeFleet fleet{3};
   fleet.be_silent(1);
