@@ -212,7 +212,7 @@ void Fleet::note_failure(uint32_t place, const std::string& why) {
     node.tried.clear();
     node.retry_at += parts_.options.owner_retry;
   }
-  const uint32_t other = find_connected();
+  const uint32_t other = find_stand_in();
   for (Lane* const lane : lanes_of(place)) {
     if (other == Node::no_lane) {
       lane->rest(why);
@@ -224,7 +224,7 @@ void Fleet::note_failure(uint32_t place, const std::string& why) {
 
 // Calls that chose one of its lanes just before that was lost.
 void Fleet::hand_over(uint32_t place) {
-  const uint32_t other = find_connected();
+  const uint32_t other = find_stand_in();
   if (other == Node::no_lane) return;
   for (Lane* const lane : lanes_of(place)) {
     if (lane->index() != other) lane->hand_over(parts_.lanes[other]);
@@ -283,9 +283,11 @@ void Fleet::retire_free_lanes() {
   for (const uint32_t lane : free_lanes_) parts_.lanes[lane].retire();
 }
 
-// It changes only when it must: reservations are known where they were made.
+// It changes only when it must: reservations are known where they were made. While it may be back
+// at the next attempt, it stays.
 void Fleet::choose_home() noexcept {
-  if (is_connected(parts_.nodes.home())) return;
+  const uint32_t home = parts_.nodes.home();
+  if (is_connected(home) || (home < known_.size() && is_lost(home))) return;
   for (uint32_t place = 0; place < known_.size(); ++place) {
     if (is_connected(place)) return parts_.nodes.set_home(place);
   }
@@ -298,6 +300,14 @@ uint32_t Fleet::find_connected() const noexcept {
     if (parts_.lanes[lane].is_connected()) return lane;
   }
   return Node::no_lane;
+}
+
+// The lane that takes over what a lost one was not sent. Calls about quotas are asked at home, so
+// they must not go to any other node.
+uint32_t Fleet::find_stand_in() noexcept {
+  choose_home();
+  const uint32_t home = parts_.nodes.home();
+  return is_connected(home) ? parts_.nodes[home].lane(0) : find_connected();
 }
 
 bool Fleet::is_connected(uint32_t place) const noexcept {

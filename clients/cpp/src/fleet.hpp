@@ -87,6 +87,7 @@ class Fleet {
   void choose_home() noexcept;
 
   uint32_t find_connected() const noexcept;
+  uint32_t find_stand_in() noexcept;
   bool lacks_links(uint32_t place) const;
   bool is_lost(uint32_t place) const;
   bool needs_link(uint32_t place, uint32_t shard) const;

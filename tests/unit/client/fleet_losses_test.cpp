@@ -17,6 +17,36 @@ namespace {
 using namespace std::chrono_literals;
 using namespace test;
 
+ClientOptions one_frame(ClientOptions options = {}) {
+  options.on_failure = OnFailure::closed;
+  return patient(Piled::one_frame(std::move(options)));
+}
+
+// ----------------------------------------------------------------------------- calls not sent
+
+TEST(FleetLosses, quota_calls_that_home_was_not_sent_go_to_the_next_home) {
+  FakeFleet fleet{3};
+  Client client{std::vector{fleet.address(2)}, one_frame()};
+  wait_for_connections(client, 3);
+  client.ping();
+  fleet.kill(2);
+  wait_for_connections(client, 2);
+  while (!client.record("subject")) std::this_thread::sleep_for(1ms);
+  ASSERT_EQ(fleet.records(1), 0u) << "the first node is home";
+  fleet.start(2);
+  fleet.report(0);
+  client.ping();
+  wait_for_connections(client, 3);
+  fleet.hold(0);
+  client.record_async("subject", {});
+  client.record_async("subject", {});
+  wait_until_pending(client, 2);
+  fleet.kill(0);
+  wait_until_pending(client, 0);
+  EXPECT_EQ(fleet.records(1), 1u);
+  EXPECT_EQ(fleet.records(2), 0u);
+}
+
 // --------------------------------------------------------------------------------- connecting
 
 TEST(FleetLosses, home_stays_home_when_all_connections_were_lost_for_a_moment) {
