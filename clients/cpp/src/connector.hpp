@@ -57,6 +57,8 @@ class Connector {
   void note_nodes(const Topology& topology);
 
   LaneSet& lanes() noexcept { return parts_.lanes; }
+  // Another server may take over the calls of one that shuts down.
+  bool has_fleet() const noexcept { return fleet_.has_value(); }
   Lane& add_lane();
   bool is_stopping() const noexcept { return is_stopping_; }
 

@@ -25,10 +25,20 @@ void Fleet::note(NodeList list) {
 Fleet::Clock::time_point Fleet::connect_due() {
   if (find_connected() == Node::no_lane) find_first();
   take_reports();
+  hand_over_draining();
   reconnect_lost();
   const auto due = connect_next();
   choose_home();
   return due;
+}
+
+// What servers that shut down were not sent.
+void Fleet::hand_over_draining() {
+  for (uint32_t lane = 0; lane < parts_.lanes.count(); ++lane) {
+    if (!parts_.lanes[lane].is_draining()) continue;
+    const uint32_t other = find_stand_in();
+    if (other != Node::no_lane) parts_.lanes[lane].hand_over(parts_.lanes[other]);
+  }
 }
 
 // Those that were connected until just now; home before the others.

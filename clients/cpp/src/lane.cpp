@@ -63,7 +63,10 @@ std::optional<Failure> Lane::failure_now() {
       return Failure::unreachable;
     }
   }
-  if (is_draining_) return Failure::draining;
+  if (is_draining_) {
+    if (!has_stand_in_) return Failure::draining;
+    connector_.notify();
+  }
   return std::nullopt;
 }
 
@@ -343,7 +346,7 @@ void Lane::lose(Lock& lock, const std::string& why) {
                    std::make_move_iterator(sent.end()));
     sent.erase(repeated, sent.end());
   }
-  is_draining_ = false;
+  is_draining_ = has_stand_in_ = false;
   connector_.notify();
   fail(lock, std::move(sent), failure);
 }
@@ -376,6 +379,11 @@ bool Lane::needs_link() const {
   return state_ != State::up && state_ != State::closed;
 }
 
+bool Lane::is_draining() const {
+  const std::lock_guard lock{mutex_};
+  return is_draining_;
+}
+
 void Lane::begin_attempt() {
   const std::lock_guard lock{mutex_};
   if (state_ == State::resting || state_ == State::retired) state_ = State::connecting;
@@ -405,6 +413,10 @@ void Lane::install(std::unique_ptr<Link> link) {
 
 void Lane::rest(const std::string& why) {
   Lock lock{mutex_};
+  if (is_draining_) {
+    has_stand_in_ = false;
+    return fail(lock, take_staged(), Failure::draining);
+  }
   if (state_ != State::connecting) return;
   state_ = State::resting;
   has_stand_in_ = false;
@@ -428,7 +440,7 @@ void Lane::hand_over(Lane& stand_in) {
   Lock lock{mutex_, std::defer_lock};
   Lock other{stand_in.mutex_, std::defer_lock};
   std::lock(lock, other);  // two lanes may stand in for each other, one after the other
-  if (state_ != State::resting || staged_.empty()) return;
+  if ((state_ != State::resting && !is_draining_) || staged_.empty()) return;
   Finished finished;
   move_staged(stand_in, finished);
   other.unlock();
@@ -444,6 +456,7 @@ void Lane::hand_over(Lane& stand_in) {
 void Lane::move_staged(Lane& to, Finished& finished) {
   has_moved_jobs_ = true;
   for (std::unique_ptr<Job>& job : take_staged()) {
+    if (job->dies_with_link()) continue;
     if (!job->may_move()) {
       job->complete_unsent(finished);
       continue;

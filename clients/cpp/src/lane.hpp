@@ -89,6 +89,7 @@ class Lane {
 
   // ------------------------------------------------------------------------- by the connector
   bool needs_link() const;
+  bool is_draining() const;
   bool take_unproven_loss();
   void begin_attempt();
   uint32_t next_link_tag() const;
@@ -96,7 +97,8 @@ class Lane {
   void rest(const std::string& why);
   // Likewise, but another lane takes over the calls that wait for a connection.
   void rest(const std::string& why, Lane& stand_in);
-  // The same of calls that were added since then.
+  // The same of calls that were added since then, and of those that a server which shuts down was
+  // not sent.
   void hand_over(Lane& stand_in);
   // The server has no shard for it now: its staged calls fail.
   void retire();
@@ -172,7 +174,7 @@ class Lane {
   Condition room_;     // a call is complete
 
   State state_ = State::connecting;
-  bool has_stand_in_ = false;  // while it rests: another lane takes its calls over
+  bool has_stand_in_ = false;  // while it rests or drains: another lane takes its calls over
   bool is_lost_ = false;       // the link is broken; it stays until no thread uses it
   bool is_draining_ = false;   // the server sent GoAway
   bool is_proven_ = false;     // the server has answered a request on this link

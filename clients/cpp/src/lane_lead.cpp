@@ -223,12 +223,13 @@ void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
   release_unwanted(finished);
 }
 
-// Of several nodes another one can be asked from now on.
+// Of several nodes another one can be asked from now on; it also gets what was not sent here.
 void Lane::go_away(Lock& lock) {
   is_draining_ = true;
   held_tag_ = 0;
+  has_stand_in_ = connector_.has_fleet();
   connector_.notify();
-  fail(lock, take_staged(), Failure::draining);
+  if (!has_stand_in_) fail(lock, take_staged(), Failure::draining);
 }
 
 }  // namespace sluicegate

@@ -47,6 +47,47 @@ TEST(FleetLosses, quota_calls_that_home_was_not_sent_go_to_the_next_home) {
   EXPECT_EQ(fleet.records(2), 0u);
 }
 
+TEST(FleetLosses, calls_that_a_node_was_not_sent_before_its_shutdown_go_to_another_one) {
+  Piled piled{{.on_failure = OnFailure::closed}};
+  Client& client = piled.client;
+  const std::string key = a_key_of(1, 2);
+  auto sent = client.acquire_future(key);
+  auto called_back = client.acquire_future(key);
+  wait_until_pending(client, 2);
+  piled.fleet.go_away(1);
+  EXPECT_TRUE(called_back.get());
+  EXPECT_EQ(piled.fleet.keys(0), std::vector{key});
+  piled.fleet.kill(1);
+  EXPECT_EQ(sent.get().failure, Failure::draining);
+}
+
+TEST(FleetLosses, quota_calls_that_home_was_not_sent_before_its_shutdown_go_to_the_next_home) {
+  FakeFleet fleet{2};
+  Client client{std::vector{fleet.address(0)}, one_frame()};
+  wait_for_connections(client, 2);
+  fleet.hold(0);
+  client.record_async("subject", {});
+  client.record_async("subject", {});
+  wait_until_pending(client, 2);
+  fleet.go_away(0);
+  wait_until_pending(client, 1);
+  EXPECT_EQ(fleet.records(1), 1u);
+}
+
+TEST(FleetLosses, calls_that_the_last_node_was_not_sent_before_its_shutdown_fail) {
+  FakeFleet fleet{1};
+  Client client{std::vector{fleet.address(0)}, one_frame()};
+  client.ping();
+  fleet.hold(0);
+  auto sent = client.acquire_future("key");
+  auto not_sent = client.acquire_future("key");
+  wait_until_pending(client, 2);
+  fleet.go_away(0);
+  EXPECT_EQ(not_sent.get().failure, Failure::draining);
+  fleet.kill(0);
+  EXPECT_EQ(sent.get().failure, Failure::draining);
+}
+
 // --------------------------------------------------------------------------------- connecting
 
 TEST(FleetLosses, home_stays_home_when_all_connections_were_lost_for_a_moment) {
