@@ -255,26 +255,30 @@ BatchOutcome ClientImpl::ask_rest_by_key(std::span<const uint32_t> handles, Batc
 }
 
 // Asks one question and lets `take` read the answer; throws without an answer, under every policy.
-void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take) {
+void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take,
+                     const uint32_t** link_tag) {
   const BlockingCall blocking{*this};
   Verdict unused = Verdict::none;
   Waiter waiter{platform_, {&unused, 1}};
   Jobs jobs;
-  jobs.push_back(
-      std::make_unique<Question>(OnFailure::error, waiter, std::move(encode), std::move(take)));
+  jobs.push_back(std::make_unique<Question>(
+      OnFailure::error, Question::Target{.waiter = &waiter, .link_tag = link_tag},
+      std::move(encode), std::move(take)));
   lanes_[lane].add(std::move(jobs), Lane::Reader::caller);
   lanes_[lane].await(waiter, platform_.now() + options_.call_timeout);
   if (waiter.failure() == Failure::refused) throw waiter.refusal();
   if (waiter.failure() != Failure::none) throw_failure(waiter.failure(), lanes_[lane]);
 }
 
-// Interns keys whose handle slots are not valid on the lane's current connection.
+// Interns keys whose handle slots are not valid on the lane's current connection. Another lane may
+// take the question over: then the handles are those of its connection.
 void ClientImpl::intern_on(uint32_t lane, std::span<const uint32_t> handles,
                            std::vector<Verdict>& verdicts) {
   std::vector<std::string_view> keys;
   for (const uint32_t handle : handles) keys.push_back(handles_.key(handle));
   for (const Cut& cut : cut_keys(keys, 2)) {
     const auto asked = std::span{keys}.subspan(cut.first, cut.count);
+    const uint32_t* link_tag = &lanes_[lane].link_tag();
     ask(
         lane,
         [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, Intern{.keys = asked}, out); },
@@ -286,10 +290,10 @@ void ClientImpl::intern_on(uint32_t lane, std::span<const uint32_t> handles,
           for (uint32_t i = 0; i < cut.count; ++i) {
             verdicts.push_back(interned->verdicts[i]);
             if (verdicts.back() != Verdict::approved) continue;
-            handles_.set_handle_slot(handles[cut.first + i], lanes_[lane].link_tag(),
-                                     interned->handles[i]);
+            handles_.set_handle_slot(handles[cut.first + i], *link_tag, interned->handles[i]);
           }
-        });
+        },
+        &link_tag);
   }
 }
 

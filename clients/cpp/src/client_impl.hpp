@@ -65,7 +65,8 @@ class ClientImpl {
   BatchOutcome batch(std::span<const std::string_view> keys, const AcquireOptions& options);
   BatchOutcome batch(std::span<const uint32_t> handles, const AcquireOptions& options);
   std::vector<uint32_t> intern(std::span<const std::string_view> keys);
-  void ask(uint32_t lane, Question::Encode encode, Question::Take take);
+  void ask(uint32_t lane, Question::Encode encode, Question::Take take,
+           const uint32_t** link_tag = nullptr);
   void cancel(const Ticket& ticket) { lanes_[ticket.lane].cancel(ticket); }
 
   size_t pending() {

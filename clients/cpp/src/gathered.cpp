@@ -85,7 +85,7 @@ void Gathered::take_refusal(const Refusal& refusal, Finished& finished) {
 }
 
 // The targets of complete entries are empty.
-void Gathered::note_moved() noexcept {
+void Gathered::note_moved(const uint32_t&) noexcept {
   for (const Target& target : targets_) {
     if (target.waiter != nullptr) target.waiter->was_taken_over = true;
   }

@@ -29,7 +29,7 @@ class Gathered : public Job {
   Clock::time_point expire(Clock::time_point now, Finished& finished) override;
   size_t window() const noexcept override { return window_; }
   bool has_open_entries() const noexcept override { return left_ > 0; }
-  void note_moved() noexcept override;
+  void note_moved(const uint32_t& link_tag) noexcept override;
   size_t open_calls() const noexcept override { return left_; }
   size_t open_callbacks() const noexcept override;
   Gathered* gathered() noexcept override { return this; }

@@ -128,8 +128,8 @@ class Job {
   virtual bool has_open_entries() const noexcept { return true; }
   // False when no other lane can send it.
   virtual bool may_move() const noexcept { return true; }
-  // Its callers wait on another lane than this one.
-  virtual void note_moved() noexcept = 0;
+  // Its callers wait on another lane than the one that has it now, which has this link tag.
+  virtual void note_moved(const uint32_t& link_tag) noexcept = 0;
   // As counted against `pending_max`, and how many of them have a callback.
   virtual size_t open_calls() const noexcept = 0;
   virtual size_t open_callbacks() const noexcept { return 0; }
@@ -161,7 +161,7 @@ class Slice : public Job {
   void fail(Failure failure, Finished& finished) override;
   bool leave(const Waiter& waiter, Finished& finished) override;
   bool begin_repeat() override { return waiter_ != nullptr; }
-  void note_moved() noexcept override {
+  void note_moved(const uint32_t&) noexcept override {
     if (waiter_ != nullptr) waiter_->was_taken_over = true;
   }
   size_t open_calls() const noexcept override { return waiter_ != nullptr ? 1 : 0; }
@@ -261,11 +261,21 @@ class Question final : public Job {
  public:
   using Encode = std::function<void(uint64_t id, std::vector<uint64_t>& out)>;
   using Take = std::function<void(const Answer&)>;
+  // `link_tag`, if given, always refers to that of the lane that has the question: what an answer
+  // says of a connection belongs to this one.
+  struct Target {
+    Waiter* waiter;
+    const uint32_t** link_tag = nullptr;
+  };
 
-  // `encode` and `take` may be called until the waiter is done or has left. `take` throws for an
-  // answer that it does not accept; a Refusal becomes Failure::refused before that.
-  Question(OnFailure policy, Waiter& waiter, Encode encode, Take take)
-      : Job{policy}, waiter_{&waiter}, encode_{std::move(encode)}, take_{std::move(take)} {}
+  // `encode`, `take` and the target are used until the waiter is done or has left. `take` throws
+  // for an answer that it does not accept; a Refusal becomes Failure::refused before that.
+  Question(OnFailure policy, Target target, Encode encode, Take take)
+      : Job{policy},
+        waiter_{target.waiter},
+        link_tag_{target.link_tag},
+        encode_{std::move(encode)},
+        take_{std::move(take)} {}
   // Without a waiter: Withdraw.
   Question(OnFailure policy, Encode encode) : Job{policy}, encode_{std::move(encode)} {}
 
@@ -278,14 +288,17 @@ class Question final : public Job {
   void fail(Failure failure, Finished& finished) override;
   bool leave(const Waiter& waiter, Finished& finished) override;
   bool begin_repeat() override { return waiter_ != nullptr; }
-  void note_moved() noexcept override {
-    if (waiter_ != nullptr) waiter_->was_taken_over = true;
+  void note_moved(const uint32_t& link_tag) noexcept override {
+    if (waiter_ == nullptr) return;
+    waiter_->was_taken_over = true;
+    if (link_tag_ != nullptr) *link_tag_ = &link_tag;
   }
   size_t open_calls() const noexcept override { return waiter_ != nullptr ? 1 : 0; }
   bool dies_with_link() const noexcept override { return waiter_ == nullptr; }
 
  private:
   Waiter* waiter_ = nullptr;
+  const uint32_t** link_tag_ = nullptr;
   Encode encode_;
   Take take_;
 };

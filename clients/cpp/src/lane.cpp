@@ -461,7 +461,7 @@ void Lane::move_staged(Lane& to, Finished& finished) {
       job->complete_unsent(finished);
       continue;
     }
-    job->note_moved();
+    job->note_moved(to.link_tag_);
     const size_t calls = job->open_calls();
     const size_t callbacks = job->open_callbacks();
     pending_ -= calls;

@@ -22,6 +22,27 @@ ClientOptions one_frame(ClientOptions options = {}) {
   return patient(Piled::one_frame(std::move(options)));
 }
 
+// ---------------------------------------------------------------------- what only owners know
+
+TEST(FleetLosses, handles_are_those_of_the_node_that_took_their_keys_over) {
+  FakeFleet fleet{2};
+  fleet.take_frames(1, 1);
+  Client client{std::vector{fleet.address(0)}, one_frame()};
+  wait_for_connections(client, 2);
+  fleet.hold(1);
+  const std::string key = a_key_of(1, 2);
+  auto sent = client.acquire_future(key);
+  std::vector<uint32_t> handles;
+  std::thread interning{[&] { handles = client.intern(std::vector{std::string_view{key}}); }};
+  wait_until_pending(client, 2);
+  fleet.kill(1);
+  interning.join();
+  EXPECT_EQ(sent.get().failure, Failure::connection_lost);
+  EXPECT_EQ(fleet.keys(0), std::vector{key});
+  EXPECT_TRUE(client.acquire_batch(handles).all_approved());
+  EXPECT_EQ(fleet.keys(0), std::vector{key}) << "asked by number";
+}
+
 // ----------------------------------------------------------------------------- calls not sent
 
 TEST(FleetLosses, quota_calls_that_home_was_not_sent_go_to_the_next_home) {
