@@ -116,9 +116,8 @@ void Client::release_async(std::string_view key, uint32_t cost, Callback done) {
 std::optional<KeyState> Client::inspect(std::string_view key) {
   require_valid(key);
   std::optional<KeyState> state;
-  impl_->ask(
-      impl_->lane_index(key),
-      [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, Inspect{.key = key}, out); },
+  impl_->ask_owner(
+      key, [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, Inspect{.key = key}, out); },
       [&](const Answer& answer) {
         const auto* inspected = std::get_if<Inspected>(&answer);
         if (inspected == nullptr) throw_unexpected(answer);
@@ -137,11 +136,7 @@ std::optional<KeyState> Client::inspect(std::string_view key) {
 }
 
 void Client::ping() {
-  impl_->ask(
-      impl_->home_lane(), [](uint64_t id, std::vector<uint64_t>& out) { encode(id, Ping{}, out); },
-      [](const Answer& answer) {
-        if (!std::holds_alternative<Pong>(answer)) throw_unexpected(answer);
-      });
+  impl_->ping();
 }
 
 BatchOutcome Client::acquire_batch(std::span<const std::string_view> keys,

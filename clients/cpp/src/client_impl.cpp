@@ -40,6 +40,26 @@ uint32_t ClientImpl::owner_lane(std::string_view key) noexcept {
   return lanes_.is_connected(lane) ? lane : stand_in(lane, place);
 }
 
+// Waits while the owner may be reached at the next attempt. Before its first connection a client
+// does not know the nodes, and a ping waits for that.
+uint32_t ClientImpl::connected_owner_lane(std::string_view key) {
+  constexpr std::chrono::milliseconds pause{1};
+  if (!connector_.has_fleet()) return lane_index(key);
+  const auto deadline = platform_.now() + options_.call_timeout;
+  if (nodes_.count() == 0) ping();
+  for (; !is_closed_; platform_.pause(pause)) {
+    const Node& owner = nodes_[sluice::proto::key_node(key, nodes_.count())];
+    for (const uint32_t lane : {owner.lane_of(key), owner.lane(0)}) {
+      if (lanes_.is_connected(lane)) return lane;
+    }
+    if (owner.is_out_of_reach || is_draining(owner.lane(0)) || platform_.now() >= deadline) {
+      throw ConnectionLost(
+          "the key's owner is not connected, and other nodes do not know the key's state");
+    }
+  }
+  return 0;  // refuses the call
+}
+
 // Of the same node if possible, else of the next ones in the list; the lane itself if no node is
 // connected.
 uint32_t ClientImpl::stand_in(uint32_t lane, uint32_t place) noexcept {
@@ -260,14 +280,39 @@ void ClientImpl::ask(uint32_t lane, Question::Encode encode, Question::Take take
   const BlockingCall blocking{*this};
   Verdict unused = Verdict::none;
   Waiter waiter{platform_, {&unused, 1}};
+  const Question::Target target{.waiter = &waiter, .link_tag = link_tag};
+  run_question(
+      lane,
+      std::make_unique<Question>(OnFailure::error, target, std::move(encode), std::move(take)),
+      waiter);
+}
+
+void ClientImpl::ask_owner(std::string_view key, Question::Encode encode, Question::Take take) {
+  const BlockingCall blocking{*this};
+  Verdict unused = Verdict::none;
+  Waiter waiter{platform_, {&unused, 1}};
+  const Question::Target target{.waiter = &waiter, .may_move = !connector_.has_fleet()};
+  run_question(
+      connected_owner_lane(key),
+      std::make_unique<Question>(OnFailure::error, target, std::move(encode), std::move(take)),
+      waiter);
+}
+
+void ClientImpl::run_question(uint32_t lane, std::unique_ptr<Job> question, Waiter& waiter) {
   Jobs jobs;
-  jobs.push_back(std::make_unique<Question>(
-      OnFailure::error, Question::Target{.waiter = &waiter, .link_tag = link_tag},
-      std::move(encode), std::move(take)));
+  jobs.push_back(std::move(question));
   lanes_[lane].add(std::move(jobs), Lane::Reader::caller);
   lanes_[lane].await(waiter, platform_.now() + options_.call_timeout);
   if (waiter.failure() == Failure::refused) throw waiter.refusal();
   if (waiter.failure() != Failure::none) throw_failure(waiter.failure(), lanes_[lane]);
+}
+
+void ClientImpl::ping() {
+  ask(
+      home_lane(), [](uint64_t id, std::vector<uint64_t>& out) { encode(id, Ping{}, out); },
+      [](const Answer& answer) {
+        if (!std::holds_alternative<Pong>(answer)) throw_unexpected(answer);
+      });
 }
 
 // Interns keys whose handle slots are not valid on the lane's current connection. Another lane may

@@ -67,6 +67,9 @@ class ClientImpl {
   std::vector<uint32_t> intern(std::span<const std::string_view> keys);
   void ask(uint32_t lane, Question::Encode encode, Question::Take take,
            const uint32_t** link_tag = nullptr);
+  void ping();
+  // Asks the key's owner and no other node; throws ConnectionLost while that is out of reach.
+  void ask_owner(std::string_view key, Question::Encode encode, Question::Take take);
   void cancel(const Ticket& ticket) { lanes_[ticket.lane].cancel(ticket); }
 
   size_t pending() {
@@ -157,6 +160,11 @@ class ClientImpl {
                const std::stop_token& stop);
   // For blocking calls, by the failure policy.
   void throw_if_failed(const Waiter& waiter, const Lane& lane) const;
+  uint32_t connected_owner_lane(std::string_view key);
+  bool is_draining(uint32_t lane) noexcept {
+    return lane < lanes_.count() && lanes_[lane].is_draining();
+  }
+  void run_question(uint32_t lane, std::unique_ptr<Job> question, Waiter& waiter);
   template <typename SliceType, typename Entry, typename LaneOf, typename TextBytes, typename Make>
   QuotaBatchOutcome ask_batch(std::span<const Entry> entries, const AcquireOptions& options,
                               LaneOf lane_of, TextBytes text_bytes_of, Make make_slice);

@@ -93,6 +93,7 @@ void Fleet::find_first() {
       list_digest_ = list.digest;
       adopt(list);
       note_place(addresses[i], list.own);
+      note_reach(false);  // the others are tried now
       parts_.nodes.set_home(list.own);
       install(list.own, 0, addresses[i], std::move(link));
       return retire_free_lanes();
@@ -101,7 +102,14 @@ void Fleet::find_first() {
       why = fault.what();
     }
   }
+  note_reach(true);
   throw ConnectionLost(why);
+}
+
+void Fleet::note_reach(bool is_out_of_reach) noexcept {
+  for (uint32_t place = 0; place < known_.size(); ++place) {
+    parts_.nodes[place].is_out_of_reach = is_out_of_reach;
+  }
 }
 
 void Fleet::note_unproven_losses() {
@@ -221,6 +229,7 @@ void Fleet::note_failure(uint32_t place, const std::string& why) {
   if (node.tried.empty() || !untried_address(place)) {
     node.tried.clear();
     node.retry_at += parts_.options.owner_retry;
+    parts_.nodes[place].is_out_of_reach = true;
   }
   const uint32_t other = find_stand_in();
   for (Lane* const lane : lanes_of(place)) {
@@ -261,6 +270,7 @@ void Fleet::install(uint32_t place, uint32_t shard, const Address& address,
     known.instance_id = link->welcome().instance_id;
     known.was_connected = true;
     known.tried.clear();
+    node.is_out_of_reach = false;
   }
   known.retry_at = {};
   known.lane_instances.resize(std::max<size_t>(known.lane_instances.size(), shard + 1));

@@ -69,6 +69,7 @@ class Fleet {
   void take_reports();
   void adopt(const NodeList& list);
   void forget_places();
+  void note_reach(bool is_out_of_reach) noexcept;
   void hand_over_draining();
   void reconnect_lost();
   Clock::time_point connect_next();

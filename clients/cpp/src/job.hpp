@@ -126,8 +126,9 @@ class Job {
   virtual bool dies_with_link() const noexcept { return false; }
   // True while a caller waits for an entry.
   virtual bool has_open_entries() const noexcept { return true; }
-  // False when no other lane can send it.
+  // False when no other lane can send it: then this completes it.
   virtual bool may_move() const noexcept { return true; }
+  virtual void complete_unmoved(Finished& finished) { complete_unsent(finished); }
   // Its callers wait on another lane than the one that has it now, which has this link tag.
   virtual void note_moved(const uint32_t& link_tag) noexcept = 0;
   // As counted against `pending_max`, and how many of them have a callback.
@@ -266,6 +267,7 @@ class Question final : public Job {
   struct Target {
     Waiter* waiter;
     const uint32_t** link_tag = nullptr;
+    bool may_move = true;  // false: a node of which no other one knows the answer is asked
   };
 
   // `encode`, `take` and the target are used until the waiter is done or has left. `take` throws
@@ -274,6 +276,7 @@ class Question final : public Job {
       : Job{policy},
         waiter_{target.waiter},
         link_tag_{target.link_tag},
+        may_move_{target.may_move},
         encode_{std::move(encode)},
         take_{std::move(take)} {}
   // Without a waiter: Withdraw.
@@ -295,10 +298,13 @@ class Question final : public Job {
   }
   size_t open_calls() const noexcept override { return waiter_ != nullptr ? 1 : 0; }
   bool dies_with_link() const noexcept override { return waiter_ == nullptr; }
+  bool may_move() const noexcept override { return may_move_; }
+  void complete_unmoved(Finished& finished) override { fail(Failure::unreachable, finished); }
 
  private:
   Waiter* waiter_ = nullptr;
   const uint32_t** link_tag_ = nullptr;
+  bool may_move_ = true;
   Encode encode_;
   Take take_;
 };

@@ -458,7 +458,7 @@ void Lane::move_staged(Lane& to, Finished& finished) {
   for (std::unique_ptr<Job>& job : take_staged()) {
     if (job->dies_with_link()) continue;
     if (!job->may_move()) {
-      job->complete_unsent(finished);
+      job->complete_unmoved(finished);
       continue;
     }
     job->note_moved(to.link_tag_);

@@ -34,6 +34,7 @@ struct Node {
   }
 
   Routing routing;
+  std::atomic<bool> is_out_of_reach{false};  // by the last attempts; false before the first one
   std::array<std::atomic<uint16_t>, shards_max> lanes;  // by shard; no_lane: none yet
 };
 

@@ -24,6 +24,39 @@ ClientOptions one_frame(ClientOptions options = {}) {
 
 // ---------------------------------------------------------------------- what only owners know
 
+TEST(FleetLosses, inspect_asks_the_owner_before_all_nodes_are_connected) {
+  FakeFleet fleet{2};
+  Client client{std::vector{fleet.address(0)}, patient()};
+  EXPECT_FALSE(client.inspect(a_key_of(1, 2)));  // these nodes know no state
+  EXPECT_EQ(fleet.keys(1), std::vector{a_key_of(1, 2)});
+  EXPECT_TRUE(fleet.keys(0).empty());
+}
+
+TEST(FleetLosses, inspect_fails_while_the_owner_is_out_of_reach) {
+  FakeFleet fleet{2};
+  fleet.name_port(1, port_of_nobody());
+  Client client{std::vector{fleet.address(0)}, patient()};
+  EXPECT_THROW((void)client.inspect(a_key_of(1, 2)), ConnectionLost);
+  EXPECT_TRUE(fleet.keys(0).empty());
+  EXPECT_FALSE(client.inspect(a_key_of(0, 2)));
+}
+
+TEST(FleetLosses, inspect_asks_no_node_that_takes_over_from_the_owner) {
+  FakeFleet fleet{2};
+  fleet.take_frames(1, 1);
+  Client client{std::vector{fleet.address(0)}, one_frame()};
+  wait_for_connections(client, 2);
+  fleet.hold(1);
+  auto sent = client.acquire_future(a_key_of(1, 2));
+  std::thread inspecting{
+      [&] { EXPECT_THROW((void)client.inspect(a_key_of(1, 2)), ConnectionLost); }};
+  wait_until_pending(client, 2);
+  fleet.kill(1);
+  inspecting.join();
+  EXPECT_EQ(sent.get().failure, Failure::connection_lost);
+  EXPECT_TRUE(fleet.keys(0).empty());
+}
+
 TEST(FleetLosses, handles_are_those_of_the_node_that_took_their_keys_over) {
   FakeFleet fleet{2};
   fleet.take_frames(1, 1);
