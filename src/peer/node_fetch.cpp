@@ -10,10 +10,10 @@ namespace sluice::peer {
 
 namespace http = boost::beast::http;
 
-NodeFetch::NodeFetch(Context& context, std::string node, std::string request, size_t body_bytes_max)
-    : context_(context), request_(std::move(request)), body_bytes_max_(body_bytes_max) {
+NodeFetch::NodeFetch(Context& context, std::string node, std::string request, size_t& room)
+    : context_(context), request_(std::move(request)), room_(room) {
   answer_.node = std::move(node);
-  parser_.body_limit(body_bytes_max);
+  parser_.body_limit(room);
   parser_.eager(true);
 }
 
@@ -81,18 +81,25 @@ bool NodeFetch::parse() noexcept {
     boost::beast::error_code error;
     const size_t parsed = parser_.put(boost::asio::buffer(unparsed_), error);
     unparsed_.erase(0, parsed);
-    const bool is_long =
-        error == http::error::body_limit || parser_.get().body().size() > body_bytes_max_;
-    if (is_long) {
-      fail("its answer is longer than " + std::to_string(body_bytes_max_) + " bytes");
+    if (error == http::error::body_limit || !take_room()) {
+      fail(wire::answer_too_long);
       return false;
     }
-    if (error == http::error::need_more) return true;
+    if (error == http::error::need_more) break;
     if (error) {
       fail("its answer is no HTTP");
       return false;
     }
   }
+  return true;
+}
+
+// For what has come of the body. False: there is not as much.
+bool NodeFetch::take_room() noexcept {
+  const size_t more = parser_.get().body().size() - room_taken_;
+  if (more > room_) return false;
+  room_ -= more;
+  room_taken_ += more;
   return true;
 }
 
@@ -114,6 +121,8 @@ void NodeFetch::take_answer() noexcept {
 void NodeFetch::fail(std::string_view why) noexcept {
   if (is_answered_) return;
   answer_.reason = why;
+  parser_.get().body() = {};
+  room_ += std::exchange(room_taken_, 0);
   end();
 }
 

@@ -1,8 +1,9 @@
 // One request to one node over its REST port, on a connection of its own.
 // Flow:   connect() -> on_event() -> is_answered(): answer(), with the reason if there is none ->
 //         is_over(): its socket is free.
-// Errors: no connection, no whole answer within --peer-timeout-millis, a longer one than is taken.
-// Bounds: body_bytes_max of an answer.
+// Errors: no connection, no whole answer within --peer-timeout-millis, a longer one than there is
+//         room for.
+// Bounds: the body takes of a room that all answers to one question share.
 // Lives:  until its socket is closed; one thread only.
 #pragma once
 
@@ -23,8 +24,9 @@ namespace sluice::peer {
 
 class NodeFetch final : public SocketUser {
  public:
-  // `node`: host and port, as its URL has them. `request`: see wire::node_request().
-  NodeFetch(Context& context, std::string node, std::string request, size_t body_bytes_max);
+  // `node`: host and port, as its URL has them. `request`: see wire::node_request(). `room`: bytes
+  // that bodies may still have; this one's become less of it.
+  NodeFetch(Context& context, std::string node, std::string request, size_t& room);
 
   // Nothing: its name has no address yet.
   void connect(const std::optional<io::PeerAddress>& address) noexcept;
@@ -43,13 +45,15 @@ class NodeFetch final : public SocketUser {
   void on_received(std::span<const std::byte> bytes) noexcept;
   void on_end_of_stream() noexcept;
   bool parse() noexcept;
+  bool take_room() noexcept;
   void take_answer() noexcept;
   void fail(std::string_view why) noexcept;
   void end() noexcept;
 
   Context& context_;
   const std::string request_;
-  const size_t body_bytes_max_;
+  size_t& room_;
+  size_t room_taken_ = 0;
   io::SocketId socket_;
   boost::beast::http::response_parser<boost::beast::http::string_body> parser_;
   std::string unparsed_;

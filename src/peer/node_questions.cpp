@@ -5,9 +5,7 @@
 namespace sluice::peer {
 
 NodeQuestions::NodeQuestions(Context& context, const AddressBook& addresses)
-    : context_(context), addresses_(addresses) {
-  questions_.reserve(questions_max);
-}
+    : context_(context), addresses_(addresses) {}
 
 uint64_t NodeQuestions::ask(std::string_view method, std::string_view target) {
   Question& question = questions_.emplace_back();
@@ -16,9 +14,8 @@ uint64_t NodeQuestions::ask(std::string_view method, std::string_view target) {
   const auto& instances = context_.options.instances;
   for (uint32_t node = 0; node < instances.size(); ++node) {
     const std::string host(instances[node].authority());
-    question.fetches.push_back(
-        std::make_unique<NodeFetch>(context_, host, wire::node_request(method, of_each, host),
-                                    answer_bytes_max(instances.size())));
+    question.fetches.push_back(std::make_unique<NodeFetch>(
+        context_, host, wire::node_request(method, of_each, host), question.room));
     question.fetches.back()->connect(address_of(node));
   }
   return question.number;
@@ -37,12 +34,14 @@ bool NodeQuestions::has_answered() const noexcept {
 std::optional<NodeQuestions::Answered> NodeQuestions::take_answered() {
   for (Question& question : questions_) {
     if (question.is_taken || !question.is_answered()) continue;
-    question.is_taken = true;
-    Answered answered{.question = question.number, .answers = {}};
-    for (const auto& fetch : question.fetches) {
-      answered.answers.push_back(std::move(fetch->answer()));
+    if (question.answers.empty()) {
+      for (const auto& fetch : question.fetches) {
+        question.answers.push_back(std::move(fetch->answer()));
+      }
     }
-    return answered;
+    if (!question.check.go_on(question.answers)) return std::nullopt;
+    question.is_taken = true;
+    return Answered{.question = question.number, .answers = std::move(question.answers)};
   }
   return std::nullopt;
 }

@@ -1,12 +1,14 @@
 // The requests under way that all nodes answer, this one included: it asks itself over its REST
 // port, as any other.
 // Flow:   ask() -> a NodeFetch to each node -> take_answered() -> the session that asked.
-// Bounds: questions_max at a time; answer_bytes_max() of each node's answer.
+// Bounds: questions_max at a time; bytes_max of all answers to one, which is what its client can be
+//         sent. The node whose answer does not fit any more has not answered.
 // Lives:  one per worker, one thread only. Off the request path: answers allocate.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 
 #include "base/limits.hpp"
 #include "peer/address_book.hpp"
+#include "peer/answer_check.hpp"
 #include "peer/context.hpp"
 #include "peer/node_fetch.hpp"
 
@@ -23,12 +26,9 @@ namespace sluice::peer {
 class NodeQuestions {
  public:
   static constexpr uint32_t questions_max = 4;
-  static constexpr size_t bytes_max = 64 * 1024 * 1024;  // of all answers to one question
+  static constexpr size_t bytes_max = limits::reply_bytes_max - limits::http_header_bytes_max;
   static uint32_t connections_max(uint32_t nodes_count) noexcept {
     return questions_max * nodes_count;
-  }
-  static size_t answer_bytes_max(size_t nodes_count) noexcept {
-    return std::min<size_t>(limits::reply_bytes_max, bytes_max / nodes_count);
   }
 
   NodeQuestions(Context& context, const AddressBook& addresses);
@@ -41,8 +41,10 @@ class NodeQuestions {
     uint64_t question = 0;
     std::vector<wire::NodeAnswer> answers;  // in the list's order
   };
-  // A question that has all answers, or their reasons, once.
+  // A question that has all answers, or their reasons, once. A call checks at most
+  // AnswerCheck::bytes_max of them; what is left is checked by the next calls.
   std::optional<Answered> take_answered();
+  // take_answered() has something to do.
   bool has_answered() const noexcept;
 
   void on_tick() noexcept;
@@ -54,7 +56,10 @@ class NodeQuestions {
  private:
   struct Question {
     uint64_t number = 0;
+    size_t room = bytes_max;                          // what the answers may still have
     std::vector<std::unique_ptr<NodeFetch>> fetches;  // by node
+    std::vector<wire::NodeAnswer> answers;            // likewise, once all are there
+    AnswerCheck check;
     bool is_taken = false;
 
     bool is_answered() const noexcept {
@@ -69,7 +74,7 @@ class NodeQuestions {
 
   Context& context_;
   const AddressBook& addresses_;
-  std::vector<Question> questions_;
+  std::list<Question> questions_;
   uint64_t count_ = 0;
   bool is_closing_ = false;
 };

@@ -27,10 +27,10 @@ void RulesCheck::check(uint32_t node) noexcept {
   nodes_[node].next_ms = context_.now_ms + check_ms;
   checked_ = node;
   is_taken_ = false;
-  constexpr size_t body_bytes_max = 1'024;
+  room_ = body_bytes_max;
   const std::string host(context_.options.instances[node].authority());
   fetch_ = std::make_unique<NodeFetch>(context_, host, wire::node_request("GET", "/healthz", host),
-                                       body_bytes_max);
+                                       room_);
   fetch_->connect(addresses_.address(node));
 }
 

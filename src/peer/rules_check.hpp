@@ -34,6 +34,8 @@ class RulesCheck {
   bool is_closed() const noexcept { return fetch_ == nullptr; }
 
  private:
+  static constexpr size_t body_bytes_max = 1'024;  // of an answer
+
   struct Node {
     int64_t next_ms = 0;
     uint32_t differences = 0;  // in a row
@@ -51,6 +53,7 @@ class RulesCheck {
   std::vector<Node> nodes_;
   uint32_t turn_ = 0;  // the node that is checked next, if it is due
   uint32_t checked_ = 0;
+  size_t room_ = 0;  // of the answer
   std::unique_ptr<NodeFetch> fetch_;
   bool is_taken_ = false;  // its answer
   bool is_closing_ = false;

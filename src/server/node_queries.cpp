@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/assert.hpp"
-#include "base/limits.hpp"
 #include "wire/content_type.hpp"
 
 namespace sluice::server {
@@ -17,16 +16,16 @@ void NodeQueries::ask(const session::Session& session, uint64_t id, std::string_
 
 void NodeQueries::deliver() noexcept {
   if (open_.empty()) return;
-  while (const auto answered = questions_->take_answered()) {
+  if (const auto answered = questions_->take_answered()) {
     const auto at = std::ranges::find(open_, answered->question, &Open::question);
     ASSERT(at != open_.end());
     const Asker asker = at->asker;
     open_.erase(at);
     session::Session* const session = sessions_.find(asker.socket);
-    if (session == nullptr || session->ended()) continue;
-    constexpr size_t bytes_max = limits::reply_bytes_max - limits::http_header_bytes_max;
-    session->on_text(asker.id, wire::application_json,
-                     wire::nodes_text(answered->answers, bytes_max));
+    if (session != nullptr && !session->ended()) {
+      session->on_text(asker.id, wire::application_json,
+                       wire::nodes_text(answered->answers, peer::NodeQuestions::bytes_max));
+    }
   }
   questions_->go_on();
 }

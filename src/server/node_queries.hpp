@@ -1,6 +1,7 @@
 // The sessions whose requests all nodes answer (?cluster=true).
 // Flow:   a session -> ask() -> peer::NodeQuestions -> deliver() -> the session, with one text.
 // Errors: a session that has ended gets no reply.
+// Bounds: a turn delivers one text.
 // Lives:  one per worker, one thread only.
 #pragma once
 

@@ -1,16 +1,14 @@
 #include "wire/node_answers.hpp"
 
 #include <algorithm>
-#include <optional>
 
-#include "text/json.hpp"
+#include "text/json_writer.hpp"
 #include "wire/http_text.hpp"
 
 namespace sluice::wire {
 namespace {
 
-using text::Json;
-
+constexpr text::JsonStyle json_style{.escapes = text::Escapes::ascii};
 constexpr std::string_view parameter = "cluster";
 constexpr size_t plain_bytes_max = 256;  // of an answer that is no JSON: a sentence
 
@@ -31,23 +29,30 @@ void append_escaped(std::string& text, std::string_view part) {
   }
 }
 
-std::string json_text(std::string_view text) {
-  return text::one_line(Json(text), text::Escapes::ascii);
-}
-
-// The item of a node that has answered; nothing: its answer cannot be shown as it is.
-std::optional<std::string> item_of(const NodeAnswer& answer) {
-  std::string item = "{\"node\":" + json_text(answer.node);
-  if (answer.status != 200) item += ",\"status\":" + std::to_string(answer.status);
-  item += ",\"answer\":";
-  if (!answer.is_json) return item + json_text(answer.body.substr(0, plain_bytes_max)) + "}";
-  if (!Json::accept(answer.body)) return std::nullopt;
-  return item.append(answer.body, 0, answer.body.find_last_not_of('\n') + 1) + "}";
+// Of a node that has answered.
+void append_item(std::string& list, const NodeAnswer& answer) {
+  if (list.back() != '[') list += ',';
+  text::JsonWriter<std::string> out(list, json_style);
+  out.open_object();
+  out.field("node", answer.node);
+  if (answer.status != 200) out.field("status", answer.status);
+  out.name("answer");
+  const std::string_view body = answer.body;
+  if (answer.is_json) {
+    out.written(body.substr(0, body.find_last_not_of('\n') + 1));
+  } else {
+    out.value(body.substr(0, plain_bytes_max));
+  }
+  out.close_object();
 }
 
 void append_unanswered(std::string& list, const NodeAnswer& answer, std::string_view reason) {
-  if (!list.empty()) list += ',';
-  list += "{\"node\":" + json_text(answer.node) + ",\"reason\":" + json_text(reason) + "}";
+  if (list.back() != '[') list += ',';
+  text::JsonWriter<std::string> out(list, json_style);
+  out.open_object();
+  out.field("node", answer.node);
+  out.field("reason", reason);
+  out.close_object();
 }
 
 }  // namespace
@@ -84,25 +89,26 @@ std::string nodes_text(std::span<const NodeAnswer> answers, size_t bytes_max) {
   for (const NodeAnswer& answer : answers) {
     left -= std::min(left, answer.node.size() + item_bytes_max);
   }
-  std::string items;
-  std::string unanswered;
+  std::string text = "{\"nodes\":[";
+  std::string unanswered = "],\"unanswered\":[";
+  text.reserve(bytes_max);
   for (const NodeAnswer& answer : answers) {
     if (!answer.reason.empty()) {
-      append_unanswered(unanswered, answer, answer.reason.substr(0, reason_bytes_max));
+      append_unanswered(unanswered, answer,
+                        std::string_view(answer.reason).substr(0, reason_bytes_max));
       continue;
     }
-    const auto item = item_of(answer);
-    if (!item) {
-      append_unanswered(unanswered, answer, "its answer is not JSON");
-    } else if (item->size() + 1 > left) {
-      append_unanswered(unanswered, answer, "its answer is too long here: ask it alone");
+    const size_t before = text.size();
+    append_item(text, answer);
+    const size_t bytes = text.size() - before;
+    if (bytes <= left) {
+      left -= bytes;
     } else {
-      if (!items.empty()) items += ',';
-      items += *item;
-      left -= item->size() + 1;
+      text.resize(before);
+      append_unanswered(unanswered, answer, answer_too_long);
     }
   }
-  return "{\"nodes\":[" + items + "],\"unanswered\":[" + unanswered + "]}\n";
+  return text.append(unanswered).append("]}\n");
 }
 
 }  // namespace sluice::wire

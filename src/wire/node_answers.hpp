@@ -1,9 +1,11 @@
-// A request that all nodes answer: what each of them is asked, and their answers in one JSON text.
-// Flow:   target with cluster=true -> target_of_each() -> node_request() -> every node, this one
-//         included; their answers -> nodes_text() -> the client.
+// A request with cluster=true concerns all nodes: this makes the request that each of them is sent,
+// and one JSON text of what they answer.
+// Flow:   the client's target -> target_of_each() -> node_request() -> each node, this one too;
+//         their answers -> nodes_text() -> the client.
 // Shape:  {"nodes":[{"node":"a:8080","answer":{...}}],"unanswered":[{"node":"b:8080","reason":"..."
-//         }]}; an answer with another status than 200 has "status", one that is no JSON is a text.
-//         docs/rest.md, "All nodes".
+//         }]}. An answer that is JSON is copied as it is, without being read: whoever received it
+//         has checked it. Any other is a string, cut short; one with another status than 200 has
+//         "status". docs/rest.md, "All nodes".
 // Bounds: a node whose answer does not fit any more is among the unanswered ones.
 #pragma once
 
@@ -22,6 +24,9 @@ std::string target_of_each(std::string_view target);
 
 // The whole request, of HTTP/1.1, on a connection that ends with its answer.
 std::string node_request(std::string_view method, std::string_view target, std::string_view host);
+
+// The reason when there is no room for an answer.
+inline constexpr std::string_view answer_too_long = "its answer is too long here: ask it alone";
 
 struct NodeAnswer {
   std::string node;  // host and port

@@ -19,7 +19,8 @@ class NodeFetchTest : public PeerFixture {
   }
   const std::string& reason() { return fetch_.answer().reason; }
 
-  NodeFetch fetch_{context_, "node:8080", "GET /top HTTP/1.1\r\n\r\n", 100};
+  size_t room_ = 100;
+  NodeFetch fetch_{context_, "node:8080", "GET /top HTTP/1.1\r\n\r\n", room_};
 };
 
 TEST_F(NodeFetchTest, sends_its_request_and_takes_the_answer) {
@@ -73,7 +74,21 @@ TEST_F(NodeFetchTest, an_answer_that_breaks_off_is_none) {
 TEST_F(NodeFetchTest, refuses_more_than_it_has_room_for) {
   event(io::EventKind::connected);
   receive("HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n" + std::string(101, 'x'));
-  EXPECT_EQ(reason(), "its answer is longer than 100 bytes");
+  EXPECT_EQ(reason(), wire::answer_too_long);
+  EXPECT_EQ(room_, 100u);
+}
+
+// All answers to one question share their room.
+TEST_F(NodeFetchTest, refuses_what_others_have_left_no_room_for) {
+  event(io::EventKind::connected);
+  receive("HTTP/1.1 200 OK\r\n\r\n" + std::string(60, 'x'));
+  EXPECT_EQ(room_, 40u);
+  room_ -= 30;
+  receive(std::string(10, 'x'));
+  EXPECT_FALSE(fetch_.is_answered());
+  receive("x");
+  EXPECT_EQ(reason(), wire::answer_too_long);
+  EXPECT_EQ(room_, 70u) << "its own part is free again";
 }
 
 TEST_F(NodeFetchTest, refuses_what_is_no_http) {
@@ -102,12 +117,12 @@ TEST_F(NodeFetchTest, fails_with_its_connection) {
 }
 
 TEST_F(NodeFetchTest, is_over_at_once_without_an_address_or_a_socket) {
-  NodeFetch nowhere(context_, "b:1", "", 1);
+  NodeFetch nowhere(context_, "b:1", "", room_);
   nowhere.connect(std::nullopt);
   EXPECT_TRUE(nowhere.is_over());
   EXPECT_EQ(nowhere.answer().reason, "its name has no address yet");
   io_.connect_error = -EMFILE;
-  NodeFetch none(context_, "b:1", "", 1);
+  NodeFetch none(context_, "b:1", "", room_);
   none.connect(*io::PeerAddress::parse("10.0.0.2:8080"));
   EXPECT_TRUE(none.is_over());
   EXPECT_EQ(none.answer().reason, "Too many open files");

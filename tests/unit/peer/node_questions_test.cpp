@@ -24,10 +24,10 @@ class NodeQuestionsTest : public PeerFixture {
     context_.user_of(socket)->on_event(event_of(socket, kind));
     if (kind == io::EventKind::closed) context_.free(socket);
   }
-  void answer(uint32_t socket, const std::string& body) {
+  void answer(uint32_t socket, const std::string& body, const std::string& type = "text/plain") {
     event(socket, io::EventKind::connected);
-    std::string text =
-        "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    std::string text = "HTTP/1.1 200 OK\r\nContent-Type: " + type +
+                       "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     context_.user_of(socket)->on_event(
         received_event(socket, std::as_writable_bytes(std::span(text))));
   }
@@ -95,8 +95,33 @@ TEST_F(NodeQuestionsTest, only_so_many_are_under_way) {
 }
 
 TEST_F(NodeQuestionsTest, all_answers_together_have_a_bound) {
-  EXPECT_EQ(NodeQuestions::answer_bytes_max(3), limits::reply_bytes_max);
-  EXPECT_EQ(NodeQuestions::answer_bytes_max(1'024), NodeQuestions::bytes_max / 1'024);
+  questions_.ask("GET", "/top");
+  const std::string most(NodeQuestions::bytes_max - 10, 'x');
+  answer(0, most);
+  answer(1, std::string(11, 'y'));
+  const auto answered = questions_.take_answered();
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->answers[0].body, most);
+  EXPECT_EQ(answered->answers[1].reason, wire::answer_too_long);
+  close(0);
+  close(1);
+}
+
+// A turn takes once.
+TEST_F(NodeQuestionsTest, a_long_answer_is_checked_in_several_turns) {
+  questions_.ask("GET", "/top");
+  answer(0, "[]", "application/json");
+  answer(1, "[\"" + std::string(2 * AnswerCheck::bytes_max, 'x') + "]", "application/json");
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_FALSE(questions_.take_answered());
+    EXPECT_TRUE(questions_.has_answered()) << "the worker must not sleep";
+  }
+  const auto answered = questions_.take_answered();
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->answers[0].reason, "");
+  EXPECT_EQ(answered->answers[1].reason, "its answer is not JSON");
+  close(0);
+  close(1);
 }
 
 }  // namespace

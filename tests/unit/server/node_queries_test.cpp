@@ -72,6 +72,22 @@ TEST_F(NodeQueriesTest, the_session_gets_the_answers_of_all) {
   EXPECT_TRUE(questions_.is_closed());
 }
 
+TEST_F(NodeQueriesTest, a_turn_delivers_one_text) {
+  addresses_.set(1, *io::PeerAddress::parse("10.0.0.2:8080"));
+  session::Session& session = open();
+  send(session, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  queries_.ask(side_.ended_session, 7, "GET", "/top?cluster=true");
+  answer("{}");
+  queries_.ask(session, 0, "GET", "/top?cluster=true");
+  answer("{}");
+  queries_.deliver();
+  EXPECT_TRUE(questions_.has_answered());
+  queries_.deliver();
+  EXPECT_FALSE(questions_.has_answered());
+  session.end_turn();
+  EXPECT_EQ(side_.io.sent.size(), 1U);
+}
+
 TEST_F(NodeQueriesTest, a_session_that_has_ended_gets_nothing) {
   addresses_.set(1, *io::PeerAddress::parse("10.0.0.2:8080"));
   queries_.ask(side_.ended_session, 7, "GET", "/top?cluster=true");
