@@ -91,7 +91,9 @@ bool NodeFetch::parse() noexcept {
       return false;
     }
   }
-  return true;
+  if (unparsed_.size() <= unparsed_bytes_max) return true;
+  fail("a line of its answer is too long");
+  return false;
 }
 
 // For what has come of the body. False: there is not as much.

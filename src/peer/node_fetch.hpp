@@ -3,7 +3,8 @@
 //         is_over(): its socket is free.
 // Errors: no connection, no whole answer within --peer-timeout-millis, a longer one than there is
 //         room for.
-// Bounds: the body takes of a room that all answers to one question share.
+// Bounds: the body takes of a room that all answers to one question share; unparsed_bytes_max of
+//         what cannot be parsed yet: a head, the line before a chunk.
 // Lives:  until its socket is closed; one thread only.
 #pragma once
 
@@ -24,6 +25,8 @@ namespace sluice::peer {
 
 class NodeFetch final : public SocketUser {
  public:
+  static constexpr size_t unparsed_bytes_max = 16 * 1024;
+
   // `node`: host and port, as its URL has them. `request`: see wire::node_request(). `room`: bytes
   // that bodies may still have; this one's become less of it.
   NodeFetch(Context& context, std::string node, std::string request, size_t& room);

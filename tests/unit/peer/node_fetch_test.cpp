@@ -91,6 +91,19 @@ TEST_F(NodeFetchTest, refuses_what_others_have_left_no_room_for) {
   EXPECT_EQ(room_, 70u) << "its own part is free again";
 }
 
+// A line that goes before a chunk has no end.
+TEST_F(NodeFetchTest, refuses_more_than_it_stores_unparsed) {
+  event(io::EventKind::connected);
+  receive("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;");
+  const std::string part(1'024, 'x');
+  for (size_t bytes = 2; bytes + part.size() <= NodeFetch::unparsed_bytes_max; bytes += 1'024) {
+    receive(part);
+    ASSERT_FALSE(fetch_.is_answered()) << bytes;
+  }
+  receive(part);
+  EXPECT_EQ(reason(), "a line of its answer is too long");
+}
+
 TEST_F(NodeFetchTest, refuses_what_is_no_http) {
   event(io::EventKind::connected);
   receive("220 mail.example.org ESMTP\r\n\r\n");
