@@ -366,6 +366,7 @@ void NativeSession::on_topology_changed() noexcept {
 
 void NativeSession::write_topology(uint64_t id) noexcept {
   const wire::Topology& topology = context_.backend.topology();
+  spend(topology.nodes.size() * work::row);
   write(wire::topology_bytes_max(topology),
         [&](auto out) { return wire::encode_topology(id, topology, out); });
 }

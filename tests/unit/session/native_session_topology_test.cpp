@@ -59,6 +59,16 @@ TEST_F(NativeSessionTopologyTest, a_client_that_asked_gets_each_change_once) {
   EXPECT_EQ(answers_.size(), 2U);
 }
 
+// Rows of answers are work of the turn, more than the bytes that they become.
+TEST_F(NativeSessionTopologyTest, counts_the_nodes_as_work) {
+  ask(7);
+  backend_.known_nodes.nodes.resize(1'000);
+  context_.work.begin_turn(true);
+  context_.work.spend(context_.work.turn_work() - 1'000 * work::row);
+  change(3);
+  EXPECT_TRUE(context_.work.is_over());
+}
+
 TEST_F(NativeSessionTopologyTest, other_clients_get_no_change) {
   change(3);
   EXPECT_TRUE(answers_.empty());
