@@ -81,8 +81,14 @@ class NodeMap {
   void forget_shards(uint32_t node) noexcept { set_shards(node, 0, 0); }
   // This node's shards decide what leads to a target whose node does not answer.
   void stand_in_for(TargetId target, bool stands_in) noexcept {
-    stood_in_[target - shards_count_] = stands_in;
-    stands_in_ = std::ranges::find(stood_in_, true) != stood_in_.end();
+    char& is_stood_in = stood_in_[target - shards_count_];
+    if ((is_stood_in != 0) == stands_in) return;
+    is_stood_in = stands_in ? 1 : 0;
+    if (stands_in) {
+      ++stood_in_count_;
+    } else {
+      --stood_in_count_;
+    }
   }
   bool stands_in_for(TargetId target) const noexcept {
     return stood_in_[target - shards_count_] != 0;
@@ -128,7 +134,7 @@ class NodeMap {
   // The target of a key of this node.
   TargetId follow(uint32_t node, std::string_view key) const noexcept {
     const TargetId target = follow(ways_[node], key);
-    const bool is_lost = stands_in_ && target >= shards_count_ && stands_in_for(target);
+    const bool is_lost = stood_in_count_ > 0 && target >= shards_count_ && stands_in_for(target);
     return is_lost ? follow(ways_[own_node()], key) : target;
   }
   static TargetId follow(const Way& way, std::string_view key) noexcept {
@@ -144,7 +150,7 @@ class NodeMap {
   uint32_t node_targets_ = 0;
   std::vector<Way> ways_;       // by node
   std::vector<char> stood_in_;  // by target behind the shards
-  bool stands_in_ = false;      // for any
+  uint32_t stood_in_count_ = 0;
 };
 
 inline void NodeMap::find_targets(const KeyColumn& keys,

@@ -278,6 +278,18 @@ TEST_F(NodeRouterTest, this_node_stands_in_for_a_lane) {
   EXPECT_EQ(mailboxes_.target_of(key_of_lane(0), Reach::fleet), first());
 }
 
+// Every worker notes the same of each lane again and again.
+TEST_F(NodeRouterTest, this_node_stands_in_until_the_last_lane_is_back) {
+  const auto second = static_cast<TargetId>(first() + 1);
+  for (int i = 0; i < 2; ++i) nodes().stand_in_for(first(), true);
+  for (int i = 0; i < 2; ++i) nodes().stand_in_for(second, true);
+  for (int i = 0; i < 2; ++i) nodes().stand_in_for(first(), false);
+  EXPECT_EQ(mailboxes_.target_of(key_of_lane(0), Reach::fleet), first());
+  EXPECT_EQ(mailboxes_.target_of(key_of_lane(1), Reach::fleet), 0U);
+  nodes().stand_in_for(second, false);
+  EXPECT_EQ(mailboxes_.target_of(key_of_lane(1), Reach::fleet), second);
+}
+
 // A key's handle is kept while its node's shards change and this node stands in.
 TEST_F(NodeRouterTest, handles_follow_their_keys) {
   const std::array keys{own_key(), key_of_lane(0), key_of_lane(1)};
