@@ -22,9 +22,8 @@ struct Outgoing {
   // answers reaches nobody, and is not written into the message.
   bool is_given_up = false;
   bool is_delivered = false;
-  // Some of its entries were left to the shards of this node, which have not decided them yet.
-  bool is_for_stand_in = false;
-  uint32_t stand_ins_left = 0;  // shards that have not
+  // Shards of this node that have still to decide entries which the owner has left undecided.
+  uint32_t stand_ins_left = 0;
 
   // A waiter's owner is a shard of this node, then, as for an entry that stays here.
   void keep_stand_in(uint32_t entry, api::Verdict verdict, const api::Detail& detail,

@@ -11,6 +11,15 @@ using api::Verdict;
 using route::Notice;
 using route::ShardMessage;
 
+namespace {
+
+uint32_t undecided_count(const ShardMessage& message) noexcept {
+  const auto verdicts = message.verdicts(0, message.entries_count());
+  return static_cast<uint32_t>(std::ranges::count(verdicts, Verdict::none));
+}
+
+}  // namespace
+
 PeerTarget::PeerTarget(route::TargetId id, Context& context, PeerCounts& counts)
     : id_(id),
       context_(context),
@@ -86,7 +95,7 @@ Outgoing& PeerTarget::close_open() noexcept {
   const uint32_t count = outgoing.message.entries_count();
   std::ranges::fill(outgoing.message.verdicts(0, count), Verdict::none);
   outgoing.unanswered_count = count;
-  outgoing.is_given_up = outgoing.is_delivered = outgoing.is_for_stand_in = false;
+  outgoing.is_given_up = outgoing.is_delivered = false;
   return outgoing;
 }
 
@@ -145,7 +154,7 @@ void PeerTarget::on_answers(Outgoing& outgoing, uint32_t entries_count) noexcept
   }
   if (outgoing.unanswered_count > 0) return;
   std::erase(sent_, &outgoing);
-  push_returned(outgoing);
+  end_sent(outgoing);
 }
 
 void PeerTarget::on_lost(std::span<Outgoing* const> unanswered) noexcept {
@@ -181,12 +190,11 @@ void PeerTarget::give_up(int64_t opened_before_ms) noexcept {
 }
 
 void PeerTarget::answer_by_policy(Outgoing& outgoing, uint32_t entry, api::Op op) noexcept {
-  ++counts_.failed_entries;
   if (context_.policy.stands_in()) {
-    outgoing.message.verdicts(entry, 1)[0] = Verdict::none;
-    outgoing.is_for_stand_in = true;
+    outgoing.message.verdicts(entry, 1)[0] = Verdict::none;  // it counts with the whole message
     return;
   }
+  ++counts_.failed_entries;
   outgoing.message.verdicts(entry, 1)[0] = context_.policy.verdict(op);
   outgoing.message.details(entry, 1)[0] = context_.policy.detail(op);
 }
@@ -202,22 +210,27 @@ void PeerTarget::answer_by_policy(Outgoing& outgoing) noexcept {
       answer_by_policy(outgoing, entry, op);
     }
   }
-  push_returned(outgoing);
+  end_sent(outgoing);
 }
 
 void PeerTarget::on_stood_in(Outgoing& outgoing) noexcept {
-  ASSERT(outgoing.is_for_stand_in && stand_ins_count_ > 0);
+  ASSERT(stand_ins_count_ > 0);
   --stand_ins_count_;
-  outgoing.is_for_stand_in = false;
   push_returned(outgoing);
 }
 
+// The owner answers no more of it, or too late. Shards of this node decide what has no answer, if
+// this node stands in.
+void PeerTarget::end_sent(Outgoing& outgoing) noexcept {
+  const uint32_t left = context_.policy.stands_in() ? undecided_count(outgoing.message) : 0;
+  if (left == 0) return push_returned(outgoing);
+  counts_.failed_entries += left;
+  ++stand_ins_count_;
+  context_.stranded.push_back({this, &outgoing});
+}
+
+// It has all answers.
 void PeerTarget::push_returned(Outgoing& outgoing) noexcept {
-  if (outgoing.is_for_stand_in) {
-    ++stand_ins_count_;
-    context_.stranded.push_back({this, &outgoing});
-    return;
-  }
   if (returned_.empty()) context_.returned.push_back(this);
   returned_.push_back(&outgoing);
 }

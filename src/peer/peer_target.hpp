@@ -79,6 +79,7 @@ class PeerTarget final : public route::Target {
   void send() noexcept;
   bool send_notices() noexcept;
   void answer_by_policy(Outgoing& outgoing) noexcept;
+  void end_sent(Outgoing& outgoing) noexcept;
   void push_returned(Outgoing& outgoing) noexcept;
   void free(Outgoing& outgoing) noexcept;
   void count_full() noexcept;

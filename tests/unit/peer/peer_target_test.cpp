@@ -333,6 +333,22 @@ TEST_F(StoodIn, a_single_entry_of_a_message_may_be_left_to_it) {
   EXPECT_EQ(verdicts(stranded()), (std::vector{Verdict::approved, Verdict::none}));
   target_.on_stood_in(sent);
   deliver(target_);
+  EXPECT_EQ(counts_.failed_entries, 1U);
+}
+
+// The owner shuts down: it has refused one entry, and is gone before it answers the other.
+TEST_F(StoodIn, each_entry_counts_once) {
+  target_.connect(link_);
+  send(target_, keys(2));
+  Outgoing& sent = *link_.sent[0];
+  target_.answer_by_policy(sent, 0, api::Op::acquire);
+  target_.on_answers(sent, 1);
+  target_.on_lost(link_.sent);
+  EXPECT_EQ(verdicts(stranded()), (std::vector{Verdict::none, Verdict::none}));
+  EXPECT_EQ(counts_.failed_entries, 2U);
+  target_.on_stood_in(sent);
+  deliver(target_);
+  EXPECT_EQ(counts_.failed_entries, 2U);
 }
 
 // --- Notices -------------------------------------------------------------------------------
