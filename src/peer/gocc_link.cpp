@@ -154,7 +154,7 @@ void GoccLink::withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept {
 
 void GoccLink::on_answer(const Asked& asked, End end, const GoccAnswer& reply) noexcept {
   if (asked.waiter != api::no_waiter) return on_outcome(asked, end, reply);
-  const bool may_be_asked_again = !is_lost_ && !asked.outgoing->is_given_up;
+  const bool may_be_asked_again = !is_lost_ && !asked.outgoing->is_given_up();
   if (end == End::not_processed && may_be_asked_again) {
     unsent_.push_front({.outgoing = asked.outgoing, .place = asked.place, .entry = asked.entry});
   } else if (end != End::answered) {
@@ -184,7 +184,7 @@ void GoccLink::on_outcome(const Asked& asked, End end, const GoccAnswer& reply) 
 
 void GoccLink::answer(Outgoing& outgoing, uint32_t entry, Verdict verdict,
                       const api::Detail& detail) noexcept {
-  if (!outgoing.is_given_up) {
+  if (!outgoing.is_given_up()) {
     outgoing.message.verdicts(entry, 1)[0] = verdict;
     outgoing.message.details(entry, 1)[0] = detail;
   }
@@ -193,7 +193,7 @@ void GoccLink::answer(Outgoing& outgoing, uint32_t entry, Verdict verdict,
 
 void GoccLink::fail(const Asked& asked) noexcept {
   Outgoing& outgoing = *asked.outgoing;
-  if (!outgoing.is_given_up) target_.answer_by_policy(outgoing, asked.place, asked.entry.op);
+  if (!outgoing.is_given_up()) target_.answer_by_policy(outgoing, asked.place, asked.entry.op);
   finish(outgoing);
 }
 

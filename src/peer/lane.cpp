@@ -424,7 +424,7 @@ void Lane::on_verdicts(uint64_t id, const wire::VerdictsFrame& verdicts) noexcep
   const Sent sent = *at;
   sent_.erase(at);
   sent_bytes_ -= sent.bytes;
-  if (sent.outgoing->is_given_up) {
+  if (sent.outgoing->is_given_up()) {
     return_late(sent, verdicts);
   } else {
     keep_answers(sent, verdicts);

@@ -14,14 +14,21 @@ namespace sluice::peer {
 struct Outgoing {
   Outgoing(uint32_t entries_max, std::byte* memory) : message(entries_max, memory) {}
 
+  enum class Stage : uint8_t {
+    awaited,    // it gathers entries, or the owner's answers are written into it
+    given_up,   // the owner took too long: the policy has answered, and what the owner still
+                // answers is for nobody, and not written into the message
+    delivered,  // likewise, and the requests have the policy's answers: it is free once the owner
+                // has answered all of it, or is lost
+  };
+
+  bool is_given_up() const noexcept { return stage != Stage::awaited; }
+
+  Stage stage = Stage::awaited;
   // While it is under way, an entry without an answer has Verdict::none.
   route::ShardMessage message;
   uint32_t unanswered_count = 0;  // entries
   int64_t opened_ms = 0;          // when its first entry joined
-  // Its requests were answered by the policy, because the owner took too long. What the owner still
-  // answers reaches nobody, and is not written into the message.
-  bool is_given_up = false;
-  bool is_delivered = false;
   // Shards of this node that have still to decide entries which the owner has left undecided.
   uint32_t stand_ins_left = 0;
 

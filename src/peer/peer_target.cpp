@@ -95,7 +95,7 @@ Outgoing& PeerTarget::close_open() noexcept {
   const uint32_t count = outgoing.message.entries_count();
   std::ranges::fill(outgoing.message.verdicts(0, count), Verdict::none);
   outgoing.unanswered_count = count;
-  outgoing.is_given_up = outgoing.is_delivered = false;
+  outgoing.stage = Outgoing::Stage::awaited;
   return outgoing;
 }
 
@@ -147,9 +147,10 @@ void PeerTarget::connect(Link& link) noexcept {
 void PeerTarget::on_answers(Outgoing& outgoing, uint32_t entries_count) noexcept {
   ASSERT(outgoing.unanswered_count >= entries_count);
   outgoing.unanswered_count -= entries_count;
-  if (outgoing.is_given_up) {
+  if (outgoing.is_given_up()) {
     counts_.late_answers += entries_count;
-    if (outgoing.unanswered_count == 0 && outgoing.is_delivered) free(outgoing);
+    const bool is_delivered = outgoing.stage == Outgoing::Stage::delivered;
+    if (outgoing.unanswered_count == 0 && is_delivered) free(outgoing);
     return;
   }
   if (outgoing.unanswered_count > 0) return;
@@ -164,10 +165,10 @@ void PeerTarget::on_lost(std::span<Outgoing* const> unanswered) noexcept {
   ++counts_.links_lost;
   for (Outgoing* const outgoing : unanswered) {
     outgoing->unanswered_count = 0;
-    if (!outgoing->is_given_up) {
+    if (!outgoing->is_given_up()) {
       std::erase(sent_, outgoing);
       answer_by_policy(*outgoing);
-    } else if (outgoing->is_delivered) {
+    } else if (outgoing->stage == Outgoing::Stage::delivered) {
       free(*outgoing);
     }
   }
@@ -178,7 +179,7 @@ void PeerTarget::give_up(int64_t opened_before_ms) noexcept {
   while (!sent_.empty() && sent_.front()->opened_ms < opened_before_ms) {
     Outgoing& outgoing = *sent_.front();
     sent_.erase(sent_.begin());
-    outgoing.is_given_up = true;
+    outgoing.stage = Outgoing::Stage::given_up;
     if (link_ != nullptr) outgoing.unanswered_count -= link_->take_back(outgoing);
     answer_by_policy(outgoing);
   }

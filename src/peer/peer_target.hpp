@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/mapped_region.hpp"
 #include "peer/context.hpp"
 #include "peer/link.hpp"
@@ -105,8 +106,12 @@ void PeerTarget::deliver(Handler& handler) noexcept {
   for (size_t i = 0; i < returned_.size(); ++i) {
     Outgoing& outgoing = *returned_[i];
     handler.on_returned(id_, outgoing.message);
-    outgoing.is_delivered = true;
-    if (outgoing.unanswered_count == 0) free(outgoing);
+    if (outgoing.unanswered_count == 0) {
+      free(outgoing);
+    } else {
+      ASSERT(outgoing.is_given_up());
+      outgoing.stage = Outgoing::Stage::delivered;
+    }
   }
   returned_.clear();
   if (is_held_ && idle()) context_.has_changed = true;

@@ -310,7 +310,7 @@ TEST_F(StoodIn, what_gathers_without_a_link_and_what_takes_too_long_is_left_to_i
   send(target_, keys(1));
   give_up_all();
   Outgoing& late = stranded();
-  EXPECT_TRUE(late.is_given_up);
+  EXPECT_TRUE(late.is_given_up());
   // The owner answers before the shards of this node have: nobody receives that.
   answer(late, Verdict::denied);
   late.keep_stand_in(0, Verdict::approved, {}, api::no_waiter);
