@@ -34,9 +34,10 @@ enum class Sender : uint8_t {
 enum class Order : uint8_t {
   any,
   after_turn,         // this shard decides the entries of the turn first
-  after_all_decided,  // and the other shards decide theirs of every earlier frame
-  after_own_shard,    // as after_turn where keys have owners on other nodes, which may be slow or
-                      // gone; else as after_all_decided
+  after_all_decided,  // and every other shard and node decides theirs of all earlier frames
+  // One of several nodes: after_turn, so that no frame waits for a node that is slow or gone. A
+  // server that is alone: after_all_decided.
+  after_all_decided_if_alone,
 };
 
 // The room that a frame needs before it is handled; without it the session is held.

@@ -141,7 +141,7 @@ struct NativeSession::Frames {
           {.room = Room::by_handler}),
       rule<wire::ReleaseRequest, &Self::on_release>({.room = Room::turn}),
       rule<wire::WithdrawRequest, &Self::on_withdraw>(
-          {.order = Order::after_own_shard, .id = IdRule::unused}),
+          {.order = Order::after_all_decided_if_alone, .id = IdRule::unused}),
       rule<wire::InspectRequest, &Self::on_inspect>(
           {.order = Order::after_all_decided, .room = Room::shard_query, .id = IdRule::unused}),
       rule<wire::InternRequest, &Self::on_intern>({.room = Room::handles, .id = IdRule::unused}),
@@ -210,7 +210,7 @@ bool NativeSession::may_handle(const FrameRule& rule, const DecodedFrame& frame,
                                bool refuses) noexcept {
   const bool has_peers = context_.options.ownership.has_peers();
   Order order = rule.admission.order;
-  if (order == Order::after_own_shard) {
+  if (order == Order::after_all_decided_if_alone) {
     order = has_peers ? Order::after_turn : Order::after_all_decided;
   }
   if (order == Order::after_all_decided && !all_decided()) return false;
