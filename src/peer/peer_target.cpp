@@ -244,8 +244,14 @@ void PeerTarget::free(Outgoing& outgoing) noexcept {
 }
 
 void PeerTarget::count_full() noexcept {
-  if (std::exchange(is_counted_full_, is_full()) == is_counted_full_) return;
-  context_.mailboxes.lent().full_targets += is_counted_full_ ? 1U : ~0U;
+  if (is_full() == is_counted_full_) return;
+  is_counted_full_ = !is_counted_full_;
+  route::LentCounts& lent = context_.mailboxes.lent();
+  if (is_counted_full_) {
+    ++lent.full_targets;
+  } else {
+    --lent.full_targets;
+  }
 }
 
 bool PeerTarget::idle() const noexcept {

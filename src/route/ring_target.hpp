@@ -72,8 +72,13 @@ class RingTarget final : public Target {
   void fill(ShardMessage& message) noexcept;
   void send() noexcept;
   void count_full() noexcept {
-    if (std::exchange(is_counted_full_, is_full()) == is_counted_full_) return;
-    lent_.full_targets += is_counted_full_ ? 1U : ~0U;
+    if (is_full() == is_counted_full_) return;
+    is_counted_full_ = !is_counted_full_;
+    if (is_counted_full_) {
+      ++lent_.full_targets;
+    } else {
+      --lent_.full_targets;
+    }
   }
 
   Mailbox& mailbox_;
