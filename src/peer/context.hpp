@@ -1,4 +1,5 @@
-// What all that one worker has for other nodes shares.
+// What the classes by which one worker deals with other nodes share: its Io, its mailboxes, and
+// what they have for the worker at the end of a turn.
 // Lives:  one per worker, one thread only.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a caller is answered when the owner of his key does not answer (--peer-failure).
-// Shape:  `closed` and `open` are answers to who asks for permits. A release that reaches nobody
-//         and a look that sees nothing have failed, whatever the policy.
+// The answer to a caller whose key's owner does not answer (--peer-failure).
+// Shape:  `closed` and `open` answer requests for permits only. A release that reaches nobody and a
+//         look that sees nothing have failed, whatever the policy.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The parcels of one lane: those that wait for room, and those that are written and unanswered.
 // Flow:   add() -> next() -> note_sent() -> take_answered(); or give_up(), or lose().
-// Shape:  of a parcel that was given up after it was written its frame is remembered, because its
-//         late answers are no answers that nobody asked for.
+// Shape:  when a parcel is given up that was written, its frame stays here: its answers may come
+//         late, and are not to be taken for answers that nobody has asked for.
 // Bounds: as many frames as the owner takes.
 // Lives:  one per lane, one thread only.
 #pragma once

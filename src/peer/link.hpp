@@ -1,6 +1,7 @@
 // The way by which messages reach another node: frames of a Lane, or requests of HTTP/2.
-// Flow:   PeerTarget -> send() -> the owner's answers -> PeerTarget::on_answers(), on_grant().
-// Errors: when the link is lost it calls PeerTarget::on_lost(), and no more of either.
+// Flow:   PeerTarget -> send() -> the owner's answers -> PeerTarget::on_answers(). What
+//         waits at the owner is answered `queued`; its outcome is one of Context::grants.
+// Errors: a link that is lost calls PeerTarget::on_lost(), and nothing of it from then on.
 // Lives:  one thread only.
 #pragma once
 

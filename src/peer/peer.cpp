@@ -234,17 +234,17 @@ void Peer::post(QuotaParcel& parcel) noexcept {
 // --- Whether it is there -------------------------------------------------------------------
 
 void Peer::note_state() noexcept {
-  const bool is_reachable = is_connected();
   for (uint32_t lane = 0; lane < targets_.size(); ++lane) {
     const bool stands_in =
         context_.policy.stands_in() && targets_[lane] && !targets_[lane]->is_connected();
     context_.mailboxes.nodes().stand_in_for(target_id(lane), stands_in);
   }
-  if (std::exchange(is_reachable_, is_reachable) == is_reachable) return;
-  if (is_reachable) is_warned_of_secret_ = false;
+  if (is_connected() == is_reachable_) return;
+  is_reachable_ = !is_reachable_;
+  if (is_reachable_) is_warned_of_secret_ = false;
   if (!logs()) return;
-  if (is_reachable) log::info("node connected", {{"node", host_}});
-  if (!is_reachable) log::warning("node lost", {{"node", host_}, {"reason", why_down_}});
+  if (is_reachable_) log::info("node connected", {{"node", host_}});
+  if (!is_reachable_) log::warning("node lost", {{"node", host_}, {"reason", why_down_}});
 }
 
 // One worker does that for all.

@@ -1,4 +1,4 @@
-// What one worker, or all of a process, count of their dealings with one other node, for /metrics.
+// The counts of one other node for /metrics: those of one worker, or the sum of all workers.
 #pragma once
 
 #include <cstdint>

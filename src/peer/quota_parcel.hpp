@@ -17,7 +17,7 @@ struct QuotaParcel {
   api::QuotaBatch batch;       // its texts live as long as it is lent
   route::TargetId target = 0;  // later: the one whose lane has taken it
   int64_t timeout_ms = 0;      // of the answer
-  int64_t deadline_ms = 0;     // that is, by the clock of Peers, once it is posted
+  int64_t deadline_ms = 0;     // when that has passed, by the clock of Peers; set by post()
   bool is_answered = false;
 };
 

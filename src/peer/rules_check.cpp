@@ -16,8 +16,8 @@ void RulesCheck::on_tick() noexcept {
 // The next one that is due, in turn.
 void RulesCheck::check_next() noexcept {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const uint32_t node = turn_;
-    turn_ = (turn_ + 1) % static_cast<uint32_t>(nodes_.size());
+    const uint32_t node = next_node_;
+    next_node_ = (next_node_ + 1) % static_cast<uint32_t>(nodes_.size());
     if (node == context_.options.own_node || context_.now_ms < nodes_[node].next_ms) continue;
     return check(node);
   }

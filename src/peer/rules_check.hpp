@@ -51,7 +51,7 @@ class RulesCheck {
   const AddressBook& addresses_;
   uint64_t own_ = 0;
   std::vector<Node> nodes_;
-  uint32_t turn_ = 0;  // the node that is checked next, if it is due
+  uint32_t next_node_ = 0;  // to be checked, if it is due
   uint32_t checked_ = 0;
   size_t room_ = 0;  // of the answer
   std::unique_ptr<NodeFetch> fetch_;
