@@ -71,10 +71,28 @@ def on_streams(piece_of):
 LARGE_FIELD = text(b"x") + b"\x7f\xa1\x1e" + b"y" * 4000
 
 
+# A field in the connection's table, and its index.
+INDEXED_FIELD, LAST_INDEXED = b"\x40" + LARGE_FIELD, b"\xbe"
+BOMB_BYTES = 20_000  # a whole frame arrives at once
+
+
 def header_bomb():
-    """One field in the connection's table, and thousands of times its index of one byte."""
-    field = b"\x40" + LARGE_FIELD
-    return frame(HEADERS, END_STREAM | END_HEADERS, 1, head(b"/healthz") + field + b"\xbe" * 10_000)
+    """One field in the table, and thousands of times its index of one byte."""
+    return frame(HEADERS, END_STREAM | END_HEADERS, 1,
+                 head(b"/healthz") + INDEXED_FIELD + LAST_INDEXED * 10_000)
+
+
+def later_bomb():
+    """The field was put into the table by an earlier head."""
+    return (frame(HEADERS, END_STREAM | END_HEADERS, 1, head(b"/healthz") + INDEXED_FIELD)
+            + frame(HEADERS, END_STREAM | END_HEADERS, 3,
+                    head(b"/healthz") + LAST_INDEXED * 16_000))
+
+
+def trailers_bomb(stream):
+    return (frame(HEADERS, END_HEADERS, stream, head(b"/v1/reserve"))
+            + frame(HEADERS, END_STREAM | END_HEADERS, stream,
+                    INDEXED_FIELD + LAST_INDEXED * 12_000))
 
 
 def large_body(stream):
@@ -99,7 +117,9 @@ FLOODS = {
                                     frame(HEADERS, END_STREAM, 1, head(b"/healthz")))),
     "settings": Script(repeated(frame(SETTINGS))),
     "ping": Script(repeated(frame(PING, 0, 0, bytes(8)))),
-    "header bomb": Script(header_bomb()),
+    "header bomb": Script(header_bomb(), piece_bytes=BOMB_BYTES),
+    "bomb behind a head": Script(later_bomb(), piece_bytes=BOMB_BYTES),
+    "bomb in trailers": Script(on_streams(trailers_bomb), piece_bytes=BOMB_BYTES),
     "empty data": Script(repeated(frame(DATA, 0, 1), OPENED)),
     "padding": Script(repeated(frame(DATA, PADDED, 1, b"\0"), OPENED)),
     "window update": Script(repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)))),

@@ -76,10 +76,13 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
 }
 
 void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
-  spend(work::frame + work::bytes(bytes.size()));
   const bool awaited_preface = frames_.awaits_preface();
   const bool is_whole = frames_.taken(bytes.size());
-  if (!shared_.framing.receive(bytes)) {
+  const size_t head_bytes = frames_.is_head() ? bytes.size() : 0;
+  const bool goes_on = shared_.framing.receive(bytes);
+  spend(work::frame + work::bytes(bytes.size()) +
+        work::fields(head_bytes, shared_.framing.take_decoded_bytes()));
+  if (!goes_on) {
     write_output();
     return finish();
   }
@@ -130,7 +133,7 @@ void Http2Session::on_head_begin(Http2StreamId) noexcept {
 }
 
 void Http2Session::on_field(std::string_view name, std::string_view value) noexcept {
-  if (!head_.add(name, value)) shared_.framing.terminate(Http2Error::enhance_your_calm);
+  head_.add(name, value);
 }
 
 void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
@@ -155,7 +158,7 @@ void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
 }
 
 void Http2Session::begin_request(Http2Stream& stream) noexcept {
-  spend(work::rest_request + work::bytes(stream.head().text.size()));
+  spend(work::rest_request);
   stream.keep_head();
   route(stream);
   after_event(stream);

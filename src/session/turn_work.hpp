@@ -30,6 +30,11 @@ inline uint64_t of(const api::QuotaBatch& batch) noexcept {
   const uint64_t calls_count = batch.calls.size() + batch.calls_repeated;
   return calls_count * quota_call + batch.limits_checked * limit + rows_count * row;
 }
+// Header fields of HTTP/2: each byte received may stand for one, also where nobody reads it; one
+// that is read is checked byte by byte.
+constexpr uint64_t fields(size_t received_bytes, size_t decoded_bytes) noexcept {
+  return 8 * received_bytes + decoded_bytes / 2;
+}
 // Received, or sent: the kernel's work in the main.
 constexpr uint64_t bytes(size_t count) noexcept {
   return count / 4;

@@ -66,6 +66,10 @@ bool is_request(const nghttp2_frame* frame) noexcept {
   return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
+bool is_trailers(const nghttp2_frame* frame) noexcept {
+  return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_HEADERS;
+}
+
 }  // namespace
 
 std::optional<std::string> decode_http2_settings(std::string_view text) {
@@ -141,6 +145,7 @@ struct Http2Framing::Callbacks {
   }
 
   static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
+    of(user).fields_bytes_ = 0;
     if (is_request(frame)) of(user).events_.on_head_begin(frame->hd.stream_id);
     return 0;
   }
@@ -148,16 +153,24 @@ struct Http2Framing::Callbacks {
   static int on_header(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
                        size_t name_size, const uint8_t* value, size_t value_size, uint8_t,
                        void* user) noexcept {
-    if (!is_request(frame)) return 0;  // trailers
-    of(user).events_.on_field(text_of(name, name_size), text_of(value, value_size));
+    const std::string_view name_text = text_of(name, name_size);
+    const std::string_view value_text = text_of(value, value_size);
+    if (!of(user).count_field(name_text, value_text)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (is_request(frame)) of(user).events_.on_field(name_text, value_text);
     return 0;
   }
 
-  static int on_frame_recv(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
+  static int on_frame_recv(nghttp2_session* session, const nghttp2_frame* frame,
+                           void* user) noexcept {
     Http2Events& events = of(user).events_;
     const bool is_last = ends_stream(frame->hd);
     if (is_request(frame)) {
       events.on_head_end(frame->hd.stream_id, !is_last);
+    } else if (is_trailers(frame) && of(user).fields_bytes_ > limits::http_header_bytes_max) {
+      // An answered stream ends here anyway.
+      const bool is_answered =
+          nghttp2_session_get_stream_local_close(session, frame->hd.stream_id) != 0;
+      if (!is_answered) of(user).reset(frame->hd.stream_id, Http2Error::enhance_your_calm);
     } else if (is_last && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS)) {
       events.on_body_end(frame->hd.stream_id);
     }
@@ -248,6 +261,17 @@ bool Http2Framing::receive(std::span<const std::byte> bytes) noexcept {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (nghttp2_session_mem_recv(session_.get(), data, bytes.size()) < 0) has_failed_ = true;
   return is_open();
+}
+
+// False: there are too many. Behind terminate() alone nghttp2 would decode the rest of a frame, in
+// which each byte may stand for a field of kilobytes; a callback that fails stops it.
+bool Http2Framing::count_field(std::string_view name, std::string_view value) noexcept {
+  const size_t bytes = field_line_bytes(name, value);
+  fields_bytes_ += bytes;
+  decoded_bytes_ += bytes;
+  if (fields_bytes_ <= fields_bytes_max) return true;
+  terminate(Http2Error::enhance_your_calm);
+  return false;
 }
 
 void Http2Framing::check(int outcome) noexcept {

@@ -5,8 +5,9 @@
 // Errors: a peer's mistake is answered by RST_STREAM or GOAWAY; receive() returns false when the
 //         connection cannot go on.
 // Bounds: streams_max at once, the others are refused (REFUSED_STREAM); windows of 64 KiB a stream
-//         and 256 KiB in all; memory_max for what nghttp2 keeps. Floods of resets, CONTINUATION,
-//         SETTINGS and PING end the connection.
+//         and 256 KiB in all; memory_max for what nghttp2 keeps; of the fields of a head or of
+//         trailers fields_bytes_max, decoded. Floods of resets, CONTINUATION, SETTINGS and PING end
+//         the connection.
 // Lives:  one connection, one thread; events are reported during receive() and next() only.
 // Source: docs/adr/0013-http2-by-nghttp2.md.
 #pragma once
@@ -18,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/block_pool.hpp"
 #include "wire/reply_value.hpp"
@@ -77,6 +79,8 @@ class Http2Framing {
  public:
   static constexpr uint32_t streams_max = 250;
   static constexpr size_t memory_max = 1024 * 1024;
+  // Trailers reset their stream from limits::http_header_bytes_max on.
+  static constexpr size_t fields_bytes_max = 64 * 1024;
 
   // What nghttp2 keeps comes from `blocks`.
   Http2Framing(Http2Events& events, base::BlockPool& blocks) noexcept;
@@ -90,6 +94,8 @@ class Http2Framing {
 
   // False: the connection has to end, after what next() still has.
   bool receive(std::span<const std::byte> bytes) noexcept;
+  // Of fields that have been decoded since the last call: a byte received may stand for thousands.
+  size_t take_decoded_bytes() noexcept { return std::exchange(decoded_bytes_, 0); }
 
   // What is to be sent next, until taken() has been called for all of it; empty: nothing now.
   std::span<const std::byte> next() noexcept;
@@ -128,12 +134,15 @@ class Http2Framing {
   struct Memory;
 
   void check(int outcome) noexcept;
+  bool count_field(std::string_view name, std::string_view value) noexcept;
   bool has_room(size_t bytes) const noexcept;
   void* counted(void* memory) noexcept;
 
   Http2Events& events_;
   base::BlockPool& blocks_;
   size_t memory_bytes_ = 0;    // that nghttp2 has
+  size_t fields_bytes_ = 0;    // of the head, or the trailers, that are being decoded
+  size_t decoded_bytes_ = 0;   // of fields, since they were taken
   bool has_failed_ = false;    // nghttp2 can do no more
   Http2StreamId refused_ = 0;  // the last stream beyond streams_max; nghttp2 forgets it at once
   std::unique_ptr<nghttp2_session, void (*)(nghttp2_session*)> session_;

@@ -5,11 +5,6 @@
 #include "wire/http_text.hpp"
 
 namespace sluice::wire {
-namespace {
-
-constexpr std::string_view separators = ": \r\n";
-
-}  // namespace
 
 void Http2Head::begin() noexcept {
   method_.clear();
@@ -25,9 +20,9 @@ void Http2Head::begin() noexcept {
   bytes_ = 0;
 }
 
-bool Http2Head::add(std::string_view name, std::string_view value) {
-  bytes_ += name.size() + value.size() + separators.size();
-  if (bytes_ > limits::http_header_bytes_max) return bytes_ <= head_bytes_end;
+void Http2Head::add(std::string_view name, std::string_view value) {
+  bytes_ += field_line_bytes(name, value);
+  if (bytes_ > limits::http_header_bytes_max) return;
   if (name.starts_with(':')) {
     add_pseudo(name, value);
   } else if (name == "host") {
@@ -36,7 +31,6 @@ bool Http2Head::add(std::string_view name, std::string_view value) {
     note(name, value);
     add_line(name, value);
   }
-  return true;
 }
 
 void Http2Head::add_pseudo(std::string_view name, std::string_view value) {

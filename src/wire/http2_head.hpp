@@ -3,7 +3,7 @@
 // Shape:  the text of a finished head is as in HTTP/1.1, for the log; the request's views lie in
 //         it. nghttp2 has checked the fields by RFC 9113 before.
 // Errors: finish() gives the refusal of a head that the server does not take.
-// Bounds: limits::http_header_bytes_max of fields, as in HTTP/1.1: 431. head_bytes_end: no more.
+// Bounds: limits::http_header_bytes_max of fields, as in HTTP/1.1: 431.
 // Lives:  one per connection; a head is gathered after the other.
 #pragma once
 
@@ -18,11 +18,8 @@ namespace sluice::wire {
 
 class Http2Head {
  public:
-  static constexpr size_t head_bytes_end = 64 * 1024;
-
   void begin() noexcept;
-  // False: the head is larger than any that is answered.
-  bool add(std::string_view name, std::string_view value);
+  void add(std::string_view name, std::string_view value);
   // Moves the head's text to `text`, where it must stay while the request is used.
   std::optional<HttpRefused> finish(bool has_body, std::string& text, HttpRequest& request);
 

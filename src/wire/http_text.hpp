@@ -34,6 +34,12 @@ std::string_view origin_form(std::string_view target) noexcept;
 // Base64 for URLs without padding (RFC 4648, 5); nullopt for any other text.
 std::optional<std::string> decode_base64url(std::string_view text);
 
+// What a field takes up as a line of HTTP/1.1; every version's bounds count this.
+constexpr size_t field_line_bytes(std::string_view name, std::string_view value) noexcept {
+  constexpr std::string_view separators = ": \r\n";
+  return name.size() + value.size() + separators.size();
+}
+
 // ASCII letters of either case are equal.
 bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept;
 

@@ -19,6 +19,7 @@ INITIAL_WINDOW_SIZE = 4
 
 METHODS = {"GET": b"\x82", "POST": b"\x83"}  # of HPACK's static table
 SCHEME_HTTP = b"\x86"
+LAST_INDEXED = b"\xbe"  # the field that was put into the connection's table last
 
 
 def frame(kind, flags=0, stream=0, payload=b""):

@@ -12,10 +12,10 @@ import pytest
 
 from conftest import LONG_WINDOW
 from http2_attacker import (ACK, CANCEL, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS,
-                            END_STREAM, ENHANCE_YOUR_CALM, HEADERS, NO_ERROR, PADDED, PING, PREFACE,
-                            PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM, SETTINGS,
-                            WINDOW_UPDATE, Http2Attacker, ask_frame, field, frame, head, streams,
-                            window_setting)
+                            END_STREAM, ENHANCE_YOUR_CALM, HEADERS, LAST_INDEXED, NO_ERROR, PADDED,
+                            PING, PREFACE, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM,
+                            SETTINGS, WINDOW_UPDATE, Http2Attacker, ask_frame, field, frame, head,
+                            streams, window_setting)
 from http_peer import HttpPeer, ask, totals, waiting
 from quota_calls import HOUR_MS, put, reserve, slots
 from server_process import eventually
@@ -70,6 +70,7 @@ class Attack:
         self.server = server
         self.growth_max = growth_max
         touch_first_pages(server)
+        cpu_before = server.cpu_seconds()
         with Lone(server) as lone, concurrent.futures.ThreadPoolExecutor(ATTACKERS) as pool:
             lone.ask()  # now: only a first request has to come in the header time-out
             self.before = self.peak = server.resident_bytes()
@@ -82,6 +83,7 @@ class Attack:
                 self.note_memory()
                 time.sleep(0.001)
         self.results = [run.result() for run in runs]
+        self.cpu_s = server.cpu_seconds() - cpu_before
 
     def __enter__(self):
         return self
@@ -257,7 +259,7 @@ BOMBS = {
     "few_fields": field(b"x", b"y" * 40_000) * 2,
     "many_fields": field(b"x", b"y" * 100) * 900,
     # A field of 4,000 bytes in the table, then 10,000 times its index of one byte: 40 MB.
-    "indexed": field(b"x", b"y" * 4_000, indexed=True) + b"\xbe" * 10_000,
+    "indexed": field(b"x", b"y" * 4_000, indexed=True) + LAST_INDEXED * 10_000,
     "empty_fields": field(b"x", b"") * 20_000,
 }
 
@@ -266,6 +268,42 @@ BOMBS = {
 def test_header_bomb(server, name):
     with Attack(server, flooded(parts_of_head(head(HEALTH) + BOMBS[name]))) as attack:
         attack.all_are(ENHANCE_YOUR_CALM)
+
+
+REPEATED = field(b"x", b"y" * 4_000, indexed=True)
+# Whole frames, which are decoded at once.
+LARGE_FRAMES = {
+    "behind_an_earlier_head":
+        ask_frame(1, HEALTH, more=REPEATED) + ask_frame(3, HEALTH, more=LAST_INDEXED * 16_000),
+    "in_trailers":
+        ask_frame(1, "/v1/reserve", "POST", has_body=True)
+        + frame(HEADERS, END_STREAM | END_HEADERS, 1, REPEATED + LAST_INDEXED * 12_000),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_FRAMES)
+def test_header_bomb_in_one_frame(server, name):
+    """Nobody waits until all of it is decoded, which would take some 30 ms each time."""
+    repetitions = 10
+
+    def one(peer):
+        goodbyes = [flooded(LARGE_FRAMES[name])(peer)]
+        for _ in range(repetitions - 1):
+            with Http2Attacker(server) as another:
+                goodbyes.append(flooded(LARGE_FRAMES[name])(another))
+        return tuple(goodbyes)
+    with Attack(server, one) as attack:
+        attack.all_are((ENHANCE_YOUR_CALM,) * repetitions)
+        assert attack.cpu_s < ATTACKERS * repetitions * 0.005
+
+
+def test_large_trailers(server):
+    with Http2Attacker(server) as peer:
+        peer.send(ask_frame(1, "/v1/reserve", "POST", has_body=True)
+                  + frame(HEADERS, END_STREAM | END_HEADERS, 1, field(b"x", b"y" * 8_200))
+                  + ask_frame(3, HEALTH))
+        assert peer.status(3) == 200, "the connection goes on"
+        assert peer.until(lambda: peer.resets == {1: ENHANCE_YOUR_CALM})
 
 
 def test_field_above_64_kib(server):
@@ -277,7 +315,7 @@ def test_field_above_64_kib(server):
 
 def test_header_bombs_below_the_bound(server):
     """Each is answered with 431, and leaves nothing behind."""
-    bomb = field(b"x", b"y" * 4_000, indexed=True) + b"\xbe" * 14
+    bomb = REPEATED + LAST_INDEXED * 14
 
     def one(peer):
         for stream in streams(500):

@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/hpack.hpp"
 #include "tests/unit/session/http2_session_driver.hpp"
 
 namespace sluice::session {
 namespace {
 
 using api::QuotaCode;
+namespace hpack = support::hpack;
 using support::http2_frame;
 using support::Http2Client;
 using wire::Http2Error;
@@ -123,7 +125,7 @@ TEST_F(Http2SessionTest, ends_the_stream_of_a_late_body_without_an_error_behind_
 // more than the window of them.
 TEST_F(Http2SessionTest, keeps_no_more_of_unfinished_bodies_than_the_window) {
   exchange();
-  const std::string head = "\x83\x86\x01\x01x\x04\x0b/v1/reserve";
+  const std::string head = hpack::head("/v1/reserve", hpack::method_post);
   const auto window_updates = [&](std::string bytes) {
     session_->on_received(std::as_writable_bytes(std::span(bytes)));
     end_turn();
@@ -171,7 +173,8 @@ TEST_F(Http2SessionTest, answers_a_waiter_on_its_stream) {
 
 TEST_F(Http2SessionTest, has_nothing_to_do_while_its_streams_wait) {
   client_.ask("POST", "/rate/a?canWait=true");
-  client_.raw(http2_frame(1, 4, 3, "\x83\x86\x01\x01x\x04\x0b/v1/reserve"));  // a body follows
+  // A body is to follow.
+  client_.raw(http2_frame(1, 4, 3, hpack::head("/v1/reserve", hpack::method_post)));
   exchange();
   decide_all(api::Verdict::queued);
   exchange();
@@ -431,7 +434,7 @@ TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
 }
 
 TEST_F(Http2SessionTest, resets_a_body_that_does_not_end_in_its_time) {
-  client_.raw(http2_frame(1, 4, 1, "\x83\x86\x01\x01x\x04\x0b/v1/reserve"));
+  client_.raw(http2_frame(1, 4, 1, hpack::head("/v1/reserve", hpack::method_post)));
   exchange();
   pass(context_.options.header_timeout_ms - 1);
   EXPECT_EQ(client_.goodbye(), std::nullopt);
@@ -474,7 +477,7 @@ TEST_F(Http2SessionTest, resets_a_body_that_stalls_within_a_frame) {
 
 TEST_F(Http2SessionTest, ends_with_half_a_head_in_its_time) {
   exchange();
-  client_.raw(http2_frame(1, 0, 1, "\x82\x86\x01\x01x"));  // CONTINUATION is to follow
+  client_.raw(http2_frame(1, 0, 1, hpack::head()));  // CONTINUATION is to follow
   exchange();
   pass(context_.options.header_timeout_ms - 1);
   EXPECT_EQ(client_.goodbye(), std::nullopt);
@@ -511,7 +514,7 @@ TEST_F(Http2SessionTest, goes_on_when_each_frame_is_whole_in_time) {
 
 TEST_F(Http2SessionTest, ends_with_a_head_whose_parts_come_one_by_one) {
   exchange();
-  client_.raw(http2_frame(1, 0, 1, "\x82\x86\x01\x01x"));
+  client_.raw(http2_frame(1, 0, 1, hpack::head()));
   exchange();
   pass(context_.options.header_timeout_ms - 1);
   client_.raw(http2_frame(9, 0, 1));
@@ -553,6 +556,31 @@ TEST_F(Http2SessionTest, ends_with_a_head_that_no_answer_helps) {
   client_.ask("GET", "/healthz", {}, Http2Client::Fields(70, {"a", std::string(1'000, 'v')}));
   exchange();
   EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+}
+
+TEST_F(Http2SessionTest, spends_what_indexed_fields_stand_for) {
+  exchange();
+  const std::string field = hpack::indexed_field("x", std::string(4'000, 'y'));
+  std::string heads = http2_frame(1, 5, 1, hpack::head() + field);
+  for (uint32_t stream = 3; stream < 40; stream += 2) {
+    heads += http2_frame(1, 5, stream, hpack::head() + std::string(15, hpack::last_indexed));
+  }
+  session_->on_received(std::as_writable_bytes(std::span(heads)));
+  EXPECT_TRUE(context_.work.is_over());
+  EXPECT_FALSE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, spends_fields_that_it_ignores) {
+  exchange();
+  const std::string field = hpack::indexed_field("x", std::string(4'000, 'y'));
+  const std::string invalid = hpack::head() + hpack::field("X", "y");
+  std::string heads = http2_frame(1, 5, 1, invalid + field);
+  for (uint32_t stream = 3; stream < 11; stream += 2) {
+    heads += http2_frame(1, 5, stream, invalid + std::string(16'000, hpack::last_indexed));
+  }
+  session_->on_received(std::as_writable_bytes(std::span(heads)));
+  EXPECT_TRUE(context_.work.is_over());
+  EXPECT_FALSE(session_->connection().finishing());
 }
 
 // --------------------------------------------------------------------------------------- drain

@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/hpack.hpp"
 #include "tests/support/http2_client.hpp"
 
 namespace sluice::wire {
 namespace {
 
+namespace hpack = support::hpack;
 using support::http2_frame;
 using support::Http2Client;
 
@@ -22,6 +24,7 @@ class Recorder final : public Http2Events {
  public:
   void on_head_begin(Http2StreamId stream) noexcept override { note("begin", stream); }
   void on_field(std::string_view name, std::string_view value) noexcept override {
+    ++fields_count;
     fields += std::string{name} + "=" + std::string{value} + ";";
   }
   void on_head_end(Http2StreamId stream, bool has_body) noexcept override {
@@ -44,6 +47,7 @@ class Recorder final : public Http2Events {
   }
 
   std::vector<std::string> events;
+  size_t fields_count = 0;
   std::string fields;
   std::map<Http2StreamId, std::string> bodies;
   std::string body;
@@ -204,7 +208,7 @@ TEST_F(Http2FramingTest, decodes_only_valid_settings) {
 // Streams that the client opens by raw heads: its nghttp2 keeps to the bound.
 std::string heads(uint32_t count) {
   std::string all;
-  for (uint32_t i = 0; i < count; ++i) all += http2_frame(1, 5, 2 * i + 1, "\x82\x84\x86\x01\x01x");
+  for (uint32_t i = 0; i < count; ++i) all += http2_frame(1, 5, 2 * i + 1, hpack::head());
   return all;
 }
 
@@ -222,9 +226,9 @@ TEST_F(Http2FramingTest, refuses_streams_beyond_its_bound) {
 TEST_F(Http2FramingTest, ignores_the_rest_of_a_stream_that_it_has_refused) {
   constexpr uint32_t refused = 2 * Http2Framing::streams_max + 1;
   client_.raw(heads(Http2Framing::streams_max));
-  client_.raw(http2_frame(1, 4, refused, "\x83\x84\x86\x01\x01x"));
+  client_.raw(http2_frame(1, 4, refused, hpack::head("/", hpack::method_post)));
   client_.raw(http2_frame(3, 0, 1, std::string("\0\0\0\x8", 4)));  // makes room
-  client_.raw(http2_frame(1, 5, refused + 2, "\x82\x84\x86\x01\x01x"));
+  client_.raw(http2_frame(1, 5, refused + 2, hpack::head()));
   const std::string trailers("\0\1a\1b", 5);
   client_.raw(http2_frame(0, 0, refused, "body") + http2_frame(1, 5, refused, trailers));
   const std::string request = client_.output();
@@ -273,11 +277,74 @@ TEST_F(Http2FramingTest, ends_when_it_terminates) {
 
 TEST_F(Http2FramingTest, ends_with_a_head_below_the_highest_stream) {
   exchange();
-  client_.raw(http2_frame(1, 5, 7, "\x82\x84\x86\x01\x01x"));
+  client_.raw(http2_frame(1, 5, 7, hpack::head()));
   EXPECT_TRUE(exchange());
-  client_.raw(http2_frame(1, 5, 5, "\x82\x84\x86\x01\x01x"));
+  client_.raw(http2_frame(1, 5, 5, hpack::head()));
   EXPECT_FALSE(exchange());
   EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::protocol_error));
+}
+
+// ---------------------------------------------------------------------- fields that are too many
+
+class Http2FramingFieldsTest : public Http2FramingTest {
+ protected:
+  static constexpr size_t value_bytes = 4'000;
+  static constexpr size_t fields_max = Http2Framing::fields_bytes_max / value_bytes;
+
+  // A large field, again and again: a byte each.
+  static std::string repeated_field(size_t count) {
+    return hpack::indexed_field("x", std::string(value_bytes, 'y')) +
+           std::string(count - 1, hpack::last_indexed);
+  }
+  // The stream of a request whose body goes on.
+  int32_t ask_with_body() {
+    client_.send_in_parts(1);
+    return client_.ask("POST", "/", "body");
+  }
+  void send_trailers(int32_t stream, size_t fields_count) {
+    client_.raw(http2_frame(1, 5, static_cast<uint32_t>(stream), repeated_field(fields_count)));
+  }
+};
+
+TEST_F(Http2FramingFieldsTest, takes_no_field_of_a_head_behind_the_bound) {
+  exchange();
+  client_.raw(http2_frame(1, 5, 1, hpack::head() + repeated_field(10'000)));
+  EXPECT_FALSE(exchange());
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+  EXPECT_LE(recorder_.fields_count, 4 + fields_max);
+  EXPECT_LE(framing_.take_decoded_bytes(), Http2Framing::fields_bytes_max + 2 * value_bytes);
+}
+
+TEST_F(Http2FramingFieldsTest, takes_no_field_of_trailers_behind_the_bound) {
+  const int32_t stream = ask_with_body();
+  exchange();
+  send_trailers(stream, 10'000);
+  EXPECT_FALSE(exchange());
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+  EXPECT_LE(framing_.take_decoded_bytes(), Http2Framing::fields_bytes_max + 2 * value_bytes);
+}
+
+TEST_F(Http2FramingFieldsTest, resets_a_stream_whose_trailers_are_larger_than_a_head) {
+  const int32_t small = ask_with_body();
+  const int32_t large = ask_with_body();
+  exchange();
+  recorder_.events.clear();
+  send_trailers(small, 2);
+  send_trailers(large, 3);
+  EXPECT_TRUE(exchange());
+  EXPECT_EQ(recorder_.events, (std::vector<std::string>{"body 1", "closed 3"}));
+  EXPECT_EQ(client_.answer(large).reset, static_cast<uint32_t>(Http2Error::enhance_your_calm));
+}
+
+TEST_F(Http2FramingFieldsTest, does_not_reset_a_stream_that_is_answered) {
+  const int32_t stream = ask_with_body();
+  exchange();
+  answer(stream);
+  exchange();
+  send_trailers(stream, 3);
+  EXPECT_TRUE(exchange());
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  EXPECT_EQ(recorder_.events.back(), "closed 1");
 }
 
 // ---------------------------------------------------------------------------------- floods
@@ -303,7 +370,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Flood{"ping", repeated(101, http2_frame(6, 0, 0, std::string(8, 'p')))},
                       Flood{"large_settings",
                             http2_frame(4, 0, 0, repeated(33, std::string("\0\3\0\0\0\1", 6)))},
-                      Flood{"continuation", http2_frame(1, 1, 1, "\x82\x84\x86\x01\x01x") +
+                      Flood{"continuation", http2_frame(1, 1, 1, hpack::head()) +
                                                 repeated(9, http2_frame(9, 0, 1))}),
     [](const auto& info) { return info.param.name; });
 
