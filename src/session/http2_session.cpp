@@ -361,6 +361,12 @@ void Http2Session::on_closed(Http2StreamId id) noexcept {
   after_event(*stream);
 }
 
+// A peer may reset streams by its own errors, too (CVE-2025-8671).
+void Http2Session::on_error_reset() noexcept {
+  if (frames_.count_reset(context_.now_ms())) return;
+  shared_.framing.terminate(Http2Error::enhance_your_calm);
+}
+
 // A reservation that no client will hear of ends.
 void Http2Session::close(Http2Stream& stream) noexcept {
   stream.close();

@@ -81,6 +81,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   BodyPart read_body(wire::Http2StreamId stream, std::span<std::byte> out) noexcept override;
   void on_answer_sent(wire::Http2StreamId stream, size_t frame_bytes) noexcept override;
   void on_closed(wire::Http2StreamId stream) noexcept override;
+  void on_error_reset() noexcept override;
 
   bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }
   void receive(std::span<const std::byte> bytes) noexcept;

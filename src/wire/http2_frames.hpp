@@ -3,7 +3,7 @@
 // Flow:   received bytes -> next() -> Http2Framing::receive().
 // Shape:  the preface counts as one frame; a frame may be taken in parts.
 // Bounds: frames_per_request for each request, and frames_in_period more in each period; of
-//         RST_STREAM resets_at_once, and resets_per_second more.
+//         RST_STREAM resets_at_once, and resets_per_second more, with those that the peer provokes.
 // Source: RFC 9113, 4.1 and 10.5.
 #pragma once
 
@@ -78,20 +78,21 @@ class Http2Frames {
     return true;
   }
 
- private:
-  static constexpr int64_t ms_per_reset = 1'000 / resets_per_second;
-
-  // As a time until which resets are spent: each adds its part of a second.
+  // A stream was reset by the peer, or because of its error. False: too many were.
   bool count_reset(int64_t now_ms) noexcept {
     resets_spent_ms_ = std::max(resets_spent_ms_, now_ms) + ms_per_reset;
     return resets_spent_ms_ - now_ms <= resets_at_once * ms_per_reset;
   }
+
+ private:
+  static constexpr int64_t ms_per_reset = 1'000 / resets_per_second;
 
   size_t left_bytes_;
   Type type_ = Type::preface;
   bool is_empty_ = false;  // a frame of DATA without data
   uint32_t useless_left_ = frames_in_period;
   int64_t period_ends_ms_ = 0;
+  // The time until which resets are spent: each adds its part of a second.
   int64_t resets_spent_ms_ = 0;
 };
 

@@ -66,6 +66,13 @@ bool is_request(const nghttp2_frame* frame) noexcept {
   return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
+// Not those by which the server refuses a stream, or ends one that takes too long.
+bool is_error_reset(const nghttp2_frame* frame) noexcept {
+  if (frame->hd.type != NGHTTP2_RST_STREAM) return false;
+  const uint32_t error = frame->rst_stream.error_code;
+  return error != NGHTTP2_NO_ERROR && error != NGHTTP2_REFUSED_STREAM && error != NGHTTP2_CANCEL;
+}
+
 bool is_trailers(const nghttp2_frame* frame) noexcept {
   return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_HEADERS;
 }
@@ -184,6 +191,7 @@ struct Http2Framing::Callbacks {
   }
 
   static int on_frame_send(nghttp2_session*, const nghttp2_frame* frame, void* user) noexcept {
+    if (is_error_reset(frame)) of(user).events_.on_error_reset();
     const bool is_answer = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
     if (is_answer && ends_stream(frame->hd)) {
       of(user).events_.on_answer_sent(frame->hd.stream_id,

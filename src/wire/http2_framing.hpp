@@ -70,6 +70,8 @@ class Http2Events {
   virtual void on_answer_sent(Http2StreamId stream, size_t frame_bytes) noexcept = 0;
   // The stream is over: answered, or reset by either side. Nothing about it follows.
   virtual void on_closed(Http2StreamId stream) noexcept = 0;
+  // A stream was reset because of an error of the peer's.
+  virtual void on_error_reset() noexcept = 0;
 
  protected:
   ~Http2Events() = default;

@@ -132,6 +132,9 @@ def in_pieces(piece, count):
     return one
 
 
+REPEATED = field(b"x", b"y" * 4_000, indexed=True)  # with LAST_INDEXED behind it
+
+
 # ---------------------------------------------------------------------------------- floods
 
 
@@ -147,16 +150,36 @@ def test_rapid_reset(server):
         attack.all_are(ENHANCE_YOUR_CALM)
 
 
-def test_frames_that_make_the_server_reset(server):
-    """An increment of 0: the server resets the stream, as often as the peer asks."""
-    data = requests_and(lambda stream: frame(WINDOW_UPDATE, 0, stream, bytes(4)), 10_000)
+CONTENT_LENGTH = field(b"content-length", b"1")
+# Each makes the server reset the stream (CVE-2025-8671).
+ERRORS = {
+    "window_overflow": lambda stream:
+        ask_frame(stream, "/v1/reserve", "POST", has_body=True)
+        + frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 2**31 - 1)),
+    "content_length": lambda stream:
+        ask_frame(stream, "/v1/reserve", "POST", CONTENT_LENGTH, has_body=True)
+        + frame(DATA, END_STREAM, stream, b"22"),
+    "invalid_field": lambda stream: ask_frame(stream, HEALTH, more=field(b"X", b"y")),
+    "large_trailers": lambda stream:
+        ask_frame(stream, "/v1/reserve", "POST", has_body=True)
+        + frame(HEADERS, END_STREAM | END_HEADERS, stream,
+                (REPEATED if stream == 1 else b"") + LAST_INDEXED * 3),
+}
 
-    def one(peer):
-        peer.flood(data)
-        peer.flood(frame(PING, 0, 0, bytes(8)))
-        return peer.until(lambda: len(peer.resets) == 10_000 or peer.goodbye is not None)
-    with Attack(server, one) as attack:
-        attack.all_are(True, False)
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_that_make_the_server_reset(server, name):
+    data = b"".join(map(ERRORS[name], streams(10_000)))
+    with Attack(server, flooded(data)) as attack:
+        attack.all_are(ENHANCE_YOUR_CALM)
+
+
+def test_some_errors_that_make_the_server_reset(server):
+    with Http2Attacker(server) as peer:
+        for stream in streams(200):
+            peer.send(ERRORS["content_length"](stream))
+            assert peer.until(lambda stream=stream: peer.resets.get(stream) == PROTOCOL_ERROR)
+        assert peer.round_trip()
 
 
 @pytest.mark.parametrize("size", [0, 1, 16_000])
@@ -270,7 +293,6 @@ def test_header_bomb(server, name):
         attack.all_are(ENHANCE_YOUR_CALM)
 
 
-REPEATED = field(b"x", b"y" * 4_000, indexed=True)
 # Whole frames, which are decoded at once.
 LARGE_FRAMES = {
     "behind_an_earlier_head":

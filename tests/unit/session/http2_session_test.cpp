@@ -552,6 +552,21 @@ TEST_F(Http2SessionTest, ends_with_too_many_useless_frames) {
   EXPECT_TRUE(session_->connection().finishing());
 }
 
+TEST_F(Http2SessionTest, ends_with_too_many_resets_that_the_client_provokes) {
+  client_.send_in_parts(1);
+  const auto provoke = [&] {
+    const int32_t stream = client_.ask("PUT", "/v1/subjects/a", "body");
+    exchange();
+    client_.raw(http2_frame(8, 0, static_cast<uint32_t>(stream), "\x7F\xFF\xFF\xFF"));
+    exchange();
+  };
+  for (int64_t count = 0; count < wire::Http2Frames::resets_at_once; ++count) provoke();
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+  provoke();
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
 TEST_F(Http2SessionTest, ends_with_a_head_that_no_answer_helps) {
   client_.ask("GET", "/healthz", {}, Http2Client::Fields(70, {"a", std::string(1'000, 'v')}));
   exchange();

@@ -41,6 +41,7 @@ class Recorder final : public Http2Events {
   }
   void on_answer_sent(Http2StreamId stream, size_t) noexcept override { note("sent", stream); }
   void on_closed(Http2StreamId stream) noexcept override { note("closed", stream); }
+  void on_error_reset() noexcept override { ++error_resets_count; }
 
   void note(const char* what, Http2StreamId stream) {
     events.push_back(std::string{what} + " " + std::to_string(stream));
@@ -48,6 +49,7 @@ class Recorder final : public Http2Events {
 
   std::vector<std::string> events;
   size_t fields_count = 0;
+  size_t error_resets_count = 0;
   std::string fields;
   std::map<Http2StreamId, std::string> bodies;
   std::string body;
@@ -253,6 +255,33 @@ TEST_F(Http2FramingTest, forgets_a_stream_that_the_peer_resets) {
   client_.reset(stream);
   exchange();
   EXPECT_EQ(recorder_.events, std::vector<std::string>{"closed 1"});
+}
+
+TEST_F(Http2FramingTest, reports_resets_that_the_peer_provokes) {
+  const auto provoke = [&](const std::string& name, const std::string& frame) {
+    recorder_.error_resets_count = 0;
+    const int32_t stream = client_.ask("POST", "/", "body", {{"content-length", "5"}});
+    exchange();
+    if (!frame.empty()) client_.raw(frame);
+    EXPECT_TRUE(exchange());
+    EXPECT_TRUE(client_.answer(stream).reset.has_value()) << name;
+    return recorder_.error_resets_count;
+  };
+  EXPECT_EQ(provoke("content-length", ""), 1u);
+  client_.send_in_parts(1);
+  EXPECT_EQ(provoke("window", http2_frame(8, 0, 3, "\x7F\xFF\xFF\xFF")), 1u);
+}
+
+TEST_F(Http2FramingTest, reports_no_reset_that_is_the_servers_own) {
+  client_.send_in_parts(1);
+  for (const auto error : {Http2Error::no_error, Http2Error::refused_stream, Http2Error::cancel}) {
+    const int32_t stream = client_.ask("POST", "/", "body");
+    exchange();
+    framing_.reset(stream, error);
+    exchange();
+    EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(error));
+  }
+  EXPECT_EQ(recorder_.error_resets_count, 0u);
 }
 
 TEST_F(Http2FramingTest, says_goodbye_twice) {
