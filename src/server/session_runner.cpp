@@ -89,6 +89,11 @@ void SessionRunner::begin_drain() noexcept {
   end_turn();
 }
 
+void SessionRunner::end_drain() noexcept {
+  for_each([](session::Session& session) { session.end_drain(); });
+  end_turn();
+}
+
 void SessionRunner::force_close() noexcept {
   for_each([this](session::Session& session) {
     if (session.ended()) return;

@@ -54,8 +54,10 @@ class SessionRunner {
   // A connection may have held every handle: they are dropped in slices.
   void free_departed_handles() noexcept;
 
-  // The server shuts down: first every session prepares, then those that are left are closed.
+  // The server shuts down: first every session prepares; those that are left when the time is over
+  // say so, and are closed in the next turn.
   void begin_drain() noexcept;
+  void end_drain() noexcept;
   void force_close() noexcept;
   void close_all() noexcept;
 

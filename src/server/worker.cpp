@@ -36,6 +36,7 @@ OwnCallBounds own_call_bounds(const WorkerOptions& options) noexcept {
 
 session::Options session_options(const WorkerOptions& options) noexcept {
   session::Options sessions = options.sessions;
+  sessions.drain_grace_ms = std::min(sessions.drain_grace_ms, options.drain_ms / 2);
   sessions.ownership = options.fleet.ownership();
   for (const peer::Instance& instance : options.fleet.instances) {
     sessions.node_names.emplace_back(instance.authority());
@@ -405,6 +406,8 @@ bool Worker::idle() const noexcept {
 void Worker::check_drain() noexcept {
   if (context_.draining && peers_ && sessions_.open_count() == 0 && idle()) peers_->close();
   if (context_.now_ms() < drain_deadline_ms_) return;
+  // What sessions send at last leaves with the next turn; close() would keep it back.
+  if (!std::exchange(has_ended_drain_, true)) return runner_.end_drain();
   was_force_closed_ = true;
   runner_.force_close();
 }

@@ -169,7 +169,8 @@ class Worker final : private ShardStatisticsSource {
   WorkerStatistics statistics_;
   RateWindow rates_;
   int64_t drain_deadline_ms_ = base::never_ms;  // while it drains
-  bool was_force_closed_ = false;               // it took too long
+  bool has_ended_drain_ = false;                // it took too long
+  bool was_force_closed_ = false;               // in a later turn
   uint32_t listeners_open_ = 0;
   uint64_t calls_kept_ = 0;  // quota calls before the last step of the keeper
   uint64_t misrouted_noted_ = 0;

@@ -59,6 +59,8 @@ struct Options {
   int64_t send_timeout_ms = 60'000;    // a send that does not progress
   int64_t linger_ms = 2'000;           // for the peer to end the connection after we did
   int64_t refused_linger_ms = 200;     // above --max-connections
+  // While draining, how long connections stay open for requests that are already on their way.
+  int64_t drain_grace_ms = 200;
   int64_t turn_work = TurnWork::turn_work_max;
   // How much a session that is held or behind goes on reading, so that it notices a hang-up early.
   size_t held_input_bytes = 16 * 1024;

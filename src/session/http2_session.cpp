@@ -16,9 +16,6 @@ namespace {
 using wire::Http2Error;
 using wire::Http2StreamId;
 
-// While draining, how long the peer may go on to open streams: until it has read of the end.
-constexpr int64_t goodbye_after_ms = 200;
-
 // The stream of a request that asked for the upgrade.
 constexpr Http2StreamId upgraded_stream{1};
 
@@ -432,7 +429,7 @@ int64_t Http2Session::partial_deadline_ms() const noexcept {
 
 int64_t Http2Session::goodbye_deadline_ms() const noexcept {
   const bool ends_soon = drain_started_ms_ != base::never_ms && !said_goodbye_;
-  return ends_soon ? drain_started_ms_ + goodbye_after_ms : base::never_ms;
+  return ends_soon ? drain_started_ms_ + context_.options.drain_grace_ms : base::never_ms;
 }
 
 int64_t Http2Session::deadline_ms() const noexcept {
@@ -446,10 +443,18 @@ void Http2Session::on_deadline() noexcept {
     return end_connection(Http2Error::no_error);
   }
   if (streams_due_ms_ <= now_ms) end_late_streams();
-  if (goodbye_deadline_ms() <= now_ms) {
-    shared_.framing.go_away(Http2Error::no_error);
-    said_goodbye_ = true;
-  }
+  if (goodbye_deadline_ms() <= now_ms) say_goodbye();
+  mark_dirty();
+}
+
+void Http2Session::say_goodbye() noexcept {
+  shared_.framing.go_away(Http2Error::no_error);
+  said_goodbye_ = true;
+}
+
+void Http2Session::end_drain() noexcept {
+  if (said_goodbye_ || is_ending()) return;
+  say_goodbye();
   mark_dirty();
 }
 

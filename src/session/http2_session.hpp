@@ -52,6 +52,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   void on_text(uint64_t id, std::string_view content_type, std::string_view text) noexcept override;
   void on_quota(uint64_t id, const api::QuotaBatch& batch) noexcept override;
   void begin_drain() noexcept override;
+  void end_drain() noexcept override;
 
  private:
   struct ById {
@@ -116,6 +117,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   int64_t idle_deadline_ms() const noexcept;
   int64_t stream_deadline_ms(const Http2Stream& stream) const noexcept;
   void end_late_streams() noexcept;
+  void say_goodbye() noexcept;
 
   Http2Connection shared_;
   wire::Http2Frames frames_;

@@ -10,12 +10,6 @@
 #include "wire/http_text.hpp"
 
 namespace sluice::session {
-namespace {
-
-// While draining, how long an idle connection stays open for a request that is already on its way.
-constexpr int64_t drain_grace_ms = 200;
-
-}  // namespace
 
 HttpSession::HttpSession(Context& context, io::Io& io, io::SocketId socket,
                          net::ConnectionMemory& buffers, const Memory& memory) noexcept
@@ -368,7 +362,7 @@ int64_t HttpSession::deadline_ms() const noexcept {
   if (is_open || !pipeline_.empty() || held()) return base::never_ms;
   const Options& options = context_.options;
   const bool idle = parser_.idle() && connection_.input().empty();
-  if (context_.draining && idle) return drain_started_ms_ + drain_grace_ms;
+  if (context_.draining && idle) return drain_started_ms_ + options.drain_grace_ms;
   if (in_request_) return phase_started_ms_ + options.header_timeout_ms;
   if (options.idle_timeout_ms == 0) return base::never_ms;
   return phase_started_ms_ + options.idle_timeout_ms;

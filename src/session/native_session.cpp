@@ -13,9 +13,6 @@
 namespace sluice::session {
 namespace {
 
-// How long after GoAway the session still answers frames that were already on their way.
-constexpr int64_t go_away_grace_ms = 200;
-
 void fill_costs(std::span<api::Entry> entries, wire::Column<uint32_t> costs) noexcept {
   if (costs.empty()) return;
   for (size_t i = 0; i < entries.size(); ++i) entries[i].cost = costs[i];
@@ -608,7 +605,8 @@ int64_t NativeSession::rest_deadline_ms() const noexcept {
 int64_t NativeSession::grace_deadline_ms() const noexcept {
   const bool is_answered = frames_.empty() && granted_frames_.empty() && outstanding_frames_ == 0;
   const bool is_idle = is_answered && !held();
-  return sent_go_away_ && is_idle ? drain_started_ms_ + go_away_grace_ms : base::never_ms;
+  const bool ends_soon = sent_go_away_ && is_idle;
+  return ends_soon ? drain_started_ms_ + context_.options.drain_grace_ms : base::never_ms;
 }
 
 void NativeSession::on_deadline() noexcept {

@@ -103,6 +103,8 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
 
   // The server shuts down; waiters get their answers as grants.
   virtual void begin_drain() noexcept = 0;
+  // The connection is about to be closed: draining took too long.
+  virtual void end_drain() noexcept {}
 
   const net::Connection& connection() const noexcept { return connection_; }
   bool ended() const noexcept { return connection_.closing(); }

@@ -422,6 +422,19 @@ def test_drain_answers_waiters_and_ends_each_connection(start_server, key):
     in_some_try(sends_in_the_grace, "the requests arrive before the second GOAWAY")
 
 
+@pytest.mark.parametrize("milliseconds", [0, 100])
+def test_short_drain_names_its_last_stream(start_server, milliseconds):
+    """So the client knows which requests it may send again."""
+    server = start_server("--drain-millis", str(milliseconds), "--header-timeout-millis", "60000")
+    with Http2Peer(server) as peer:
+        stream = peer.begin("POST", "/v1/reserve", has_body=True)
+        peer.ping()
+        server.signal(signal.SIGTERM)
+        peer.read_to_end()
+        assert server.wait() == 0
+        assert peer.go_aways == [(STREAM_ID_MAX, NO_ERROR), (stream, NO_ERROR)]
+
+
 def test_drain_does_not_wait_for_a_body_for_ever(start_server):
     server = start_server("--drain-millis", "400", "--header-timeout-millis", "60000")
     with Http2Peer(server) as peer:

@@ -333,7 +333,7 @@ uint32_t ConnectionWatch::may_finish(const ConnectionRecord& record, int64_t now
   const int64_t grace_ms = now_ms - std::max(drain_ms, record.placed_ms);
   // Half a native frame does not hold up the drain.
   const bool asks = is_http(record) && record.has_part();
-  if (!asks && grace_ms >= drain_grace_ms) reasons |= why::drain_grace;
+  if (!asks && grace_ms >= drain_grace_ms()) reasons |= why::drain_grace;
   return reasons;
 }
 
@@ -363,7 +363,7 @@ ConnectionWatch::Deadlines ConnectionWatch::deadlines(const ConnectionRecord& re
   const ShardState& shard = shards_[record.shard];
   const bool is_idle = is_http(record) ? !record.has_part() : record.was_welcomed;
   if (drains(record) && is_idle && record.open_end > record.delivered) {
-    due.grace_ms = std::max(shard.drain_ms, record.placed_ms) + drain_grace_ms;
+    due.grace_ms = std::max(shard.drain_ms, record.placed_ms) + drain_grace_ms();
     if (is_http(record)) return due;
   }
   // The server may have taken the last bytes only when it had caught up, or had been read.

@@ -120,7 +120,7 @@ class ConnectionWatch {
   };
 
   // How long an idle connection stays while its shard drains (docs/operations.md, "Stop").
-  static constexpr int64_t drain_grace_ms = 200;
+  int64_t drain_grace_ms() const { return std::min<int64_t>(200, drain_ms_ / 2); }
 
   int64_t unfinished_since_ms(const ConnectionRecord& record) const;
   uint32_t may_finish(const ConnectionRecord& record, int64_t now_ms) const;

@@ -26,7 +26,7 @@ uint32_t ConnectionWatch::may_finish_http2(const ConnectionRecord& record, int64
   if (now_ms >= idle_since_ms + http2_idle_ms()) reasons |= why::idle_timeout;
   if (!drains(record)) return reasons;
   const int64_t drain_ms = std::max(shards_[record.shard].drain_ms, record.placed_ms);
-  if (now_ms >= drain_ms + drain_grace_ms) reasons |= why::drain_grace;
+  if (now_ms >= drain_ms + drain_grace_ms()) reasons |= why::drain_grace;
   return reasons;
 }
 
@@ -48,7 +48,7 @@ ConnectionWatch::Deadlines ConnectionWatch::http2_deadlines(const ConnectionReco
   due.idle_ms = std::max(record.delivered_ms, taken_up_ms) + http2_idle_ms();
   if (!drains(record)) return due;
   if (!record.sent_frames.last_stream()) {
-    due.grace_ms = std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms;
+    due.grace_ms = std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms();
   } else if (due.header_ms == base::never_ms) {
     // Behind GOAWAY with the last stream nothing is waited for but the rest of a head before it.
     due.grace_ms = taken_up_ms;
@@ -78,7 +78,7 @@ ConnectionWatch::OwedFrame ConnectionWatch::owed_frame(const ConnectionRecord& r
         std::max({shards_[record.shard].drain_ms, record.placed_ms, record.frames_ms});
     if (!sent.announced_end()) return {.due_ms = drain_ms, .name = "GOAWAY of a drain"};
     if (!sent.last_stream()) {
-      return {.due_ms = drain_ms + drain_grace_ms, .name = "GOAWAY with its last stream"};
+      return {.due_ms = drain_ms + drain_grace_ms(), .name = "GOAWAY with its last stream"};
     }
   }
   OwedFrame owed;

@@ -635,5 +635,19 @@ TEST_F(Http2SessionTest, ends_after_its_last_waiter_while_it_drains) {
   EXPECT_TRUE(session_->connection().finishing());
 }
 
+TEST_F(Http2SessionTest, names_its_last_stream_before_it_is_closed) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  decide_all(api::Verdict::queued);
+  context_.draining = true;
+  session_->begin_drain();
+  exchange();
+  EXPECT_EQ(client_.goodbyes(), 1);
+  for (int count = 0; count < 2; ++count) session_->end_drain();
+  exchange();
+  EXPECT_EQ(client_.goodbyes(), 2);
+  EXPECT_EQ(client_.last_stream(), 1);
+}
+
 }  // namespace
 }  // namespace sluice::session
