@@ -95,7 +95,7 @@ std::optional<std::string> decode_http2_settings(std::string_view text) {
   return settings;
 }
 
-// What nghttp2 allocates, up to memory_max of a connection.
+// What nghttp2 allocates, up to the connection's bound.
 struct Http2Framing::Memory {
   static void* take(size_t bytes, void* user) noexcept {
     Http2Framing& framing = *static_cast<Http2Framing*>(user);
@@ -122,7 +122,7 @@ struct Http2Framing::Memory {
 };
 
 bool Http2Framing::has_room(size_t bytes) const noexcept {
-  return memory_bytes_ < memory_max && bytes <= memory_max - memory_bytes_;
+  return memory_bytes_ < memory_bytes_max_ && bytes <= memory_bytes_max_ - memory_bytes_;
 }
 
 void* Http2Framing::counted(void* memory) noexcept {
@@ -242,18 +242,21 @@ struct Http2Framing::Callbacks {
   }
 };
 
-Http2Framing::Http2Framing(Http2Events& events, base::BlockPool& blocks) noexcept
+Http2Framing::Http2Framing(Http2Events& events, base::BlockPool& blocks,
+                           size_t memory_bytes_max) noexcept
     : events_(events),
       blocks_(blocks),
+      memory_bytes_max_(memory_bytes_max),
       session_(Callbacks::session(*this)),
       fields_(std::make_unique<Http2Fields>()) {
   if (!session_) return;
   const std::array settings{
       nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max},
       nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits::http_header_bytes_max}};
-  nghttp2_submit_settings(session_.get(), NGHTTP2_FLAG_NONE, settings.data(), settings.size());
-  nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0,
-                                        connection_window_bytes);
+  check(
+      nghttp2_submit_settings(session_.get(), NGHTTP2_FLAG_NONE, settings.data(), settings.size()));
+  check(nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0,
+                                              connection_window_bytes));
 }
 
 Http2Framing::~Http2Framing() = default;

@@ -5,7 +5,7 @@
 // Errors: a peer's mistake is answered by RST_STREAM or GOAWAY; receive() returns false when the
 //         connection cannot go on.
 // Bounds: streams_max at once, the others are refused (REFUSED_STREAM); windows of 64 KiB a stream
-//         and 256 KiB in all; memory_max for what nghttp2 keeps; of the fields of a head or of
+//         and 256 KiB in all; memory_max for what nghttp2 keeps, then it can do no more; of the fields of a head or of
 //         trailers fields_bytes_max, decoded. Floods of resets, CONTINUATION, SETTINGS and PING end
 //         the connection.
 // Lives:  one connection, one thread; events are reported during receive() and next() only.
@@ -85,7 +85,8 @@ class Http2Framing {
   static constexpr size_t fields_bytes_max = 64 * 1024;
 
   // What nghttp2 keeps comes from `blocks`.
-  Http2Framing(Http2Events& events, base::BlockPool& blocks) noexcept;
+  Http2Framing(Http2Events& events, base::BlockPool& blocks,
+               size_t memory_bytes_max = memory_max) noexcept;
   ~Http2Framing();
   Http2Framing(const Http2Framing&) = delete;
   Http2Framing& operator=(const Http2Framing&) = delete;
@@ -142,6 +143,7 @@ class Http2Framing {
 
   Http2Events& events_;
   base::BlockPool& blocks_;
+  const size_t memory_bytes_max_;
   size_t memory_bytes_ = 0;    // that nghttp2 has
   size_t fields_bytes_ = 0;    // of the head, or the trailers, that are being decoded
   size_t decoded_bytes_ = 0;   // of fields, since they were taken

@@ -313,6 +313,22 @@ TEST_F(Http2FramingTest, ends_with_a_head_below_the_highest_stream) {
   EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::protocol_error));
 }
 
+// Whatever nghttp2 was about to do when there was no room, the connection ends and nothing leaks.
+TEST_F(Http2FramingTest, ends_beyond_its_memory) {
+  const std::string request = client_.output() + heads(100);
+  size_t served_count = 0;
+  for (size_t bytes_max = 0; bytes_max < 256 * 1024; bytes_max += 499) {
+    Http2Framing framing{recorder_, blocks_, bytes_max};
+    const bool goes_on = framing.receive(std::as_bytes(std::span(request)));
+    if (goes_on) framing.answer(1, {.head = head_});
+    while (goes_on && !framing.next().empty()) framing.taken(framing.next().size());
+    EXPECT_LE(framing.memory_bytes(), bytes_max + 32) << "rounded up";
+    served_count += goes_on && framing.is_open() ? 1 : 0;
+    EXPECT_FALSE(goes_on && bytes_max < 10'000) << bytes_max;
+  }
+  EXPECT_GT(served_count, 0u);
+}
+
 // ---------------------------------------------------------------------- fields that are too many
 
 class Http2FramingFieldsTest : public Http2FramingTest {
