@@ -5,9 +5,9 @@
 // Errors: a peer's mistake is answered by RST_STREAM or GOAWAY; receive() returns false when the
 //         connection cannot go on.
 // Bounds: streams_max at once, the others are refused (REFUSED_STREAM); windows of 64 KiB a stream
-//         and 256 KiB in all; memory_max for what nghttp2 keeps, then it can do no more; of the fields of a head or of
-//         trailers fields_bytes_max, decoded. Floods of resets, CONTINUATION, SETTINGS and PING end
-//         the connection.
+//         and 256 KiB in all; memory_max for what nghttp2 keeps; of the fields of a head or of
+//         trailers fields_bytes_max, decoded. Floods of CONTINUATION, SETTINGS and PING end the
+//         connection; Http2Frames counts resets.
 // Lives:  one connection, one thread; events are reported during receive() and next() only.
 // Source: docs/adr/0013-http2-by-nghttp2.md.
 #pragma once
