@@ -138,10 +138,10 @@ struct Http2Framing::Callbacks {
     // A head for a stream below the highest one: nghttp2 would take it for trailers of a stream
     // that it has forgotten, as it may be up to the last stream that was refused.
     if (head->type != NGHTTP2_HEADERS) return 0;
-    const bool is_new = nghttp2_session_find_stream(session, head->stream_id) == nullptr;
     const int32_t last = nghttp2_session_get_last_proc_stream_id(session);
-    const bool is_late = is_new && head->stream_id < last && head->stream_id > of(user).refused_;
-    if (is_late) of(user).terminate(Http2Error::protocol_error);
+    if (head->stream_id >= last || head->stream_id <= of(user).refused_) return 0;
+    const bool is_new = nghttp2_session_find_stream(session, head->stream_id) == nullptr;
+    if (is_new) of(user).terminate(Http2Error::protocol_error);
     return 0;
   }
 
