@@ -97,12 +97,12 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       ->default_str("uniform");
   flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions")
       ->excludes(new_keys);
-  command
-      .add_flag("--handles", options.handles,
-                "every connection interns keys of its own first, and asks by\n"
-                "handle")
-      ->excludes(new_keys)
-      ->group(flags.group);
+  CLI::Option* handles = command
+                             .add_flag("--handles", options.handles,
+                                       "every connection interns keys of its own first, and asks "
+                                       "by\nhandle")
+                             ->excludes(new_keys)
+                             ->group(flags.group);
   command
       .add_flag("--client", options.client,
                 "ask through the client library instead of replaying frames")
@@ -123,6 +123,13 @@ void add_load_flags(CLI::App& command, load::Options& options) {
           "own it: measures messages between shards")
       ->excludes(route)
       ->excludes(new_keys)
+      ->group(flags.group);
+  command
+      .add_flag("--other-handle", options.other_handle,
+                "every connection also holds the handle of a key that\n"
+                "another shard owns, and does not ask for it")
+      ->needs(handles)
+      ->needs(route)
       ->group(flags.group);
 }
 

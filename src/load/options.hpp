@@ -38,9 +38,10 @@ struct Options {
   Distribution distribution = Distribution::uniform;
   double denied_share = 0;
   Route route = Route::any;
-  bool handles = false;  // intern the keys first, then ask by handle
-  bool client = false;   // ask through the client library instead of replaying frames
-  uint32_t rate = 0;     // decisions per second of an open loop; 0: a closed loop
+  bool handles = false;       // intern the keys first, then ask by handle
+  bool other_handle = false;  // each connection holds a handle of another shard's key, too
+  bool client = false;        // ask through the client library instead of replaying frames
+  uint32_t rate = 0;          // decisions per second of an open loop; 0: a closed loop
   double seconds = 10;
   double warm_up_seconds = 1;
   bool json = false;

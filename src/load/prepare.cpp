@@ -256,6 +256,16 @@ void warm_handles(const Options& options, Link& link) {
   }
 }
 
+// Interns the first key of the next shard's link, and asks for it once.
+void intern_other(const Options& options, const std::vector<Link>& links, size_t index) {
+  sluicegate::Connection& connection = *links[index].connection;
+  const auto keys = links[(index + 1) % connection.welcome().shards].handles->keys();
+  if (keys.empty()) throw std::invalid_argument("--other-handle needs more --keys");
+  KeyText text{1, options.key_bytes};
+  text.write(0, keys[0]);
+  (void)connection.acquire(connection.intern(text.keys(1)));
+}
+
 }  // namespace
 
 void check_limits(const Options& options, const Welcome& welcome) {
@@ -287,6 +297,9 @@ std::optional<Routing> routing_of(const Options& options, const Welcome& welcome
   }
   if (options.route == Route::other_shards && welcome.shards == 1) {
     throw std::invalid_argument("--misroute needs a server of more than one shard");
+  }
+  if (options.other_handle && welcome.shards == 1) {
+    throw std::invalid_argument("--other-handle needs a server of more than one shard");
   }
   // A misrouted run measures shard messages, for which the keys of one shard are enough.
   if (options.route == Route::owners && options.connections < welcome.shards) {
@@ -343,6 +356,8 @@ void intern_keys(const Options& options, const std::deque<Stream>& streams,
     intern_link(options, streams[link.stream], link);
     warm_handles(options, link);
   }
+  if (!options.other_handle) return;
+  for (size_t i = 0; i < links.size(); ++i) intern_other(options, links, i);
 }
 
 }  // namespace sluice::load

@@ -144,6 +144,7 @@ text::Json parameters(const Options& options, const Result& result) {
           {"denied_by", options.denied_share > 0 ? text::Json(denied_by) : nullptr},
           {"route", options.route == Route::owners},
           {"misroute", options.route == Route::other_shards},
+          {"other_handle", options.other_handle},
           {"client", options.client},
           {"rate", options.rate},
           {"shards", result.shards},

@@ -512,6 +512,17 @@ def test_bench_routes(start_server, flags, messages):
             "all": entries == decisions}[messages], (entries, decisions)
 
 
+def test_bench_holds_handles_of_other_shards_keys(start_server):
+    server = start_server(*LONG_WINDOW, "--max-requests", "1000000000", "--shards", "2")
+    line = bench("--address", f"127.0.0.1:{server.native_port}", "--keys", "1000",
+                 "--connections", "3", "--batch", "20", "--window", "4", "--handles", "--route",
+                 "--other-handle")
+    assert_adds_up(line)
+    assert line["parameters"]["other_handle"]
+    # Each is used once, before the run.
+    assert totals(server)["sluicegate_other_shard_entries_total"] == 3
+
+
 @pytest.mark.parametrize("client", [[], ["--client"]])
 def test_bench_asks_new_keys_evenly_over_a_run(start_server, client):
     server = start_server(*LONG_WINDOW, "--max-requests", "1000000000")
@@ -542,6 +553,11 @@ def test_bench_refuses_impossible_routes(start_server):
     result = run_binary("bench", "--address", f"127.0.0.1:{two.native_port}", "--route",
                         "--connections", "1")
     assert result.returncode == 2 and "--connections 2" in result.stderr, result
+    result = run_binary("bench", "--address", f"127.0.0.1:{one.native_port}", "--handles",
+                        "--route", "--other-handle")
+    assert result.returncode == 2 and "more than one shard" in result.stderr, result
+    result = run_binary("bench", "--handles", "--other-handle")
+    assert result.returncode == 1 and "--route" in result.stderr, result
     result = run_binary("bench", "--route", "--misroute")
     assert result.returncode == 1 and "--misroute" in result.stderr, result
 
