@@ -162,6 +162,20 @@ void EntryRouter::set_handle(api::Handle handle, std::string_view key) noexcept 
       nodes.owns(key) ? mailboxes_.shard_of(key) : nodes.first_target(nodes.node_of(key));
 }
 
+// Whether all are this shard's; then nothing has to be grouped.
+bool EntryRouter::find_handle_owners(std::span<const api::Handle> handles) noexcept {
+  TargetId* const owners = groups_.owners().data();
+  const TargetId here = here_;
+  uint32_t differing = 0;
+  for (size_t i = 0; i < handles.size(); ++i) {
+    owners[i] = handle_owners_[handles[i]];
+    differing |= owners[i] ^ here;
+  }
+  if (differing != 0) return false;
+  groups_.group_as_one(here, static_cast<uint32_t>(handles.size()));
+  return true;
+}
+
 // Of the keys that were looked up.
 void EntryRouter::share_text() noexcept {
   const uint16_t* size = held_sizes_.data();

@@ -67,6 +67,7 @@ class EntryRouter {
  private:
   bool find_owners(const KeyColumn& keys, Form form, Reach reach) noexcept;
   void find_targets(const KeyColumn& keys, Reach reach) noexcept;
+  bool find_handle_owners(std::span<const api::Handle> handles) noexcept;
   template <typename LookUp>
   void find_targets_of_nodes(std::span<const api::Handle> handles, LookUp look_up) noexcept;
   api::HeldKeys held_keys() noexcept {
@@ -99,8 +100,8 @@ class EntryRouter {
 
 template <typename LookUp>
 size_t EntryRouter::find_keys(std::span<const api::Handle> handles, LookUp look_up) noexcept {
-  const auto owners = groups_.owners().first(handles.size());
-  for (size_t i = 0; i < handles.size(); ++i) owners[i] = handle_owners_[handles[i]];
+  other_handles_.clear();
+  if (find_handle_owners(handles)) return 0;  // as in most frames of clients that route
   if (!mailboxes_.nodes().is_alone()) find_targets_of_nodes(handles, look_up);
   groups_.group(static_cast<uint32_t>(handles.size()));
   other_handles_.clear();

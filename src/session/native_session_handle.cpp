@@ -71,7 +71,8 @@ bool NativeSession::on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                   : on_detailed_handles(id, frame_bytes, acquire);
 }
 
-// A connection that holds only handles of this shard's keys pays nothing for other shards.
+// A connection that holds only handles of this shard's keys pays nothing for other shards. With one
+// of another shard the owners of each frame's handles are read.
 bool NativeSession::on_plain_handles(uint64_t id, size_t frame_bytes,
                                      const wire::AcquireByHandleRequest& acquire) noexcept {
   const bool is_own = other_shard_handles_ == 0;

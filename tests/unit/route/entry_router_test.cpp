@@ -146,6 +146,7 @@ class EntryRouterHandleTest : public EntryRouterTest {
   size_t find(const std::vector<api::Handle>& handles) {
     return router_.find_keys(
         handles, [this](std::span<const api::Handle> others, const api::HeldKeys& keys) {
+          ++lookups_count_;
           size_t bytes = 0;
           for (size_t i = 0; i < others.size(); ++i) {
             const std::string& text = texts_[others[i]];
@@ -159,16 +160,32 @@ class EntryRouterHandleTest : public EntryRouterTest {
   }
 
   std::vector<std::string> texts_;
+  int lookups_count_ = 0;
 };
 
 TEST_F(EntryRouterHandleTest, handles_of_this_shard_stay_together) {
   const auto handles = handles_of("00");
   EXPECT_EQ(find(handles), 0U);
+  EXPECT_EQ(lookups_count_, 0) << "their connection may hold handles of other shards, too";
   ASSERT_TRUE(router_.find_room_for_keys(handles.size()));
   router_.add({.id = 1}, handles);
   EXPECT_EQ(turn_.requests()[0].split, Request::whole);
   EXPECT_EQ(turn_.handles()[1], 1U);
   EXPECT_EQ(sent_to_1(), nullptr);
+}
+
+TEST_F(EntryRouterHandleTest, handles_of_this_shard_stay_behind_some_of_others) {
+  const auto others = handles_of("101");
+  const auto own = handles_of("000");
+  find(others);
+  ASSERT_TRUE(router_.find_room_for_keys(others.size()));
+  router_.add({.id = 1}, others);
+  EXPECT_EQ(find(own), 0U);
+  ASSERT_TRUE(router_.find_room_for_keys(own.size()));
+  router_.add({.id = 2}, own);
+  EXPECT_EQ(turn_.requests()[1].split, Request::whole);
+  EXPECT_EQ(turn_.requests()[1].entries_count, 3U);
+  EXPECT_EQ(sent_to_1()->entries_count(), 2U);
 }
 
 TEST_F(EntryRouterHandleTest, others_leave_with_their_texts_hashes_and_places) {
