@@ -22,7 +22,10 @@ LONE_CASE = "shards: a lone request"
 WAKE_CASE = "shards: a wake"
 
 ROUTED, MIXED, OTHER = "routed", "mixed", "all another shard's"
-WAYS = {ROUTED: ("--route",), MIXED: (), OTHER: ("--misroute",)}
+HOLDING = "routed, holding another shard's handle"
+WAYS = {ROUTED: ("--route",), MIXED: (), OTHER: ("--misroute",),
+        HOLDING: ("--route", "--other-handle")}
+NEEDS = {HOLDING: ("--other-handle",)}  # flags that an earlier load tool may lack
 CONNECTIONS = 4
 
 
@@ -54,11 +57,15 @@ LOADS = [
     Load(2, 1024, {MIXED: 1.5, OTHER: 1.5}),
     Load(2, 1, {MIXED: None, OTHER: None}, by_handle=True),
     Load(2, 64, {MIXED: None, OTHER: None}, by_handle=True),
-    Load(2, 256, {MIXED: 3.5, OTHER: 5}, by_handle=True),
+    Load(2, 256, {MIXED: 3.5, OTHER: 5, HOLDING: 1.05}, by_handle=True),
     Load(8, 64, {MIXED: 3}),
     Load(8, 256, {MIXED: 2.2}),
     Load(8, 1024, {MIXED: 2.2}),
 ]
+
+# Of another shard's keys, a handle costs at most so many times what the key's text does.
+HANDLE_BATCHES = (1, 64, 256)
+HANDLE_AIM = 1
 
 LOAD_SHARE = 70  # percent of the closed loop's rate
 OPEN_LOOP_BATCHES = (64, 256)
@@ -134,7 +141,7 @@ def scaling(suite):
 def between(suite):
     return [contender for load in LOADS for way in (ROUTED, *load.aims)
             for contender in suite.contend(load.case, way, shared_cores_run, *load.flags,
-                                           *WAYS[way])]
+                                           *WAYS[way], needs=NEEDS.get(way, ()))]
 
 
 def open_loop(suite):

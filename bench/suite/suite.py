@@ -67,10 +67,11 @@ class Suite:
         if self.against:
             yield BEFORE, dataclasses.replace(self, server=self.against, against=None)
 
-    def contend(self, case, who, run, *arguments):
-        """A contender for each version; its run is run(suite, *arguments)."""
+    def contend(self, case, who, run, *arguments, needs=()):
+        """A contender for each version whose load tool has the options that the run needs; its run
+        is run(suite, *arguments)."""
         return [Contender(case, who + end, functools.partial(run, version, *arguments))
-                for end, version in self.versions()]
+                for end, version in self.versions() if version.knows(*needs)]
 
     # ------------------------------------------------------------------ available programs
 

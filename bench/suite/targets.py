@@ -15,13 +15,14 @@ FORMATS = {"per_s": (1e6, "{:.2f} M/s"), "bytes_per_s": (1e6, "{:,.0f} MB/s"),
 
 @dataclass(frozen=True)
 class Target:
-    """A figure of ours, or its ratio to a peer's of the same case, and its bound if it has one."""
+    """A figure of ours, or its ratio to a peer's, and its bound if it has one."""
     what: str
     case: str
     bound: float | None
     figure: str = "per_s"
     peer: str = ""
     peer_figure: str = ""
+    peer_case: str = ""  # if it is another one
     at_most: bool = False
     difference: bool = False  # the bound is of ours minus the peer's, not of their ratio
     format: str = "per_s"
@@ -143,6 +144,11 @@ TARGETS = [
     *(Target(f"{load.case}: {way} against routed, server CPU per decision", load.case, aim,
              figure="server_ns_each", who=way, peer=shards.ROUTED, at_most=True, format="ns")
       for load in shards.LOADS for way, aim in load.aims.items()),
+    *(Target(f"shards: another shard's keys, batch {batch}: by handle against as text, server CPU "
+             "per decision", shards.Load(2, batch, {}, by_handle=True).case, shards.HANDLE_AIM,
+             figure="server_ns_each", who=shards.OTHER, peer=shards.OTHER,
+             peer_case=shards.Load(2, batch, {}).case, at_most=True, format="ns")
+      for batch in shards.HANDLE_BATCHES),
     *(Target(f"{shards.open_loop_case(batch)}: mixed against routed, p99",
              shards.open_loop_case(batch), shards.OPEN_LOOP_AIM, figure="latency_us.p99",
              who=shards.MIXED, peer=shards.ROUTED, at_most=True, format="us")
@@ -194,7 +200,8 @@ def row(records, target):
     ours = scaled(spread(records, target.case, target.who, target.figure), target.scale)
     if not ours:
         return None
-    peer = scaled(spread(records, target.case, target.peer, target.peer_figure or target.figure),
+    peer = scaled(spread(records, target.peer_case or target.case, target.peer,
+                         target.peer_figure or target.figure),
                   target.scale) if target.of_ratio else None
     ratio = ours.median / peer.median if peer and peer.median else None
     value = ratio if target.of_ratio else ours.median

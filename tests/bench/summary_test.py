@@ -366,14 +366,23 @@ def between(load, **ns):
             for line in runs(load.case, way, 1e6, server_ns_each=each)]
 
 
-def test_ways_alternate_and_each_is_followed_by_the_server_before(tmp_path):
+def test_ways_alternate_and_each_is_followed_by_the_server_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(Suite, "bench_help", "  --other-handle  ")
     contenders = shards.between(suite(tmp_path, against=pathlib.Path("before")))
     load = shards.Load(8, 64, {})
     assert [one.who for one in contenders if one.case == load.case] == [
         shards.ROUTED, shards.ROUTED + BEFORE, shards.MIXED, shards.MIXED + BEFORE]
     load = shards.Load(2, 256, {}, by_handle=True)
     assert [one.who for one in contenders if one.case == load.case][::2] == [
-        shards.ROUTED, shards.MIXED, shards.OTHER]
+        shards.ROUTED, shards.MIXED, shards.OTHER, shards.HOLDING]
+
+
+def test_ways_that_an_earlier_load_tool_lacks_are_left_out_for_it(tmp_path, monkeypatch):
+    helps = {"sluicegate": "  --other-handle  ", "before": ""}
+    monkeypatch.setattr(Suite, "bench_help", property(lambda one: helps[one.server.name]))
+    contenders = shards.between(suite(tmp_path, against=pathlib.Path("before")))
+    assert [one.who for one in contenders if one.who.startswith(shards.HOLDING)] == [
+        shards.HOLDING]
 
 
 def test_loads_have_cases_of_their_own():
@@ -398,6 +407,13 @@ def test_a_ratio_without_an_aim_has_no_verdict():
     lines = between(load, **{shards.ROUTED: 10.0, shards.MIXED: 300.0})
     row, = targets.rows(lines)
     assert (row.ratio, row.verdict, row.target.bound_text()) == (30, "", "")
+
+
+def test_handles_of_another_shards_keys_are_compared_to_their_texts():
+    by_handle, by_key = shards.Load(2, 64, {}, by_handle=True), shards.Load(2, 64, {})
+    lines = between(by_handle, **{shards.OTHER: 40.0}) + between(by_key, **{shards.OTHER: 50.0})
+    found = [row for row in targets.rows(lines) if row.target.peer_case]
+    assert [(row.ratio, row.verdict) for row in found] == [(0.8, "met")]
 
 
 def test_rest_on_two_shards_is_compared_by_cpu_time_and_rate():
