@@ -13,13 +13,17 @@ constexpr size_t mebibyte = 1024 * 1024;
 constexpr size_t detailed_bytes = sizeof(api::Entry) + sizeof(api::Detail) + sizeof(api::Verdict);
 static_assert(limits::frame_entries_max * detailed_bytes <= AnswerBlocks::largest_bytes);
 
-// Whole blocks of the largest size, at least one, so that those of every size are aligned.
-size_t bytes_max(uint32_t shards_count, const SplitOptions& options) noexcept {
-  const size_t wanted = options.answer_bytes_max != 0
-                            ? options.answer_bytes_max
-                            : std::min(64 * mebibyte / shards_count, 8 * mebibyte);
+size_t bytes_max(uint32_t targets_count, const SplitOptions& options) noexcept {
+  if (options.answer_bytes_max != 0) return options.answer_bytes_max;
   constexpr size_t unit = AnswerBlocks::largest_bytes;
-  return std::max(wanted / unit, size_t{1}) * unit;
+  return std::clamp(64 * mebibyte / targets_count, unit, 8 * mebibyte) / unit * unit;
+}
+
+// Of the requests that wait for one target. Whole blocks of the largest size, so that those of
+// every size are aligned; at least one, for the only request of an empty book.
+size_t reserved_bytes_of_target(size_t answer_bytes_max) noexcept {
+  constexpr size_t unit = AnswerBlocks::largest_bytes;
+  return (answer_bytes_max + unit - 1) / unit * unit;
 }
 
 void keep_detailed(const SplitBook::Answers& answers, uint32_t place, const api::Entry& entry,
@@ -31,11 +35,12 @@ void keep_detailed(const SplitBook::Answers& answers, uint32_t place, const api:
 
 }  // namespace
 
-SplitBook::SplitBook(uint32_t shards_count, uint32_t requests_max, const SplitOptions& options)
-    : answer_bytes_max_(bytes_max(shards_count, options)),
+SplitBook::SplitBook(uint32_t targets_count, uint32_t requests_max, const SplitOptions& options)
+    : answer_bytes_max_(bytes_max(targets_count, options)),
       splits_(requests_max, "requests that other shards decide"),
-      blocks_(answer_bytes_max_ * (shards_count - 1)),  // a lone shard needs none
-      waiting_bytes_(shards_count) {}
+      // A lone shard needs none.
+      blocks_(reserved_bytes_of_target(answer_bytes_max_) * (targets_count - 1)),
+      waiting_bytes_(targets_count) {}
 
 size_t SplitBook::answer_bytes(uint32_t entries_count, Form form) noexcept {
   return entries_count * (form == Form::detailed ? detailed_bytes : sizeof(api::Verdict));

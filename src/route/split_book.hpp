@@ -6,7 +6,8 @@
 //         are gathered in a block of memory, in the order of the request.
 // Errors: has_room() is false when a shard has its share; the request must not join the turn then.
 // Bounds: as many requests as messages have parts. Blocks: `answer_bytes_max` for the requests that
-//         wait for one shard, so that a shard that stands still takes no room from the others.
+//         wait for one target, so that one that stands still takes no room from the others; but any
+//         one request has room.
 // Lives:  one thread.
 #pragma once
 
@@ -25,7 +26,7 @@
 namespace sluice::route {
 
 struct SplitOptions {
-  uint32_t answer_bytes_max = 0;  // for each other shard; 0: by their number
+  uint32_t answer_bytes_max = 0;  // for each other target; 0: by their number
 };
 
 class SplitBook {
@@ -33,13 +34,16 @@ class SplitBook {
   using Index = uint32_t;  // of a request
 
   // `requests_max`: how many parts may be under way.
-  SplitBook(uint32_t shards_count, uint32_t requests_max, const SplitOptions& options);
+  SplitBook(uint32_t targets_count, uint32_t requests_max, const SplitOptions& options);
   SplitBook(const SplitBook&) = delete;
   SplitBook& operator=(const SplitBook&) = delete;
 
-  // Whether a request may be opened that several shards decide, `shard` among them.
+  // Whether a request of so many entries may wait for `target` and other shards; the caller asks
+  // for each target. A request that one shard decides as a whole needs no room.
   bool has_room(TargetId target, uint32_t entries_count, Form form) const noexcept {
-    return waiting_bytes_[target] + block_bytes(entries_count, form) <= answer_bytes_max_;
+    const size_t waiting_bytes = waiting_bytes_[target];
+    return waiting_bytes == 0 ||
+           waiting_bytes + block_bytes(entries_count, form) <= answer_bytes_max_;
   }
 
   // `is_whole`: one shard decides it.
@@ -90,7 +94,7 @@ class SplitBook {
   const size_t answer_bytes_max_;
   base::ObjectPool<Split> splits_;
   AnswerBlocks blocks_;
-  std::vector<size_t> waiting_bytes_;  // by shard: blocks of requests that wait for it
+  std::vector<size_t> waiting_bytes_;  // by target: blocks of requests that wait for it
 };
 
 }  // namespace sluice::route

@@ -45,7 +45,7 @@ class SplitBookTest : public ::testing::Test {
 
   MessageMemory memory_{2, 8};
   ShardMessage message_{8, memory_.data()};
-  SplitBook book_{3, 100, {.answer_bytes_max = 1}};
+  SplitBook book_{3, 100, {.answer_bytes_max = 1024 * 1024}};
 };
 
 TEST_F(SplitBookTest, a_whole_request_is_answered_from_its_message) {
@@ -135,9 +135,15 @@ TEST(SplitBook, answers_are_aligned_for_any_number_of_shards) {
   }
 }
 
-// The longest request with details.
-TEST_F(SplitBookTest, the_largest_request_has_room_in_an_empty_book) {
-  EXPECT_TRUE(book_.has_room(1, limits::frame_entries_max, Form::detailed));
+// The longest requests with details, one for each shard.
+TEST(SplitBook, the_largest_request_has_room_if_none_waits_for_its_shards) {
+  constexpr uint32_t count = limits::frame_entries_max;
+  SplitBook book(3, 4, {.answer_bytes_max = 1});
+  for (const TargetId target : {1, 2}) {
+    EXPECT_TRUE(book.has_room(target, count, Form::detailed));
+    book.add_part(book.open({.entries_count = count}, Form::detailed, false), target);
+    EXPECT_FALSE(book.has_room(target, 1, Form::plain));
+  }
 }
 
 TEST_F(SplitBookTest, finds_open_requests_by_session_and_id) {
