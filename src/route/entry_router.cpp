@@ -64,15 +64,23 @@ bool EntryRouter::find_owners(const KeyColumn& keys, Form form, Reach reach) noe
 bool EntryRouter::find_room_of_owners(uint32_t entries_count, Form form) noexcept {
   bool has_room = true;
   for (const TargetId owner : groups_.owning()) {
-    if (owner == here_) continue;
-    const OwnerGroups::Share& share = groups_.share_of(owner);
-    const bool takes_entries =
-        mailboxes_.target(owner).has_room(share.entries_count, share.text_bytes) &&
-        (groups_.is_one() || book_.has_room(owner, entries_count, form));
-    if (!takes_entries) mailboxes_.await_room(owner);
-    has_room &= takes_entries;
+    if (owner == here_ || takes_share(owner, entries_count, form)) continue;
+    mailboxes_.await_room(owner);
+    has_room = false;
   }
   return has_room;
+}
+
+// `entries_count`: of the whole request.
+bool EntryRouter::takes_share(TargetId owner, uint32_t entries_count, Form form) noexcept {
+  const OwnerGroups::Share& share = groups_.share_of(owner);
+  if (!mailboxes_.target(owner).has_room(share.entries_count, share.text_bytes)) {
+    ++refusals_.no_message;
+    return false;
+  }
+  if (groups_.is_one() || book_.has_room(owner, entries_count, form)) return true;
+  ++refusals_.no_answer_room;
+  return false;
 }
 
 // Opens the messages of all owners, and a request in the book.
@@ -217,6 +225,7 @@ bool EntryRouter::find_lone_room(const api::Entry& entry) noexcept {
       mailboxes_.target(owner).has_room(1, ShardMessage::lone_text_bytes(entry))) {
     return true;
   }
+  ++refusals_.no_message;
   mailboxes_.await_room(owner);
   return false;
 }

@@ -22,6 +22,12 @@
 
 namespace sluice::route {
 
+// How often a request found no room at a target.
+struct RoomRefusals {
+  uint64_t no_message = 0;      // the target had not returned one yet
+  uint64_t no_answer_room = 0;  // requests that wait for the target have its share of the book
+};
+
 class EntryRouter {
  public:
   // `handles_max`: of this shard.
@@ -60,6 +66,7 @@ class EntryRouter {
   SplitBook& book() noexcept { return book_; }
   const SplitBook& book() const noexcept { return book_; }
   uint64_t other_shard_entries() const noexcept { return other_shard_entries_; }
+  const RoomRefusals& refusals() const noexcept { return refusals_; }
   uint64_t reserved_bytes() const noexcept {
     return book_.reserved_bytes() + handle_owners_.reserved_bytes() + held_text_.reserved_bytes();
   }
@@ -76,6 +83,7 @@ class EntryRouter {
             .hashes = held_hashes_};
   }
   bool find_room_of_owners(uint32_t entries_count, Form form) noexcept;
+  bool takes_share(TargetId owner, uint32_t entries_count, Form form) noexcept;
   SplitBook::Index open(const Request& request, Form form) noexcept;
   void end_parts() noexcept;
   void find_begins(std::span<const uint16_t> sizes) noexcept;
@@ -96,6 +104,7 @@ class EntryRouter {
   std::vector<uint16_t> held_sizes_;
   std::vector<api::KeyHash> held_hashes_;
   uint64_t other_shard_entries_ = 0;
+  RoomRefusals refusals_;
 };
 
 template <typename LookUp>

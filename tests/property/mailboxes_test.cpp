@@ -57,6 +57,12 @@ Form any_form(Dice& dice) {
   return percent < 70 ? Form::hashed : Form::detailed;
 }
 
+// Room for the answers to one request, to a few, or to all.
+SplitOptions any_splits(Dice& dice) {
+  constexpr uint32_t choices[] = {1, 2'048, 0};
+  return {.answer_bytes_max = choices[dice.below(3)]};
+}
+
 // Every third entry brings some.
 api::Overrides overrides_of(uint32_t number) {
   if (number % 3 != 0) return {};
@@ -102,10 +108,7 @@ class TestShard {
     const auto count = static_cast<uint32_t>(names.size());
     const std::vector<api::Handle> handles =
         form == Form::hashed ? intern(names) : std::vector<api::Handle>{};
-    if (!turn_.has_room(count) || !find_room(column, handles, form)) {
-      ++refused;
-      return false;
-    }
+    if (!turn_.has_room(count) || !find_room(column, handles, form)) return false;
     numbers_[connection] += count;
     const Request request{.session = connection, .id = next_id_};
     if (form == Form::plain) {
@@ -159,8 +162,7 @@ class TestShard {
 
   uint64_t answered = 0;
   uint64_t splits_count = 0;
-  uint64_t refused = 0;
-  const Mailboxes& mailboxes() const { return mailboxes_; }
+  const RoomRefusals& refusals() const { return router_.refusals(); }
 
  private:
   struct Asked {
@@ -298,7 +300,8 @@ class TestShard {
 };
 
 TEST(Mailboxes, every_entry_is_decided_once_in_order_and_returned) {
-  uint64_t splits = 0, refused = 0, full = 0;
+  uint64_t splits = 0;
+  RoomRefusals refusals;
   for (const uint64_t seed : property_seeds(60)) {
     SCOPED_TRACE("repeat with SEED=" + std::to_string(seed));
     Dice dice(seed);
@@ -307,9 +310,10 @@ TEST(Mailboxes, every_entry_is_decided_once_in_order_and_returned) {
                .messages = 1U << dice.below(3),
                .entries_max = static_cast<uint32_t>(1 + dice.below(dice.percent(50) ? 4 : 64)),
                .routing_seed = seed});
+    const SplitOptions options = any_splits(dice);
     std::vector<std::unique_ptr<TestShard>> shards;
     for (uint32_t shard = 0; shard < shards_count; ++shard) {
-      shards.push_back(std::make_unique<TestShard>(mesh, shard, SplitOptions{}, dice));
+      shards.push_back(std::make_unique<TestShard>(mesh, shard, options, dice));
     }
     for (int step = 0; step < 3'000 && !HasFailure(); ++step) {
       shards[dice.below(shards_count)]->turn(true);
@@ -324,13 +328,14 @@ TEST(Mailboxes, every_entry_is_decided_once_in_order_and_returned) {
     ASSERT_TRUE(all_idle()) << "something was lost, or all wait for each other";
     for (const auto& shard : shards) {
       splits += shard->splits_count;
-      refused += shard->refused;
-      full += shard->mailboxes().full_count();
+      refusals.no_message += shard->refusals().no_message;
+      refusals.no_answer_room += shard->refusals().no_answer_room;
       EXPECT_GT(shard->answered, 0U);
     }
   }
   EXPECT_GT(splits, 0U);
-  EXPECT_GT(refused, 0U);
+  EXPECT_GT(refusals.no_message, 0U);
+  EXPECT_GT(refusals.no_answer_room, 0U);
 }
 
 // Shard 2 takes no turn.
@@ -342,7 +347,9 @@ TEST(Mailboxes, a_shard_that_stands_still_delays_only_requests_that_need_it) {
                .messages = 1U << dice.below(3),
                .entries_max = static_cast<uint32_t>(1 + dice.below(64)),
                .routing_seed = seed});
-    TestShard origin(mesh, 0, {}, dice), other(mesh, 1, {}, dice), still(mesh, 2, {}, dice);
+    const SplitOptions options = any_splits(dice);
+    TestShard origin(mesh, 0, options, dice), other(mesh, 1, options, dice),
+        still(mesh, 2, options, dice);
     std::vector<std::string> keys[2];  // those that shard 2 owns, the others
     for (int i = 0; keys[0].size() < 20 || keys[1].size() < 20; ++i) {
       const std::string key = "key" + std::to_string(i);

@@ -194,8 +194,8 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   }
   if (quotas_ && state_random_.chance(kept_share)) keep_state(options, shards_count);
   world_.may_stand_still = [this](uint32_t shard) { return pauses_.may_stand_still(shard); };
-  // Small enough that what waits for a shard that stands still can fill it.
-  if (pauses_.has_still_shards()) options.splits.answer_bytes_max = 1;
+  // A few frames: what waits for a shard that stands still can fill it.
+  if (pauses_.has_still_shards()) options.splits.answer_bytes_max = 4'096;
   options.sessions.shards = shards_count;
   options.sessions.routing_seed = worker_group_->mesh().routing_seed();
   shards_.resize(shards_count);
@@ -656,6 +656,8 @@ RunResult Run::play() {
     }
     add(ShardEvent::other_shard_entry, shard.worker->router().other_shard_entries());
     add(ShardEvent::full_mailbox, shard.worker->mailboxes().full_count());
+    add(ShardEvent::no_message, shard.worker->router().refusals().no_message);
+    add(ShardEvent::no_answer_room, shard.worker->router().refusals().no_answer_room);
     add(ShardEvent::held_session, shard.worker->statistics().blocked);
     add(ShardEvent::moved, shard.worker->statistics().moved);
   }

@@ -9,8 +9,10 @@ namespace sluice::simulation {
 
 enum class ShardEvent : uint8_t {
   other_shard_entry,  // another shard decided an entry
-  full_mailbox,       // something had to wait for a message
-  held_session,       // a session was held because other shards were behind
+  full_mailbox,       // what is no entry had to wait for a message
+  no_message,         // a request had to wait until a shard returned a message
+  no_answer_room,     // a request had to wait until a shard had decided earlier ones
+  held_session,       // a session was held, because shards were behind or for other room
   slow_shard,         // a worker that had work did not run for a while
   slept,              // a worker slept until an event
   stood_still,        // a shard stood still, a step
@@ -26,13 +28,15 @@ enum class ShardEvent : uint8_t {
   mixed_handles,      // likewise, but by handle
   answered_beside,    // a shard stood still, and a client that does not need it had its answers
 };
-inline constexpr uint32_t shard_events_count = 17;
+inline constexpr uint32_t shard_events_count = 19;
 using ShardCounts = std::array<uint64_t, shard_events_count>;
 
 constexpr std::string_view shard_event_name(ShardEvent event) {
   constexpr std::array<std::string_view, shard_events_count> names = {
       "entry of another shard",
       "full mailbox",
+      "request without a message",
+      "request without room for its answers",
       "held session",
       "slow shard",
       "slept",

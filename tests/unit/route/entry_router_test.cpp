@@ -127,6 +127,21 @@ TEST_F(EntryRouterTest, has_no_room_for_a_shard_that_has_all_messages) {
   EXPECT_FALSE(router_.find_lone_room(entry_of(other)));
   EXPECT_TRUE(router_.find_lone_room(entry_of(here)));
   EXPECT_TRUE(router_.find_room(here.column(), Form::plain));
+  EXPECT_EQ(router_.refusals().no_message, 2U);
+  EXPECT_EQ(router_.refusals().no_answer_room, 0U);
+}
+
+TEST_F(EntryRouterTest, has_no_room_for_a_shard_that_owes_too_many_answers) {
+  EntryRouter router(mailboxes_, turn_, {.answer_bytes_max = 1}, 0);
+  const Keys both = keys_of("01"), here = keys_of("0"), there = keys_of("1");
+  ASSERT_TRUE(router.find_room(both.column(), Form::plain));
+  router.add({.id = 1}, both.column());
+  EXPECT_FALSE(router.find_room(both.column(), Form::plain));
+  EXPECT_EQ(router.refusals().no_answer_room, 1U);
+  EXPECT_TRUE(router.find_room(there.column(), Form::plain)) << "its answers stay in the message";
+  EXPECT_TRUE(router.find_room(here.column(), Form::plain));
+  EXPECT_EQ(router.refusals().no_answer_room, 1U);
+  EXPECT_EQ(router.refusals().no_message, 0U);
 }
 
 class EntryRouterHandleTest : public EntryRouterTest {
