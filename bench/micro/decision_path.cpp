@@ -1,7 +1,8 @@
 // The parts of a decision as functions of their own, so that `bench/instructions` can count their
 // instructions: callgrind collects only while a function named measured_* runs.
 // Method: `decision_path NAME` prepares the function's input, calls it once, checks the result, and
-// prints how many decisions it made; without NAME it does so for every function.
+// prints how many decisions it made (of a turn with nothing to do: how many turns); without NAME it
+// does so for every function.
 // Nothing here depends on time, address or chance, so the counts are the same in every run.
 #include <cstdio>
 #include <exception>
@@ -13,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "bench/micro/idle_turn.hpp"
 #include "bench/micro/keys.hpp"
 #include "shard/key_shard.hpp"
 #include "sluicegate/frames.hpp"
@@ -165,7 +167,7 @@ size_t encode(size_t batch, api::Verdict last) {
 
 struct Part {
   const char* name;
-  std::function<size_t()> run;  // returns the decisions
+  std::function<size_t()> run;  // returns the decisions, or turns
 };
 
 const std::vector<Part>& parts() {
@@ -181,6 +183,8 @@ const std::vector<Part>& parts() {
       {"encode_agree_256", [] { return encode(256, Verdict::approved); }},
       {"encode_mixed_256", [] { return encode(256, Verdict::denied); }},
       {"encode_1", [] { return encode(1, Verdict::approved); }},
+      {"idle_turn_2_shards", [] { return micro::idle_turns(2); }},
+      {"idle_turn_64_shards", [] { return micro::idle_turns(64); }},
   };
   return all;
 }
