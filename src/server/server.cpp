@@ -54,8 +54,10 @@ int64_t kept_window_ms(const config::Config& config) {
   return keeps ? config.state_window_ms : base::never_ms;
 }
 
-// The same for all workers but the shard's number. Bounds of the whole process are divided: keys
-// and their waiters among the shards, over which the hash spreads them evenly.
+}  // namespace
+
+// Bounds of the whole process are divided: keys and their waiters among the shards, over which the
+// hash spreads them evenly.
 WorkerOptions worker_options(const config::Config& config, const StartReport& report,
                              const StateSeeds& seeds) {
   std::random_device device;
@@ -106,6 +108,8 @@ WorkerOptions worker_options(const config::Config& config, const StartReport& re
       .return_poll_ns = config.cores_suffice ? return_poll_ns : 0,
   };
 }
+
+namespace {
 
 // Throws one line with all that is wrong with the file.
 policy::ParsedRules good_rules(const config::Config& config, const policy::TextFile& read) {

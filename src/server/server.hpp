@@ -24,6 +24,7 @@ namespace sluice::server {
 
 class KeptState;
 struct StateSeeds;
+struct WorkerOptions;
 class WorkerGroup;
 class RuleWatch;
 class WorkerThread;
@@ -47,6 +48,10 @@ struct Configuration {
 
 // Throws one line with all that is wrong with the file.
 Configuration read_configuration(const config::Config& config);
+
+// What the configuration demands of each worker, the same for all but the shard's number.
+WorkerOptions worker_options(const config::Config& config, const StartReport& report,
+                             const StateSeeds& seeds);
 
 class Server {
  public:

@@ -25,6 +25,9 @@
 
 #include "config/cpus.hpp"
 #include "io/file_descriptor.hpp"
+#include "server/return_poll.hpp"
+#include "server/state_meta.hpp"
+#include "server/worker_options.hpp"
 #include "sluicegate/connection.hpp"
 #include "sluicegate/frames.hpp"
 #include "support/temporary_folder.hpp"
@@ -191,6 +194,16 @@ std::vector<sluicegate::Answer> answers_in(std::span<const uint64_t> words) {
     words = words.subspan(*size);
   }
   return answers;
+}
+
+// Otherwise the other shard may need the core on which a worker polls for its answer.
+TEST(WorkerOptions, workers_poll_for_messages_only_with_a_core_for_each_shard) {
+  config::Config config;
+  config.shards = 2;
+  config.cores_suffice = false;
+  EXPECT_EQ(worker_options(config, {}, {}).return_poll_ns, 0);
+  config.cores_suffice = true;
+  EXPECT_EQ(worker_options(config, {}, {}).return_poll_ns, return_poll_ns);
 }
 
 // Connections that ask for a shard, with everything else behind their Hello in the same segment.
