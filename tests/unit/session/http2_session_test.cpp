@@ -375,6 +375,43 @@ TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
   EXPECT_EQ(backend_.queries.size(), 3u);
 }
 
+// What is behind it on the connection is not read before.
+TEST_F(Http2SessionTest, a_request_waits_until_its_owner_has_room) {
+  backend_.owners_have_room = false;
+  const int32_t first = client_.ask("POST", "/rate/a");
+  const int32_t second = client_.ask("POST", "/rate/b");
+  exchange();
+  session_->unblock();  // another shard has made some
+  exchange();
+  EXPECT_EQ(context_.turn.requests().size(), 0U);
+  EXPECT_EQ(client_.answer(first).status, 0) << "it is not refused";
+  backend_.owners_have_room = true;
+  session_->unblock();
+  exchange();
+  ASSERT_EQ(context_.turn.requests().size(), 2U);
+  EXPECT_EQ(context_.turn.entries()[0].key(), "a");
+  EXPECT_EQ(context_.turn.entries()[1].key(), "b");
+  decide_all();
+  exchange();
+  EXPECT_EQ(client_.answer(first).status, 200);
+  EXPECT_EQ(client_.answer(second).status, 200);
+  EXPECT_TRUE(context_.blocked.empty());
+}
+
+TEST_F(Http2SessionTest, a_request_without_room_is_refused_once_when_the_server_shuts_down) {
+  backend_.owners_have_room = false;
+  const int32_t stream = client_.ask("POST", "/rate/a");
+  exchange();
+  context_.draining = true;
+  session_->begin_drain();
+  EXPECT_EQ(context_.drained_entries, 0U);
+  session_->unblock();
+  exchange();
+  EXPECT_EQ(client_.answer(stream).status, 503);
+  EXPECT_EQ(context_.drained_entries, 1U);
+  EXPECT_EQ(context_.turn.requests().size(), 0U);
+}
+
 class Http2SessionOfManyShards : public Http2SessionTest {
  protected:
   Http2SessionOfManyShards() : Http2SessionTest(limits::shards_max) {}

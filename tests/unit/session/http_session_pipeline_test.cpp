@@ -1,6 +1,7 @@
 // Goal: pipelined decisions go to their shards together, and are answered and logged in the order
 //       of their requests, in whatever order the shards decide; all else waits until those before
-//       it are answered. Nothing is lost when the client leaves, or the server shuts down.
+//       it are answered. A request whose owner has no room waits with all behind it, and counts
+//       once. Nothing is lost when the client leaves, or the server shuts down.
 // Method: a session over a backend that keeps requests with other shards' keys until the test
 //         decides them, and forgets their keys then.
 #include <gtest/gtest.h>
@@ -65,6 +66,13 @@ class HttpPipelineTest : public ::testing::Test {
     asked_.erase(place);
     give(request, verdict);
     request.key.assign(request.key.size(), '#');
+    end_turn();
+  }
+  // As the worker does when a shard has returned a message.
+  void make_room(bool has_room) {
+    backend_.owners_have_room = has_room;
+    ASSERT_FALSE(context_.blocked.empty());
+    session_->unblock();
     end_turn();
   }
   void end_turn() {
@@ -315,6 +323,63 @@ TEST_F(HttpPipelineTest, goes_on_in_http2_when_all_before_are_answered) {
   decide("1");
   EXPECT_EQ(backend_.upgrades.size(), 1u);
   EXPECT_NE(given_.find("\r\n\r\n1HTTP/1.1 101 "), std::string::npos) << given_;
+}
+
+// -------------------------------------------------------------------------- owners without room
+
+TEST_F(HttpPipelineTest, a_request_waits_with_all_behind_it_until_its_owner_has_room) {
+  start_log();
+  send(far("1"));
+  backend_.owners_have_room = false;
+  send(far("2") + rate("3"));
+  EXPECT_EQ(asked(), Texts{"far-1"});
+  make_room(false);  // another shard has made some
+  EXPECT_EQ(asked(), Texts{"far-1"});
+  decide("1");
+  EXPECT_EQ(bodies(), Texts{"1"});
+  make_room(true);
+  EXPECT_TRUE(context_.blocked.empty());
+  EXPECT_EQ(asked(), Texts{"far-2"});
+  EXPECT_EQ(given_, "") << "the own key's answer comes behind it";
+  decide("2");
+  EXPECT_EQ(bodies(), (Texts{"2", "3"}));
+  EXPECT_EQ(logged(), (Texts{"/rate/far-1 200", "/rate/far-2 200", "/rate/3 200"}));
+}
+
+TEST_F(HttpPipelineTest, asks_for_a_body_once_its_owner_has_room) {
+  backend_.owners_have_room = false;
+  send(far("1", "Content-Length: 2\r\nExpect: 100-continue\r\n"));
+  make_room(false);
+  EXPECT_EQ(given_, "");
+  make_room(true);
+  EXPECT_EQ(given_, "HTTP/1.1 100 Continue\r\n\r\n");
+  EXPECT_EQ(asked(), Texts{"far-1"});
+}
+
+TEST_F(HttpPipelineTest, a_request_without_room_is_refused_once_when_the_server_shuts_down) {
+  start_log();
+  backend_.owners_have_room = false;
+  send(far("1"));
+  context_.draining = true;
+  session_->begin_drain();
+  EXPECT_EQ(context_.drained_entries, 0U);
+  make_room(false);  // a refusal needs none
+  EXPECT_EQ(context_.drained_entries, 1U);
+  EXPECT_EQ(bodies().size(), 1U);
+  EXPECT_TRUE(session_->connection().finishing());
+  EXPECT_EQ(logged(), Texts{"/rate/far-1 503"});
+}
+
+// It is not asked for, and its head was not kept.
+TEST_F(HttpPipelineTest, a_request_without_room_ends_with_its_client) {
+  start_log();
+  send(far("1"));
+  backend_.owners_have_room = false;
+  send(far("2"));
+  session_->on_failed();
+  end();
+  EXPECT_EQ(asked(), Texts{"far-1"});
+  EXPECT_EQ(logged(), Texts{"/rate/far-1 499"});
 }
 
 // ----------------------------------------------------------------------------------- its end
