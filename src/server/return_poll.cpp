@@ -11,7 +11,7 @@ bool ReturnPoll::finds_work() noexcept {
   }
   const int64_t end_ns = io_.pause() + poll_ns_;
   do {
-    // Also what this turn has to send: it leaves with the next poll().
+    // An Io with sends of this turn is not quiet: they leave with the next poll().
     if (!io_.is_quiet() || mailboxes_.has_messages()) return true;
   } while (io_.pause() < end_ns);
   skips_left_ = skips_after_vain_poll;

@@ -4,7 +4,8 @@
 // Shape:  only while a message of this shard has not returned, and few entries are away: under load
 //         this core has others to serve meanwhile. To wait also for another shard's next message,
 //         after its last was answered, costs more than it saves: docs/performance.md.
-// Bounds: return_poll_ns by the clock; it ends early when the next poll() has something to do.
+// Bounds: return_poll_ns by the clock; it ends early when Io shows that poll() has something to do,
+//         which epoll does only for what this turn has queued.
 //         After a wait in vain the next few are left out: a shard that is busy returns late.
 // Lives:  one thread; `io` and `mailboxes` outlive it.
 #pragma once
