@@ -41,7 +41,7 @@ Outgoing* PeerTarget::to_fill() noexcept {
   if (open_ == nullptr && !free_.empty()) {
     open_ = free_.back();
     free_.pop_back();
-    count_full();
+    note_fullness();
   }
   return open_;
 }
@@ -59,17 +59,17 @@ ShardMessage& PeerTarget::open(uint32_t entries_count, size_t text_bytes) noexce
 
 void PeerTarget::end_part() noexcept {
   if (open_->message.is_full() && !free_.empty()) send();
-  count_full();
+  note_fullness();
 }
 
 void PeerTarget::hold() noexcept {
   is_held_ = true;
-  count_full();
+  note_fullness();
 }
 
 void PeerTarget::resume() noexcept {
   if (!std::exchange(is_held_, false)) return;
-  count_full();
+  note_fullness();
   context_.mailboxes.note_room(id_);
 }
 
@@ -109,7 +109,7 @@ void PeerTarget::send() noexcept {
     outgoing.unanswered_count = 0;
     answer_by_policy(outgoing);
   }
-  count_full();
+  note_fullness();
 }
 
 bool PeerTarget::flush() noexcept {
@@ -187,7 +187,7 @@ void PeerTarget::give_up(int64_t opened_before_ms) noexcept {
   Outgoing& gathered = close_open();
   gathered.unanswered_count = 0;
   answer_by_policy(gathered);
-  count_full();
+  note_fullness();
 }
 
 void PeerTarget::answer_by_policy(Outgoing& outgoing, uint32_t entry, api::Op op) noexcept {
@@ -239,18 +239,14 @@ void PeerTarget::push_returned(Outgoing& outgoing) noexcept {
 void PeerTarget::free(Outgoing& outgoing) noexcept {
   outgoing.message.clear();
   free_.push_back(&outgoing);
-  count_full();
+  note_fullness();
   context_.mailboxes.note_room(id_);
 }
 
-void PeerTarget::count_full() noexcept {
-  if (is_full() == is_counted_full_) return;
-  is_counted_full_ = !is_counted_full_;
-  route::LentCounts& lent = context_.mailboxes.lent();
-  if (is_counted_full_) {
-    ++lent.full_targets;
-  } else {
-    --lent.full_targets;
+void PeerTarget::note_fullness() noexcept {
+  const bool is_full_now = is_full();
+  if (std::exchange(is_counted_full_, is_full_now) != is_full_now) {
+    context_.mailboxes.note_fullness(is_full_now);
   }
 }
 

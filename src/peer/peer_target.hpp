@@ -83,7 +83,7 @@ class PeerTarget final : public route::Target {
   void end_sent(Outgoing& outgoing) noexcept;
   void push_returned(Outgoing& outgoing) noexcept;
   void free(Outgoing& outgoing) noexcept;
-  void count_full() noexcept;
+  void note_fullness() noexcept;
 
   const route::TargetId id_;
   Context& context_;

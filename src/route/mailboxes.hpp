@@ -107,8 +107,8 @@ class Mailboxes {
 
   // What other shards have of this one's, and return with their next turns.
   const LentCounts& lent() const noexcept { return lent_; }
-  // Counts the targets of other nodes that take no entry.
-  LentCounts& lent() noexcept { return lent_; }
+  // A target of another node takes no entry any more, or takes some again.
+  void note_fullness(bool is_full) noexcept { lent_.note_fullness(is_full); }
 
   // Nothing is queued or lent.
   bool idle() const noexcept;

@@ -43,7 +43,7 @@ ShardMessage* RingTarget::message_to_fill() noexcept {
   if (open_message_ == nullptr && !free_.empty()) {
     open_message_ = free_.back();
     free_.pop_back();
-    count_full();
+    note_fullness();
   }
   return open_message_;
 }
@@ -79,7 +79,7 @@ void RingTarget::send() noexcept {
   lent_.entries += open_message_->entries_count();
   mailbox_.requests.push(std::exchange(open_message_, nullptr));
   senders_.add(from_);
-  count_full();
+  note_fullness();
 }
 
 bool RingTarget::idle() const noexcept {

@@ -22,6 +22,15 @@ struct LentCounts {
   uint32_t full_targets = 0;  // that take no entry
   uint32_t messages = 0;      // that have not returned
   uint32_t entries = 0;       // in these
+
+  // A target takes no entry any more, or takes some again.
+  void note_fullness(bool is_full) noexcept {
+    if (is_full) {
+      ++full_targets;
+    } else {
+      --full_targets;
+    }
+  }
 };
 
 class RingTarget final : public Target {
@@ -38,7 +47,7 @@ class RingTarget final : public Target {
   // along, so that entries, however many, keep nothing else from leaving.
   void end_part() noexcept override {
     if (open_message_->is_full() && !free_.empty()) send();
-    count_full();
+    note_fullness();
   }
   void post(Notice& notice) noexcept override;
   void post(ShardTask task) noexcept override { tasks_.push_back(task); }
@@ -53,7 +62,7 @@ class RingTarget final : public Target {
     lent_.entries -= message.entries_count();
     message.clear();
     free_.push_back(&message);
-    count_full();
+    note_fullness();
   }
 
   // No message is left for even one entry.
@@ -71,13 +80,10 @@ class RingTarget final : public Target {
   ShardMessage* message_to_fill() noexcept;
   void fill(ShardMessage& message) noexcept;
   void send() noexcept;
-  void count_full() noexcept {
-    if (is_full() == is_counted_full_) return;
-    is_counted_full_ = !is_counted_full_;
-    if (is_counted_full_) {
-      ++lent_.full_targets;
-    } else {
-      --lent_.full_targets;
+  void note_fullness() noexcept {
+    const bool is_full_now = is_full();
+    if (std::exchange(is_counted_full_, is_full_now) != is_full_now) {
+      lent_.note_fullness(is_full_now);
     }
   }
 

@@ -257,7 +257,7 @@ TEST_F(NodeRouterTest, a_lone_entry_goes_to_its_lane) {
 
 TEST_F(NodeRouterTest, only_requests_for_a_full_lane_wait) {
   targets_[0].takes = false;
-  mailboxes_.lent().full_targets = 1;
+  mailboxes_.note_fullness(true);
   EXPECT_FALSE(router_.find_room(Keys({key_of_lane(0)}).column(), Form::plain));
   EXPECT_TRUE(router_.find_room(Keys({key_of_lane(1)}).column(), Form::plain));
   EXPECT_TRUE(router_.find_room(Keys({own_key()}).column(), Form::plain));
