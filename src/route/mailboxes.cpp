@@ -31,13 +31,18 @@ Mailboxes::Mailboxes(Mesh& mesh, api::ShardId shard, NodeMap nodes)
   }
 }
 
+// Targets for which something still waits are flushed again in the next turn.
 void Mailboxes::flush() noexcept {
-  std::erase_if(to_flush_, [this](TargetId id) {
+  size_t left_count = 0;
+  for (const TargetId id : to_flush_) {
     mark_wake(id);
-    if (!targets_[id]->flush()) return false;
-    is_to_flush_[id] = 0;
-    return true;
-  });
+    if (targets_[id]->flush()) {
+      is_to_flush_[id] = 0;
+    } else {
+      to_flush_[left_count++] = id;
+    }
+  }
+  to_flush_.resize(left_count);
 }
 
 void Mailboxes::free(api::ShardId shard, ShardMessage& message) noexcept {
