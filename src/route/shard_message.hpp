@@ -65,8 +65,12 @@ struct Handover {
   std::vector<std::byte> bytes;
 };
 
-// `hashed`: plain entries of keys that were asked for by handle, so that their hashes are known.
-enum class Form : uint8_t { plain, hashed, detailed };
+// How an entry is in a message.
+enum class Form : uint8_t {
+  plain,     // the text of a key; its answer is a verdict
+  hashed,    // the same, and the key's hash, which the shard knows of a key with a handle
+  detailed,  // an api::Entry; its answer has a detail and a waiter, too
+};
 
 // The entries of one request in a message.
 struct Part {
@@ -116,7 +120,8 @@ class ShardMessage {
   // there in the column.
   void add(const KeyColumn& keys, std::span<const uint32_t> begins,
            std::span<const uint16_t> places) noexcept;
-  // The hashed entries of a part; a whole one has no places.
+  // The hashed entries of a part, and where each is in the request; nobody reads the places of a
+  // part that is whole.
   void add(const api::HeldKeys& keys, std::span<const uint16_t> places) noexcept;
   // A detailed entry of the part. Copies its key, its overrides and its correlation id.
   void add(const api::Entry& entry, uint32_t place) noexcept;
