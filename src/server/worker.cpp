@@ -337,24 +337,30 @@ void Worker::on_message(api::ShardId origin, route::ShardMessage& message) noexc
   keeper_.before_message();
   for (route::Notice& notice : message.notices) waiters_.on_notice(origin, notice);
   decisions_.decide_for(origin, message);
-  // Tasks that stay here do not go back with the message.
-  std::erase_if(message.tasks, [this](const route::ShardTask& task) {
-    return std::visit(
-        base::Overloaded{[this](ShardQuery* query) {
-                           queries_.answer(*query);
-                           return false;
-                         },
-                         [this](QuotaTask* quotas) { return !quota_tasks_.on_sent(*quotas); },
-                         [this](StandInTask* stand_in) {
-                           stand_in_.decide(*stand_in);
-                           return false;
-                         }},
-        task);
-  });
+  size_t returning_count = 0;
+  for (const route::ShardTask task : message.tasks) {
+    if (decide(task)) message.tasks[returning_count++] = task;
+  }
+  message.tasks.resize(returning_count);
   for (const api::Grant& grant : message.grants) waiters_.on_grant(grant);
   for (route::Handover& handover : message.handovers) adopt(handover);
   message.handovers.clear();  // adopted, with their bytes
   waiters_.deliver_grants();
+}
+
+// False: the task stays here, and does not return with its message.
+bool Worker::decide(const route::ShardTask& task) noexcept {
+  return std::visit(
+      base::Overloaded{[this](ShardQuery* query) {
+                         queries_.answer(*query);
+                         return true;
+                       },
+                       [this](QuotaTask* quotas) { return quota_tasks_.on_sent(*quotas); },
+                       [this](StandInTask* stand_in) {
+                         stand_in_.decide(*stand_in);
+                         return true;
+                       }},
+      task);
 }
 
 void Worker::on_returned(route::TargetId target, route::ShardMessage& message) noexcept {

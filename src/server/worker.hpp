@@ -112,6 +112,7 @@ class Worker final : private ShardStatisticsSource {
   // For route::Mailboxes: a message of another shard, and one of ours that it has answered.
   void on_message(api::ShardId origin, route::ShardMessage& message) noexcept;
   void on_returned(route::TargetId target, route::ShardMessage& message) noexcept;
+  bool decide(const route::ShardTask& task) noexcept;
   // For peer::Peers.
   void on_notice_returned(const route::Notice& notice) noexcept {
     waiters_.on_notice_returned(notice);
