@@ -150,7 +150,7 @@ void Worker::start_accepting() noexcept {
 
 void Worker::turn(int64_t wait_ns_max) noexcept {
   ++statistics_.turns;
-  const int64_t wait = std::min(poll_timeout_ns(), wait_ns_max);
+  const int64_t wait = std::min(prepare_poll(), wait_ns_max);
   io_.receive_sparingly(!context_.ready.empty());
   const size_t count = io_.poll(events_, wait);
   mailboxes_.mark_awake();
@@ -215,7 +215,7 @@ void Worker::send_messages() noexcept {
 
 // Before it sleeps a worker sets its doorbell and checks its mailboxes once more, whatever it saw
 // before, so that it sees a message, or the message's sender wakes it.
-int64_t Worker::poll_timeout_ns() noexcept {
+int64_t Worker::prepare_poll() noexcept {
   if (quota_tasks_.has_work() || runner_.has_work()) return 0;
   if (peers_ && peers_->has_work()) return 0;
   const int64_t wait = wait_ns();

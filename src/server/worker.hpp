@@ -74,9 +74,10 @@ class Worker final : private ShardStatisticsSource {
   uint32_t waiting_frames_count() const noexcept { return context_.waits.frames_count(); }
   uint64_t reserved_bytes() const noexcept;
 
-  // How long the next turn may wait for events. From now on until that turn, any shard that sends
-  // this one something wakes it.
-  int64_t poll_timeout_ns() noexcept;
+  // Polls for messages that are about to return, and prepares to sleep: until the next turn, any
+  // shard that sends this one something wakes it. Returns how long that turn may wait for events,
+  // in nanoseconds.
+  int64_t prepare_poll() noexcept;
 
   // For tests: other nodes, of a server that has some; the entries that are being decided; the
   // message that they came in, if any.

@@ -297,7 +297,7 @@ void Run::turn_alone(SimulatedShard& shard, int64_t wait_ns) {
     oracle_.check_waiters();
   }
   const int64_t now_ns = network_.clock().monotonic_ns;  // before it polls for messages
-  const int64_t sleep_ns = shard.worker->poll_timeout_ns();
+  const int64_t sleep_ns = shard.worker->prepare_poll();
   shard.asleep = sleep_ns > 0;
   shard.wakes_ns = now_ns + sleep_ns;
   if (shard.asleep && !failure_) check_sleep(shard);

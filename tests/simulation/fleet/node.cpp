@@ -94,7 +94,7 @@ void Node::step() {
 void Node::turn(Shard& shard) {
   shard.worker->turn(0);
   note_lanes(shard);
-  const int64_t sleep_ns = shard.worker->poll_timeout_ns();
+  const int64_t sleep_ns = shard.worker->prepare_poll();
   shard.is_asleep = sleep_ns > 0;
   shard.wakes_ns = network_.clock().monotonic_ns + sleep_ns;
 }

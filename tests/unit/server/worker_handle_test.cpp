@@ -224,7 +224,7 @@ TEST_P(HandleTest, drops_handles_of_an_ended_connection_in_slices) {
   uint32_t turns = 1;  // the one in which the connection ended
   for (uint32_t before = held; handles_count() > 0; ++turns) {
     EXPECT_LE(before - handles_count(), limits::turn_handles_freed);
-    EXPECT_EQ(worker().poll_timeout_ns(), 0);  // the worker does not sleep before all are dropped
+    EXPECT_EQ(worker().prepare_poll(), 0);  // the worker does not sleep before all are dropped
     before = handles_count();
     ASSERT_LT(turns, 10U);
     worker().turn(base::ns_per_s);

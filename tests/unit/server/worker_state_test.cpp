@@ -68,7 +68,7 @@ class StateWorkers : public testing::Test {
     advance(ns - 1);
     turn_all();
     EXPECT_EQ(received(client), "");
-    EXPECT_EQ(workers_[0]->poll_timeout_ns(), 1);
+    EXPECT_EQ(workers_[0]->prepare_poll(), 1);
     advance(1);
     turn_all();
     EXPECT_NE(received(client).find("memory_only"), std::string::npos);
@@ -194,7 +194,7 @@ TEST_F(StateWorkers, waiting_calls_have_an_epoch_begin_early) {
   commit();
   EXPECT_EQ(received(second), "") << "it came behind the cut";
   EXPECT_EQ(schedule_.epoch(), 1U);
-  EXPECT_EQ(workers_[0]->poll_timeout_ns(), 10 * ms);
+  EXPECT_EQ(workers_[0]->prepare_poll(), 10 * ms);
   advance(10 * ms);
   commit();
   EXPECT_EQ(schedule_.epoch(), 2U);
@@ -293,7 +293,7 @@ TEST_F(StateWorkers, does_not_sleep_while_a_cut_is_under_way) {
   turn(0);
   ASSERT_EQ(schedule_.epoch(), 2U);
   EXPECT_EQ(writer_.cuts_of(2), 0U) << "a turn with calls hands over 64 records";
-  EXPECT_EQ(workers_[0]->poll_timeout_ns(), 0);
+  EXPECT_EQ(workers_[0]->prepare_poll(), 0);
   turn(0);
   EXPECT_EQ(writer_.cuts_of(2), 1U);
 }
@@ -425,7 +425,7 @@ TEST_F(TwoStateWorkers, an_epoch_wakes_the_other_shards) {
   while (schedule_.epoch() == 0) turn(0);
   EXPECT_EQ(sleeping.wakes, 1);
   worker_group_.attach(1, ios_[1].get());
-  EXPECT_EQ(workers_[1]->poll_timeout_ns(), 0);
+  EXPECT_EQ(workers_[1]->prepare_poll(), 0);
   commit();
   EXPECT_EQ(status(client), "HTTP/1.1 200");
 }

@@ -91,7 +91,7 @@ class TwoWorkers : public ::testing::Test, private io::PauseWatch {
   void turn_both() {
     for (const auto& worker : workers_) worker->turn(0);
   }
-  bool sleeps(uint32_t shard) { return workers_[shard]->poll_timeout_ns() > 0; }
+  bool sleeps(uint32_t shard) { return workers_[shard]->prepare_poll() > 0; }
   uint64_t wakes_by(uint32_t shard) const { return workers_[shard]->mailboxes().wakes(); }
 
   // In a worker's busy wait the other one makes a turn, in the pause with this number.
@@ -296,7 +296,7 @@ class SleepingWorker : public ::testing::Test {
     run();
     ASSERT_EQ(worker_->keys().waiters_count(), 1U);
   }
-  int64_t sleep_ms() { return base::floor_ms(worker_->poll_timeout_ns()); }
+  int64_t sleep_ms() { return base::floor_ms(worker_->prepare_poll()); }
 
   int64_t quotas_due_ns_ = base::never_ns;
   FakeQuotas::Asked asked_;
