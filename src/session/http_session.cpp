@@ -203,7 +203,7 @@ void HttpSession::update_flow() noexcept {
   if (transport_.is_over()) return finish();
   if (exchange_.is_pending()) {
     hold_for_answers(0);
-  } else if (pipeline_.count() <= resumes_at_) {
+  } else if (pipeline_.may_resume()) {
     release_hold(held_by_decision);
   }
   schedule_timer();
@@ -212,7 +212,7 @@ void HttpSession::update_flow() noexcept {
 // --- Order ---------------------------------------------------------------------------------
 
 void HttpSession::hold_for_answers(uint32_t unanswered_count) noexcept {
-  resumes_at_ = unanswered_count;
+  pipeline_.resume_at(unanswered_count);
   hold(held_by_decision);
 }
 

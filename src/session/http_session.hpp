@@ -75,7 +75,6 @@ class HttpSession final : public Session {
   TicketShare tickets_;
   RestExchange exchange_;
   Pipeline pipeline_;
-  uint32_t resumes_at_ = 0;  // held by decisions, it goes on when so many are unanswered
   bool in_request_ = false;  // a head or body has arrived in part
   bool is_first_ = true;     // no request has arrived: it may be HTTP/2's preface
   int64_t drain_started_ms_ = 0;

@@ -1,7 +1,7 @@
 // The decisions of an HTTP/1.1 connection that are not answered yet, in the order of their
 // requests. Keeps what other shards, or this one, decide before its answer may be written.
 // Flow:   add() for each decision -> its verdict: is_first() and pop(), or keep() -> take_first()
-//         once those before it are popped.
+//         once those before it are popped. Before what must wait: resume_at() -> may_resume().
 // Shape:  a ring of places, and one bit for each that is kept; a kept decision lies at its place,
 //         with its key if the answer shows it.
 // Bounds: limits::pipelined_decisions_max; beyond it the session takes no further request.
@@ -59,6 +59,10 @@ class Pipeline {
     ++answered_;
   }
 
+  // What comes next waits until only so many are unanswered.
+  void resume_at(uint32_t unanswered_count) noexcept { resumes_at_ = unanswered_count; }
+  bool may_resume() const noexcept { return count() <= resumes_at_; }
+
   // The decision with this number, which is not the first one. It holds no ticket.
   void keep(uint64_t number, uint8_t kind, const Verdicts& verdicts, bool shows_key) noexcept;
   // The first decision, popped, if it has been kept; else null.
@@ -86,6 +90,7 @@ class Pipeline {
   uint64_t added_ = 0;
   uint64_t answered_ = 0;
   uint64_t kept_ = 0;  // which places hold a decision
+  uint32_t resumes_at_ = 0;
 };
 
 static_assert(sizeof(Pipeline::Decided) == 88, "docs/architecture.md says so");

@@ -53,6 +53,16 @@ TEST_F(PipelineTest, takes_decisions_in_the_order_of_their_requests) {
   EXPECT_TRUE(pipeline_.empty());
 }
 
+TEST_F(PipelineTest, its_connection_goes_on_when_few_enough_are_unanswered) {
+  for (int i = 0; i < 3; ++i) pipeline_.add();
+  pipeline_.resume_at(2);
+  EXPECT_FALSE(pipeline_.may_resume());
+  pipeline_.pop();
+  EXPECT_TRUE(pipeline_.may_resume());
+  pipeline_.resume_at(0);
+  EXPECT_FALSE(pipeline_.may_resume());
+}
+
 TEST_F(PipelineTest, keeps_all_that_the_answer_shows) {
   pipeline_.add();
   pipeline_.add();
