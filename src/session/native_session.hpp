@@ -131,6 +131,7 @@ class NativeSession final : public Session, public TopologyWatcher {
   bool make_handle_set() noexcept;
   bool on_plain_handles(uint64_t id, size_t frame_bytes,
                         const wire::AcquireByHandleRequest& acquire) noexcept;
+  bool accept_key_text(uint64_t id, size_t text_bytes) noexcept;
   bool on_detailed_handles(uint64_t id, size_t frame_bytes,
                            const wire::AcquireByHandleRequest& acquire) noexcept;
   std::string_view key_of(api::Handle handle) const noexcept;

@@ -79,10 +79,7 @@ bool NativeSession::on_plain_handles(uint64_t id, size_t frame_bytes,
   if (is_own) {
     make_own_room(static_cast<uint32_t>(acquire.handles.size()));
   } else {
-    if (context_.backend.find_keys(acquire.handles) > limits::handles_text_bytes_max) {
-      write_error(id, ErrorCode::too_many_entries);
-      return true;
-    }
+    if (!accept_key_text(id, context_.backend.find_keys(acquire.handles))) return true;
     if (!make_room_for_keys(acquire.handles.size())) return false;
   }
   if (connection_.finishing() || connection_.closing() || !admit(id, frame_bytes)) return true;
@@ -97,6 +94,13 @@ bool NativeSession::on_plain_handles(uint64_t id, size_t frame_bytes,
   return true;
 }
 
+// Whether a message to another shard can have so much text; if not the frame is refused.
+bool NativeSession::accept_key_text(uint64_t id, size_t text_bytes) noexcept {
+  if (text_bytes <= limits::handles_text_bytes_max) return true;
+  write_error(id, ErrorCode::too_many_entries);
+  return false;
+}
+
 bool NativeSession::on_detailed_handles(uint64_t id, size_t frame_bytes,
                                         const wire::AcquireByHandleRequest& acquire) noexcept {
   const bool is_own = other_shard_handles_ == 0;
@@ -105,10 +109,7 @@ bool NativeSession::on_detailed_handles(uint64_t id, size_t frame_bytes,
   if (is_own) {
     make_own_room(static_cast<uint32_t>(acquire.handles.size()));
   } else {
-    if (scratch.key_text.size() > limits::handles_text_bytes_max) {
-      write_error(id, ErrorCode::too_many_entries);
-      return true;
-    }
+    if (!accept_key_text(id, scratch.key_text.size())) return true;
     const route::KeyColumn keys{.text = {scratch.key_text.data(), scratch.key_text.size()},
                                 .sizes = scratch.key_sizes};
     if (!make_turn_room(keys, route::Form::detailed)) return false;
