@@ -76,6 +76,32 @@ TEST_F(ShardMessageTest, has_the_hashes_of_keys_by_handle) {
   EXPECT_EQ(message_.places(0, 2)[1], 9U);
 }
 
+// The request's columns are free, or the next request's, before the owner reads the message.
+TEST_F(ShardMessageTest, copies_plain_keys) {
+  std::string text = "firstkey";
+  std::vector<uint16_t> sizes{5, 3};
+  add_plain(text, sizes);
+  text.assign(text.size(), '#');
+  sizes = {9, 9};
+  EXPECT_EQ(message_.text_from(0), "firstkey");
+  EXPECT_EQ(message_.key_sizes(0, 2)[1], 3U);
+}
+
+TEST_F(ShardMessageTest, copies_keys_by_handle) {
+  std::string text = "heldtoo";
+  std::vector<uint16_t> sizes{4, 3}, places{3, 9};
+  std::vector<api::KeyHash> hashes{{.tag = 5, .position = 6}, {.tag = 7, .position = 8}};
+  message_.begin_part(7, Form::hashed, 2, false);
+  message_.add({.text = text, .sizes = sizes, .hashes = hashes}, places);
+  text.assign(text.size(), '#');
+  sizes = places = {0, 0};
+  hashes = {{}, {}};
+  EXPECT_EQ(message_.text_from(0), "heldtoo");
+  EXPECT_EQ(message_.key_sizes(0, 2)[0], 4U);
+  EXPECT_EQ(message_.hashes(0, 2)[0], (api::KeyHash{.tag = 5, .position = 6}));
+  EXPECT_EQ(message_.places(0, 2)[0], 3U);
+}
+
 TEST_F(ShardMessageTest, each_change_of_form_begins_a_run) {
   const std::string key = "detailed";
   add_plain("a", {1});
