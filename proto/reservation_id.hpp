@@ -3,8 +3,8 @@
 // Flow:   routing hash of the first subject -> route -> id -> the shard that a settle goes to.
 // Shape:  from the highest bit: slot (14 bits: the node's place in its list, plus one; 0 on a node
 //         without a list), route (16), whether several shards had parts of the reservation when it
-//         was made (1), random (33). Never 0. The route divides the range of the routing hash into
-//         65,536 steps.
+//         was made (1), count (8), random (25). The last two are `random` below; quota/id_book.hpp
+//         draws them. Never 0. The route divides the range of the routing hash into 65,536 steps.
 // Source: docs/adr/0014-ids-lead-to-their-shard.md.
 #pragma once
 
