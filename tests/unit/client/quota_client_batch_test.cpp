@@ -5,7 +5,10 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "quota_scripts.hpp"
@@ -135,6 +138,64 @@ TEST(QuotaClient, reservations_go_to_their_shard) {
   EXPECT_EQ(shard_of_frame,
             (std::map<uint64_t, uint32_t>{
                 {of_first, 0}, {of_second, 1}, {of_first + 1, 0}, {of_second + 1, 1}}));
+}
+
+// The shards that were asked, by the first subjects of the calls.
+class AskedShards {
+ public:
+  void operator()(Peer& peer) {
+    const uint32_t wanted = peer.read().getHello().getWantedShard();
+    const uint32_t own = wanted == 0 ? 0 : wanted - 1;
+    peer.write(test::welcome(4, {.own = own, .count = 2}));
+    for (;;) {
+      const ReceivedFrame received = read_quota(peer);
+      if (received.kind == Which::PING) {
+        peer.write(test::answer(received.id, [](auto answer) { answer.setPong(); }));
+        continue;
+      }
+      if (!received.subjects.empty()) {
+        const std::lock_guard lock{mutex_};
+        asked_[received.subjects.front()].insert(own);
+      }
+      peer.write(ok(received));
+    }
+  }
+  std::set<uint32_t> take(const std::string& first) {
+    const std::lock_guard lock{mutex_};
+    return std::exchange(asked_[first], {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::set<uint32_t>> asked_;
+};
+
+TEST(QuotaClient, calls_of_several_subjects_go_to_the_shard_of_the_first) {
+  AskedShards asked;
+  const FakeServer server{[&](Peer& peer) { asked(peer); }, 100};
+  Client client{address_of(server), quick()};
+  while (client.connections() < 2) std::this_thread::sleep_for(1ms);
+  const std::vector<std::string> names{"gpt-4o", "acme", "user-17", "user-18", "eu", "claude"};
+  std::map<std::string, std::set<uint32_t>> shard_of;
+  std::set<uint32_t> shards;
+  for (const std::string& name : names) {
+    (void)client.reserve(name).detach();
+    shard_of[name] = asked.take(name);
+    shards.merge(std::set<uint32_t>{shard_of[name]});
+  }
+  ASSERT_EQ(shards.size(), 2u) << "these names are to be on both shards";
+  for (const std::string& first : names) {
+    for (const std::string& second : names) {
+      if (first == second) continue;
+      (void)client.reserve({first, second}).detach();
+      (void)client.reserve_future({first, second}).get().detach();
+      (void)client.lease({first, second}).detach();
+      (void)client.check({first, second});
+      (void)client.record({first, second});
+      (void)client.consume({first, second}, {});
+      EXPECT_EQ(asked.take(first), shard_of[first]) << first << ", " << second;
+    }
+  }
 }
 
 }  // namespace
