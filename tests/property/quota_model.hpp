@@ -61,6 +61,10 @@ class LimitModel {
   void charge(uint64_t amount, ModelReservation of, bool open, int64_t ns, int64_t wall_ns) {
     charges_.push_back({ns, wall_ns, amount, amount, of, open});
   }
+  // Without being asked: it may exceed the limit.
+  void record(uint64_t amount, int64_t ns, int64_t wall_ns) {
+    charges_.push_back({ns, wall_ns, amount, amount, 0, false, false});
+  }
 
   // The reservation, which was charged `before`, is settled.
   void replace(ModelReservation of, uint64_t actual, uint64_t before, int64_t ns, int64_t wall_ns) {
@@ -72,7 +76,7 @@ class LimitModel {
       charge.amount -= refund;
       if (refund > 0) has_refunds_ = true;
     }
-    if (actual > before) this->charge(actual - before, 0, false, ns, wall_ns);
+    if (actual > before) record(actual - before, ns, wall_ns);
   }
   void close(ModelReservation of) {
     for (Charge& charge : charges_) {
@@ -94,11 +98,14 @@ class LimitModel {
     has_refunds_ = true;
   }
 
-  Bounds used(int64_t ns, int64_t wall_ns) { return sum(ns, wall_ns, false); }
-  Bounds open(int64_t ns, int64_t wall_ns) { return sum(ns, wall_ns, true); }
+  Bounds used(int64_t ns, int64_t wall_ns) { return sum(ns, wall_ns, Part::all); }
+  Bounds open(int64_t ns, int64_t wall_ns) { return sum(ns, wall_ns, Part::open); }
+  // What was not recorded.
+  Bounds admitted(int64_t ns, int64_t wall_ns) { return sum(ns, wall_ns, Part::admitted); }
 
  private:
   __extension__ using Wide = unsigned __int128;
+  enum class Part : uint8_t { all, open, admitted };
   struct Charge {
     int64_t ns;
     int64_t wall_ns;
@@ -106,7 +113,12 @@ class LimitModel {
     uint64_t at_first;
     ModelReservation of;
     bool open;
+    bool admitted = true;
     bool stays_or_not = false;
+
+    bool is_in(Part part) const {
+      return part == Part::all || (part == Part::open ? open : admitted);
+    }
   };
   struct Rate {
     int64_t since_ns;
@@ -121,27 +133,27 @@ class LimitModel {
   uint64_t period_ns() const { return static_cast<uint64_t>(limit_.period_ms) * 1'000'000; }
 
   template <typename Counts>
-  uint64_t add_up(bool open, Counts counts) const {
+  uint64_t add_up(Part part, Counts counts) const {
     uint64_t total = 0;
     for (const Charge& charge : charges_) {
-      if (counts(charge) && (!open || charge.open)) total += charge.amount;
+      if (counts(charge) && charge.is_in(part)) total += charge.amount;
     }
     return total;
   }
 
-  Bounds sum(int64_t ns, int64_t wall_ns, bool open) {
+  Bounds sum(int64_t ns, int64_t wall_ns, Part part) {
     switch (limit_.kind) {
       case api::LimitKind::concurrency:
         return {};
       case api::LimitKind::sliding:
       case api::LimitKind::rolling_day:
-        return in_period(ns, open, is(api::LimitKind::sliding) ? 15 : 63);
+        return in_period(ns, part, is(api::LimitKind::sliding) ? 15 : 63);
       case api::LimitKind::fixed: {
         const std::optional<int64_t> anchor = first_use();
         if (!anchor) return {};
         const auto period = static_cast<int64_t>(period_ns());
         const int64_t begin = *anchor + (ns - *anchor) / period * period;
-        return both(add_up(open, [&](const Charge& charge) { return charge.ns >= begin; }));
+        return both(add_up(part, [&](const Charge& charge) { return charge.ns >= begin; }));
       }
       case api::LimitKind::anchored_day: {
         std::optional<int64_t> begin;
@@ -149,18 +161,19 @@ class LimitModel {
           if (charge.at_first > 0 && (!begin || charge.ns >= *begin + day)) begin = charge.ns;
         }
         if (!begin || ns >= *begin + day) return {};
-        return both(add_up(open, [&](const Charge& charge) { return charge.ns >= *begin; }));
+        return both(add_up(part, [&](const Charge& charge) { return charge.ns >= *begin; }));
       }
       case api::LimitKind::calendar: {
         const limiter::Zone& zone = *limiter::find_zone(limit_.time_zone);
         const limiter::Period period = limiter::period_of(zone, limit_.unit, wall_ns);
-        return both(add_up(open, [&](const Charge& charge) {
+        return both(add_up(part, [&](const Charge& charge) {
           return charge.wall_ns >= period.begin_ns && charge.wall_ns < period.end_ns;
         }));
       }
       case api::LimitKind::gcra:
-        if (limit_.ceiling != api::Ceiling::number) return in_period(ns, open, 15);
-        return open ? gcra_open(ns) : gcra_used(ns);  // a refunded charge was never made
+        if (limit_.ceiling != api::Ceiling::number) return in_period(ns, part, 15);
+        if (part == Part::admitted) return both(units(gcra_level(ns, part, false)));
+        return part == Part::open ? gcra_open(ns) : gcra_used(ns);
     }
     return {};
   }
@@ -168,12 +181,12 @@ class LimitModel {
   static Bounds both(uint64_t value) { return {value, value}; }
 
   // Of a ring with `parts` sub-windows in the period.
-  Bounds in_period(int64_t ns, bool open, int64_t parts) const {
+  Bounds in_period(int64_t ns, Part part, int64_t parts) const {
     const bool is_day = is(api::LimitKind::rolling_day);
     const int64_t period = is_day ? day : static_cast<int64_t>(period_ns());
     const int64_t late = (period + parts - 1) / parts + parts;
     const auto since = [&](int64_t begin) {
-      return add_up(open, [&](const Charge& charge) { return charge.ns > begin; });
+      return add_up(part, [&](const Charge& charge) { return charge.ns > begin; });
     };
     return {since(ns - period), since(ns - period - late)};
   }
@@ -196,7 +209,8 @@ class LimitModel {
     }
     return leaked;
   }
-  Wide gcra_level(int64_t ns, bool without_doubt) const {
+  // A refunded charge was never made.
+  Wide gcra_level(int64_t ns, Part part, bool without_doubt) const {
     Wide level = 0;
     int64_t at = rates_.front().since_ns;
     const auto leak = [&](int64_t until) {
@@ -206,19 +220,19 @@ class LimitModel {
     };
     for (const Charge& charge : charges_) {
       leak(charge.ns);
-      if (charge.stays_or_not && without_doubt) continue;
+      if (!charge.is_in(part) || (charge.stays_or_not && without_doubt)) continue;
       level += wide(charge.amount) * period_ns();
     }
     leak(ns);
     return level;
   }
+  uint64_t units(Wide level) const {
+    return static_cast<uint64_t>((level + period_ns() - 1) / period_ns());
+  }
   // With the stated error of the store: the leak of a sub-window.
   Bounds gcra_used(int64_t ns) const {
-    const Wide level = gcra_level(ns, false);
-    const Wide least = gcra_level(ns, true);
-    const auto units = [this](Wide of) {
-      return static_cast<uint64_t>((of + period_ns() - 1) / period_ns());
-    };
+    const Wide level = gcra_level(ns, Part::all, false);
+    const Wide least = gcra_level(ns, Part::all, true);
     if (was_word_) return {0, UINT64_MAX};
     if (!has_refunds_) return both(units(level));
     if (changes_ > 1) return {units(least), UINT64_MAX};
@@ -229,8 +243,8 @@ class LimitModel {
     return {units(least), units(level + late)};
   }
   Bounds gcra_open(int64_t ns) const {
-    const uint64_t open =
-        add_up(true, [this, ns](const Charge& charge) { return !is_leaked_long_ago(charge, ns); });
+    const uint64_t open = add_up(
+        Part::open, [this, ns](const Charge& charge) { return !is_leaked_long_ago(charge, ns); });
     const Bounds used = gcra_used(ns);
     return {std::min(open, used.least), std::min(open, used.most)};
   }
