@@ -81,10 +81,13 @@ class SpreadFixture : public testing::Test {
     return task.batch.answers[0];
   }
   void put(const std::string& name, std::vector<api::Limit> limits) {
+    put(name, quota_of(std::move(limits)));
+  }
+  void put(const std::string& name, const api::Quota& quota) {
     StoreTask task;
     task.batch.calls = {{.op = api::QuotaOp::put, .subjects_count = 1}};
     task.batch.subjects = {name};
-    task.batch.new_quotas = {quota_of(std::move(limits))};
+    task.batch.new_quotas = {quota};
     stores_.decide(task, now());
   }
 
