@@ -37,7 +37,7 @@ std::string_view quota_event_name(QuotaEvent event) {
       "recorded",    "consumed",  "consumed late",    "checked",     "reset",
       "put",         "removed",   "batched",          "undelivered", "stayed",
       "left",        "spread",    "held back",        "part ended",  "part expired",
-      "parted",      "explained", "explained beside", "left room"};
+      "parted",      "explained", "explained beside", "left room",   "with a single task"};
   return names[static_cast<uint32_t>(event)];
 }
 
@@ -179,7 +179,7 @@ void QuotaWatch::decide_some(StoreRecord& shard, api::QuotaBatch& batch, base::N
     decided_before[index] = batch.answers[index].code != QuotaCode::none;
   }
   shard.store.decide(batch, now, origin);
-  if (batch.awaits_verdict) count(QuotaEvent::held_back);
+  if (batch.awaits_verdict) count_kept();
   std::vector<Newcomer> newcomers;
   uint32_t calls = 0;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
@@ -323,10 +323,15 @@ void QuotaWatch::explain(StoreRecord& shard, const api::QuotaBatch& batch, size_
   std::vector<CallName> holds;
   for (const auto& [hold, sequence] : shard.holds) holds.push_back(hold);
   const CallName call{&batch, index};
-  count(holds.empty() ? QuotaEvent::explained : QuotaEvent::explained_beside);
   if (may_be_behind && is_behind(shard, call)) return;
-  if (lacks_room(shard.store, call, holds, own, now)) return;
-  failure_.report("a call was refused, or waits, and nothing but holds is in its way");
+  switch (lacks_room(shard.store, call, holds, own, now)) {
+    case LacksRoom::yes:
+      return count(holds.empty() ? QuotaEvent::explained : QuotaEvent::explained_beside);
+    case LacksRoom::unknown:
+      return;
+    case LacksRoom::no:
+      return failure_.report("a call was refused, or waits, and nothing but holds is in its way");
+  }
 }
 
 // Whether somebody who came earlier waits for one of the call's subjects.

@@ -57,11 +57,12 @@ enum class QuotaEvent : uint8_t {
   part_ended,   // a part of a reservation, on the word of its home
   part_expired,
   parted,            // a part of a waiter entered the queues of another shard than its home
-  explained,         // a refusal or a wait, by what is charged or by who waits
-  explained_beside,  // the same, and others held something of its subjects
+  explained,         // a refusal or a wait, by what is charged
+  explained_beside,  // the same, and others held something at its shard
   left_room,         // admitted, or held, beside what an earlier call awaits
+  with_single_task,  // a batch was kept for a verdict, or a waiter tried, by a shard with one task
 };
-inline constexpr uint32_t quota_events_count = 34;
+inline constexpr uint32_t quota_events_count = 35;
 std::string_view quota_event_name(QuotaEvent event);
 
 class QuotaWatch {
@@ -70,6 +71,9 @@ class QuotaWatch {
              Failure& failure);
   QuotaWatch(const QuotaWatch&) = delete;
   QuotaWatch& operator=(const QuotaWatch&) = delete;
+
+  // Each shard has one task for its queries, batches and tries.
+  void set_single_task() { has_single_task_ = true; }
 
   // Wraps the store of the next shard: the result is for its worker.
   std::unique_ptr<quota::QuotaDecider> watch(std::unique_ptr<quota::QuotaDecider> store);
@@ -230,12 +234,17 @@ class QuotaWatch {
   void check_counts(const StoreRecord& shard);
   void after(StoreRecord& shard, base::Now now);
   void count(QuotaEvent event) { ++events_[static_cast<uint32_t>(event)]; }
+  void count_kept() {
+    count(QuotaEvent::held_back);
+    if (has_single_task_) count(QuotaEvent::with_single_task);
+  }
 
   QuotaBooks& books_;
   QuotaReports reports_;
   Failure& failure_;
   const quota::Options options_;
   const bool single_steps_;
+  bool has_single_task_ = false;
   std::vector<StoreRecord> shards_;
   uint64_t sequence_ = 0;
   uint64_t step_begin_ = 0;        // the sequence number before the step that is followed

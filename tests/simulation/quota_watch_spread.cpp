@@ -25,7 +25,7 @@ void QuotaWatch::decide_spread(StoreRecord& shard, api::QuotaBatch& batch, base:
   for (size_t index = 0; asks && index < batch.calls.size(); ++index) {
     check_part(shard, batch, index, before[index], now);
   }
-  if (batch.awaits_verdict) count(QuotaEvent::held_back);
+  if (batch.awaits_verdict) count_kept();
   after(shard, now);
   for (const Newcomer& newcomer : newcomers) {
     check_newcomer(shard, newcomer);
@@ -245,6 +245,7 @@ QuotaWatch::Waiting* QuotaWatch::find_waiter(StoreRecord& shard, api::WaiterId w
 void QuotaWatch::next_try(api::ShardId shard_id, api::QuotaBatch& batch) {
   StoreRecord& shard = shards_[shard_id];
   shard.store.next_try(batch);
+  if (has_single_task_) count(QuotaEvent::with_single_task);
   if (Waiting* const waiting = find_waiter(shard, batch.spread.front().waiters[0])) {
     waiting->is_tried = true;
   }

@@ -62,18 +62,22 @@ std::vector<std::string_view> subjects_at(const CallName& call, api::ShardId sha
   return found;
 }
 
-bool lacks_room(quota::QuotaDecider& store, const CallName& call,
-                const std::vector<CallName>& holds, api::ShardId shard, base::Now now) {
-  if (!gives_all_amounts(call)) return true;
+LacksRoom lacks_room(quota::QuotaDecider& store, const CallName& call,
+                     const std::vector<CallName>& holds, api::ShardId shard, base::Now now) {
+  if (!gives_all_amounts(call)) return LacksRoom::unknown;
+  LacksRoom found = LacksRoom::no;
   for (const std::string_view subject : subjects_at(call, shard)) {
     const std::vector<CallName> own_holds = holds_of(subject, holds, shard);
-    if (!std::ranges::all_of(own_holds, gives_all_amounts)) return true;
+    if (!std::ranges::all_of(own_holds, gives_all_amounts)) {
+      found = LacksRoom::unknown;
+      continue;
+    }
     const api::QuotaBatch usage = usage_of(store, subject, shard, now);
     for (const api::LimitReport& limit : usage.limits) {
-      if (!has_room(limit, call, own_holds)) return true;
+      if (!has_room(limit, call, own_holds)) return LacksRoom::yes;
     }
   }
-  return false;
+  return found;
 }
 
 bool share_subject(const CallName& call, const std::vector<CallName>& others, api::ShardId shard) {

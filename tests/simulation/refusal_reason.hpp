@@ -17,10 +17,11 @@ using CallName = std::pair<const api::QuotaBatch*, size_t>;
 // The names of the call's subjects that this shard has.
 std::vector<std::string_view> subjects_at(const CallName& call, api::ShardId shard);
 
-// Whether a limit of these has no room for the call beside what is charged. True, too, if the
-// server chose amounts of the call or of a hold: they are unknown here.
-bool lacks_room(quota::QuotaDecider& store, const CallName& call,
-                const std::vector<CallName>& holds, api::ShardId shard, base::Now now);
+// Whether a limit of these has no room for the call beside what is charged. Unknown if the server
+// chose amounts of the call, or of a hold on a subject that might lack it.
+enum class LacksRoom : uint8_t { no, yes, unknown };
+LacksRoom lacks_room(quota::QuotaDecider& store, const CallName& call,
+                     const std::vector<CallName>& holds, api::ShardId shard, base::Now now);
 
 // Whether calls of this list have a subject of this shard in common with the call.
 bool share_subject(const CallName& call, const std::vector<CallName>& others, api::ShardId shard);

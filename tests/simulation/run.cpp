@@ -174,8 +174,9 @@ Run::Run(uint64_t seed, uint64_t operations_count, uint32_t shards_count)
   options.connections_max = connections_full ? 1 + peers_max_ / 2 : 256;
   // Tasks that wait, in each shard, for the one that is under way.
   if (shards_count > 1 && random_.chance(0.3)) {
-    options.tasks_max = static_cast<uint32_t>(1 + random_.below(3));
+    options.tasks_max = pick<uint32_t, 4>(random_, {1, 1, 2, 3});
     world_.few_tasks = true;
+    if (quotas_ && options.tasks_max == 1) quotas_->set_single_task();
   }
   if (time_outs_) options.drain_ms = pick<int64_t, 4>(random_, {0, 100, 500, 5'000});
   world_.greedy_share = greedy_share_;
