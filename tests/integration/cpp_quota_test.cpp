@@ -1,8 +1,9 @@
 // Goal: the C++ client and a real server agree on reserved, used and refunded amounts; nothing
 // leaks when clients leave, and callers that reserve first never exceed a limit. Method: the binary
-// that SLUICEGATE names, with one and with two shards.
+// that SLUICEGATE names, with one, two and four shards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -184,6 +185,125 @@ TEST_P(CppQuota, several_subjects_are_charged_together) {
   EXPECT_EQ(state("{acme}.gpt-4o").used, 90u);
 }
 
+// ------------------------------------------------------------- names without a tag, on any shards
+
+const std::vector<std::string_view> plain_names{"gpt-4o", "acme", "user-17"};
+
+// Each of them first in turn: its shard is the call's home.
+std::vector<std::vector<std::string_view>> orders_of_plain_names() {
+  std::vector<std::vector<std::string_view>> orders;
+  for (size_t first = 0; first < plain_names.size(); ++first) {
+    orders.push_back(plain_names);
+    std::rotate(orders.back().begin(), orders.back().begin() + static_cast<ptrdiff_t>(first),
+                orders.back().end());
+  }
+  return orders;
+}
+
+TEST_P(CppQuota, a_guard_of_plain_names_settles_or_cancels_them_all) {
+  uint64_t used = 0;
+  for (std::string_view name : plain_names) put(name, {tokens(1'000), slots(2)});
+  const auto expect = [&](uint64_t of_calls, uint64_t reserved) {
+    for (std::string_view name : plain_names) {
+      EXPECT_EQ(state(name).used, of_calls) << name;
+      EXPECT_EQ(state(name).reserved, reserved) << name;
+    }
+  };
+  for (const auto& names : orders_of_plain_names()) {
+    Reservation call = client_.reserve(names, {.input_tokens = 50, .max_output_tokens = 40});
+    ASSERT_TRUE(call);
+    expect(used + 90, 90);
+    EXPECT_EQ(call.settle({.input_tokens = 30, .output_tokens = 10}).code, QuotaCode::ok);
+    used += 40;
+    expect(used, 0);
+    { const Reservation forgotten = client_.reserve(names, {.input_tokens = 90}); }
+    for (std::string_view name : names) wait_until_open(name, 0);
+    expect(used, 0);
+    EXPECT_TRUE(client_.consume(names, {.input_tokens = 5}));
+    EXPECT_EQ(client_.record(names, {.input_tokens = 5}).code, QuotaCode::ok);
+    used += 10;
+    expect(used, 0);
+  }
+}
+
+TEST_P(CppQuota, a_denial_of_plain_names_names_the_subject_and_charges_nothing) {
+  for (const auto& names : orders_of_plain_names()) {
+    for (uint8_t tight = 0; tight < names.size(); ++tight) {
+      for (std::string_view name : names) put(name, {tokens(name == names[tight] ? 100 : 1'000)});
+      ASSERT_EQ(client_.record(names[tight], {.input_tokens = 60}).code, QuotaCode::ok);
+      const Reservation denied =
+          client_.reserve(names, {.input_tokens = 90, .wants_violated = true});
+      EXPECT_EQ(denied.outcome().code, QuotaCode::tokens_exceeded);
+      ASSERT_EQ(denied.outcome().limits.size(), 1u);
+      EXPECT_EQ(denied.outcome().limits[0].subject, tight);
+      EXPECT_EQ(denied.outcome().limits[0].remaining, 40u);
+      for (std::string_view name : names) {
+        EXPECT_EQ(state(name).used, name == names[tight] ? 60u : 0u) << name;
+        EXPECT_EQ(client_.reset(name), QuotaCode::ok);
+      }
+    }
+  }
+}
+
+TEST_P(CppQuota, a_lease_of_plain_names_holds_a_slot_of_each) {
+  for (std::string_view name : plain_names) put(name, {slots(1)});
+  for (const auto& names : orders_of_plain_names()) {
+    Reservation slot = client_.lease(names);
+    ASSERT_TRUE(slot);
+    for (std::string_view name : names) {
+      EXPECT_EQ(client_.lease(name).outcome().code, QuotaCode::concurrency_exceeded);
+    }
+    EXPECT_EQ(slot.extend(60'000).code, QuotaCode::ok);
+    EXPECT_TRUE(slot.release());
+    for (std::string_view name : names) EXPECT_EQ(client_.usage(name).open_reservations, 0u);
+  }
+}
+
+TEST_P(CppQuota, a_call_of_plain_names_waits_for_all_of_them) {
+  for (std::string_view name : plain_names) put(name, {slots(1)});
+  for (const auto& names : orders_of_plain_names()) {
+    for (std::string_view held : names) {
+      Reservation first = client_.lease(held);
+      ASSERT_TRUE(first);
+      std::future<Reservation> waiting = client_.reserve_future(names, {.may_wait = true});
+      for (std::string_view name : names) {
+        while (client_.usage(name).waiting == 0) std::this_thread::sleep_for(1ms);
+      }
+      EXPECT_TRUE(first.release());
+      Reservation second = waiting.get();
+      EXPECT_TRUE(second) << name(second.outcome().code);
+      EXPECT_EQ(second.settle().code, QuotaCode::ok);
+    }
+  }
+}
+
+// Calls of one client that share frames.
+TEST_P(CppQuota, many_calls_of_plain_names_never_exceed_the_subject_that_they_share) {
+  constexpr uint64_t users_count = 64;
+  put("gpt-4o", {tokens(1'000)});
+  std::vector<std::string> users;
+  for (uint64_t i = 0; i < users_count; ++i) users.push_back("user-" + std::to_string(i));
+  for (const std::string& user : users) put(user, {tokens(100)});
+  std::vector<std::future<Reservation>> calls;
+  for (uint64_t i = 0; i < users_count; ++i) {
+    const std::string_view user = users[i];
+    const std::string_view model = "gpt-4o";
+    const std::vector<std::string_view> names =
+        i % 2 == 0 ? std::vector{model, user} : std::vector{user, model};
+    calls.push_back(client_.reserve_future(names, {.input_tokens = 50, .max_output_tokens = 0}));
+  }
+  std::vector<SettleEntry> used;
+  for (uint64_t i = 0; i < users_count; ++i) {
+    Reservation call = calls[i].get();
+    EXPECT_EQ(state(users[i]).used, call ? 50u : 0u);
+    if (call) used.push_back({call.detach(), {.input_tokens = 10}});
+  }
+  EXPECT_EQ(used.size(), 20u);
+  EXPECT_TRUE(client_.settle_batch(used).all_admitted());
+  EXPECT_EQ(state("gpt-4o").used, 200u);
+  EXPECT_EQ(state("gpt-4o").reserved, 0u);
+}
+
 TEST_P(CppQuota, batches_reserve_and_settle_over_all_shards) {
   std::vector<std::string> names;
   for (int i = 0; i < 300; ++i) names.push_back("model:" + std::to_string(i));
@@ -241,7 +361,7 @@ TEST_P(CppQuota, quotas_are_put_paged_and_removed) {
   EXPECT_EQ(client_.reset_all(), QuotaCode::ok);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, CppQuota, ::testing::Values("1", "2"));
+INSTANTIATE_TEST_SUITE_P(Shards, CppQuota, ::testing::Values("1", "2", "4"));
 
 }  // namespace
 }  // namespace sluicegate
