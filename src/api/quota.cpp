@@ -112,6 +112,11 @@ void HolderRow::pack_subjects() noexcept {
   subjects_left_out = static_cast<uint8_t>(std::popcount(left_out_bits));
 }
 
+bool holds_anything(const SpreadCall& call) noexcept {
+  return std::any_of(call.holds.begin(), call.holds.end(),
+                     [](uint32_t hold) { return hold != SpreadCall::no_hold; });
+}
+
 void QuotaBatch::clear() noexcept {
   calls.clear();
   subjects.clear();
@@ -128,6 +133,7 @@ void QuotaBatch::clear() noexcept {
   answer_text.clear();
   text_.clear();
   part_ends.clear();
+  visit = {};
   owns_texts_ = false;
   frame_bytes = 0;
   kind = 0;

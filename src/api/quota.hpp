@@ -108,6 +108,8 @@ enum class QuotaOp : uint8_t {
   reset,        // forgets what was used; open reservations stay
   reset_all,    // the same for every subject of `shard`
   end_binding,  // ends the reservations bound to a connection that is gone
+  end_part,     // a part on another node than its home: settled, or cancelled
+  extend_part,  // likewise: its lifetime begins anew
   expire_part,  // the shard's part of a reservation that has expired at its home
   part_fits,    // a shard reports to a waiter's home: its part fits
   part_is_out,  // likewise: its part can never fit
@@ -124,6 +126,11 @@ constexpr bool names_reservation(QuotaOp op) noexcept {
 constexpr bool names_shard(QuotaOp op) noexcept {
   return op == QuotaOp::expire_part || op == QuotaOp::part_fits || op == QuotaOp::part_is_out ||
          op == QuotaOp::leave_queues;
+}
+
+// Whether it is about a part of a reservation whose home is another node.
+constexpr bool concerns_part(QuotaOp op) noexcept {
+  return op == QuotaOp::end_part || op == QuotaOp::extend_part || op == QuotaOp::expire_part;
 }
 
 // Whether it is answered in pages, with a cursor.
@@ -169,6 +176,7 @@ inline constexpr uint8_t wants_violated = 16;  // report the limits that deny
 inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made all the same
 inline constexpr uint8_t not_durable = 32;     // put, remove, reset: nobody could keep it now
 inline constexpr uint8_t undelivered = 64;     // cancel: the client has not received it
+inline constexpr uint8_t cancels = 64;         // end_part: by a cancel
 // May wait, but its connection has its share of the waiters.
 inline constexpr uint8_t connection_waiters_full = flag::connection_waiters_full;
 }  // namespace quota_flag
@@ -318,6 +326,19 @@ struct HolderRow {
   void pack_subjects() noexcept;
 };
 
+// Where a batch of several shards goes: to shards of this node, and to other nodes, which bring it
+// to their own shards. Both have numbers, in the order of the stops.
+inline constexpr ShardId first_node_stop = limits::shards_max;
+constexpr ShardId stop_of_node(uint32_t node) noexcept {
+  return static_cast<ShardId>(first_node_stop + node);
+}
+constexpr bool is_node_stop(uint32_t stop) noexcept {
+  return stop >= first_node_stop;
+}
+constexpr uint32_t node_of_stop(uint32_t stop) noexcept {
+  return stop - first_node_stop;
+}
+
 // A batch with a call whose subjects several shards have is decided in rounds: every shard is asked
 // for its part of each call, the parts make a verdict, and every shard applies it. A call that
 // another one's verdict may change is decided in the next round. Others have one pass, `decide`.
@@ -329,7 +350,9 @@ enum class Pass : uint8_t {
   apply,     // the verdicts: holds are charged, or dropped; but not at the homes of reservations
   open,      // likewise at these, and where a home remembers a call's id: all parts have theirs
   await,     // at one shard: until its part of a call need not wait for another's verdict
-  end,       // after `decide`: parts of reservations that their homes have ended
+  end,       // after `decide`: parts of reservations that their homes have ended, or extend
+  extend,    // after `end`: at homes whose parts on other nodes are extended
+  forget,    // at another node than the home, which does not ask for the calls any more
   complete   // likewise: rows of reservations that other shards have parts of
 };
 
@@ -341,7 +364,7 @@ struct SpreadCall {
   // queued: it waits, or goes on waiting.
   enum class State : uint8_t { undecided, refused, queued, admitted, done };
 
-  std::array<ShardId, limits::call_subjects_max> shards{};  // of its subjects
+  std::array<ShardId, limits::call_subjects_max> shards{};  // stops of its subjects
   // Of each shard's part, at the place of the first subject there: its number at the shard.
   std::array<uint32_t, limits::call_subjects_max> holds{};
   // Likewise: its place in the queues, or the one that it gets if the call has to wait.
@@ -376,6 +399,9 @@ struct SpreadCall {
   bool awaits() const noexcept { return awaits_own || awaits_others; }
 };
 
+// Whether a shard has something of the call to apply.
+bool holds_anything(const SpreadCall& call) noexcept;
+
 // The place of a call in the one order of all calls of a node: when its batch came to a shard, and
 // the number that this shard gave it.
 struct Arrival {
@@ -388,10 +414,10 @@ inline constexpr Arrival behind_all{.ns = INT64_MAX};
 // Of the calls that a worker makes itself.
 inline constexpr uint64_t no_asker = UINT64_MAX;
 
-// A part of a reservation that a call has ended at its home.
+// A part of a reservation that a call has ended at its home; or that it extends, on another node.
 struct PartEnd {
   uint32_t call = 0;
-  ShardId shard = 0;
+  ShardId shard = 0;     // a stop
   uint32_t left_ms = 0;  // for which the home remembers it under a client's id
 };
 
@@ -400,6 +426,18 @@ struct PartReport {
   uint32_t call = 0;
   uint32_t number = 0;  // among those of the part
   LimitReport limit;
+};
+
+// The share that another node has in a pass of a batch, on its way there and back.
+struct NodeVisit {
+  uint64_t number = 0;           // of the batch, among those of its sender; 0: it is no such share
+  uint64_t sender = 0;           // the worker at home, as in ForwardQuota
+  uint32_t home = 0;             // the node that decides
+  std::vector<uint32_t> places;  // of its calls, in the batch at home
+  std::vector<uint8_t> subject_bits;  // of each call: its subjects on the node that is asked
+  bool is_known = false;              // of verdicts: that node still had what it has held
+
+  bool is_set() const noexcept { return number != 0; }
 };
 
 struct QuotaBatch {
@@ -436,6 +474,8 @@ struct QuotaBatch {
   uint32_t reports_kept = 0;  // so many of them, the first, are of calls that are done
   std::vector<PartEnd> part_ends;
 
+  NodeVisit visit;
+
   // For the session alone, as in route::Request.
   uint32_t frame_bytes = 0;
   uint8_t kind = 0;
@@ -447,7 +487,8 @@ struct QuotaBatch {
     return std::string_view(answer_text).substr(span.begin, span.bytes);
   }
   Arrival arrival_of(size_t call) const noexcept {
-    return {.ns = arrival.ns, .number = arrival.number + call};
+    return {.ns = arrival.ns,
+            .number = arrival.number + (visit.places.empty() ? call : visit.places[call])};
   }
   // The calls that take part in the present round.
   std::span<const uint32_t> round() const noexcept { return {undecided.data(), round_size}; }

@@ -95,6 +95,7 @@ class Engine {
   void decide_own(api::QuotaBatch& batch, api::ShardId origin) noexcept;
   void decide_beside_claims(api::QuotaBatch& batch, api::ShardId origin) noexcept;
   void on_ended(api::QuotaBatch& batch, size_t index, ReservationLifecycle::Ended ended) noexcept;
+  void finish_extends(api::QuotaBatch& batch) noexcept;
   void end_parts(api::QuotaBatch& batch) noexcept;
   void decide_other(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,

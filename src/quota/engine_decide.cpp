@@ -32,6 +32,8 @@ void Engine::decide(QuotaBatch& batch, base::Now now, api::ShardId origin) noexc
     spread_.decide(batch, origin);
   } else if (batch.pass == api::Pass::end) {
     end_parts(batch);
+  } else if (batch.pass == api::Pass::extend) {
+    finish_extends(batch);
   } else if (batch.pass == api::Pass::complete) {
     complete_holders(batch, sources());
   } else {
@@ -116,7 +118,7 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
     case QuotaOp::cancel:
       return on_ended(batch, index, lifecycle_.cancel(call, answer));
     case QuotaOp::extend:
-      return lifecycle_.extend(call, answer);
+      return on_ended(batch, index, lifecycle_.extend(call, answer));
     case QuotaOp::show:
     case QuotaOp::usage:
     case QuotaOp::page:
@@ -133,6 +135,12 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
       reset_all();
       answer.code = QuotaCode::ok;
       return;
+    case QuotaOp::end_part:
+      if (lifecycle_.end_part(call)) server_.serve_marked();
+      answer.code = QuotaCode::ok;
+      return;
+    case QuotaOp::extend_part:
+      return lifecycle_.extend_part(call, answer);
     case QuotaOp::expire_part:
       if (lifecycle_.expire_part(call)) server_.serve_marked();
       answer.code = QuotaCode::ok;
@@ -170,6 +178,16 @@ void Engine::end_parts(QuotaBatch& batch) noexcept {
     lifecycle_.end_part(batch.calls[end.call], batch.answers[end.call], end.left_ms);
   }
   server_.serve_marked();
+}
+
+// Homes whose parts on other nodes are extended.
+void Engine::finish_extends(QuotaBatch& batch) noexcept {
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    const QuotaCall& call = batch.calls[index];
+    if (call.shard != options_.shard || !awaits_home(batch, index)) continue;
+    clock_.next_call();
+    lifecycle_.finish_extend(call, batch.answers[index]);
+  }
 }
 
 // Finds the subjects of a call that its limits decide.

@@ -51,6 +51,7 @@ void RecordWriter::write_reservation(uint32_t index) noexcept {
                                   .state = reservation.state,
                                   .admission = reservation.admission(),
                                   .is_part = reservation.is_part,
+                                  .has_home_at_other_node = reservation.has_home_at_other_node,
                                   .is_connection_bound = reservation.is_connection_bound(),
                                   .is_repeated = reservation.repeated,
                                   .refunded_bits = reservation.refunded,
@@ -99,7 +100,11 @@ uint64_t RecordWriter::class_of(const CompiledQuota& quota) noexcept {
 state::ReservedSubject RecordWriter::stored_form(SubjectIndex index) const noexcept {
   using Where = state::ReservedSubject::Where;
   if (index == no_subject) return {};
-  if (is_remote(index)) return {.where = Where::other_shard, .shard = shard_of_subject(index)};
+  if (is_remote(index)) {
+    const api::ShardId stop = shard_of_subject(index);
+    if (!api::is_node_stop(stop)) return {.where = Where::other_shard, .shard = stop};
+    return {.where = Where::other_node, .node = static_cast<uint16_t>(api::node_of_stop(stop))};
+  }
   const Subject& subject = subjects_[index];
   return {.where = Where::here,
           .key = {.name = quota::stored_form(subject.hash), .route = subject.route}};

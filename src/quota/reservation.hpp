@@ -1,6 +1,7 @@
 // A reservation: amounts that were charged, and have to be settled. Of one whose subjects several
 // shards have, each has a part: the first subject's shard, its home, has its lifetime and its
-// holder; the others act on the home's word.
+// holder; the others act on the home's word. A part whose home is another node has a lifetime, too:
+// its home may be gone.
 // Shape:  all of it is in the Reservation but the owner's name, which few have: that lies in an
 //         arena.
 // Lives:  in the pool of the ReservationBook, which decides for how long.
@@ -46,6 +47,8 @@ struct Reservation
   // A home's, on other shards. Its id says so, too, if it was made with them: a start with more
   // shards may have parted its subjects since then.
   bool has_parts : 1 = false;
+  // Of a part: then it has a lifetime of its own.
+  bool has_home_at_other_node : 1 = false;
   ChangeMark mark : 2 = ChangeMark::clean;
 
   api::Amounts amounts;  // charged now; settled: what was used
@@ -72,6 +75,8 @@ struct Reservation
   bool has_ended() const noexcept {
     return state == api::ReservationState::settled || state == api::ReservationState::cancelled;
   }
+  // Nobody else ends it: it has a timer while it is open.
+  bool has_lifetime() const noexcept { return !is_part || has_home_at_other_node; }
   bool is_held() const noexcept { return state == api::ReservationState::none; }
   bool has_expired() const noexcept { return expired_order != 0; }
 };

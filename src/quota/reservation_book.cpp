@@ -94,6 +94,9 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
   reservation.charged_ns = clock_.ns();
   reservation.order = clock_.order();
   log_.add(reservation, index_of(reservation));
+  if (reservation.has_home_at_other_node) {
+    wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms + part_slack_ms));
+  }
   if (reservation.is_part) return;
   if (!admitted.owner.empty()) reservation.owner = owners_.keep(admitted.owner);
   if (admitted.connection != 0) bindings_.bind(reservation, admitted.connection);
@@ -101,16 +104,17 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
   ++open_count_;
 }
 
-ReservationBook::Pool::Index ReservationBook::hold(const Request& request, bool is_home,
+ReservationBook::Pool::Index ReservationBook::hold(const Request& request, Home home,
                                                    bool takes_slot,
                                                    const api::QuotaBatch& batch) noexcept {
   Reservation& held = make(request, false);
   held.state = ReservationState::none;
-  held.is_part = !is_home;
+  held.is_part = home != Home::here;
+  held.has_home_at_other_node = home == Home::other_node;
   held.takes_slot = takes_slot;
   const Pool::Index index = index_of(held);
   const std::span<const SubjectIndex> named = held.named();
-  if (is_home) {
+  if (home == Home::here) {
     held.has_parts = std::any_of(named.begin(), named.end(), is_remote);
     held.id = ids_.assign(index, route_of(request), held.has_parts);
   }
@@ -173,6 +177,13 @@ void ReservationBook::extend(Reservation& reservation, uint32_t lifetime_ms) noe
   touch(reservation);
   if (lifetime_ms != 0) reservation.lifetime_ms = lifetime_ms;
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
+}
+
+void ReservationBook::extend_part(Reservation& part, uint32_t lifetime_ms) noexcept {
+  DEBUG_ASSERT(part.has_home_at_other_node && part.state == ReservationState::open);
+  touch(part);
+  part.lifetime_ms = lifetime_ms;
+  wheel_.schedule(part.timer, clock_.due_ms(lifetime_ms + part_slack_ms));
 }
 
 // Frees its slots, unless they were free before.
@@ -264,7 +275,7 @@ void ReservationBook::check_invariants() const noexcept {
     const bool is_open = reservation.state == ReservationState::open;
     ASSERT(index_of(reservation) == index);
     if (!reservation.is_held()) {
-      const bool has_timer = !reservation.is_part || !is_open;
+      const bool has_timer = reservation.has_lifetime() || !is_open;
       ASSERT(reservation.timer.scheduled() == has_timer);
       ASSERT(find_index(reservation.id) == index);
       ASSERT(is_open || reservation.is_linked());

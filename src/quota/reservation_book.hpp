@@ -33,6 +33,9 @@
 
 namespace sluice::quota {
 
+// Where the home of a reservation is, as one of its shards sees it.
+enum class Home : uint8_t { here, other_shard, other_node };
+
 // What a hold becomes.
 struct Admitted {
   uint64_t id = 0;  // a part's: of its home
@@ -66,7 +69,7 @@ class ReservationBook {
   // Takes a place for a call that other shards decide, too. Until the verdict its amounts count at
   // its subjects, and nothing is charged. The shard of the first subject is its home. Only a record
   // needs no slot of a limit on concurrency; a consume does, until its verdict.
-  Pool::Index hold(const Request& request, bool is_home, bool takes_slot,
+  Pool::Index hold(const Request& request, Home home, bool takes_slot,
                    const api::QuotaBatch& batch) noexcept;
   // There is a verdict: the amounts no longer count. admit() or drop() follows.
   void release(const Reservation& held) noexcept;
@@ -102,6 +105,8 @@ class ReservationBook {
 
   // Begins the lifetime of an open reservation anew; 0: as long as the last one.
   void extend(Reservation& reservation, uint32_t lifetime_ms) noexcept;
+  // The same of a part whose home is another node.
+  void extend_part(Reservation& part, uint32_t lifetime_ms) noexcept;
   // Settles or cancels a reservation that is open or has expired. It is gone afterwards, unless it
   // has a client's id, under which it may be asked for again.
   void end(Reservation& reservation, api::ReservationState state) noexcept;

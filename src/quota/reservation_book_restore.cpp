@@ -19,6 +19,7 @@ Reservation& ReservationBook::restore(const state::ReservationRecord& from,
   made.state = from.state;
   made.set_admission(from.admission);
   made.is_part = role == Role::part;
+  made.has_home_at_other_node = made.is_part && from.has_home_at_other_node;
   made.repeated = from.is_repeated;
   made.refunded = from.refunded_bits;
   made.lifetime_ms = from.lifetime_ms;
@@ -42,7 +43,7 @@ Reservation& ReservationBook::restore(const state::ReservationRecord& from,
     ended_.push_front(made);
     ++ended_count_;
   }
-  if (made.is_part && is_open) return made;
+  if (!made.has_lifetime() && is_open) return made;
   const bool outlives_home =
       made.is_part && !from.is_part && from.state == ReservationState::expired;
   wheel_.schedule(made.timer, from.due_ms + (outlives_home ? part_slack_ms : 0));

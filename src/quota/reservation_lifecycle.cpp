@@ -156,23 +156,70 @@ ReservationLifecycle::Ended ReservationLifecycle::cancel(const QuotaCall& call,
   return end(*reservation, ReservationState::cancelled, answer);
 }
 
-void ReservationLifecycle::extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+// Null: it has ended or expired, or is unknown, and the answer is set.
+Reservation* ReservationLifecycle::find_open(const QuotaCall& call, QuotaAnswer& answer) noexcept {
   Reservation* const reservation = find_unended(call, ReservationState::none, answer);
-  if (reservation == nullptr) return;
+  if (reservation == nullptr) return nullptr;
   answer.state = reservation->state;
-  if (reservation->state == ReservationState::expired) {
+  answer.code =
+      reservation->state == ReservationState::open ? QuotaCode::ok : QuotaCode::already_expired;
+  return answer.code == QuotaCode::ok ? reservation : nullptr;
+}
+
+ReservationLifecycle::Ended ReservationLifecycle::extend(const QuotaCall& call,
+                                                         QuotaAnswer& answer) noexcept {
+  Reservation* const reservation = find_open(call, answer);
+  if (reservation == nullptr) return Ended::no;
+  if (reservation->has_parts) {
+    ended_parts_ = shards_of_parts(*reservation);
+    const auto end = std::remove_if(ended_parts_.begin(), ended_parts_.end(),
+                                    [](api::ShardId stop) { return !api::is_node_stop(stop); });
+    ended_parts_.erase(end, ended_parts_.end());
+    left_ms_ = call.lifetime_ms != 0 ? call.lifetime_ms : reservation->lifetime_ms;
+    if (!ended_parts_.empty()) return Ended::with_parts;
+  }
+  reservations_.extend(*reservation, call.lifetime_ms);
+  answer.lifetime_ms = reservation->lifetime_ms;
+  return Ended::no;
+}
+
+void ReservationLifecycle::finish_extend(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  Reservation* const reservation = find_open(call, answer);
+  if (reservation == nullptr) return;
+  reservations_.extend(*reservation, call.lifetime_ms);
+  answer.lifetime_ms = reservation->lifetime_ms;
+}
+
+// The worst answer of all parts counts.
+void ReservationLifecycle::extend_part(const QuotaCall& call, QuotaAnswer& answer) noexcept {
+  Reservation* const part = reservations_.find(call.reservation);
+  if (part == nullptr || !part->has_home_at_other_node) {
+    if (answer.code == QuotaCode::none) answer.code = QuotaCode::unknown_reservation;
+    return;
+  }
+  if (part->state != ReservationState::open) {
     answer.code = QuotaCode::already_expired;
     return;
   }
-  reservations_.extend(*reservation, call.lifetime_ms);
-  answer.code = QuotaCode::ok;
-  answer.lifetime_ms = reservation->lifetime_ms;
+  reservations_.extend_part(*part, call.lifetime_ms);
+  if (answer.code != QuotaCode::already_expired) answer.code = QuotaCode::ok;
+}
+
+bool ReservationLifecycle::end_part(const QuotaCall& call) noexcept {
+  const Reservation* const part = reservations_.find(call.reservation);
+  if (part == nullptr || !part->has_home_at_other_node) return false;
+  const bool is_cancelled = (call.flags & api::quota_flag::cancels) != 0;
+  const QuotaAnswer end{
+      .state = is_cancelled ? ReservationState::cancelled : ReservationState::settled,
+      .amounts = call.amounts};
+  end_part(call, end, call.lifetime_ms);
+  return true;
 }
 
 // Its lifetime has ended: frees its slots; its charge stays or is refunded.
 void ReservationLifecycle::expire(Reservation& reservation) noexcept {
   budget_.spend(reservation.subjects_count);
-  ++statistics_.expired;
+  if (!reservation.is_part) ++statistics_.expired;
   if (reservation.has_parts) {
     for (const api::ShardId shard : shards_of_parts(reservation)) {
       outgoing_.push_back({.op = api::QuotaOp::expire_part,

@@ -40,7 +40,10 @@ class ReservationLifecycle {
   enum class Ended : uint8_t { no, whole, with_parts };
   Ended settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   Ended cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  void extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  // Of one with parts on other nodes, these come first: `with_parts`, nothing is changed yet, and
+  // take_parts() follows; then finish_extend().
+  Ended extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  void finish_extend(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
 
   // The timer is due: an open reservation expires, with its parts on other shards; any other is
   // forgotten.
@@ -54,6 +57,11 @@ class ReservationLifecycle {
                 uint32_t left_ms) noexcept;
   // The part's home has expired. True: queues may have to be served.
   bool expire_part(const api::QuotaCall& call) noexcept;
+  // Of a reservation whose home is another node. Each shard of this one is asked: the answer is
+  // that of all parts.
+  void extend_part(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  // As end_part(), by a call of that node. True: queues may have to be served.
+  bool end_part(const api::QuotaCall& call) noexcept;
 
   // Expires what is bound to the connection. True: something is.
   bool end_connection(uint64_t connection) noexcept;
@@ -65,6 +73,7 @@ class ReservationLifecycle {
 
   Reservation* find_unended(const api::QuotaCall& call, api::ReservationState wanted,
                             api::QuotaAnswer& answer) noexcept;
+  Reservation* find_open(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
   Ended end(Reservation& reservation, api::ReservationState state,
             api::QuotaAnswer& answer) noexcept;

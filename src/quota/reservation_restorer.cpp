@@ -118,6 +118,9 @@ ReservationRestorer::Subjects ReservationRestorer::subjects_of_home(
     if (subject.where == Where::other_shard && !has_other_shards_) {
       subjects[place] = subject_of_shard(subject.shard);
     }
+    if (subject.where == Where::other_node) {
+      subjects[place] = subject_of_shard(api::stop_of_node(subject.node));
+    }
   }
   return subjects;
 }
@@ -167,7 +170,7 @@ void ReservationRestorer::restore_home(const ReservationRecord& record) {
 void ReservationRestorer::take_part(const ReservationRecord& record, uint16_t shard) {
   const Thing thing{.id = record.id, .shard = shard, .is_part = true};
   if (has_other_shards_) {
-    if (is_home_here(record.id)) note_shards(record);
+    if (!record.has_home_at_other_node && is_home_here(record.id)) note_shards(record);
   } else if (shard != options_.shard) {
     return;
   }
@@ -231,6 +234,7 @@ void ReservationRestorer::finish() noexcept {
 void ReservationRestorer::settle(Piece& piece) noexcept {
   using Says = Home::Says;
   Reservation& part = reservations_[piece.index];
+  if (part.has_home_at_other_node) return keep(part);  // no record says what has become of its home
   const Home& home = piece.home;
   switch (home.says) {
     case Says::nothing_yet:
@@ -273,7 +277,7 @@ void ReservationRestorer::expire(Reservation& part, const Home& home) noexcept {
 // The shard may have the home, or another part, in the meantime.
 void ReservationRestorer::keep(Reservation& part) noexcept {
   Reservation* const other = reservations_.find(part.id);
-  if (other == nullptr && !is_home_here(part.id)) {
+  if (other == nullptr && (part.has_home_at_other_node || !is_home_here(part.id))) {
     reservations_.adopt(part);
   } else {
     if (other != nullptr && other->state == part.state) reservations_.merge(*other, part);

@@ -37,8 +37,11 @@ void SpreadDecider::decide(QuotaBatch& batch, api::ShardId origin) noexcept {
     case Pass::apply:
     case Pass::open:
       return apply_all(batch);
+    case Pass::forget:
+      return forget(batch);
     case Pass::decide:
     case Pass::end:
+    case Pass::extend:
     case Pass::complete:
       return;
   }
@@ -84,6 +87,13 @@ void SpreadDecider::apply_all(QuotaBatch& batch) noexcept {
     apply(batch, index);
   }
   server_.serve_marked();
+}
+
+// Nobody asks for these calls again.
+void SpreadDecider::forget(QuotaBatch& batch) noexcept {
+  for (const uint32_t index : batch.round()) {
+    if (claims_.has_any()) batch.ended_claims |= claims_.remove(batch, index);
+  }
 }
 
 void SpreadDecider::look(QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept {
@@ -342,7 +352,7 @@ void SpreadDecider::hold(Part& part) noexcept {
   }
   if (spread.is_try) part.request = queues_.take_request(part.waiter());
   const bool takes_slot = part.call.op != QuotaOp::record;
-  part.set_hold(reservations_.hold(part.request, part.is_home(), takes_slot, part.batch));
+  part.set_hold(reservations_.hold(part.request, part.home(), takes_slot, part.batch));
   ++holds_of_batch_;
   if (!part.is_home()) return;
   spread.reservation = reservations_[part.hold()].id;

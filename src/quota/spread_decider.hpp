@@ -56,6 +56,7 @@ class SpreadDecider {
 
   void ask_all(api::QuotaBatch& batch) noexcept;
   void apply_all(api::QuotaBatch& batch) noexcept;
+  void forget(api::QuotaBatch& batch) noexcept;
   void look(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   void ask(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   bool fits(Part& part, const SubjectHashes& hashes) noexcept;

@@ -5,6 +5,7 @@
 #include "api/quota.hpp"
 #include "quota/limited_subjects.hpp"
 #include "quota/request.hpp"
+#include "quota/reservation_book.hpp"
 #include "quota/spread_round.hpp"
 
 namespace sluice::quota {
@@ -29,6 +30,10 @@ struct SpreadPart {
   api::WaiterId waiter() const noexcept { return spread.waiters[place]; }
   uint8_t bit() const noexcept { return static_cast<uint8_t>(1U << place); }
   bool is_home() const noexcept { return spread.home() == shard; }
+  Home home() const noexcept {
+    if (is_home()) return Home::here;
+    return api::is_node_stop(spread.home()) ? Home::other_node : Home::other_shard;
+  }
   // Whether a fitting part is held; records without an id, and checks, leave nothing to be found.
   bool needs_hold() const noexcept { return api::leaves_trace(call); }
   bool is_charged() const noexcept { return (spread.charged_bits & bit()) != 0; }

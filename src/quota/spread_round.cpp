@@ -31,6 +31,7 @@ bool is_undecided(const SpreadCall& spread) noexcept {
 bool has_share(Pass pass, const QuotaCall& call, const SpreadCall& spread,
                api::ShardId shard) noexcept {
   if (pass == Pass::apply || pass == Pass::open) return applies_verdict(pass, call, spread, shard);
+  if (pass == Pass::forget) return true;
   if (pass == Pass::look && !api::leaves_output_tokens(call)) return false;
   return is_undecided(spread) && !spread.awaits();
 }
@@ -229,9 +230,9 @@ void consider_shares(const QuotaBatch& batch, LowestShard& lowest) noexcept {
   }
 }
 
-// The next shard, from this one on, that has a share in the pass; shards_count: there is none.
-uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
-  LowestShard lowest(from, shards_count);
+// The next stop, from this one on, that has a share in the pass; end: there is none.
+uint32_t next_in_pass(const QuotaBatch& batch, uint32_t from, const Stops& stops) noexcept {
+  LowestShard lowest(from, stops.end());
   switch (batch.pass) {
     case Pass::decide:
       for (const QuotaCall& call : batch.calls) lowest.consider(call.shard);
@@ -239,8 +240,13 @@ uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_coun
     case Pass::end:
       for (const api::PartEnd& end : batch.part_ends) lowest.consider(end.shard);
       break;
+    case Pass::extend:
+      for (size_t index = 0; index < batch.calls.size(); ++index) {
+        if (awaits_home(batch, index)) lowest.consider(batch.calls[index].shard);
+      }
+      break;
     case Pass::complete:
-      return from;
+      return from < stops.shards_count ? from : stops.end();
     case Pass::conclude:
       for (const uint32_t call : batch.round()) lowest.consider(batch.spread[call].home());
       break;
@@ -251,6 +257,7 @@ uint32_t next_shard(const QuotaBatch& batch, uint32_t from, uint32_t shards_coun
     case Pass::ask:
     case Pass::apply:
     case Pass::open:
+    case Pass::forget:
       consider_shares(batch, lowest);
       break;
   }
@@ -296,8 +303,12 @@ bool begin_next_pass(QuotaBatch& batch) {
     case Pass::complete:
       pack_holders(batch);
       return false;
-    case Pass::conclude:
     case Pass::end:
+      batch.pass = Pass::extend;
+      return true;
+    case Pass::conclude:
+    case Pass::extend:
+    case Pass::forget:
       return false;
   }
   return false;
@@ -305,16 +316,36 @@ bool begin_next_pass(QuotaBatch& batch) {
 
 }  // namespace
 
-uint32_t next_stop(QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
-  uint32_t shard = next_shard(batch, from, shards_count);
-  while (shard >= shards_count) {
-    if (!begin_next_pass(batch)) return shards_count;
-    shard = next_shard(batch, 0, shards_count);
+uint32_t next_stop(QuotaBatch& batch, uint32_t from, const Stops& stops) noexcept {
+  uint32_t stop = next_in_pass(batch, from, stops);
+  while (stop >= stops.end()) {
+    if (!begin_next_pass(batch)) return stops.end();
+    stop = next_in_pass(batch, 0, stops);
   }
+  // Another node concludes nothing: only the home does.
   if (batch.pass == Pass::ask) {
-    batch.is_last_asked = next_shard(batch, shard + 1, shards_count) >= shards_count;
+    batch.is_last_asked =
+        !api::is_node_stop(stop) && next_in_pass(batch, stop + 1, stops) >= stops.end();
   }
-  return shard;
+  return stop;
+}
+
+uint32_t next_stop_of_visit(const QuotaBatch& batch, uint32_t from,
+                            uint32_t shards_count) noexcept {
+  return next_in_pass(batch, from, {.shards_count = shards_count});
+}
+
+bool has_share(const QuotaBatch& batch, size_t index, api::ShardId stop) noexcept {
+  const QuotaCall& call = batch.calls[index];
+  const SpreadCall& spread = batch.spread[index];
+  return first_place(call, spread, stop) < call.subjects_count &&
+         has_share(batch.pass, call, spread, stop);
+}
+
+bool awaits_home(const QuotaBatch& batch, size_t index) noexcept {
+  return batch.calls[index].op == QuotaOp::extend && batch.answers[index].code == QuotaCode::ok &&
+         std::any_of(batch.part_ends.begin(), batch.part_ends.end(),
+                     [&](const api::PartEnd& end) { return end.call == index; });
 }
 
 // The shard that concludes a round begins to apply the verdicts, too.

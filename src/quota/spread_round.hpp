@@ -18,16 +18,34 @@
 
 namespace sluice::quota {
 
-// The shard that has a share in the batch's pass, from this one on; without one, the first of the
-// next pass. shards_count: every call is decided.
-uint32_t next_stop(api::QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept;
+// What a batch can stop at: shards, and other nodes; no number from end() on is a stop.
+struct Stops {
+  uint32_t shards_count = 1;
+  uint32_t nodes_count = 0;  // 0: this node is alone
+
+  uint32_t end() const noexcept {
+    return nodes_count == 0 ? shards_count : uint32_t{api::stop_of_node(nodes_count)};
+  }
+};
+
+// The stop that has a share in the batch's pass, from this one on; without one, the first of the
+// next pass. stops.end(): every call is decided.
+uint32_t next_stop(api::QuotaBatch& batch, uint32_t from, const Stops& stops) noexcept;
+inline uint32_t next_stop(api::QuotaBatch& batch, uint32_t from, uint32_t shards_count) noexcept {
+  return next_stop(batch, from, Stops{.shards_count = shards_count});
+}
+// The same within a pass of a batch that another node decides, over shards. shards_count: none.
+uint32_t next_stop_of_visit(const api::QuotaBatch& batch, uint32_t from,
+                            uint32_t shards_count) noexcept;
+// Whether a stop has a share of the call in the batch's pass.
+bool has_share(const api::QuotaBatch& batch, size_t index, api::ShardId stop) noexcept;
 // From where to look for the next stop: this shard has had its share.
 uint32_t after_stop(api::QuotaBatch& batch, uint32_t shard) noexcept;
 
 // Has all calls of the batch decided in rounds, so that those that share a subject keep their
-// order. `shard_of(name)` is the shard of a subject.
-template <typename ShardOf>
-void spread(api::QuotaBatch& batch, ShardOf shard_of);
+// order. `stop_of(name)` is the stop of a subject.
+template <typename StopOf>
+void spread(api::QuotaBatch& batch, StopOf stop_of);
 void begin_rounds(api::QuotaBatch& batch) noexcept;
 
 // Calls of a batch that share a subject keep their order: those behind one that awaits a verdict
@@ -44,6 +62,9 @@ class NamesPutOff {
 // Every shard has been asked: refuses or admits each call that need not wait for another verdict.
 // Counts the outcomes of reserves in the statistics.
 void conclude(api::QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcept;
+// Of a batch without rounds: whether the call's home is still to extend a reservation whose parts
+// on other nodes are extended.
+bool awaits_home(const api::QuotaBatch& batch, size_t index) noexcept;
 // Whether the answer shows every limit of the call, now that it has a verdict. A call whose
 // subjects or id have a problem shows none.
 bool shows_limits(const api::QuotaBatch& batch, size_t index) noexcept;
@@ -58,14 +79,14 @@ uint8_t first_place(const api::QuotaCall& call, const api::SpreadCall& spread,
 
 // ------------------------------------------------------------------------------- implementation
 
-template <typename ShardOf>
-void spread(api::QuotaBatch& batch, ShardOf shard_of) {
+template <typename StopOf>
+void spread(api::QuotaBatch& batch, StopOf stop_of) {
   batch.spread.resize(batch.calls.size());
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::QuotaCall& call = batch.calls[index];
     for (uint8_t place = 0;
          place < std::min<uint32_t>(call.subjects_count, limits::call_subjects_max); ++place) {
-      batch.spread[index].shards[place] = shard_of(batch.subjects[call.first_subject + place]);
+      batch.spread[index].shards[place] = stop_of(batch.subjects[call.first_subject + place]);
     }
   }
   begin_rounds(batch);

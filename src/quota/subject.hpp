@@ -17,8 +17,8 @@ namespace sluice::quota {
 
 using SubjectIndex = uint32_t;
 inline constexpr SubjectIndex no_subject = 0xFFFF'FFFF;
-// In the lists of reservations, from here on: a subject of another shard.
-inline constexpr SubjectIndex first_remote_subject = 0xFFFF'FE00;
+// In the lists of reservations, from here on: a subject of another shard, or node: with its stop.
+inline constexpr SubjectIndex first_remote_subject = 0xFFFF'0000;
 constexpr SubjectIndex subject_of_shard(api::ShardId shard) noexcept {
   return first_remote_subject + shard;
 }

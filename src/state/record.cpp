@@ -41,7 +41,8 @@ constexpr uint16_t has_client_id = 1 << 6;
 constexpr uint16_t has_request_hash = 1 << 7;
 constexpr uint16_t has_owner = 1 << 8;
 constexpr uint16_t has_expired = 1 << 9;
-constexpr uint16_t all = (1 << 10) - 1;
+constexpr uint16_t home_at_other_node = 1 << 10;
+constexpr uint16_t all = (1 << 11) - 1;
 }  // namespace flag
 
 // Of the end of one, with its state.
@@ -133,15 +134,17 @@ void write(ByteWriter& writer, const ReservedSubject& subject) noexcept {
   writer.word(static_cast<uint8_t>(subject.where));
   if (subject.where == Where::here) write(writer, subject.key);
   if (subject.where == Where::other_shard) writer.word(subject.shard);
+  if (subject.where == Where::other_node) writer.word(subject.node);
 }
 
 ReservedSubject read_reserved_subject(ByteReader& reader) noexcept {
   ReservedSubject subject;
   subject.where = static_cast<Where>(reader.word<uint8_t>());
-  if (subject.where > Where::other_shard) reader.fail();
+  if (subject.where > Where::other_node) reader.fail();
   if (subject.where == Where::here) subject.key = read_key(reader);
   if (subject.where == Where::other_shard) subject.shard = reader.word<uint16_t>();
-  if (subject.shard >= limits::shards_max) reader.fail();
+  if (subject.where == Where::other_node) subject.node = reader.word<uint16_t>();
+  if (subject.shard >= limits::shards_max || subject.node >= limits::instances_max) reader.fail();
   return subject;
 }
 
@@ -152,20 +155,23 @@ constexpr uint16_t flag_if(bool condition, uint16_t flag) noexcept {
 }
 
 uint16_t flags_of(const ReservationRecord& reservation) noexcept {
-  return static_cast<uint16_t>(static_cast<uint16_t>(reservation.state) |
-                               flag_if(reservation.is_part, flag::part) |
-                               flag_if(reservation.is_connection_bound, flag::connection_bound) |
-                               flag_if(reservation.is_repeated, flag::repeated) |
-                               flag_if(reservation.client_id.is_set(), flag::has_client_id) |
-                               flag_if(reservation.request_hash != 0, flag::has_request_hash) |
-                               flag_if(!reservation.owner.empty(), flag::has_owner) |
-                               flag_if(reservation.expired_order != 0, flag::has_expired));
+  return static_cast<uint16_t>(
+      static_cast<uint16_t>(reservation.state) | flag_if(reservation.is_part, flag::part) |
+      flag_if(reservation.has_home_at_other_node, flag::home_at_other_node) |
+      flag_if(reservation.is_connection_bound, flag::connection_bound) |
+      flag_if(reservation.is_repeated, flag::repeated) |
+      flag_if(reservation.client_id.is_set(), flag::has_client_id) |
+      flag_if(reservation.request_hash != 0, flag::has_request_hash) |
+      flag_if(!reservation.owner.empty(), flag::has_owner) |
+      flag_if(reservation.expired_order != 0, flag::has_expired));
 }
 
 // Whether the flags are possible; sets what they say.
 bool read_flags(uint16_t flags, ReservationRecord& reservation) noexcept {
   reservation.state = static_cast<ReservationState>(flags & flag::state_mask);
   reservation.is_part = (flags & flag::part) != 0;
+  reservation.has_home_at_other_node = (flags & flag::home_at_other_node) != 0;
+  if (reservation.has_home_at_other_node && !reservation.is_part) return false;
   reservation.is_connection_bound = (flags & flag::connection_bound) != 0;
   reservation.is_repeated = (flags & flag::repeated) != 0;
   const bool has_expired = (flags & flag::has_expired) != 0;

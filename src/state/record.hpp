@@ -86,25 +86,29 @@ struct GoneSubject {
 
 // A subject of a reservation, as its shard knows it.
 struct ReservedSubject {
-  enum class Where : uint8_t { without_quota = 0, here = 1, other_shard = 2 };
+  enum class Where : uint8_t { without_quota = 0, here = 1, other_shard = 2, other_node = 3 };
   Where where = Where::without_quota;
   uint16_t shard = 0;  // other_shard: under the part's number of shards
+  uint16_t node = 0;   // other_node: its place in the list
   SubjectKey key;      // here
   bool operator==(const ReservedSubject&) const = default;
 };
 
 // A reservation in its place: open, expired (it may be settled late), or ended and found by its
-// client's id. Also the part of one that has its home on another shard, under the same id.
+// client's id. Also the part of one that has its home on another shard or node, under the same id.
 struct ReservationRecord {
   uint64_t id = 0;
   api::ReservationState state = api::ReservationState::open;
   api::QuotaCode admission = api::QuotaCode::ok;
   bool is_part = false;
+  bool has_home_at_other_node =
+      false;                         // a part's home is another node: it has a lifetime of its own
   bool is_connection_bound = false;  // it ends at the next start: its connection is gone
   bool is_repeated = false;          // a repeat under the client's id was answered
   uint8_t refunded_bits = 0;         // the subjects that were refunded when it expired
   uint32_t lifetime_ms = 0;
-  int64_t due_ms = 0;  // when its lifetime ends, or when it is forgotten; an open part: 0
+  int64_t due_ms = 0;  // when its lifetime ends, or when it is forgotten; an open part
+                       // whose home is another shard: 0
   api::Amounts amounts;
   int64_t charged_ns = 0;  // with its order: not kept of a reservation that has ended
   uint64_t order = 0;

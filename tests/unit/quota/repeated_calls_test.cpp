@@ -65,7 +65,8 @@ TEST_F(RepeatedCallsTest, the_id_of_a_waiter_is_in_use) {
 
 TEST_F(RepeatedCallsTest, a_hold_is_undecided) {
   const api::QuotaBatch batch;
-  Reservation& held = driver_.reservations[driver_.reservations.hold(with_id(), true, true, batch)];
+  Reservation& held =
+      driver_.reservations[driver_.reservations.hold(with_id(), Home::here, true, batch)];
   ASSERT_TRUE(repeats_.find(with_id()));
   EXPECT_TRUE(repeats_.is_undecided(*repeats_.find(with_id())));
   driver_.reservations.release(held);

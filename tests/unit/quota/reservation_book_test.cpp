@@ -60,7 +60,8 @@ TEST(ReservationBook, id_0_finds_nothing_not_even_what_is_held) {
   Request request = TableDriver::request_of_all({driver.make("m", {slots(9)})});
   request.subjects[request.subjects_count++] = subject_of_shard(1);
   const api::QuotaBatch batch;
-  Reservation& held = driver.reservations[driver.reservations.hold(request, true, true, batch)];
+  Reservation& held =
+      driver.reservations[driver.reservations.hold(request, Home::here, true, batch)];
   ASSERT_EQ(held.id & proto::reservation_id::random_mask, 0U);
   EXPECT_EQ(driver.reservations.find(0), nullptr);
   driver.reservations.release(held);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/reservation_id.hpp"
 #include "unit/quota/spread_fixture.hpp"
 
 namespace sluice::quota {
@@ -410,6 +411,93 @@ TEST_F(SpreadDeciderTest, parts_expire_with_their_home_and_are_settled_late) {
   const QuotaAnswer answer = end(QuotaOp::settle, id, 1);
   EXPECT_EQ(answer.code, QuotaCode::ok);
   EXPECT_TRUE(answer.late);
+}
+
+// Parts of a call whose home is another node; the first shard has one.
+class NodePartTest : public SpreadFixture {
+ protected:
+  NodePartTest() {
+    put(names_[0], {slots(1)});
+    batch_.calls = {
+        {.op = QuotaOp::reserve, .given_bits = 0xFF, .subjects_count = 2, .lifetime_ms = 60'000}};
+    batch_.subjects = {"there", names_[0]};
+    batch_.make_answers();
+    batch_.spread.resize(1);
+    batch_.spread[0].shards = {api::stop_of_node(1), 0};
+    batch_.spread[0].holds.fill(api::SpreadCall::no_hold);
+    batch_.spread[0].waiters.fill(api::no_waiter);
+    batch_.spread[0].reservation = id_;
+    batch_.undecided = {0};
+    batch_.round_size = 1;
+    pass(api::Pass::ask);
+  }
+  void pass(api::Pass pass) {
+    batch_.pass = pass;
+    stores_[0].decide(batch_, now(), 0);
+  }
+  void admit() {
+    batch_.spread[0].state = api::SpreadCall::State::admitted;
+    batch_.answers[0].code = QuotaCode::ok;
+    pass(api::Pass::apply);
+  }
+  QuotaCode about_part(QuotaCall call) {
+    api::QuotaBatch batch;
+    call.reservation = id_;
+    batch.calls = {call};
+    batch.make_answers();
+    stores_[0].decide(batch, now(), 0);
+    return batch.answers[0].code;
+  }
+  uint32_t open() { return usage(names_[0]).open; }
+
+  const uint64_t id_ = proto::reservation_id::make(7, true, 99, 2);
+  api::QuotaBatch batch_;
+};
+
+TEST_F(NodePartTest, is_held_until_the_verdict) {
+  EXPECT_EQ(open(), 0U);
+  EXPECT_EQ(usage(names_[0]).used, 1U);
+  admit();
+  EXPECT_EQ(open(), 1U);
+}
+
+TEST_F(NodePartTest, ends_a_little_after_its_lifetime_though_nobody_says_so) {
+  admit();
+  advance_ms(60'000 + part_slack_ms - 1);
+  EXPECT_EQ(open(), 1U);
+  advance_ms(1);
+  EXPECT_EQ(open(), 0U);
+  EXPECT_EQ(stores_[0].statistics().expired, 0U);  // that counts at the home
+}
+
+TEST_F(NodePartTest, is_extended_ended_and_expired_by_its_id) {
+  admit();
+  advance_ms(50'000);
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 60'000}), QuotaCode::ok);
+  advance_ms(50'000);
+  EXPECT_EQ(open(), 1U);
+  EXPECT_EQ(about_part({.op = QuotaOp::end_part, .flags = api::quota_flag::cancels}),
+            QuotaCode::ok);
+  EXPECT_EQ(open(), 0U);
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 60'000}),
+            QuotaCode::unknown_reservation);
+}
+
+TEST_F(NodePartTest, that_has_expired_is_not_extended) {
+  admit();
+  EXPECT_EQ(about_part({.op = QuotaOp::expire_part, .lifetime_ms = 60'000}), QuotaCode::ok);
+  EXPECT_EQ(open(), 0U);
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 60'000}),
+            QuotaCode::already_expired);
+}
+
+TEST_F(NodePartTest, that_nobody_asks_for_again_has_no_claim) {
+  batch_.spread[0].state = api::SpreadCall::State::undecided;
+  pass(api::Pass::apply);
+  EXPECT_TRUE(stores_[0].has_claims());
+  EXPECT_EQ(usage(names_[0]).used, 0U);
+  pass(api::Pass::forget);
+  EXPECT_FALSE(stores_[0].has_claims());
 }
 
 TEST_F(SpreadDeciderTest, a_repeat_gets_the_same_reservation_and_another_order_none) {

@@ -102,6 +102,38 @@ TEST_F(SpreadRoundTest, the_last_shard_that_is_asked_applies_the_verdicts_at_onc
   EXPECT_EQ(visit_all(), (std::vector<Stop>{{Pass::ask, 0}, {Pass::ask, 3}, {Pass::open, 0}}));
 }
 
+// Other nodes come behind the shards, in the order of the list. Only the home concludes.
+TEST_F(SpreadRoundTest, visits_other_nodes_behind_the_shards) {
+  const Stops stops{.shards_count = 4, .nodes_count = 3};
+  start(QuotaOp::reserve, {{"a2", "b0", "c1"}});
+  const api::ShardId node = api::stop_of_node(2);
+  batch_.spread[0].shards = {2, node, 1};
+  std::vector<Stop> visited;
+  for (uint32_t at = next_stop(batch_, 0, stops); at < stops.end();
+       at = next_stop(batch_, after_stop(batch_, at), stops)) {
+    visited.emplace_back(batch_.pass, at);
+    visit(static_cast<api::ShardId>(at));
+  }
+  EXPECT_EQ(visited, (std::vector<Stop>{{Pass::ask, 1},
+                                        {Pass::ask, 2},
+                                        {Pass::ask, node},
+                                        {Pass::conclude, 2},
+                                        {Pass::apply, 1},
+                                        {Pass::apply, node},
+                                        {Pass::open, 2}}));
+  EXPECT_EQ(batch_.answers[0].code, QuotaCode::unknown_subject_allowed);
+}
+
+TEST_F(SpreadRoundTest, a_visit_stops_at_shards_alone_and_stays_in_its_pass) {
+  start(QuotaOp::reserve, {{"a2", "b0", "c1"}});
+  const api::ShardId home = api::stop_of_node(1);
+  batch_.spread[0].shards = {home, 3, 1};
+  EXPECT_EQ(next_stop_of_visit(batch_, 0, shards_count), 1U);
+  EXPECT_EQ(next_stop_of_visit(batch_, 2, shards_count), 3U);
+  EXPECT_EQ(next_stop_of_visit(batch_, 4, shards_count), shards_count);
+  EXPECT_EQ(batch_.pass, Pass::ask);
+}
+
 TEST_F(SpreadRoundTest, looks_first_for_output_tokens_that_a_call_leaves_out) {
   api::QuotaCall call = asking_tokens(1);
   call.op = QuotaOp::check;

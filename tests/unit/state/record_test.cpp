@@ -214,7 +214,12 @@ TEST(Record, of_a_reservation_is_refused_with_a_value_that_it_cannot_have) {
       [](Changed& changed) { changed.state = ReservationState::expired; },
       [](Changed& changed) { changed.subjects_count = 0; },
       [](Changed& changed) { changed.subjects[0] = subject_of_shard(limits::shards_max); },
-      [](Changed& changed) { changed.subjects[0].where = static_cast<ReservedSubject::Where>(3); },
+      [](Changed& changed) { changed.subjects[0].where = static_cast<ReservedSubject::Where>(4); },
+      [](Changed& changed) {
+        changed.subjects[0] = {.where = ReservedSubject::Where::other_node,
+                               .node = limits::instances_max};
+      },
+      [](Changed& changed) { changed.has_home_at_other_node = true; },  // it is no part
   };
   ASSERT_TRUE(is_read(open_reservation()));
   for (const auto& change : changes) {
