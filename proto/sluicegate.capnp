@@ -292,7 +292,60 @@ struct ForwardQuota {
   # secret in Hello.
   sender @0 :UInt64;                  # the worker that sends, a random number of its start; never 0
   calls @1 :List(QuotaCall);          # none: the worker says that it is there
+  visit @2 :QuotaVisit;               # absent: this node decides the calls
 }
+
+struct QuotaVisit {
+  # The calls' subjects lie on several nodes: each is asked, and applies what the first subject's
+  # node, their home, decides.
+  round @0 :UInt64;                   # in which the calls are decided: a number of the sender's, never 0
+  home @1 :UInt16;                    # its place in the list
+  pass @2 :QuotaPass;
+  arrivalNs @3 :UInt64;               # of the batch at its home, and the number of its first call:
+  arrivalNumber @4 :UInt64;           # one order of all calls of all nodes
+  asker @5 :UInt64;                   # a number of the connection that asks
+  parts @6 :List(QuotaPart);          # of all calls
+}
+
+enum QuotaPass {
+  look @0;            # what a call leaves to the server
+  ask @1;             # holds what fits, until there is a verdict, or for --peer-timeout-millis
+  await @2;           # answered when the first call need not wait for the verdict on another one
+  apply @3;           # the verdicts
+}
+
+struct QuotaPart {
+  # What is known of a call: when another node is asked, and in its answer.
+  place @0 :UInt32;                   # of the call in its batch
+  subjectsHere @1 :UInt8;             # bits of its subjects that the node which is asked has
+  state @2 :UInt8;                    # part* states below
+  flags @3 :UInt16;                   # part* flags below
+  problem @4 :UInt8;                  # QuotaCode of a subject ...
+  problemPlace @5 :UInt8;             # ... and which one that is
+  code @6 :UInt8;                     # QuotaCode of the limits in the way
+  verdict @7 :UInt8;                  # QuotaCode of the answer; 0: there is none yet
+  lifetimeMs @8 :UInt32;
+  fitsInNs @9 :Int64;                 # from now on; -1: never; -2: nothing is in the way
+  earliestInNs @10 :Int64;            # likewise
+  queueFitsInNs @11 :Int64;           # likewise
+  outputTokens @12 :UInt64;           # that a call which gives none has; all bits set: not known
+  reservation @13 :UInt64;            # of the home; 0: not made yet
+}
+
+const partUndecided :UInt8 = 0;
+const partRefused :UInt8 = 1;
+const partQueued :UInt8 = 2;
+const partAdmitted :UInt8 = 3;
+const partDone :UInt8 = 4;
+
+const partHasQuota :UInt16 = 1;
+const partLimitsAnything :UInt16 = 2;
+const partReservationsFull :UInt16 = 4;
+const partAwaitsOwn :UInt16 = 8;
+const partAwaitsOthers :UInt16 = 16;
+const partIsRepeat :UInt16 = 32;
+const partIsFirstRound :UInt16 = 64;
+const partHolds :UInt16 = 128;        # there is something to be applied
 
 struct QuotaCall {
   operation @0 :QuotaOperation;
@@ -333,6 +386,9 @@ enum QuotaOperation {
   holders @12;
   reset @13;
   endBinding @14;     # reservations that are bound to this connection end
+  endPart @15;        # this node's part of another one's reservation: settled with these amounts
+  extendPart @16;     # likewise: its lifetime begins anew
+  expirePart @17;     # likewise: its home has expired
 }
 
 const callMayWait :UInt8 = 1;
@@ -343,6 +399,7 @@ const callWantsLimits :UInt8 = 8;
 const callWantsViolated :UInt8 = 16;
 const callKeepRequests :UInt8 = 32;
 const callUndelivered :UInt8 = 64;           # cancel: the client has not received the reservation
+const callCancels :UInt8 = 64;               # endPart: cancelled, not settled
 const callWantsOutcome :UInt8 = 128;         # once it has waited: its limits, too
 
 const givenRequests :UInt8 = 1;
@@ -638,6 +695,15 @@ struct QuotaOutcomes {
   holders @4 :List(ReportedHolder);
   quotas @5 :List(ReportedQuota);
   text @6 :Data;                      # what rows and holders name
+  parts @7 :List(QuotaPart);          # of a visit: as many as answers
+  reports @8 :List(PartReport);       # likewise: limits of calls
+  knowsRound @9 :Bool;                # of an `apply`: what this node has held still was
+}
+
+struct PartReport {
+  place @0 :UInt32;                   # of the call, among those of the visit
+  number @1 :UInt32;                  # among the reports of its part
+  limit @2 :ReportedLimit;
 }
 
 struct QuotaOutcome {

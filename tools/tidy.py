@@ -109,6 +109,7 @@ COVERED_BY_OTHER_TESTS = {
     "src/route/mailboxes.cpp": "tests/property/mailboxes_test.cpp",
     "src/server/": "tests/simulation drives the worker, tests/integration the process",
     "src/session/": "tests/simulation checks every answer, tests/integration every dialogue",
+    "src/wire/quota_visit.cpp": "tests/unit/wire/forward_quota_test.cpp: a part of that frame",
     "src/shard/": "tests/unit/shard/key_shard_test.cpp, tests/property and tests/simulation",
 }
 

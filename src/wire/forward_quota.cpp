@@ -15,6 +15,7 @@
 #include "base/limits.hpp"
 #include "policy/quota_text.hpp"
 #include "wire/frame_message.hpp"
+#include "wire/quota_visit.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -44,6 +45,9 @@ constexpr std::array operations{
     OperationRow{QuotaOp::holders, Operation::HOLDERS},
     OperationRow{QuotaOp::reset, Operation::RESET},
     OperationRow{QuotaOp::end_binding, Operation::END_BINDING},
+    OperationRow{QuotaOp::end_part, Operation::END_PART},
+    OperationRow{QuotaOp::extend_part, Operation::EXTEND_PART},
+    OperationRow{QuotaOp::expire_part, Operation::EXPIRE_PART},
 };
 
 // A flag of a call, and of which operations. One bit of api::quota_flag has two meanings.
@@ -60,6 +64,7 @@ constexpr std::array flags{
     FlagRow{api::quota_flag::wants_violated, call_bit::wants_violated},
     FlagRow{api::quota_flag::keep_requests, call_bit::keep_requests, QuotaOp::cancel},
     FlagRow{api::quota_flag::undelivered, call_bit::undelivered, QuotaOp::cancel},
+    FlagRow{api::quota_flag::cancels, call_bit::cancels, QuotaOp::end_part},
 };
 
 uint8_t frame_flags(const QuotaCall& call) noexcept {
@@ -131,9 +136,11 @@ void fill_call(schema::QuotaCall::Builder to, const QuotaBatch& batch, size_t in
 
 // ------------------------------------------------------------------------------------ reading
 
-bool is_lifetime(uint32_t lifetime_ms) noexcept {
-  return lifetime_ms == 0 ||
-         (lifetime_ms >= limits::lifetime_ms_min && lifetime_ms <= limits::lifetime_ms_max);
+// Of a part: what is left of one.
+bool is_lifetime(const QuotaCall& call) noexcept {
+  const uint32_t least = api::concerns_part(call.op) ? 0 : limits::lifetime_ms_min;
+  return call.lifetime_ms == 0 ||
+         (call.lifetime_ms >= least && call.lifetime_ms <= limits::lifetime_ms_max);
 }
 
 bool is_within_bounds(const QuotaCall& call) noexcept {
@@ -141,10 +148,11 @@ bool is_within_bounds(const QuotaCall& call) noexcept {
                                   call.amounts.output_tokens, call.amounts.cost});
   constexpr uint8_t given_bits = api::given::requests | api::given::input_tokens |
                                  api::given::output_tokens | api::given::cost;
-  const bool has_cached = call.cached_input_tokens > 0 && call.op != QuotaOp::settle;
+  const bool is_end = call.op == QuotaOp::settle || call.op == QuotaOp::end_part;
+  const bool has_cached = call.cached_input_tokens > 0 && !is_end;
   return most <= limits::amount_max && call.cached_input_tokens <= limits::amount_max &&
          !(has_cached && call.cached_input_tokens > call.amounts.input_tokens) &&
-         call.given_bits <= given_bits && is_lifetime(call.lifetime_ms) &&
+         call.given_bits <= given_bits && is_lifetime(call) &&
          call.wait_ms_max <= limits::wait_ms_max &&
          call.client_id.size() <= limits::client_id_bytes_max &&
          call.owner.size() <= limits::client_id_bytes_max &&
@@ -152,7 +160,8 @@ bool is_within_bounds(const QuotaCall& call) noexcept {
 }
 
 bool names_its_subjects(const QuotaCall& call) noexcept {
-  const bool names_none = api::names_reservation(call.op) || call.op == QuotaOp::end_binding;
+  const bool names_none = api::names_reservation(call.op) || call.op == QuotaOp::end_binding ||
+                          api::concerns_part(call.op);
   if (names_none) return call.subjects_count == 0;
   return call.place < std::max<uint8_t>(call.subjects_count, 1);
 }
@@ -216,6 +225,7 @@ size_t forwarded_call_bytes(const QuotaBatch& batch, size_t index) {
 
 FrameWords encode_forward_quota(uint64_t id, uint64_t sender, const QuotaBatch& batch) {
   size_t bytes = forward_quota_head_bytes;
+  if (batch.visit.is_set()) bytes += visit_bytes(batch.calls.size());
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     bytes += forwarded_call_bytes(batch, index);
   }
@@ -224,6 +234,7 @@ FrameWords encode_forward_quota(uint64_t id, uint64_t sender, const QuotaBatch& 
   root.setId(id);
   auto body = root.initForwardQuota();
   body.setSender(sender);
+  if (batch.visit.is_set()) fill_visit(body.initVisit(), batch);
   if (!batch.calls.empty()) {
     auto calls = body.initCalls(static_cast<kj::uint>(batch.calls.size()));
     for (size_t index = 0; index < batch.calls.size(); ++index) {
@@ -240,13 +251,15 @@ bool read_calls(const ForwardQuotaRequest& request, QuotaBatch& batch,
                 std::vector<bool>& wants_outcome) noexcept {
   try {
     FrameMessage message(request.frame);
-    const auto calls = message.root<schema::ClientFrame>().getForwardQuota().getCalls();
+    const auto body = message.root<schema::ClientFrame>().getForwardQuota();
+    const auto calls = body.getCalls();
     if (calls.size() > forwarded_calls_max) return false;
     for (const auto call : calls) {
       if (!read_call(call, batch)) return false;
       wants_outcome.push_back((call.getFlags() & call_bit::wants_outcome) != 0);
     }
     if (!batch.new_quotas.empty()) batch.new_quotas.resize(batch.calls.size());
+    if (body.hasVisit() && !read_visit(body.getVisit(), batch)) return false;
   } catch (...) {
     return false;
   }

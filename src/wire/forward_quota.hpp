@@ -23,7 +23,7 @@ namespace sluice::wire {
 namespace call_bit {
 inline constexpr uint8_t may_wait = 1, waiters_full = 2, connection_waiters_full = 4,
                          wants_limits = 8, wants_violated = 16, keep_requests = 32,
-                         undelivered = 64, wants_outcome = 128;
+                         undelivered = 64, cancels = 64, wants_outcome = 128;
 }
 
 // In the number of a binding that another node uses; this node's own never have it.
@@ -38,13 +38,13 @@ inline constexpr size_t forwarded_calls_max = 256;
 inline constexpr size_t forwarded_rows_calls_max = 16;
 // What a call of the batch takes in the frame, at most; and the frame without calls.
 size_t forwarded_call_bytes(const api::QuotaBatch& batch, size_t index);
-inline constexpr size_t forward_quota_head_bytes = 80;
+inline constexpr size_t forward_quota_head_bytes = 88;
 
 // A frame's bytes, in words.
 using FrameWords = std::vector<uint64_t>;
 
-// All calls of the batch. Of one that may wait, `wait_answers` says whether its outcome is to have
-// its limits.
+// All calls of the batch; of a visit, with what is known of them. Of one that may wait,
+// `wait_answers` says whether its outcome is to have its limits.
 FrameWords encode_forward_quota(uint64_t id, uint64_t sender, const api::QuotaBatch& batch);
 
 // Appends the calls to an empty batch. `wants_outcome`, of each: its outcome shows limits.

@@ -11,6 +11,7 @@
 #include "base/limits.hpp"
 #include "policy/quota_text.hpp"
 #include "wire/frame_message.hpp"
+#include "wire/quota_visit.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -123,18 +124,39 @@ void fill_all(List list, std::span<const Item> items) {
   for (size_t i = 0; i < items.size(); ++i) fill(list[static_cast<kj::uint>(i)], items[i]);
 }
 
+size_t visit_answer_bytes(const api::QuotaBatch* visit) noexcept {
+  if (visit == nullptr) return 0;
+  return visit_bytes(visit->calls.size()) +
+         visit->part_reports.size() * (struct_bytes<schema::PartReport> + limit_bytes);
+}
+
 size_t bytes_of(const QuotaOutcomesView& outcomes) noexcept {
   return head_bytes + list_bytes(outcomes.entries.size_bytes()) +
          outcomes.answers.size() * struct_bytes<schema::QuotaOutcome> +
          outcomes.limits.size() * limit_bytes +
          outcomes.rows.size() * struct_bytes<schema::ReportedSubject> +
          outcomes.holders.size() * holder_bytes + outcomes.quotas.size() * quota_bytes_max +
-         list_bytes(outcomes.text.size());
+         list_bytes(outcomes.text.size()) + visit_answer_bytes(outcomes.visit);
 }
 
 template <typename T>
 kj::uint count_of(std::span<const T> items) noexcept {
   return static_cast<kj::uint>(items.size());
+}
+
+void fill_visit_answer(schema::QuotaOutcomes::Builder body, const api::QuotaBatch& batch) {
+  auto parts = body.initParts(static_cast<kj::uint>(batch.spread.size()));
+  for (size_t i = 0; i < batch.spread.size(); ++i) {
+    fill_part(parts[static_cast<kj::uint>(i)], batch, i);
+  }
+  auto reports = body.initReports(static_cast<kj::uint>(batch.part_reports.size()));
+  for (size_t i = 0; i < batch.part_reports.size(); ++i) {
+    auto report = reports[static_cast<kj::uint>(i)];
+    report.setPlace(batch.part_reports[i].call);
+    report.setNumber(batch.part_reports[i].number);
+    fill(report.initLimit(), batch.part_reports[i].limit);
+  }
+  body.setKnowsRound(batch.visit.is_known);
 }
 
 // Lists without items stay away.
@@ -151,6 +173,7 @@ void fill(schema::QuotaOutcomes::Builder body, const QuotaOutcomesView& from) {
   if (!from.holders.empty()) fill_all(body.initHolders(count_of(from.holders)), from.holders);
   if (!from.quotas.empty()) fill_all(body.initQuotas(count_of(from.quotas)), from.quotas);
   if (!from.text.empty()) body.setText(bytes_of(from.text));
+  if (from.visit != nullptr) fill_visit_answer(body, *from.visit);
 }
 
 // ------------------------------------------------------------------------------------ reading
@@ -158,8 +181,8 @@ void fill(schema::QuotaOutcomes::Builder body, const QuotaOutcomesView& from) {
 // False: the value is impossible.
 bool read(schema::QuotaOutcome::Reader from, QuotaAnswer& to) {
   const uint8_t code = from.getCode();
-  const bool is_known = code > 0 && code < api::quota_codes_count;
-  if (code == 0 || from.getState() > static_cast<uint8_t>(api::ReservationState::expired)) {
+  const bool is_known = code < api::quota_codes_count;
+  if (from.getState() > static_cast<uint8_t>(api::ReservationState::expired)) {
     return false;
   }
   to = {.code = is_known ? static_cast<api::QuotaCode>(code) : api::QuotaCode::owner_unreachable,
@@ -312,14 +335,39 @@ bool has_its_rows(const QuotaOutcomes& all, const QuotaAnswer& answer,
   }
 }
 
+bool read_visit_answer(schema::QuotaOutcomes::Reader from, QuotaOutcomes& to) {
+  const auto parts = from.getParts();
+  const auto reports = from.getReports();
+  if (parts.size() != 0 && parts.size() != to.answers.size()) return false;
+  to.parts.resize(parts.size());
+  for (kj::uint i = 0; i < parts.size(); ++i) {
+    if (!read_part(parts[i], to.parts[i], to.answers[i].code)) return false;
+  }
+  for (const auto report : reports) {
+    api::PartReport& read_report =
+        to.reports.emplace_back(api::PartReport{report.getPlace(), report.getNumber(), {}});
+    const bool is_possible =
+        read_report.call < parts.size() && read(report.getLimit(), read_report.limit);
+    if (!is_possible || read_report.limit.subject >= limits::call_subjects_max) return false;
+  }
+  to.knows_round = from.getKnowsRound();
+  return true;
+}
+
+bool has_verdicts(const QuotaOutcomes& all) noexcept {
+  return std::ranges::none_of(
+      all.answers, [](const QuotaAnswer& answer) { return answer.code == api::QuotaCode::none; });
+}
+
 bool read(schema::QuotaOutcomes::Reader from, QuotaOutcomes& to) {
   for (const uint32_t entry : from.getEntries()) to.entries.push_back(entry);
   const auto text = from.getText();
   to.text.assign(reinterpret_cast<const char*>(text.begin()), text.size());
-  return read_all(from.getAnswers(), to.answers) && read_all(from.getLimits(), to.limits) &&
-         read_all(from.getRows(), to.rows) && read_all(from.getHolders(), to.holders) &&
-         read_all(from.getQuotas(), to.quotas) && points_inside(to) &&
-         (to.entries.empty() || to.entries.size() == to.answers.size());
+  return read_all(from.getAnswers(), to.answers) && read_visit_answer(from, to) &&
+         read_all(from.getLimits(), to.limits) && read_all(from.getRows(), to.rows) &&
+         read_all(from.getHolders(), to.holders) && read_all(from.getQuotas(), to.quotas) &&
+         points_inside(to) && (to.entries.empty() || to.entries.size() == to.answers.size()) &&
+         (!to.parts.empty() || has_verdicts(to));
 }
 
 }  // namespace
@@ -331,7 +379,8 @@ QuotaOutcomesView outcomes_of(const api::QuotaBatch& batch) noexcept {
           .rows = batch.rows,
           .holders = batch.holders,
           .quotas = batch.quotas,
-          .text = batch.answer_text};
+          .text = batch.answer_text,
+          .visit = batch.visit.is_set() ? &batch : nullptr};
 }
 
 size_t outcomes_bytes_max(const api::QuotaBatch& asked) noexcept {
@@ -350,7 +399,11 @@ size_t outcomes_bytes_max(const api::QuotaBatch& asked) noexcept {
       bytes += limits::subjects_page_max * holder_bytes + limits::holders_text_bytes_max;
     }
   }
-  bytes += std::min<size_t>(limits_count, limits::quota_reports_max) * limit_bytes;
+  const size_t reports_count = std::min<size_t>(limits_count, limits::quota_reports_max);
+  bytes += reports_count * limit_bytes;
+  if (asked.visit.is_set()) {
+    bytes += visit_bytes(asked.calls.size()) + reports_count * struct_bytes<schema::PartReport>;
+  }
   return std::min<size_t>(bytes, limits::reply_bytes_max);
 }
 

@@ -31,6 +31,10 @@ struct QuotaOutcomes {
   std::vector<api::HolderRow> holders;
   std::vector<api::Quota> quotas;
   std::string text;
+  // Of a visit.
+  std::vector<api::SpreadCall> parts;
+  std::vector<api::PartReport> reports;
+  bool knows_round = false;
 };
 
 // What encode_outcomes() takes of them.
@@ -42,6 +46,7 @@ struct QuotaOutcomesView {
   std::span<const api::HolderRow> holders;
   std::span<const api::Quota> quotas;
   std::string_view text;
+  const api::QuotaBatch* visit = nullptr;  // null: the answers are final
 };
 QuotaOutcomesView outcomes_of(const api::QuotaBatch& batch) noexcept;
 

@@ -439,7 +439,7 @@ struct Layout<ForwardQuotaRequest> : LayoutDefaults {
   using Struct = schema::ForwardQuota;
   static constexpr auto kind = ClientFrame::FORWARD_QUOTA;
   static constexpr auto get = &ClientReader::getForwardQuota;
-  static constexpr auto columns = std::tuple{OtherRow{"calls"}};
+  static constexpr auto columns = std::tuple{OtherRow{"calls"}, OtherRow{"visit"}};
   static constexpr auto fields = std::tuple{field("sender", 0, &ForwardQuotaRequest::sender)};
 };
 

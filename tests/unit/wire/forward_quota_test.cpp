@@ -12,7 +12,11 @@
 #include <functional>
 #include <string>
 
+#include "base/limits.hpp"
 #include "wire/capnp_codec.hpp"
+#include "wire/frame_reader.hpp"
+#include "wire/quota_outcomes.hpp"
+#include "wire/visit_time.hpp"
 
 namespace sluice::wire {
 namespace {
@@ -94,13 +98,14 @@ TEST(ForwardQuota, brings_each_operation_by_its_name) {
   const std::vector ops{reserve, check, record, consume, usage, remove, position, holders, reset};
   QuotaBatch sent;
   for (const QuotaOp op : ops) add(sent, {.op = op, .limit = 7, .cursor = 8}, {"subject"});
-  const std::vector about_reservations{settle, cancel, extend, show, end_binding};
+  const std::vector about_reservations{settle,      cancel,   extend,      show,
+                                       end_binding, end_part, extend_part, expire_part};
   for (const QuotaOp op : about_reservations) {
     sent.calls.push_back({.op = op, .cached_input_tokens = 3, .reservation = 99});
   }
   for (const QuotaCall& call : sent.calls) EXPECT_TRUE(may_forward(call.op));
   const Received received(encode_forward_quota(1, sender, sent));
-  // Only a settle knows cached tokens without their input.
+  // Only a settle, or the end of a part, knows cached tokens without their input.
   EXPECT_FALSE(received.is_read);
   for (QuotaCall& call : sent.calls) call.cached_input_tokens = 0;
   const Received again(encode_forward_quota(1, sender, sent));
@@ -112,8 +117,108 @@ TEST(ForwardQuota, brings_each_operation_by_its_name) {
     EXPECT_EQ(again.batch.calls[i].limit, sent.calls[i].limit);
     EXPECT_EQ(again.batch.calls[i].cursor, sent.calls[i].cursor);
   }
-  for (const QuotaOp op : {page, reset_all, expire_part, part_fits, part_is_out, leave_queues}) {
+  for (const QuotaOp op : {page, reset_all, part_fits, part_is_out, leave_queues}) {
     EXPECT_FALSE(may_forward(op));
+  }
+}
+
+QuotaBatch visited_batch() {
+  QuotaBatch batch;
+  add(batch, {.op = QuotaOp::consume, .amounts = {.input_tokens = 5}}, {"model", "tenant"});
+  batch.pass = api::Pass::ask;
+  batch.arrival = {.ns = 123'456, .number = 99};
+  batch.asker = 8;
+  batch.visit = {.number = 3, .home = 2, .places = {17}, .subject_bits = {2}};
+  batch.answers.resize(1);
+  api::SpreadCall part{.has_quota = true,
+                       .awaits_others = true,
+                       .rounds = 2,
+                       .problem_place = 1,
+                       .problem = api::QuotaCode::unknown_subject,
+                       .code = api::QuotaCode::tpm_exceeded,
+                       .fits_at_ns = 5,
+                       .earliest_ns = never_in_ns,
+                       .queue_fits_at_ns = unset_in_ns,
+                       .output_tokens = 70,
+                       .reservation = 81,
+                       .lifetime_ms = 900};
+  part.holds.fill(api::SpreadCall::no_hold);
+  batch.spread.push_back(part);
+  return batch;
+}
+
+void expect_same_part(const api::SpreadCall& read, const api::SpreadCall& sent) {
+  EXPECT_EQ(read.state, sent.state);
+  EXPECT_EQ(read.has_quota, sent.has_quota);
+  EXPECT_EQ(read.limits_anything, sent.limits_anything);
+  EXPECT_EQ(read.reservations_full, sent.reservations_full);
+  EXPECT_EQ(read.awaits_own, sent.awaits_own);
+  EXPECT_EQ(read.awaits_others, sent.awaits_others);
+  EXPECT_EQ(read.is_repeat, sent.is_repeat);
+  EXPECT_EQ(read.rounds, sent.rounds);
+  EXPECT_EQ(read.problem, sent.problem);
+  EXPECT_EQ(read.problem_place, sent.problem_place);
+  EXPECT_EQ(read.code, sent.code);
+  EXPECT_EQ(read.fits_at_ns, sent.fits_at_ns);
+  EXPECT_EQ(read.earliest_ns, sent.earliest_ns);
+  EXPECT_EQ(read.queue_fits_at_ns, sent.queue_fits_at_ns);
+  EXPECT_EQ(read.output_tokens, sent.output_tokens);
+  EXPECT_EQ(read.reservation, sent.reservation);
+  EXPECT_EQ(read.lifetime_ms, sent.lifetime_ms);
+  EXPECT_EQ(api::holds_anything(read), api::holds_anything(sent));
+}
+
+TEST(ForwardQuota, brings_the_share_of_a_node_in_a_pass) {
+  using enum api::Pass;
+  for (const api::Pass pass : {look, ask, await, apply}) {
+    QuotaBatch sent = visited_batch();
+    sent.pass = pass;
+    const Received received(encode_forward_quota(1, sender, sent));
+    ASSERT_TRUE(received.is_read);
+    EXPECT_EQ(received.batch.pass, pass);
+    EXPECT_EQ(received.batch.arrival, sent.arrival);
+    EXPECT_EQ(received.batch.arrival_of(0).number, 99U + 17);
+    EXPECT_EQ(received.batch.asker, 8U);
+    EXPECT_EQ(received.batch.visit.number, 3U);
+    EXPECT_EQ(received.batch.visit.home, 2U);
+    EXPECT_EQ(received.batch.visit.places, sent.visit.places);
+    EXPECT_EQ(received.batch.visit.subject_bits, sent.visit.subject_bits);
+    expect_same_part(received.batch.spread.at(0), sent.spread[0]);
+  }
+}
+
+TEST(ForwardQuota, brings_what_a_node_says_of_its_part) {
+  QuotaBatch sent = visited_batch();
+  sent.spread[0].holds[1] = 4;
+  sent.answers[0].code = api::QuotaCode::id_in_use;
+  sent.part_reports.push_back({.call = 0, .number = 2, .limit = {.subject = 1, .amount = 60}});
+  sent.visit.is_known = true;
+  const FrameWords words = encode_outcomes(5, outcomes_of(sent));
+  EXPECT_LE(std::span(words).size_bytes(), outcomes_bytes_max(sent));
+  const auto frame = read_frame(std::as_bytes(std::span(words)), limits::reply_bytes_max);
+  const auto read = read_outcomes({std::get<base::Complete<Frame>>(frame).value});
+  ASSERT_TRUE(read);
+  expect_same_part(read->parts.at(0), sent.spread[0]);
+  EXPECT_EQ(read->answers.at(0).code, api::QuotaCode::id_in_use);
+  EXPECT_TRUE(read->knows_round);
+  ASSERT_EQ(read->reports.size(), 1U);
+  EXPECT_EQ(read->reports[0].number, 2U);
+  EXPECT_EQ(read->reports[0].limit.subject, 1);
+  EXPECT_EQ(read->reports[0].limit.amount, 60U);
+}
+
+TEST(ForwardQuota, refuses_shares_that_are_impossible) {
+  using Breaks = std::function<void(QuotaBatch&)>;
+  for (const Breaks& breaks : std::initializer_list<Breaks>{
+           [](QuotaBatch& batch) { batch.visit.home = limits::instances_max; },
+           [](QuotaBatch& batch) { batch.arrival.ns = -1; },
+           [](QuotaBatch& batch) { batch.spread[0].problem_place = limits::call_subjects_max; },
+           [](QuotaBatch& batch) { batch.spread[0].fits_at_ns = unset_in_ns - 1; },
+           [](QuotaBatch& batch) { batch.spread[0].code = api::QuotaCode(api::quota_codes_count); },
+       }) {
+    QuotaBatch sent = visited_batch();
+    breaks(sent);
+    EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
   }
 }
 

@@ -1,0 +1,145 @@
+#include "wire/quota_visit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "wire/visit_time.hpp"
+
+namespace sluice::wire {
+namespace {
+
+using api::Pass;
+using api::QuotaBatch;
+using api::QuotaCode;
+using api::SpreadCall;
+using State = SpreadCall::State;
+
+static_assert(schema::PART_UNDECIDED == static_cast<uint8_t>(State::undecided));
+static_assert(schema::PART_REFUSED == static_cast<uint8_t>(State::refused));
+static_assert(schema::PART_QUEUED == static_cast<uint8_t>(State::queued));
+static_assert(schema::PART_ADMITTED == static_cast<uint8_t>(State::admitted));
+static_assert(schema::PART_DONE == static_cast<uint8_t>(State::done));
+
+constexpr std::array passes{std::pair{Pass::look, schema::QuotaPass::LOOK},
+                            std::pair{Pass::ask, schema::QuotaPass::ASK},
+                            std::pair{Pass::await, schema::QuotaPass::AWAIT},
+                            std::pair{Pass::apply, schema::QuotaPass::APPLY}};
+
+struct FlagRow {
+  uint16_t bit;
+  bool SpreadCall::*field;
+};
+constexpr std::array flags{FlagRow{schema::PART_HAS_QUOTA, &SpreadCall::has_quota},
+                           FlagRow{schema::PART_LIMITS_ANYTHING, &SpreadCall::limits_anything},
+                           FlagRow{schema::PART_RESERVATIONS_FULL, &SpreadCall::reservations_full},
+                           FlagRow{schema::PART_AWAITS_OWN, &SpreadCall::awaits_own},
+                           FlagRow{schema::PART_AWAITS_OTHERS, &SpreadCall::awaits_others},
+                           FlagRow{schema::PART_IS_REPEAT, &SpreadCall::is_repeat}};
+
+constexpr bool is_code(uint8_t number) noexcept {
+  return number < api::quota_codes_count;
+}
+
+constexpr bool is_time(int64_t in_ns) noexcept {
+  return in_ns >= unset_in_ns;
+}
+
+}  // namespace
+
+size_t visit_bytes(size_t calls_count) noexcept {
+  constexpr size_t part_bytes = (capnp::_::structSize<schema::QuotaPart>().data +
+                                 capnp::_::structSize<schema::QuotaPart>().pointers) *
+                                sizeof(uint64_t);
+  constexpr size_t head_bytes = 64;
+  return head_bytes + calls_count * part_bytes;
+}
+
+void fill_part(schema::QuotaPart::Builder to, const QuotaBatch& batch, size_t index) {
+  const SpreadCall& part = batch.spread[index];
+  uint16_t bits = part.rounds <= 1 ? schema::PART_IS_FIRST_ROUND : uint16_t{0};
+  for (const FlagRow& row : flags) bits |= part.*row.field ? row.bit : uint16_t{0};
+  if (api::holds_anything(part)) bits |= schema::PART_HOLDS;
+  to.setPlace(batch.visit.places[index]);
+  to.setSubjectsHere(batch.visit.subject_bits[index]);
+  to.setState(static_cast<uint8_t>(part.state));
+  to.setFlags(bits);
+  to.setProblem(static_cast<uint8_t>(part.problem));
+  to.setProblemPlace(part.problem_place);
+  to.setCode(static_cast<uint8_t>(part.code));
+  to.setVerdict(static_cast<uint8_t>(batch.answers[index].code));
+  to.setLifetimeMs(part.lifetime_ms);
+  to.setFitsInNs(part.fits_at_ns);
+  to.setEarliestInNs(part.earliest_ns);
+  to.setQueueFitsInNs(part.queue_fits_at_ns);
+  to.setOutputTokens(part.output_tokens);
+  to.setReservation(part.reservation);
+}
+
+bool read_part(schema::QuotaPart::Reader from, SpreadCall& part, QuotaCode& verdict) {
+  const bool is_possible = from.getState() <= schema::PART_DONE && is_code(from.getProblem()) &&
+                           is_code(from.getCode()) && is_code(from.getVerdict()) &&
+                           from.getProblemPlace() < limits::call_subjects_max &&
+                           is_time(from.getFitsInNs()) && is_time(from.getEarliestInNs()) &&
+                           is_time(from.getQueueFitsInNs());
+  if (!is_possible) return false;
+  part.state = static_cast<State>(from.getState());
+  for (const FlagRow& row : flags) part.*row.field = (from.getFlags() & row.bit) != 0;
+  part.holds.fill((from.getFlags() & schema::PART_HOLDS) != 0 ? SpreadCall::without_hold
+                                                              : SpreadCall::no_hold);
+  part.waiters.fill(api::no_waiter);
+  part.rounds = (from.getFlags() & schema::PART_IS_FIRST_ROUND) != 0 ? 1 : 2;
+  part.problem = static_cast<QuotaCode>(from.getProblem());
+  part.problem_place = from.getProblemPlace();
+  part.code = static_cast<QuotaCode>(from.getCode());
+  part.lifetime_ms = from.getLifetimeMs();
+  part.fits_at_ns = from.getFitsInNs();
+  part.earliest_ns = from.getEarliestInNs();
+  part.queue_fits_at_ns = from.getQueueFitsInNs();
+  part.output_tokens = from.getOutputTokens();
+  part.reservation = from.getReservation();
+  verdict = static_cast<QuotaCode>(from.getVerdict());
+  return true;
+}
+
+void fill_visit(schema::QuotaVisit::Builder to, const QuotaBatch& batch) {
+  const auto pass =
+      std::ranges::find(passes, batch.pass, [](const auto& row) { return row.first; });
+  to.setRound(batch.visit.number);
+  to.setHome(static_cast<uint16_t>(batch.visit.home));
+  to.setPass(pass->second);
+  to.setArrivalNs(static_cast<uint64_t>(batch.arrival.ns));
+  to.setArrivalNumber(batch.arrival.number);
+  to.setAsker(batch.asker);
+  auto parts = to.initParts(static_cast<kj::uint>(batch.calls.size()));
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    fill_part(parts[static_cast<kj::uint>(index)], batch, index);
+  }
+}
+
+bool read_visit(schema::QuotaVisit::Reader from, QuotaBatch& batch) {
+  const auto pass =
+      std::ranges::find(passes, from.getPass(), [](const auto& row) { return row.second; });
+  const auto parts = from.getParts();
+  const bool is_possible = pass != passes.end() && from.getRound() != 0 &&
+                           from.getHome() < limits::instances_max &&
+                           from.getArrivalNs() < INT64_MAX && parts.size() == batch.calls.size();
+  if (!is_possible) return false;
+  batch.pass = pass->first;
+  batch.arrival = {.ns = static_cast<int64_t>(from.getArrivalNs()),
+                   .number = from.getArrivalNumber()};
+  batch.asker = from.getAsker();
+  batch.visit.number = from.getRound();
+  batch.visit.home = from.getHome();
+  batch.spread.assign(parts.size(), {});
+  batch.answers.assign(parts.size(), {});
+  for (kj::uint index = 0; index < parts.size(); ++index) {
+    if (!read_part(parts[index], batch.spread[index], batch.answers[index].code)) return false;
+    batch.visit.places.push_back(parts[index].getPlace());
+    batch.visit.subject_bits.push_back(parts[index].getSubjectsHere());
+  }
+  return true;
+}
+
+}  // namespace sluice::wire
