@@ -174,7 +174,7 @@ void QuotaBatch::make_answers() {
   is_last_asked = concluded = awaits_verdict = ended_claims = false;
   spread.clear();
   undecided.clear();
-  round_size = calls_repeated = reports_kept = 0;
+  round_size = rounds_count = calls_repeated = reports_kept = 0;
   part_reports.clear();
   part_ends.clear();
 }

@@ -430,7 +430,7 @@ struct PartReport {
 
 // The share that another node has in a pass of a batch, on its way there and back.
 struct NodeVisit {
-  uint64_t number = 0;           // of the batch, among those of its sender; 0: it is no such share
+  uint64_t number = 0;           // of the round, among those of its sender; 0: it is no such share
   uint64_t sender = 0;           // the worker at home, as in ForwardQuota
   uint32_t home = 0;             // the node that decides
   std::vector<uint32_t> places;  // of its calls, in the batch at home
@@ -469,6 +469,7 @@ struct QuotaBatch {
   // The calls without a verdict, in their order: of all in rounds, else of the shard.
   std::vector<uint32_t> undecided;
   uint32_t round_size = 0;      // so many of them, the first, take part in the round
+  uint32_t rounds_count = 0;    // begun
   uint32_t calls_repeated = 0;  // that took part in rounds behind the first: their work
   std::vector<PartReport> part_reports;
   uint32_t reports_kept = 0;  // so many of them, the first, are of calls that are done

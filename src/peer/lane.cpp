@@ -603,13 +603,27 @@ void Lane::on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexce
   sent_bytes_ -= answered.bytes;
   context_.mark_dirty(*this);  // the next frame may leave
   if (answered.parcel == nullptr) return return_late(id, answered.ops, outcomes);
-  if (!wire::are_answers_to(outcomes, answered.parcel->batch.calls)) {
+  const api::QuotaBatch& asked = answered.parcel->batch;
+  const bool has_parts = outcomes.parts.size() == (asked.visit.is_set() ? asked.calls.size() : 0);
+  if (!has_parts || !wire::are_answers_to(outcomes, asked.calls)) {
     context_.parcels_done.push_back(answered.parcel);
     return lose("it answers what nobody asked");
   }
-  keep_answers(id, *answered.parcel, outcomes);
+  if (answered.parcel->batch.visit.is_set()) {
+    keep_parts(*answered.parcel, outcomes);
+  } else {
+    keep_answers(id, *answered.parcel, outcomes);
+  }
   answered.parcel->is_answered = true;
   context_.parcels_done.push_back(answered.parcel);
+}
+
+void Lane::keep_parts(QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept {
+  api::QuotaBatch& batch = parcel.batch;
+  batch.answers = std::move(outcomes.answers);
+  batch.spread = std::move(outcomes.parts);
+  batch.part_reports = std::move(outcomes.reports);
+  batch.visit.is_known = outcomes.knows_round;
 }
 
 // To a client of this node, `draining` would mean this node.
@@ -642,6 +656,7 @@ void Lane::keep_answers(uint64_t id, QuotaParcel& parcel, wire::QuotaOutcomes& o
 void Lane::return_late(uint64_t id, std::span<const api::QuotaOp> ops,
                        const wire::QuotaOutcomes& outcomes) noexcept {
   if (ops.size() != outcomes.answers.size()) return lose("it answers what nobody asked");
+  if (!outcomes.parts.empty()) return;  // NodeVisits refunds what the node may have held
   std::vector<uint32_t> queued;
   for (uint32_t index = 0; index < outcomes.answers.size(); ++index) {
     const api::QuotaAnswer& answer = outcomes.answers[index];

@@ -129,6 +129,7 @@ class Lane final : public Link, public SocketUser {
   void clear_details_of(api::Verdict verdict, const Sent& sent) noexcept;
   void refuse_undecided(const Sent& sent) noexcept;
   void leave_when_answered() noexcept;
+  static void keep_parts(QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept;
   void keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
   RemoteWaiter* keep_waiter(const RemotePlace& place, api::Ticket ticket,
                             RemoteWaiter::Of of) noexcept;

@@ -19,6 +19,7 @@ struct QuotaParcel {
   int64_t timeout_ms = 0;      // of the answer
   int64_t deadline_ms = 0;     // when that has passed, by the clock of Peers; set by post()
   bool is_answered = false;
+  bool is_visit = false;  // of NodeVisits; else of NodeCalls
 };
 
 class ParcelSender {

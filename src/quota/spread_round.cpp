@@ -146,6 +146,7 @@ void erase_reports(QuotaBatch& batch, Condition condition) noexcept {
 
 // Makes the round's calls ready to be asked for.
 void begin_round(QuotaBatch& batch) noexcept {
+  ++batch.rounds_count;
   bool looks = false;
   for (const uint32_t index : batch.round()) {
     SpreadCall& spread = batch.spread[index];

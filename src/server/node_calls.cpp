@@ -70,11 +70,10 @@ std::optional<uint32_t> NodeCalls::node_of(const QuotaBatch& batch,
   if (!is_forwarded || call.subjects_count == 0) return nodes.own_node();
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
   const uint32_t node = nodes.node_of_subject(names[call.place]);
-  const bool is_apart = api::concerns_limits(call.op) && std::ranges::any_of(names, [&](auto name) {
-                          return nodes.node_of_subject(name) != node;
-                        });
-  if (is_apart) return std::nullopt;
-  return node;
+  if (!api::may_wait(call)) return node;
+  const bool is_apart = std::ranges::any_of(
+      names, [&](std::string_view name) { return nodes.node_of_subject(name) != node; });
+  return is_apart ? std::nullopt : std::optional(node);
 }
 
 route::TargetId NodeCalls::target_of(uint32_t node, const QuotaBatch& batch,
@@ -324,10 +323,16 @@ void NodeCalls::end_binding(uint64_t binding) {
 }
 
 // Those that are sent the first time come first.
-void NodeCalls::add_own_call(const OwnNodeCall& call) {
+void NodeCalls::add_own_call(const OwnNodeCall& call, int64_t kept_ms) {
   if (own_calls_.size() == own_calls_max) return;
   own_calls_.push_front(call);
-  own_calls_.front().ends_ms = context_.now_ms() + own_calls_kept_ms;
+  own_calls_.front().ends_ms = context_.now_ms() + kept_ms;
+}
+
+void NodeCalls::repeat(const QuotaCall& call, uint32_t node, int64_t kept_ms) {
+  add_own_call(
+      {.call = call, .target = mailboxes_.nodes().target_of_reservation(node, call.reservation)},
+      std::max(kept_ms, own_calls_kept_ms));
 }
 
 void NodeCalls::send_own_calls() {

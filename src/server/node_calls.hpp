@@ -54,6 +54,8 @@ class NodeCalls {
   // False: it is this node's.
   bool cancel_undelivered(uint64_t reservation);
   void end_binding(uint64_t binding);
+  // A call about another node's part of a reservation: until it is answered, or the time is over.
+  void repeat(const api::QuotaCall& call, uint32_t node, int64_t kept_ms);
   bool has_own_calls() const noexcept {
     return !own_calls_.empty() && own_calls_.front().due_ms <= context_.now_ms();
   }
@@ -80,7 +82,7 @@ class NodeCalls {
   void gather(QuotaTask& task, NodeParcel& parcel);
   void keep_for_later(NodeParcel& parcel);
   void free(NodeParcel& parcel);
-  void add_own_call(const OwnNodeCall& call);
+  void add_own_call(const OwnNodeCall& call, int64_t kept_ms = own_calls_kept_ms);
 
   session::Context& context_;
   const route::Mailboxes& mailboxes_;

@@ -7,6 +7,7 @@
 #include "proto/reservation_id.hpp"
 #include "quota/spread_round.hpp"
 #include "server/shard_cursor.hpp"
+#include "server/visit_times.hpp"
 
 namespace sluice::server {
 namespace {
@@ -18,14 +19,19 @@ using api::QuotaOp;
 // Calls that a step decides once more: those of batches that await verdicts, and of later rounds.
 constexpr uint32_t calls_retried_max = limits::quota_calls_max;
 
-// Of a connection, among those of all shards.
-uint64_t number_of(api::ShardId shard, io::SocketId socket) noexcept {
-  static_assert(io::generation_mask == 0xFF'FFFF && limits::shards_max <= 256);
-  return uint64_t{shard} << 56 | uint64_t{socket.generation} << 32 | socket.index;
+// Of a connection, among those of all shards of all nodes. Two that have the same number keep each
+// other's order, and nothing worse.
+uint64_t number_of(uint32_t node, api::ShardId shard, io::SocketId socket) noexcept {
+  static_assert(limits::instances_max <= 1U << 10 && limits::shards_max <= 1U << 8);
+  static_assert(io::generation_mask < 1U << 24);
+  return uint64_t{node} << 54 ^ uint64_t{shard} << 46 ^ uint64_t{socket.generation} << 22 ^
+         socket.index;
 }
 
-bool is_of_every_shard(QuotaOp op) noexcept {
-  return op == QuotaOp::reset_all || op == QuotaOp::end_binding;
+// Also a part whose home is another node: that does not know which shard has it.
+bool is_of_every_shard(const api::QuotaBatch& batch, QuotaOp op) noexcept {
+  return op == QuotaOp::reset_all || op == QuotaOp::end_binding ||
+         (batch.stays_here && api::concerns_part(op));
 }
 
 bool names_subjects(QuotaOp op) noexcept {
@@ -56,13 +62,19 @@ bool may_be_spread(const QuotaCall& call) noexcept {
 // with more shards has parted it, only the home knows: the batch goes on from there all the same,
 // but what the connection sends behind it does not wait.
 bool has_parts(const QuotaCall& call) noexcept {
-  return (call.op == QuotaOp::settle || call.op == QuotaOp::cancel) &&
-         proto::reservation_id::has_several_shards(call.reservation);
+  const bool concerns_parts =
+      call.op == QuotaOp::settle || call.op == QuotaOp::cancel || call.op == QuotaOp::extend;
+  return concerns_parts && proto::reservation_id::has_several_shards(call.reservation);
 }
 
 // Whether the shards are asked for a waiter of several shards.
 bool is_try(const api::QuotaBatch& batch) noexcept {
   return !batch.spread.empty() && batch.spread.front().is_try;
+}
+
+// Whether another node waits until its call need not wait for a verdict here.
+bool is_waiting_visit(const QuotaTask& task) noexcept {
+  return task.batch.visit.is_set() && task.batch.pass == Pass::await;
 }
 
 // Whether the pages of this call lead through all shards: those about one subject are in one.
@@ -75,7 +87,8 @@ bool leads_through_shards(const QuotaCall& call) noexcept {
 QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
                        route::Mailboxes& mailboxes, WaiterDelivery& waiters,
                        quota::QuotaDecider& quotas, StateKeeper& keeper, NodeCalls& nodes,
-                       TaskSlots& slots, const OwnCallBounds& bounds)
+                       const peer::FleetOptions& fleet, TaskSlots& slots,
+                       const OwnCallBounds& bounds)
     : io_(io),
       context_(context),
       sessions_(sessions),
@@ -84,6 +97,11 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       quotas_(quotas),
       keeper_(keeper),
       nodes_(nodes),
+      visits_(mailboxes, nodes, fleet),
+      visited_(node_tasks_, fleet.timeout_ms),
+      visit_ns_(fleet.timeout_ms * base::ns_per_ms),
+      stops_{.shards_count = mailboxes.shards_count(),
+             .nodes_count = mailboxes.nodes().is_alone() ? 0 : mailboxes.nodes().nodes_count()},
       log_(mailboxes.shard()),
       pool_(slots, keeper.parked_tasks_max()),
       undurable_(keeper, sessions, pool_, slots.count()),
@@ -95,7 +113,9 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
 // This shard decides, that is refuses, a call that belongs to no shard.
 uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   uint32_t shard = mailboxes_.shard();
-  if (api::names_shard(call.op)) {
+  if (is_of_every_shard(batch, call.op)) {
+    shard = 0;
+  } else if (api::names_shard(call.op)) {
     shard = call.shard;
   } else if (api::names_reservation(call.op)) {
     shard = proto::reservation_shard(call.reservation, mailboxes_.shards_count());
@@ -103,8 +123,6 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
     shard = mailboxes_.shard_of(batch.subjects[call.first_subject + call.place]);
   } else if (leads_through_shards(call)) {
     shard = std::min(ShardCursor::of(call.cursor).shard, mailboxes_.shards_count() - 1);
-  } else if (is_of_every_shard(call.op)) {
-    shard = 0;
   }
   return shard < mailboxes_.shards_count() ? shard : mailboxes_.shard();
 }
@@ -113,21 +131,55 @@ bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
   if (batch.calls.empty()) return false;
   const bool leaves_node = std::any_of(batch.calls.begin(), batch.calls.end(),
                                        [&](auto& call) { return nodes_.leaves(batch, call); });
-  if (leaves_node || mailboxes_.is_only_shard()) return leaves_node;
+  if (leaves_node || stops_.end() == 1) return leaves_node;
   const uint32_t owner = owner_of(batch, batch.calls.front());
   return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
-    return is_of_every_shard(call.op) || owner_of(batch, call) != owner || has_parts(call) ||
+    return is_of_every_shard(batch, call.op) || owner_of(batch, call) != owner || has_parts(call) ||
            is_spread(batch, call);
   });
 }
 
-// Whether several shards have its subjects.
+// Whether several shards, or nodes, have its subjects.
 bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   if (!may_be_spread(call)) return false;
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  const api::ShardId first = mailboxes_.shard_of(names.front());
-  return std::any_of(names.begin() + 1, names.end(),
-                     [&](std::string_view name) { return mailboxes_.shard_of(name) != first; });
+  const bool stays = stays_on_node(names.front());
+  const api::ShardId home = mailboxes_.shard_of(names.front());
+  return std::any_of(names.begin() + 1, names.end(), [&](std::string_view name) {
+    return (stays ? mailboxes_.shard_of(name) : stop_of(name)) != home;
+  });
+}
+
+// A call whose first subject is another node's has come here by a list that differs from this one:
+// all of it stays here.
+bool QuotaTasks::stays_on_node(std::string_view first_subject) const noexcept {
+  const route::NodeMap& nodes = mailboxes_.nodes();
+  return nodes.is_alone() || nodes.node_of_subject(first_subject) != nodes.own_node();
+}
+
+api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
+  const route::NodeMap& nodes = mailboxes_.nodes();
+  if (nodes.is_alone()) return mailboxes_.shard_of(name);
+  const uint32_t node = nodes.node_of_subject(name);
+  return node == nodes.own_node() ? mailboxes_.shard_of(name) : api::stop_of_node(node);
+}
+
+void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
+  quota::spread(batch, [this](std::string_view name) { return stop_of(name); });
+  for (const uint32_t index : batch.undecided) {
+    const QuotaCall& call = batch.calls[index];
+    const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
+    if (!stays_on_node(names.front())) continue;
+    for (uint8_t place = 0; place < names.size(); ++place) {
+      batch.spread[index].shards[place] = mailboxes_.shard_of(names[place]);
+    }
+  }
+}
+
+api::QuotaBatch& QuotaTasks::take_node_batch() noexcept {
+  if (filling_of_node_ == nullptr) filling_of_node_ = &node_tasks_.take();
+  filling_of_node_->batch.clear();
+  return filling_of_node_->batch;
 }
 
 api::QuotaBatch& QuotaTasks::take_batch() noexcept {
@@ -138,12 +190,91 @@ api::QuotaBatch& QuotaTasks::take_batch() noexcept {
 
 void QuotaTasks::ask(const session::Session& session, uint64_t id,
                      api::QuotaBatch& batch) noexcept {
-  ASSERT(filling_ != nullptr && &filling_->batch == &batch);
-  QuotaTask& task = *std::exchange(filling_, nullptr);
+  const bool is_of_node = filling_of_node_ != nullptr && &filling_of_node_->batch == &batch;
+  QuotaTask*& filling = is_of_node ? filling_of_node_ : filling_;
+  ASSERT(filling != nullptr && &filling->batch == &batch);
+  QuotaTask& task = *std::exchange(filling, nullptr);
   task.asker = Asker{session.connection().socket(), id};
-  batch.asker = number_of(mailboxes_.shard(), task.asker->socket);
+  if (batch.visit.is_set()) return start_visit(task);
+  batch.asker =
+      number_of(mailboxes_.nodes().own_node(), mailboxes_.shard(), task.asker->socket);
   start(task);
 }
+
+// --- The parts that this node has of other nodes' calls ------------------------------------
+
+// Another node asks for its share in a pass.
+void QuotaTasks::start_visit(QuotaTask& task) noexcept {
+  api::QuotaBatch& batch = task.batch;
+  batch.own_texts();
+  clock_ahead_ns_ = std::max(clock_ahead_ns_, batch.arrival.ns - context_.now.monotonic_ns);
+  batch.undecided.clear();
+  for (uint32_t index = 0; index < batch.calls.size(); ++index) {
+    find_stops(batch, index);
+    make_absolute(batch.spread[index], context_.now);
+    batch.undecided.push_back(index);
+  }
+  batch.round_size = static_cast<uint32_t>(batch.calls.size());
+  task.origin = mailboxes_.shard();
+  task.goes_on = task.may_change = false;
+  task.shard = 0;
+  task.waits_until_ns = context_.now.monotonic_ns + visit_ns_;
+  if (batch.pass == Pass::ask && !node_tasks_.has_room()) {
+    for (api::SpreadCall& part : batch.spread) part.reservations_full = true;
+  } else if (visited_.begin(task)) {
+    return go_on(task);
+  }
+  finish_visit(task);
+}
+
+void QuotaTasks::find_stops(api::QuotaBatch& batch, uint32_t index) const noexcept {
+  const QuotaCall& call = batch.calls[index];
+  for (uint8_t place = 0; place < call.subjects_count; ++place) {
+    const bool is_here = (batch.visit.subject_bits[index] & 1U << place) != 0;
+    batch.spread[index].shards[place] =
+        is_here ? mailboxes_.shard_of(batch.subjects[call.first_subject + place])
+                : api::stop_of_node(batch.visit.home);
+  }
+}
+
+void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
+  api::QuotaBatch& batch = task.batch;
+  if (task.asker) {
+    for (api::SpreadCall& part : batch.spread) make_relative(part, context_.now);
+    answer(task);
+    for (api::SpreadCall& part : batch.spread) make_absolute(part, context_.now);
+    context_.room_made = true;
+  } else if (batch.pass == Pass::apply) {
+    // The home does not ask again for those that have no verdict.
+    batch.pass = Pass::forget;
+    task.shard = 0;
+    return go_on(task);
+  }
+  if (!visited_.keep(task, context_.now)) node_tasks_.free(task);
+  deliver_grants();
+}
+
+// The ends of reservations that are still held here.
+void QuotaTasks::refuse_held(const api::QuotaBatch& batch) noexcept {
+  for (const QuotaCall& call : batch.calls) {
+    if (!api::concerns_part(call.op) || call.op == QuotaOp::extend_part) continue;
+    QuotaTask* const task = visited_.refuse(call.reservation);
+    if (task == nullptr) continue;
+    task->origin = mailboxes_.shard();
+    task->goes_on = task->may_change = false;
+    task->shard = 0;
+    go_on(*task);
+  }
+}
+
+void QuotaTasks::end_overdue() noexcept {
+  while (QuotaTask* const task = visited_.next_overdue(context_.now)) {
+    task->shard = 0;
+    go_on(*task);
+  }
+}
+
+// --- From shard to shard -------------------------------------------------------------------
 
 void QuotaTasks::start(QuotaTask& task) noexcept {
   const bool has_left = nodes_.take_out(task);
@@ -157,9 +288,7 @@ void QuotaTasks::start(QuotaTask& task) noexcept {
 void QuotaTasks::start_here(QuotaTask& task) noexcept {
   task.origin = mailboxes_.shard();
   api::QuotaBatch& batch = task.batch;
-  batch.arrival = {.ns = context_.now.monotonic_ns,
-                   .number = (uint64_t{mailboxes_.shard()} << 48) | arrivals_};
-  arrivals_ += batch.calls.size();
+  note_arrival(batch);
   const bool alone = mailboxes_.is_only_shard();
   const bool refuses_changes =
       keeper_.is_on() && !(keeper_.may_promise(context_.now) && pool_.may_park());
@@ -171,22 +300,42 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
   for (QuotaCall& call : batch.calls) {
     call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
-    task.goes_on |= api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(call.op);
-    spreads = spreads || (!alone && is_spread(batch, call));
+    task.goes_on |=
+        api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(batch, call.op);
+    spreads = spreads || (stops_.end() > 1 && is_spread(batch, call));
     if (api::is_administrative(call.op)) {
       task.may_change = keeper_.is_on();
       if (refuses_changes) call.flags |= api::quota_flag::not_durable;
     }
-    leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(call.op) ||
+    leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(batch, call.op) ||
               leads_through_shards(call);
   }
-  if (leaves && !alone) batch.own_texts();
+  if (leaves && stops_.end() > 1) batch.own_texts();
   batch.make_answers();
-  if (spreads) {
-    quota::spread(batch, [this](std::string_view name) { return mailboxes_.shard_of(name); });
-  }
+  if (spreads) spread(batch);
+  if (batch.stays_here) refuse_held(batch);
   task.shard = 0;
   go_on(task);
+}
+
+// One order of the calls of all nodes: a node that sees a later call than its own has a clock that
+// is behind, and follows. So the clocks of two nodes differ by the time that a call takes from one
+// to the other.
+void QuotaTasks::note_arrival(api::QuotaBatch& batch) noexcept {
+  constexpr uint32_t shard_bit = 46;
+  constexpr uint32_t node_bit = 54;
+  const uint64_t shard = uint64_t{mailboxes_.shard()} << shard_bit;
+  const uint64_t node = uint64_t{mailboxes_.nodes().own_node()} << node_bit;
+  batch.arrival = {.ns = context_.now.monotonic_ns + clock_ahead_ns_,
+                   .number = node | shard | arrivals_};
+  arrivals_ += batch.calls.size();
+}
+
+uint32_t QuotaTasks::next_stop(QuotaTask& task) const noexcept {
+  if (!task.batch.visit.is_set()) return quota::next_stop(task.batch, task.shard, stops_);
+  const uint32_t shards_count = mailboxes_.shards_count();
+  const uint32_t stop = quota::next_stop_of_visit(task.batch, task.shard, shards_count);
+  return stop < shards_count ? stop : stops_.end();
 }
 
 // Takes the task from shard to shard until another shard has it, this one keeps it, or it is
@@ -194,11 +343,10 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
 void QuotaTasks::go_on(QuotaTask& task) noexcept {
   const uint32_t repeated_max = task.batch.calls_repeated + calls_retried_max;
   for (;;) {
-    // A batch of the only shard has one stop.
-    if (!mailboxes_.is_only_shard()) {
-      task.shard = quota::next_stop(task.batch, task.shard, mailboxes_.shards_count());
-    }
-    if (task.shard >= mailboxes_.shards_count()) return finish(task);
+    // A batch of the only shard of the only node has one stop.
+    if (stops_.end() > 1) task.shard = next_stop(task);
+    if (task.shard >= stops_.end()) return finish(task);
+    if (api::is_node_stop(task.shard)) return visits_.visit(task, context_.now);
     if (task.shard != mailboxes_.shard()) {
       return mailboxes_.post(static_cast<api::ShardId>(task.shard), &task);
     }
@@ -231,6 +379,11 @@ bool QuotaTasks::decide_or_keep(QuotaTask& task) noexcept {
 void QuotaTasks::keep(QuotaTask& task) noexcept {
   task.batch.own_texts();
   kept_.push_back(&task);
+  note_kept(task);
+}
+
+void QuotaTasks::note_kept(const QuotaTask& task) noexcept {
+  if (is_waiting_visit(task)) visit_over_ns_ = std::min(visit_over_ns_, task.waits_until_ns);
 }
 
 // Each is tried once for all verdicts since then, first come, first tried: a step tries as many as
@@ -240,6 +393,7 @@ void QuotaTasks::retry_kept() noexcept {
   if (!may_retry()) return;
   if (!std::exchange(is_retrying_, true)) {
     has_verdicts_ = false;
+    visit_over_ns_ = base::never_ns;
     retry_at_ = 0;
   }
   size_t at = retry_at_;
@@ -249,8 +403,12 @@ void QuotaTasks::retry_kept() noexcept {
     calls += count;
     context_.work.spend(count * session::work::quota_call);
     decide(*task);
-    if (task->batch.awaits_verdict) {
+    // A home does not wait for longer.
+    const bool is_over =
+        is_waiting_visit(*task) && task->waits_until_ns <= context_.now.monotonic_ns;
+    if (task->batch.awaits_verdict && !is_over) {
       kept_[retry_at_++] = task;
+      note_kept(*task);
     } else {
       retried_.push_back(task);
     }
@@ -296,7 +454,8 @@ void QuotaTasks::after_decide(QuotaTask& task) noexcept {
     QuotaCall& call = batch.calls[index];
     if (call.shard != task.shard) continue;
     if (api::is_paged(call.op)) continue_page(call, batch.answers[index]);
-    if (is_of_every_shard(call.op) && call.shard + 1U < mailboxes_.shards_count()) ++call.shard;
+    if (is_of_every_shard(batch, call.op) && call.shard + 1U < mailboxes_.shards_count())
+      ++call.shard;
     if (batch.answers[index].code == api::QuotaCode::queued) {
       waiters_.on_queued(call.ticket, batch.answers[index].waiter, call.shard);
     }
@@ -321,6 +480,8 @@ void QuotaTasks::continue_page(QuotaCall& call, api::QuotaAnswer& answer) const 
 }
 
 void QuotaTasks::finish(QuotaTask& task) noexcept {
+  if (task.batch.visit.is_set()) return finish_visit(task);
+  if (!task.failed.empty()) end_failed(task);
   if (is_try(task.batch)) {
     --tries_;
     quotas_.end_try(task.batch, context_.now);
@@ -332,7 +493,27 @@ void QuotaTasks::finish(QuotaTask& task) noexcept {
   if (nodes_.note_decided_here(task)) answer_or_keep(task);
 }
 
+// A part of them is not confirmed: the others are refunded, too.
+void QuotaTasks::end_failed(QuotaTask& task) noexcept {
+  for (const FailedCall& failed : task.failed) {
+    api::QuotaAnswer& answer = task.batch.answers[failed.place];
+    if (answer.reservation != 0) failed_.push_back(answer.reservation);
+    answer = {.code = failed.code, .retry_after_ms = peer::FailurePolicy::retry_after_ms};
+  }
+  task.failed.clear();
+}
+
+void QuotaTasks::free(QuotaTask& task) noexcept {
+  task.visited_round = 0;
+  if (task.is_of_node) {
+    node_tasks_.free(task);
+  } else {
+    pool_.free(task);
+  }
+}
+
 void QuotaTasks::on_parcel(peer::QuotaParcel& parcel) noexcept {
+  if (parcel.is_visit) return on_decided(visits_.on_returned(parcel, context_.now));
   if (QuotaTask* const task = nodes_.on_parcel(parcel)) answer_or_keep(*task);
 }
 
@@ -343,15 +524,16 @@ void QuotaTasks::answer_or_keep(QuotaTask& task) noexcept {
     return;
   }
   answer(task);
-  pool_.free(task);
+  free(task);
   context_.room_made = true;
   deliver_grants();
 }
 
 void QuotaTasks::answer_durable() noexcept {
   if (!undurable_.has_any()) return;
-  const size_t count =
-      undurable_.answer_due(context_.now, [this](QuotaTask& task) { answer(task); });
+  const size_t count = undurable_.answer_due(
+      context_.now, [this](QuotaTask& task) { answer(task); },
+      [this](QuotaTask& task) { free(task); });
   if (count == 0) return;
   context_.room_made = true;
   deliver_grants();
@@ -363,7 +545,8 @@ void QuotaTasks::deliver_grants() noexcept {
 }
 
 void QuotaTasks::answer(QuotaTask& task) noexcept {
-  if (task.asker && !task.batch.spread.empty()) note_queued(task.batch);
+  const bool may_be_queued = !task.batch.spread.empty() && !task.batch.visit.is_set();
+  if (task.asker && may_be_queued) note_queued(task.batch);
   session::Session* const session = task.asker ? sessions_.find(task.asker->socket) : nullptr;
   const bool replies = session != nullptr && !session->ended();
   if (QuotaLog::is_logged(task.batch)) {
@@ -387,6 +570,7 @@ void QuotaTasks::note_queued(const api::QuotaBatch& batch) noexcept {
 
 // The connection has ended meanwhile: no client waits, or knows what was reserved.
 void QuotaTasks::drop_answers(const api::QuotaBatch& batch) noexcept {
+  if (batch.visit.is_set()) return;
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const QuotaCall& call = batch.calls[index];
     const api::QuotaAnswer& answer = batch.answers[index];
@@ -418,6 +602,7 @@ void QuotaTasks::cancel_undelivered(uint64_t reservation) noexcept {
 // Called before sessions ask: otherwise they could take every task that becomes free.
 void QuotaTasks::make_own_calls() noexcept {
   retry_kept();
+  end_overdue();
   if (nodes_.has_own_calls()) nodes_.send_own_calls();
   while (has_own_calls() && pool_.has_room()) {
     QuotaTask& task = pool_.take({});
@@ -450,15 +635,21 @@ void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {
                            .flags = api::quota_flag::undelivered,
                            .reservation = undelivered_.back()});
   }
+  for (; !failed_.empty() && has_room(); failed_.pop_back()) {
+    batch.calls.push_back({.op = QuotaOp::cancel, .reservation = failed_.back()});
+  }
   for (; !ended_bindings_.empty() && has_room(); ended_bindings_.pop_back()) {
     batch.calls.push_back({.op = QuotaOp::end_binding, .binding = ended_bindings_.back()});
   }
   std::deque<QuotaCall>& outgoing = quotas_.outgoing_calls();
-  const size_t room =
-      limits::quota_calls_max - std::min(batch.calls.size(), size_t{limits::quota_calls_max});
-  const auto end = outgoing.begin() + static_cast<ptrdiff_t>(std::min(outgoing.size(), room));
-  batch.calls.insert(batch.calls.end(), outgoing.begin(), end);
-  outgoing.erase(outgoing.begin(), end);
+  for (; !outgoing.empty() && has_room(); outgoing.pop_front()) {
+    const QuotaCall& call = outgoing.front();
+    if (api::is_node_stop(call.shard)) {
+      nodes_.repeat(call, api::node_of_stop(call.shard), call.lifetime_ms);
+    } else {
+      batch.calls.push_back(call);
+    }
+  }
 }
 
 }  // namespace sluice::server

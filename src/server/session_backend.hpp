@@ -129,6 +129,9 @@ class SessionBackend final : public session::Backend {
 
   // Quotas.
   api::QuotaBatch& take_batch() noexcept override { return parts_.quota_tasks.take_batch(); }
+  api::QuotaBatch& take_node_batch() noexcept override {
+    return parts_.quota_tasks.take_node_batch();
+  }
   void ask(session::Session& session, uint64_t id, api::QuotaBatch& batch) noexcept override {
     parts_.quota_tasks.ask(session, id, batch);
   }

@@ -32,7 +32,7 @@ bool UndurableTasks::add(QuotaTask& task, base::Now now) noexcept {
   }
   task.batch.own_texts();
   task.waits_until_ns = now.monotonic_ns + durable_wait_ns_max;
-  task.is_parked = pool_.may_park();
+  task.is_parked = !task.is_of_node && pool_.may_park();
   if (task.is_parked) pool_.park(task);
   keeper_.want(task.epoch);
   tasks_.push_back(&task);

@@ -35,9 +35,9 @@ class UndurableTasks {
   int64_t due_ns() const noexcept;
 
   // Passes on what is durable now, or waits no longer: `answer(task)`, in the order in which they
-  // came. How many those were.
-  template <typename Answer>
-  size_t answer_due(base::Now now, Answer answer) noexcept;
+  // came, and then to `free(task)` those that are not parked. How many those were.
+  template <typename Answer, typename Free>
+  size_t answer_due(base::Now now, Answer answer, Free free) noexcept;
 
  private:
   bool waits(const QuotaTask& task, base::Now now) const noexcept;
@@ -51,13 +51,13 @@ class UndurableTasks {
   std::vector<QuotaTask*> due_;    // likewise: those that answer_due() passes on
 };
 
-template <typename Answer>
-size_t UndurableTasks::answer_due(base::Now now, Answer answer) noexcept {
+template <typename Answer, typename Free>
+size_t UndurableTasks::answer_due(base::Now now, Answer answer, Free free) noexcept {
   take_due(now);
   for (QuotaTask* const task : due_) {  // a session that has its answer may ask anew
     if (!keeper_.is_durable(task->epoch)) note_memory_only(task->batch);
     answer(*task);
-    task->is_parked ? pool_.free_parked(*task) : pool_.free(*task);
+    task->is_parked ? pool_.free_parked(*task) : free(*task);
   }
   return due_.size();
 }

@@ -89,7 +89,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       keeper_(options.state, store_options(options), *quotas_, windows_),
       node_calls_(context_, mailboxes_, waiters_, options.fleet),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, node_calls_,
-                   tasks_, own_call_bounds(options)),
+                   options.fleet, tasks_, own_call_bounds(options)),
       decisions_(context_, sessions_, router_.book(), waiters_, *keys_, worker_group.ids()),
       stand_in_(context_, mailboxes_, *keys_),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),
@@ -116,6 +116,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     node_queries_.attach(peers_->questions());
     peers_->set_rules(options.sessions.rules_digest);
     node_calls_.attach(*peers_);
+    quota_tasks_.attach(*peers_);
   }
   worker_group_.attach(mailboxes_.shard(), &io_);
 }
@@ -405,8 +406,8 @@ bool Worker::drained() const noexcept {
 bool Worker::idle() const noexcept {
   return placement_.idle() && !quota_tasks_.has_own_calls() && !quota_tasks_.keeps_any() &&
          !quota_tasks_.has_undurable() && tasks_.used_count() == 0 && mailboxes_.idle() &&
-         node_calls_.is_idle() && router_.book().open_count() == 0 &&
-         context_.waits.tickets_count() == 0;
+         node_calls_.is_idle() && quota_tasks_.is_idle_for_nodes() &&
+         router_.book().open_count() == 0 && context_.waits.tickets_count() == 0;
 }
 
 void Worker::check_drain() noexcept {

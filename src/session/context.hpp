@@ -143,6 +143,8 @@ class Backend {
 
   // An empty batch, to be filled and passed to ask(). There is one while may_query().
   virtual api::QuotaBatch& take_batch() noexcept = 0;
+  // The same for calls of another node, at any time.
+  virtual api::QuotaBatch& take_node_batch() noexcept = 0;
   // Has the batch decided, each call by the shard of its subjects or of its reservation. Answered
   // by on_quota(id, batch), now or later; the batch is the session's until that returns. If the
   // calls are of several shards (spans_shards()), the session has to hold what its peer sends
@@ -174,6 +176,7 @@ class Backend {
 // Cancels the reservations of a batch with answers that reach no client, but not those with a
 // client's id: with that id the client can ask again, and gets the same answer.
 inline void cancel_undelivered(Backend& backend, const api::QuotaBatch& batch) noexcept {
+  if (batch.visit.is_set()) return;  // its home is another node
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::QuotaCall& call = batch.calls[index];
     const uint64_t reservation = batch.answers[index].reservation;

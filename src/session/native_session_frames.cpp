@@ -164,8 +164,7 @@ struct NativeSession::Frames {
           {.sender = Sender::node, .room = Room::turn}),
       rule<wire::RefundRequest, &Self::on_refund>({.sender = Sender::node, .room = Room::turn}),
       rule<wire::TopologyRequest, &Self::on_topology>({.id = IdRule::unused}),
-      rule<wire::ForwardQuotaRequest, &Self::on_forward_quota>(
-          {.sender = Sender::node, .room = Room::shard_query}),
+      rule<wire::ForwardQuotaRequest, &Self::on_forward_quota>({.sender = Sender::node}),
   };
   static_assert(has_every_kind(rules));
 };

@@ -3,7 +3,9 @@
 //         that the batch has; calls that wait are kept like those of a Reserve, and have their
 //         outcomes in further frames of QuotaOutcomes.
 // Shape:  the batch is decided as one of this node's clients would be: the connection's end cancels
-//         what was not sent, and takes its waiters out of their queues.
+//         what was not sent, and takes its waiters out of their queues. What comes behind it does
+//         not wait for it: the other node keeps the order of its clients, and a verdict that frees
+//         something may come behind a call that waits for it.
 #include <algorithm>
 #include <boost/range/adaptor/transformed.hpp>
 #include <cstring>
@@ -50,17 +52,17 @@ void NativeSession::on_forward_quota(uint64_t id, size_t frame_bytes,
                  [&](auto out) { return wire::encode_done(id, out); });
   }
   if (!admit(id, frame_bytes)) return;
-  QuotaBatch& batch = context_.backend.take_batch();
-  batch.calls = std::move(sent.calls);
-  batch.subjects = std::move(sent.subjects);
-  batch.new_quotas = std::move(sent.new_quotas);
+  sent.visit.sender = sender_;
+  QuotaBatch& batch = context_.backend.take_node_batch();
+  batch = std::move(sent);
   batch.stays_here = true;
-  note_bindings(batch);
-  take_forwarded_tickets(batch, wants_outcome);
+  if (!batch.visit.is_set()) {
+    note_bindings(batch);
+    take_forwarded_tickets(batch, wants_outcome);
+  }
   batch.frame_bytes = static_cast<uint32_t>(frame_bytes);
   batch.kind = batch_bit::forwarded;
   connection_.reserve_output(wire::outcomes_bytes_max(batch));
-  if (context_.backend.spans_shards(batch)) hold(held_by_decision);
   context_.backend.ask(*this, id, batch);
 }
 
@@ -110,6 +112,7 @@ void NativeSession::take_forwarded_tickets(QuotaBatch& batch,
 void NativeSession::on_forwarded(uint64_t id, const QuotaBatch& batch) noexcept {
   connection_.release_output(wire::outcomes_bytes_max(batch));
   write_words(wire::encode_outcomes(id, wire::outcomes_of(batch)));
+  if (batch.visit.is_set()) return;
   const auto is_made = [](const QuotaCall& call) { return call.op == QuotaOp::reserve; };
   std::vector<uint64_t>& reservations = context_.scratch.reservations;
   reservations.clear();
@@ -161,7 +164,8 @@ void NativeSession::write_forwarded_outcomes(WaitingFrame& frame) noexcept {
                                                .rows = {},
                                                .holders = {},
                                                .quotas = {},
-                                               .text = {}}));
+                                               .text = {},
+                                               .visit = nullptr}));
   on_reply_written(reservations);
 }
 

@@ -5,6 +5,7 @@ A gocc compares the host name of a request with that of the key's owner, without
 node has an address of its own, 127.0.0.1, 127.0.0.2 and so on, and a port of its own, since a gocc
 listens on all addresses."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -223,3 +224,14 @@ class Fleet:
 
     def output(self):
         return "\n".join(node.process.output()[-2_000:] for node in self.nodes if node.process)
+
+
+@contextlib.contextmanager
+def quota_fleet(tmp_path, kinds, *flags):
+    """The processes of a fleet that forwards quota calls; a test may end some of them."""
+    with Fleet(kinds, "--peer-secret-file", secret_file(tmp_path), *flags) as fleet:
+        for node in fleet.nodes:
+            if node.kind == OURS:
+                node.process.native_port = node.process.wait_for_message("ready")["nativePort"]
+        yield [node.process for node in fleet.nodes]
+        fleet.nodes = [node for node in fleet.nodes if node.process.is_running()]

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/unit/server/keeping_sender.hpp"
 #include "tests/unit/server/task_side.hpp"
 #include "wire/forward_quota.hpp"
 
@@ -19,13 +20,6 @@ using api::QuotaCall;
 using api::QuotaCode;
 using api::QuotaOp;
 using peer::QuotaParcel;
-
-class KeepingSender final : public peer::ParcelSender {
- public:
-  void post(QuotaParcel& parcel) noexcept override { parcels.push_back(&parcel); }
-
-  std::vector<QuotaParcel*> parcels;
-};
 
 class NodeCallsTest : public ::testing::Test {
  protected:
@@ -200,16 +194,23 @@ TEST_F(NodeCallsTest, a_node_that_answers_first_waits_for_the_own_answers) {
   EXPECT_EQ(codes(), (std::vector{QuotaCode::rpm_exceeded, QuotaCode::ok}));
 }
 
-TEST_F(NodeCallsTest, subjects_of_several_nodes_are_refused) {
+TEST_F(NodeCallsTest, the_first_subjects_node_has_a_call_about_several_nodes) {
+  add(task_.batch, {.op = QuotaOp::reserve}, {subject_of(0), subject_of(1)});
+  add(task_.batch, {.op = QuotaOp::reserve}, {subject_of(1), subject_of(0)});
+  EXPECT_FALSE(side_.nodes.leaves(task_.batch, task_.batch.calls[0]));
+  EXPECT_TRUE(side_.nodes.leaves(task_.batch, task_.batch.calls[1]));
+}
+
+TEST_F(NodeCallsTest, calls_that_may_wait_for_subjects_of_several_nodes_are_refused) {
   const std::vector<std::string> apart{subject_of(0), subject_of(1)};
-  for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::check, QuotaOp::record, QuotaOp::consume}) {
-    add(task_.batch, {.op = op}, apart);
+  for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::consume}) {
+    add(task_.batch, {.op = op, .flags = api::quota_flag::may_wait}, apart);
   }
   EXPECT_TRUE(side_.nodes.leaves(task_.batch, task_.batch.calls[0]));
   side_.nodes.take_out(task_);
   task_.batch.make_answers();
   EXPECT_TRUE(side_.nodes.note_decided_here(task_));
-  EXPECT_EQ(codes(), std::vector(4, QuotaCode::subjects_apart));
+  EXPECT_EQ(codes(), std::vector(2, QuotaCode::subjects_apart));
   EXPECT_EQ(task_.batch.answers[0].retry_after_ms, api::retry_never);
   EXPECT_TRUE(sender_.parcels.empty());
 }

@@ -28,6 +28,10 @@ class TaskSide final : private ShardStatisticsSource {
   // One of several nodes.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const peer::FleetOptions& fleet)
       : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>(), {}, fleet) {}
+  // Likewise, with a store.
+  TaskSide(WorkerGroup& worker_group, api::ShardId shard, const peer::FleetOptions& fleet,
+           const quota::Options& with)
+      : TaskSide(worker_group, shard, std::make_unique<quota::QuotaStore>(with), {}, fleet) {}
   // Whose state is kept.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const StateOptions& state)
       : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>(), state) {}
@@ -103,7 +107,7 @@ class TaskSide final : private ShardStatisticsSource {
         queries(context, sessions, mailboxes, keys, *this, slots),
         keeper(state, {}, decider(), windows),
         nodes(context, mailboxes, waiters, fleet),
-        tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, nodes, slots,
+        tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, nodes, fleet, slots,
               {.cancels_max = 200, .bindings_max = 200}) {}
   quota::QuotaDecider& decider() noexcept {
     if (store != nullptr) return *store;

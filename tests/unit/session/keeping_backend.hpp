@@ -90,6 +90,7 @@ class KeepingBackend final : public Backend {
     batches.push_back({0, std::make_unique<api::QuotaBatch>()});
     return *batches.back().batch;
   }
+  api::QuotaBatch& take_node_batch() noexcept override { return take_batch(); }
   void ask(Session&, uint64_t id, api::QuotaBatch& batch) noexcept override {
     EXPECT_EQ(&batch, batches.back().batch.get());
     batches.back().id = id;

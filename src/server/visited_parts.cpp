@@ -1,0 +1,175 @@
+#include "server/visited_parts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::server {
+
+using api::Pass;
+using api::QuotaBatch;
+using api::SpreadCall;
+using State = SpreadCall::State;
+
+namespace {
+
+bool is_of_one_batch(const QuotaBatch& one, const QuotaBatch& other) noexcept {
+  return one.arrival == other.arrival;
+}
+bool is_of_one_round(const QuotaBatch& one, const QuotaBatch& other) noexcept {
+  return one.visit.number == other.visit.number && one.visit.sender == other.visit.sender;
+}
+
+// The call with that place in the batch at home. Null: it is not one of these.
+SpreadCall* find(QuotaBatch& batch, uint32_t place) noexcept {
+  const auto at = std::ranges::find(batch.visit.places, place);
+  return at == batch.visit.places.end()
+             ? nullptr
+             : &batch.spread[static_cast<size_t>(at - batch.visit.places.begin())];
+}
+
+// What only this node's shards know of it.
+void move_held(SpreadCall& from, SpreadCall& to) noexcept {
+  to.holds = from.holds;
+  to.fit_bits = from.fit_bits;
+  to.kept_bits = from.kept_bits;
+  to.charged_bits = from.charged_bits;
+  from.holds.fill(SpreadCall::no_hold);
+  from.state = State::done;
+}
+
+bool is_left(const SpreadCall& part) noexcept {
+  return api::holds_anything(part) || (part.state == State::undecided && part.awaits());
+}
+
+bool holds_any(const QuotaBatch& batch) noexcept {
+  return std::ranges::any_of(batch.spread, api::holds_anything);
+}
+bool has_any_left(const QuotaBatch& batch) noexcept {
+  return std::ranges::any_of(batch.spread, is_left);
+}
+
+}  // namespace
+
+bool VisitedParts::begin(QuotaTask& task) {
+  if (task.batch.pass == Pass::ask) replace_earlier(task);
+  if (task.batch.pass == Pass::await) find_awaiting_shard(task.batch);
+  return task.batch.pass != Pass::apply || take_held(task);
+}
+
+// Where the first call awaits a verdict: the home knows the node alone.
+void VisitedParts::find_awaiting_shard(QuotaBatch& batch) {
+  SpreadCall& part = batch.spread.front();
+  part.awaits_at = *std::ranges::find_if(
+      part.shards, [](api::ShardId stop) { return !api::is_node_stop(stop); });
+  for (QuotaTask* const kept : kept_) {
+    if (!is_of_one_round(kept->batch, batch)) continue;
+    const SpreadCall* const asked = find(kept->batch, batch.visit.places.front());
+    if (asked != nullptr && asked->awaits_others) part.awaits_at = asked->awaits_at;
+  }
+}
+
+// A call that is asked for again is no longer what it was in an earlier round.
+void VisitedParts::replace_earlier(const QuotaTask& task) {
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    QuotaBatch& kept = (*at)->batch;
+    const auto here = at++;
+    if (!is_of_one_batch(kept, task.batch)) continue;
+    for (const uint32_t place : task.batch.visit.places) {
+      SpreadCall* const earlier = find(kept, place);
+      if (earlier != nullptr && !api::holds_anything(*earlier)) earlier->state = State::done;
+    }
+    drop_done(here);
+  }
+}
+
+// False: nothing is held any more of what the verdicts concern.
+bool VisitedParts::take_held(QuotaTask& task) {
+  QuotaBatch& batch = task.batch;
+  size_t found_count = 0;
+  for (SpreadCall& part : batch.spread) part.holds.fill(SpreadCall::no_hold);
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    QuotaBatch& kept = (*at)->batch;
+    const auto here = at++;
+    if (!is_of_one_round(kept, batch)) continue;
+    for (size_t index = 0; index < batch.calls.size(); ++index) {
+      SpreadCall* const held = find(kept, batch.visit.places[index]);
+      if (held == nullptr || !api::holds_anything(*held)) continue;
+      move_held(*held, batch.spread[index]);
+      ++found_count;
+    }
+    drop_done(here);
+  }
+  batch.visit.is_known = found_count == batch.calls.size();
+  return found_count > 0;
+}
+
+void VisitedParts::drop_done(std::list<QuotaTask*>::iterator at) {
+  if (has_any_left((*at)->batch)) return;
+  pool_.free(**at);
+  kept_.erase(at);
+}
+
+bool VisitedParts::keep(QuotaTask& task, base::Now now) {
+  const bool may_be_left = task.batch.pass == Pass::ask || task.batch.pass == Pass::apply;
+  if (!may_be_left || !has_any_left(task.batch)) return false;
+  // A home that holds nothing asks again after the same time, at the latest.
+  const int64_t times = holds_any(task.batch) ? 1 : 2;
+  task.waits_until_ns = now.monotonic_ns + times * verdict_ms_ * base::ns_per_ms;
+  task.asker.reset();
+  auto at = kept_.end();
+  while (at != kept_.begin() && (*std::prev(at))->waits_until_ns > task.waits_until_ns) --at;
+  kept_.insert(at, &task);
+  return true;
+}
+
+QuotaTask* VisitedParts::refuse(uint64_t reservation) {
+  for (auto at = kept_.begin(); at != kept_.end(); ++at) {
+    QuotaBatch& kept = (*at)->batch;
+    const auto part = std::ranges::find_if(kept.spread, [&](const SpreadCall& each) {
+      return each.reservation == reservation && api::holds_anything(each);
+    });
+    if (part == kept.spread.end() || !pool_.has_room()) continue;
+    const auto index = static_cast<size_t>(part - kept.spread.begin());
+    QuotaTask& task = pool_.take();
+    QuotaBatch& batch = task.batch;
+    batch = {};  // the pool's tasks have what their last passes have left
+    const api::QuotaCall& call = batch.calls.emplace_back(kept.calls[index]);
+    const auto names = std::span(kept.subjects).subspan(call.first_subject, call.subjects_count);
+    batch.subjects.assign(names.begin(), names.end());
+    batch.calls.front().first_subject = 0;
+    batch.own_texts();
+    batch.arrival = kept.arrival;
+    batch.asker = kept.asker;
+    batch.pass = Pass::apply;
+    batch.visit = kept.visit;
+    batch.visit.places = {kept.visit.places[index]};
+    batch.visit.subject_bits = {kept.visit.subject_bits[index]};
+    batch.undecided.assign(1, 0);
+    batch.round_size = 1;
+    batch.spread.assign(1, *part);
+    batch.answers.assign(1, {.code = api::QuotaCode::withdrawn});
+    move_held(*part, batch.spread.front());
+    batch.spread.front().state = State::refused;
+    drop_done(at);
+    return &task;
+  }
+  return nullptr;
+}
+
+QuotaTask* VisitedParts::next_overdue(base::Now now) {
+  if (kept_.empty() || kept_.front()->waits_until_ns > now.monotonic_ns) return nullptr;
+  QuotaTask& task = *kept_.front();
+  kept_.pop_front();
+  QuotaBatch& batch = task.batch;
+  batch.pass = Pass::apply;
+  for (size_t index = 0; index < batch.calls.size(); ++index) {
+    SpreadCall& part = batch.spread[index];
+    if (!api::holds_anything(part)) continue;
+    const bool is_charged = batch.calls[index].op != api::QuotaOp::check;
+    part.state = is_charged ? State::admitted : State::refused;
+    batch.answers[index].code = api::QuotaCode::ok;
+  }
+  return &task;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,224 @@
+// Goal: another node is asked for its share of a batch, and the batch has what it says, or that it
+//       says nothing.
+// Method: one worker of two nodes with a store; parcels for the other one are kept, and the test
+//         answers them.
+#include "server/node_visits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/visit_times.hpp"
+#include "tests/unit/server/keeping_sender.hpp"
+#include "tests/unit/server/task_side.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::Pass;
+using api::QuotaCode;
+using api::QuotaOp;
+using peer::QuotaParcel;
+using State = api::SpreadCall::State;
+
+class NodeVisitsTest : public ::testing::Test {
+ protected:
+  NodeVisitsTest() : side_(worker_group_, 0, fleet(), quota::Options{}) {
+    side_.nodes.attach(sender_);
+    side_.tasks.attach(sender_);
+    side_.context.now.monotonic_ns = base::ns_per_s;
+    put(here_, 100);
+  }
+  static peer::FleetOptions fleet() {
+    peer::FleetOptions options{.secret = "shared"};
+    options.instances = {{"http://10.0.0.1:8080", "10.0.0.1", 8080},
+                         {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
+    return options;
+  }
+  std::string subject_of(uint32_t node) {
+    for (int number = 0;; ++number) {
+      std::string name = "model" + std::to_string(number);
+      if (side_.mailboxes.nodes().node_of_subject(name) == node) return name;
+    }
+  }
+  api::QuotaBatch& batch_of(api::QuotaCall call, const std::vector<std::string_view>& subjects) {
+    api::QuotaBatch& batch = side_.tasks.take_batch();
+    call.subjects_count = static_cast<uint8_t>(subjects.size());
+    batch.calls.push_back(call);
+    batch.subjects.assign(subjects.begin(), subjects.end());
+    return batch;
+  }
+  void put(std::string_view subject, uint64_t tokens) {
+    api::QuotaBatch& batch = batch_of({.op = QuotaOp::put}, {subject});
+    batch.new_quotas = {{.limits = {{.name = "tph",
+                                     .metric = api::Metric::tokens,
+                                     .kind = api::LimitKind::fixed,
+                                     .amount = tokens,
+                                     .period_ms = 3'600'000}},
+                         .profile = {}}};
+    side_.tasks.ask(side_.ended_session, 1, batch);
+  }
+  void reserve(uint64_t tokens) {
+    const api::QuotaCall call{.op = QuotaOp::reserve,
+                              .given_bits = api::given::input_tokens | api::given::output_tokens,
+                              .amounts = {.input_tokens = tokens}};
+    side_.tasks.ask(side_.ended_session, 2, batch_of(call, {here_, there_}));
+  }
+  uint64_t used() {
+    api::QuotaBatch batch;
+    batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1});
+    batch.subjects.push_back(here_);
+    batch.make_answers();
+    side_.store->decide(batch, side_.context.now, 0);
+    return batch.limits.at(0).used;
+  }
+  QuotaParcel& parcel() { return *sender_.parcels.back(); }
+  // The other node's answer: it holds the part, if it fits there.
+  void answer(QuotaParcel& parcel, bool fits = true) {
+    parcel.is_answered = true;
+    parcel.batch.visit.is_known = true;
+    for (api::SpreadCall& part : parcel.batch.spread) {
+      part.has_quota = part.limits_anything = true;
+      part.holds.fill(fits ? 5U : api::SpreadCall::no_hold);
+      if (!fits) part.code = QuotaCode::tpm_exceeded;
+    }
+    side_.tasks.on_parcel(parcel);
+  }
+  void lose(QuotaParcel& parcel) {
+    parcel.is_answered = false;
+    side_.tasks.on_parcel(parcel);
+  }
+
+  WorkerGroup worker_group_{{.shards = 1}};
+  KeepingSender sender_;
+  TaskSide side_;
+  const std::string here_ = subject_of(0);
+  const std::string there_ = subject_of(1);
+};
+
+TEST_F(NodeVisitsTest, a_call_that_fits_everywhere_is_charged_after_the_other_node) {
+  reserve(30);
+  ASSERT_EQ(sender_.parcels.size(), 1U);
+  const api::QuotaBatch& asked = parcel().batch;
+  EXPECT_EQ(asked.pass, Pass::ask);
+  EXPECT_EQ(asked.subjects, (std::vector<std::string_view>{here_, there_}));
+  EXPECT_EQ(asked.visit.subject_bits, std::vector<uint8_t>{2});
+  EXPECT_NE(asked.spread[0].reservation, 0U);  // the home has made its part
+  EXPECT_EQ(asked.calls[0].lifetime_ms, asked.spread[0].lifetime_ms);
+  EXPECT_EQ(parcel().timeout_ms, 1'500);  // three quarters of the time-out
+  answer(parcel());
+  ASSERT_EQ(sender_.parcels.size(), 2U);
+  EXPECT_EQ(parcel().batch.pass, Pass::apply);
+  EXPECT_EQ(parcel().batch.spread[0].state, State::admitted);
+  EXPECT_EQ(parcel().batch.visit.number, 1U);
+  EXPECT_TRUE(side_.awaits(2));
+  answer(parcel());
+  EXPECT_FALSE(side_.awaits(2));
+  EXPECT_EQ(used(), 30U);
+  EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+}
+
+TEST_F(NodeVisitsTest, a_call_that_does_not_fit_there_charges_nothing) {
+  reserve(30);
+  answer(parcel(), false);
+  EXPECT_EQ(sender_.parcels.size(), 1U);  // nothing is held there
+  EXPECT_FALSE(side_.awaits(2));
+  EXPECT_EQ(used(), 0U);
+}
+
+TEST_F(NodeVisitsTest, a_call_that_does_not_fit_here_is_dropped_there) {
+  reserve(90);
+  answer(parcel());
+  answer(parcel());
+  reserve(20);
+  EXPECT_EQ(parcel().batch.pass, Pass::ask);
+  EXPECT_NE(parcel().batch.spread[0].code, QuotaCode::ok);
+  answer(parcel(), false);
+  EXPECT_FALSE(side_.awaits(2));
+  EXPECT_EQ(used(), 90U);
+}
+
+TEST_F(NodeVisitsTest,
+       a_node_that_is_not_there_leaves_nothing_charged_and_is_asked_to_end_its_part) {
+  reserve(30);
+  const uint64_t reservation = parcel().batch.spread[0].reservation;
+  lose(parcel());
+  EXPECT_FALSE(side_.awaits(2));
+  EXPECT_EQ(used(), 0U);
+  side_.tasks.make_own_calls();
+  ASSERT_EQ(sender_.parcels.size(), 2U);
+  ASSERT_EQ(parcel().batch.calls.size(), 1U);
+  EXPECT_EQ(parcel().batch.calls[0].op, QuotaOp::end_part);
+  EXPECT_EQ(parcel().batch.calls[0].flags, api::quota_flag::cancels);
+  EXPECT_EQ(parcel().batch.calls[0].reservation, reservation);
+}
+
+TEST_F(NodeVisitsTest, a_verdict_that_is_not_confirmed_ends_the_call) {
+  reserve(30);
+  answer(parcel());
+  lose(parcel());
+  side_.tasks.make_own_calls();
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(parcel().batch.calls.at(0).op, QuotaOp::end_part);
+}
+
+TEST_F(NodeVisitsTest, a_verdict_for_what_is_not_held_any_more_ends_the_call) {
+  reserve(30);
+  answer(parcel());
+  parcel().is_answered = true;
+  parcel().batch.visit.is_known = false;
+  side_.tasks.on_parcel(parcel());
+  side_.tasks.make_own_calls();
+  EXPECT_EQ(used(), 0U);
+}
+
+TEST_F(NodeVisitsTest, ends_are_repeated_until_the_node_has_them) {
+  reserve(30);
+  const uint64_t reservation = parcel().batch.spread[0].reservation;
+  answer(parcel());
+  answer(parcel());
+  const api::QuotaCall settle{.op = QuotaOp::settle,
+                              .given_bits = api::given::input_tokens,
+                              .amounts = {.input_tokens = 4},
+                              .reservation = reservation};
+  side_.tasks.ask(side_.ended_session, 3, batch_of(settle, {}));
+  ASSERT_EQ(parcel().batch.calls.at(0).op, QuotaOp::end_part);
+  EXPECT_EQ(parcel().batch.calls[0].amounts.input_tokens, 4U);
+  EXPECT_EQ(used(), 4U);
+  EXPECT_TRUE(side_.awaits(3));
+  const size_t sent = sender_.parcels.size();
+  lose(parcel());
+  EXPECT_FALSE(side_.awaits(3));
+  side_.tasks.make_own_calls();
+  ASSERT_EQ(sender_.parcels.size(), sent + 1);
+  EXPECT_EQ(parcel().batch.calls.at(0).op, QuotaOp::end_part);
+}
+
+TEST_F(NodeVisitsTest, an_extension_reaches_the_part_first) {
+  reserve(30);
+  const uint64_t reservation = parcel().batch.spread[0].reservation;
+  answer(parcel());
+  answer(parcel());
+  const api::QuotaCall extend{
+      .op = QuotaOp::extend, .lifetime_ms = 90'000, .reservation = reservation};
+  side_.tasks.ask(side_.ended_session, 3, batch_of(extend, {}));
+  ASSERT_EQ(parcel().batch.calls.at(0).op, QuotaOp::extend_part);
+  EXPECT_EQ(parcel().batch.calls[0].lifetime_ms, 90'000U);
+  parcel().is_answered = true;
+  parcel().batch.answers = {{.code = QuotaCode::ok}};
+  side_.tasks.on_parcel(parcel());
+  EXPECT_FALSE(side_.awaits(3));
+}
+
+TEST(VisitTimes, are_from_now_on_between_nodes) {
+  const base::Now here{.monotonic_ns = 1'000, .wall_ns = 0};
+  const base::Now there{.monotonic_ns = 50, .wall_ns = 0};
+  for (const auto& [at_ns, expected_ns] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, 0}, {base::never_ns, base::never_ns}, {1'200, 250}, {900, 50}}) {
+    EXPECT_EQ(absolute_ns(relative_ns(at_ns, here), there), expected_ns);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::server
