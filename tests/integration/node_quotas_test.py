@@ -11,25 +11,15 @@ import time
 
 import pytest
 
-from fleet import GOCC, OURS, Fleet, gocc, name_at, secret_file, why_no_gocc
+from fleet import GOCC, OURS, Fleet, gocc, name_at, quota_fleet, why_no_gocc
 from http_peer import HttpPeer, ask, request
 from native_peer import CONNECTION_BOUND, MAY_WAIT, NativePeer
 from quota_calls import call, encoded, put, reserve, show, slots, tokens, used
 from server_process import eventually
 
-@contextlib.contextmanager
-def fleet_of(tmp_path, kinds, *flags):
-    with Fleet(kinds, "--peer-secret-file", secret_file(tmp_path), *flags) as fleet:
-        for node in fleet.nodes:
-            if node.kind == OURS:
-                node.process.native_port = node.process.wait_for_message("ready")["nativePort"]
-        yield [node.process for node in fleet.nodes]
-        fleet.nodes = [node for node in fleet.nodes if node.process.is_running()]
-
-
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    with fleet_of(tmp_path_factory.mktemp("fleet"), [OURS] * 3) as fleet:
+    with quota_fleet(tmp_path_factory.mktemp("fleet"), [OURS] * 3) as fleet:
         yield fleet
 
 
@@ -103,14 +93,15 @@ def test_the_subjects_of_one_tag_are_on_one_node(nodes, key):
     assert [limit["subject"] for limit in denied.json()["violated"]] == names
 
 
-def test_subjects_of_several_nodes_are_refused(nodes, subject_at):
-    for name in ("reserve", "consume", "check", "record"):
-        answer = call(nodes[0], name, {"subjects": [subject_at(0), subject_at(1)]})
+def test_calls_that_wait_for_subjects_of_several_nodes_are_refused(nodes, subject_at):
+    for name in ("reserve", "consume"):
+        answer = call(nodes[0], name, {"subjects": [subject_at(0), subject_at(1)],
+                                       "wait_limit_ms": 1_000})
         assert (answer.status, answer.json()["code"]) == (400, "subjects_apart")
     put(nodes[0], subject_at(1), tokens(100))
     with NativePeer(nodes[0]) as peer:
         entries = [[subject_at(0), subject_at(2)], [subject_at(1)]]
-        assert peer.reserve(*entries).codes == ["subjectsApart", "ok"]
+        assert peer.reserve(*entries, flags=MAY_WAIT).codes == ["subjectsApart", "ok"]
 
 
 # --------------------------------------------------------------------------------- whole answers
@@ -287,7 +278,7 @@ def test_bound_reservations_end_with_their_connection(nodes, subject_at):
     ("local", 502, "owner_unreachable")])
 def test_without_its_owner_a_call_is_answered_by_the_policy(tmp_path, subject_at, policy, status,
                                                             code):
-    with fleet_of(tmp_path, [OURS] * 2, "--peer-failure", policy) as (first, second):
+    with quota_fleet(tmp_path, [OURS] * 2, "--peer-failure", policy) as (first, second):
         mine, theirs = subject_at(0, count=2), subject_at(1, count=2)
         for subject in (mine, theirs):
             put(first, subject, slots(1), tokens(100))
@@ -308,7 +299,7 @@ def test_without_its_owner_a_call_is_answered_by_the_policy(tmp_path, subject_at
 
 
 def test_waiters_of_a_node_that_dies_leave_the_queue(tmp_path, subject_at):
-    with fleet_of(tmp_path, [OURS] * 2) as (first, second):
+    with quota_fleet(tmp_path, [OURS] * 2) as (first, second):
         subject = subject_at(0, count=2)
         put(first, subject, slots(1))
         reserve(first, subject)
@@ -319,7 +310,7 @@ def test_waiters_of_a_node_that_dies_leave_the_queue(tmp_path, subject_at):
 
 
 def test_a_paused_owner_is_lost_and_its_late_reservation_cancelled(tmp_path, subject_at):
-    with fleet_of(tmp_path, [OURS] * 2, "--peer-timeout-millis", "300",
+    with quota_fleet(tmp_path, [OURS] * 2, "--peer-timeout-millis", "300",
                   "--peer-silence-millis", "60000") as (first, second):
         subject = subject_at(1, count=2)
         put(first, subject, slots(3))

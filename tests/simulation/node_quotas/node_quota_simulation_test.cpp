@@ -38,7 +38,7 @@ constexpr double act_share = 0.1;
 
 struct Counts {
   uint64_t reserved = 0, consumed = 0, queued = 0, granted = 0, unreachable = 0, repeated = 0,
-           bound = 0, cuts = 0, pauses = 0, crashes = 0, resets = 0;
+           bound = 0, spread = 0, cuts = 0, pauses = 0, crashes = 0, resets = 0;
 };
 
 class QuotaRun {
@@ -77,6 +77,7 @@ class QuotaRun {
     counts.unreachable = world_.unreachable;
     counts.repeated = world_.repeated;
     counts.bound = world_.bound;
+    counts.spread = world_.spread;
     return counts;
   }
 
@@ -178,8 +179,13 @@ class QuotaRun {
     ++counts_.crashes;
     nodes_[node]->crash();
     oracle_.on_crash(node);
-    std::erase_if(world_.open,
-                  [&](const auto& each) { return oracle_.owner_of(each.subject) == node; });
+    std::erase_if(world_.open, [&](const KnownReservation& each) {
+      const bool is_home = oracle_.owner_of(each.subjects.front()) == node;
+      for (const std::string& subject : each.subjects) {
+        if (is_home) oracle_.on_ending(subject, each.number);
+      }
+      return is_home;
+    });
     mend_later([this, node] { nodes_[node]->start(); });
   }
 
@@ -216,6 +222,7 @@ void add(Counts& to, const Counts& from) {
   to.unreachable += from.unreachable;
   to.repeated += from.repeated;
   to.bound += from.bound;
+  to.spread += from.spread;
   to.cuts += from.cuts;
   to.pauses += from.pauses;
   to.crashes += from.crashes;
@@ -239,13 +246,13 @@ void play(const std::string& test, uint32_t nodes) {
   }
   std::printf(
       "%lu reserved, %lu bound, %lu consumed, %lu queued, %lu granted, %lu unreachable, "
-      "%lu repeated; %lu cuts, %lu pauses, %lu crashes, %lu resets\n",
+      "%lu repeated, %lu over several nodes; %lu cuts, %lu pauses, %lu crashes, %lu resets\n",
       all.reserved, all.bound, all.consumed, all.queued, all.granted, all.unreachable, all.repeated,
-      all.cuts, all.pauses, all.crashes, all.resets);
+      all.spread, all.cuts, all.pauses, all.crashes, all.resets);
   if (seeds.size() < 10) return;  // one seed may have none of these
   for (const uint64_t count :
        {all.reserved, all.bound, all.consumed, all.queued, all.granted, all.unreachable,
-        all.repeated, all.cuts, all.pauses, all.crashes, all.resets}) {
+        all.repeated, all.spread, all.cuts, all.pauses, all.crashes, all.resets}) {
     EXPECT_GT(count, 0U);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -20,6 +21,20 @@ namespace {
 constexpr double wait_share = 0.3;
 constexpr double bound_share = 0.2;
 constexpr double id_share = 0.4;
+constexpr double several_share = 0.4;
+constexpr uint64_t several_max = 3;
+
+template <typename Body>
+void set_subjects(Body body, const Subjects& subjects) {
+  std::string names;
+  auto sizes = body.initSubjectSizes(static_cast<kj::uint>(subjects.size()));
+  for (kj::uint i = 0; i < sizes.size(); ++i) {
+    names += subjects[i];
+    sizes.set(i, static_cast<uint16_t>(subjects[i].size()));
+  }
+  body.setSubjects(kj::StringPtr(names.c_str()).asBytes());
+  body.setSubjectCounts({static_cast<uint8_t>(subjects.size())});
+}
 
 // One byte for all entries, or the first of several.
 uint8_t first_of(capnp::Data::Reader codes) {
@@ -47,9 +62,8 @@ void QuotaCaller::act() {
   if (dice < 35) {
     reserve();
   } else if (dice < 55) {
-    const std::string& subject = world_.subjects[world_.random.below(world_.subjects.size())];
     const bool has_id = world_.random.chance(id_share);
-    consume({.subject = subject,
+    consume({.subjects = draw_subjects(),
              .id = has_id ? "id" + std::to_string(++world_.ids) : std::string(),
              .tokens = 1 + world_.random.below(20)});
   } else if (dice < 70 && !world_.to_repeat.empty()) {
@@ -64,32 +78,56 @@ void QuotaCaller::act() {
   }
 }
 
+// Different ones, in any order.
+Subjects QuotaCaller::draw_subjects() {
+  const bool is_one = !world_.random.chance(several_share);
+  const uint64_t count = is_one ? 1 : 2 + world_.random.below(several_max - 1);
+  Subjects drawn;
+  while (drawn.size() < count) {
+    const std::string& subject = world_.subjects[world_.random.below(world_.subjects.size())];
+    if (std::ranges::find(drawn, subject) == drawn.end()) drawn.push_back(subject);
+  }
+  if (is_spread(drawn)) ++world_.spread;
+  return drawn;
+}
+
+bool QuotaCaller::is_spread(const Subjects& subjects) const {
+  return std::ranges::any_of(subjects, [&](const std::string& subject) {
+    return world_.oracle.owner_of(subject) != world_.oracle.owner_of(subjects.front());
+  });
+}
+
+std::vector<uint64_t> QuotaCaller::starts_of(const Subjects& subjects) const {
+  std::vector<uint64_t> starts;
+  for (const std::string& subject : subjects) starts.push_back(world_.oracle.starts_of(subject));
+  return starts;
+}
+
 void QuotaCaller::reserve() {
-  const std::string subject = world_.subjects[world_.random.below(world_.subjects.size())];
-  uint8_t flags = world_.random.chance(wait_share) ? wire::quota_bit::may_wait : uint8_t{0};
+  const Subjects subjects = draw_subjects();
+  const bool may_wait = !is_spread(subjects) && world_.random.chance(wait_share);
+  uint8_t flags = may_wait ? wire::quota_bit::may_wait : uint8_t{0};
   const bool is_bound = world_.random.chance(bound_share);
   if (is_bound) flags |= wire::quota_bit::connection_bound;
   asked_[next_id_] = {
-      .is_bound = is_bound, .subject = subject, .starts = world_.oracle.starts_of(subject)};
+      .is_bound = is_bound, .subjects = subjects, .id = {}, .starts = starts_of(subjects)};
   send([&](schema::ClientFrame::Builder frame) {
     auto body = frame.initReserve();
     body.setFlags(flags);
     body.setWaitLimitMs(flags & wire::quota_bit::may_wait ? 3'000 : 0);
-    body.setSubjects(kj::StringPtr(subject.c_str()).asBytes());
-    body.setSubjectSizes({static_cast<uint16_t>(subject.size())});
+    set_subjects(body, subjects);
   });
 }
 
 void QuotaCaller::consume(const Unanswered& what) {
   asked_[next_id_] = {.consumes = true,
-                      .subject = what.subject,
+                      .subjects = what.subjects,
                       .id = what.id,
                       .tokens = what.tokens,
-                      .starts = world_.oracle.starts_of(what.subject)};
+                      .starts = starts_of(what.subjects)};
   send([&](schema::ClientFrame::Builder frame) {
     auto body = frame.initConsume();
-    body.setSubjects(kj::StringPtr(what.subject.c_str()).asBytes());
-    body.setSubjectSizes({static_cast<uint16_t>(what.subject.size())});
+    set_subjects(body, what.subjects);
     body.setInputTokens({what.tokens});
     if (what.id.empty()) return;
     body.setIds(kj::StringPtr(what.id.c_str()).asBytes());
@@ -103,7 +141,7 @@ void QuotaCaller::end_one() {
   const size_t place = world_.random.below(world_.open.size());
   const KnownReservation ended = world_.open[place];
   world_.open.erase(world_.open.begin() + static_cast<ptrdiff_t>(place));
-  world_.oracle.on_ending(ended.subject, ended.number);
+  on_ending(ended);
   const bool settles = world_.random.chance(0.5);
   send([&](schema::ClientFrame::Builder frame) {
     if (settles) {
@@ -112,6 +150,12 @@ void QuotaCaller::end_one() {
       frame.initCancel().setReservations({ended.number});
     }
   });
+}
+
+void QuotaCaller::on_ending(const KnownReservation& ended) {
+  for (const std::string& subject : ended.subjects) {
+    world_.oracle.on_ending(subject, ended.number);
+  }
 }
 
 void QuotaCaller::leave() {
@@ -123,10 +167,10 @@ void QuotaCaller::leave() {
 // What was asked for and not answered may be charged or not.
 void QuotaCaller::forget_all() {
   is_over_ = true;
-  for (const KnownReservation& each : bound_) world_.oracle.on_ending(each.subject, each.number);
+  for (const KnownReservation& each : bound_) on_ending(each);
   for (const auto& [id, asked] : asked_) {
     if (asked.consumes && !asked.id.empty()) {
-      world_.to_repeat.push_back({asked.subject, asked.id, asked.tokens});
+      world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens});
     }
   }
 }
@@ -182,20 +226,26 @@ void QuotaCaller::on_outcome(const Asked& asked, uint8_t code, uint64_t reservat
   if (outcome == QuotaCode::owner_unreachable) {
     ++world_.unreachable;
     if (asked.consumes && !asked.id.empty()) {
-      world_.to_repeat.push_back({asked.subject, asked.id, asked.tokens});
+      world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens});
     }
   }
   if (!api::admits(outcome)) return;
   if (asked.consumes) {
-    return world_.oracle.on_consumed(asked.subject, asked.tokens, asked.id, asked.starts);
+    for (size_t i = 0; i < asked.subjects.size(); ++i) {
+      world_.oracle.on_consumed(asked.subjects[i], asked.tokens, asked.id, asked.starts[i]);
+    }
+    return;
   }
-  if (asked.starts != world_.oracle.starts_of(asked.subject)) return;
-  world_.oracle.on_reserved(asked.subject, reservation, asked.starts);
+  // Its home, or the owner of a part, may have forgotten it.
+  if (asked.starts != starts_of(asked.subjects)) return;
+  for (size_t i = 0; i < asked.subjects.size(); ++i) {
+    world_.oracle.on_reserved(asked.subjects[i], reservation, asked.starts[i]);
+  }
   if (asked.is_bound) {
     ++world_.bound;
-    bound_.push_back({asked.subject, reservation});
+    bound_.push_back({asked.subjects, reservation});
   } else {
-    world_.open.push_back({asked.subject, reservation});
+    world_.open.push_back({asked.subjects, reservation});
   }
 }
 

@@ -20,14 +20,17 @@
 
 namespace sluice::simulation {
 
+using Subjects = std::vector<std::string>;  // of one call: of any nodes
+
 struct KnownReservation {
-  std::string subject;
+  Subjects subjects;
   uint64_t number = 0;
 };
 
 // A consume under an id whose answer its client does not know.
 struct Unanswered {
-  std::string subject, id;
+  Subjects subjects;
+  std::string id;
   uint64_t tokens = 0;
 };
 
@@ -39,7 +42,7 @@ struct QuotaWorld {
   std::vector<KnownReservation> open;  // not bound to a connection
   std::vector<Unanswered> to_repeat;
   uint64_t ids = 0;
-  uint64_t queued = 0, granted = 0, unreachable = 0, repeated = 0, bound = 0;
+  uint64_t queued = 0, granted = 0, unreachable = 0, repeated = 0, bound = 0, spread = 0;
 };
 
 class QuotaCaller {
@@ -54,12 +57,17 @@ class QuotaCaller {
  private:
   struct Asked {
     bool consumes = false, is_bound = false;
-    std::string subject, id;
+    Subjects subjects;
+    std::string id;
     uint64_t tokens = 0;
-    uint64_t starts = 0;  // of the owner
+    std::vector<uint64_t> starts;  // of the owners
   };
 
   void send(const std::function<void(schema::ClientFrame::Builder)>& fill);
+  Subjects draw_subjects();
+  bool is_spread(const Subjects& subjects) const;
+  std::vector<uint64_t> starts_of(const Subjects& subjects) const;
+  void on_ending(const KnownReservation& ended);
   void reserve();
   void consume(const Unanswered& what);
   void end_one();

@@ -46,7 +46,7 @@ class QuotaOracle {
   void on_consumed(const std::string& subject, uint64_t tokens, const std::string& id,
                    uint64_t starts) {
     if (starts != starts_of(subject)) return;
-    if (!id.empty() && !ids_.insert(id).second) return;
+    if (!id.empty() && !ids_.insert(id + " of " + subject).second) return;
     ++consumed_;
     consumed_tokens_[subject] += tokens;
     if (consumed_tokens_[subject] > tokens_max) fail(subject + " has consumed more than its limit");
