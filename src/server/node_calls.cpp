@@ -61,7 +61,7 @@ NodeCalls::NodeCalls(session::Context& context, const route::Mailboxes& mailboxe
 
 // --- Which node ----------------------------------------------------------------------------
 
-// Empty: several nodes have its subjects.
+// Empty: several nodes have its subjects, and it may wait.
 std::optional<uint32_t> NodeCalls::node_of(const QuotaBatch& batch,
                                            const QuotaCall& call) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();

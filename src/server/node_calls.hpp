@@ -2,10 +2,11 @@
 // about reservations that other nodes have.
 // Flow:   QuotaTasks: take_out(), before this node decides the rest -> parcels -> peer::Peers ->
 //         on_parcel() -> gather(): the answers are in the batch, in the order of its calls.
-// Shape:  a call belongs to the node of its subjects, or of its reservation; one whose subjects
-//         several nodes have is refused. A batch's calls for one target leave in one parcel, or in
-//         several if they are many. Calls of the worker's own are repeated until they are answered,
-//         for they may be: cancels of undelivered reservations, and ends of bindings.
+// Shape:  a call belongs to the node of its first subject, or of its reservation (NodeVisits brings
+//         it to other subjects' nodes); one that may wait needs subjects of one node. A batch's
+//         calls for one target leave in one parcel, or in several if they are many. Calls of the
+//         worker's own are repeated until they are answered, for they may be: cancels of
+//         undelivered reservations, ends of bindings, and what concerns parts on other nodes.
 // Errors: a call whose node does not answer is answered by the failure policy.
 // Bounds: own calls are repeated for own_calls_kept_ms; at most own_calls_max wait.
 // Lives:  one per worker, one thread only.

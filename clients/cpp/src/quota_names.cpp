@@ -41,7 +41,7 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
     {"exceeds_limit", "more than the limit allows at all: ask for less"},
     {"blocked", "a limit blocks everything"},
     {"unknown_subject", "subject has no configured quota, and unknown ones are denied"},
-    {"subjects_apart", "its subjects belong to several nodes: give their names the same {tag}"},
+    {"subjects_apart", "it may wait, and several nodes have its subjects: use a common {tag}"},
     {"invalid_subject",
      "subjects must be 1 to 8 different names, none empty or longer than the server allows "
      "(--max-key-bytes)"},

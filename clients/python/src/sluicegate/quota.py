@@ -60,7 +60,7 @@ class QuotaCode(enum.IntEnum):
     EXCEEDS_LIMIT = 23  # more than the whole amount of a limit
     BLOCKED = 24
     UNKNOWN_SUBJECT = 25
-    SUBJECTS_APART = 26  # they belong to several nodes: names that share a {tag} do not
+    SUBJECTS_APART = 26  # of a call that may wait: they belong to several nodes
     INVALID_SUBJECT = 27
     UNKNOWN_RESERVATION = 28
     ALREADY_SETTLED = 29
@@ -147,7 +147,7 @@ _REASONS = {
     QuotaCode.BLOCKED: "a limit blocks everything",
     QuotaCode.UNKNOWN_SUBJECT: "subject has no configured quota, and unknown ones are denied",
     QuotaCode.SUBJECTS_APART:
-        "its subjects belong to several nodes: give their names the same {tag}",
+        "it may wait, and several nodes have its subjects: use a common {tag}",
     QuotaCode.INVALID_SUBJECT:
         "subjects must be 1 to 8 different names, none empty or longer than the server allows "
         "(--max-key-bytes)",
