@@ -33,6 +33,9 @@ void add_names(const Reservation& reservation, const SubjectTable& subjects, api
   if (is_full) left = 0;
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     const SubjectIndex subject = reservation.subjects[place];
+    const bool is_of_other_node =
+        is_remote(subject) && api::is_node_stop(shard_of_subject(subject));
+    if (is_of_other_node) row.left_out_bits |= static_cast<uint8_t>(1U << place);
     if (!is_here(subject) || row.subjects[place].bytes > 0) continue;
     const std::string_view name = subjects.name_of(subject);
     if (name.size() > left) {
@@ -44,7 +47,12 @@ void add_names(const Reservation& reservation, const SubjectTable& subjects, api
   }
 }
 
-// What only its home knows.
+// Whether nobody on this node knows more of it.
+bool is_holder(const Reservation& reservation) noexcept {
+  return !reservation.is_part || reservation.has_home_at_other_node;
+}
+
+// What only its home knows, or, if that is another node, what each part does.
 void add_holder(const Reservation& reservation, api::HolderRow& row, std::string& text,
                 const AnswerSources& from) {
   row.has_home = true;
@@ -65,7 +73,7 @@ void add_holder_row(const IdRecord& record, const Reservation* reservation, Quot
   row.state = record.state;
   row.late = record.late;
   if (reservation == nullptr) return;
-  if (!reservation->is_part) add_holder(*reservation, row, batch.answer_text, from);
+  if (is_holder(*reservation)) add_holder(*reservation, row, batch.answer_text, from);
   add_names(*reservation, from.subjects, row, batch.answer_text);
   row.is_spread = reservation->is_part || reservation->has_parts;
   if (!row.is_spread) row.pack_subjects();
@@ -157,7 +165,7 @@ void complete_holders(QuotaBatch& batch, const AnswerSources& from) noexcept {
     if (!row.is_spread) continue;
     const Reservation* const reservation = from.reservations.find(row.reservation);
     if (reservation == nullptr) continue;  // it has ended meanwhile
-    if (!reservation->is_part && !row.has_home) {
+    if (is_holder(*reservation) && !row.has_home) {
       add_holder(*reservation, row, batch.answer_text, from);
     }
     add_names(*reservation, from.subjects, row, batch.answer_text);

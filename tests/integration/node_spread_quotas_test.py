@@ -141,6 +141,22 @@ def test_slots_are_free_everywhere_when_the_lifetime_ends(nodes, key):
     assert call(nodes[0], "settle", {"reservation": held}).status == 200
 
 
+def test_each_node_lists_the_reservations_of_its_subjects(nodes, key):
+    subjects = subjects_of(key)
+    put_all(nodes[0], subjects, slots(5))
+    held = reserve(nodes[2], *subjects, owner="somebody")["reservation"]
+    for node, subject in zip(nodes, subjects):
+        listed = ask(node, "GET", f"/v1/reservations?subject={subject}").json()["reservations"]
+        assert [(row["reservation"], row["subjects"]) for row in listed] == [(held, [subject])]
+    shown = ask(nodes[1], "GET", f"/v1/reservations/{held}").json()  # by its home
+    assert (shown["owner"], shown["subjects"]) == ("somebody", subjects[:1])
+    assert shown["subjects_left_out"] == 2
+    every = ask(nodes[1], "GET", "/v1/reservations?cluster=true").json()["nodes"]
+    assert sum(row["reservation"] == held
+               for node in every for row in node["answer"]["reservations"]) == 1
+    assert call(nodes[1], "cancel", {"reservation": held}).status == 200
+
+
 def test_bound_reservations_end_with_their_connection(nodes, key):
     subjects = subjects_of(key)
     put_all(nodes[0], subjects, slots(5))
