@@ -298,7 +298,7 @@ struct ForwardQuota {
 struct QuotaVisit {
   # The calls' subjects lie on several nodes: each is asked, and applies what the first subject's
   # node, their home, decides.
-  round @0 :UInt64;                   # in which the calls are decided: a number of the sender's, never 0
+  round @0 :UInt64;                   # in which they are decided: a number of the sender's; never 0
   home @1 :UInt16;                    # its place in the list
   pass @2 :QuotaPass;
   arrivalNs @3 :UInt64;               # of the batch at its home, and the number of its first call:

@@ -39,7 +39,8 @@ inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 
 // Instances that limit together (--instance-urls).
 inline constexpr uint32_t instances_max = 1'024;
-inline constexpr uint32_t node_tasks_max = 65'536;  // batches of other nodes, of a shard
+inline constexpr uint32_t forwarded_calls_max = 256;  // quota calls of a frame to another node
+inline constexpr uint32_t node_tasks_max = 65'536;    // batches of other nodes, of a shard
 
 // The ids of reservations have room for them.
 inline constexpr uint32_t shards_max = 256;

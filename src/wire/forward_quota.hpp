@@ -33,7 +33,7 @@ inline constexpr uint64_t binding_of_node = uint64_t{1} << 63;
 bool may_forward(api::QuotaOp op) noexcept;
 
 // In one frame: their answers fit into a reply.
-inline constexpr size_t forwarded_calls_max = 256;
+inline constexpr size_t forwarded_calls_max = limits::forwarded_calls_max;
 // Calls that are answered with whole subjects.
 inline constexpr size_t forwarded_rows_calls_max = 16;
 // What a call of the batch takes in the frame, at most; and the frame without calls.

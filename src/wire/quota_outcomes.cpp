@@ -431,7 +431,9 @@ bool are_answers_to(const QuotaOutcomes& outcomes, std::span<const api::QuotaCal
     if (!has_its_rows(outcomes, answer, calls[i])) return false;
     if (answer.code == api::QuotaCode::queued && !may_wait) return false;
   }
-  return true;
+  return std::ranges::all_of(outcomes.reports, [&](const api::PartReport& report) {
+    return report.limit.subject < calls[report.call].subjects_count;
+  });
 }
 
 std::optional<QuotaOutcomes> read_outcomes(const QuotaOutcomesFrame& frame) noexcept {

@@ -46,6 +46,39 @@ constexpr bool is_time(int64_t in_ns) noexcept {
   return in_ns >= unset_in_ns;
 }
 
+// Whether a call of this kind can have subjects on several nodes.
+bool may_visit(const api::QuotaCall& call) noexcept {
+  return api::concerns_limits(call.op) && !api::may_wait(call) && call.subjects_count > 1 &&
+         call.subjects_count <= limits::call_subjects_max;
+}
+
+// Its home has the first subject.
+bool are_bits_of(const api::QuotaCall& call, uint8_t bits) noexcept {
+  return bits != 0 && (bits & 1U) == 0 && bits >> call.subjects_count == 0;
+}
+
+// What a home may say of a call in this pass.
+bool is_of_pass(const SpreadCall& part, QuotaCode verdict, Pass pass) noexcept {
+  if (pass != Pass::apply) return part.state == State::undecided && !api::holds_anything(part);
+  if (part.state == State::admitted) return api::admits(verdict);
+  return part.state == State::undecided || part.state == State::refused;
+}
+
+// False: a value is impossible, or the call at this place has come before.
+bool read_visited_call(schema::QuotaPart::Reader from, QuotaBatch& batch, size_t index) {
+  std::vector<uint32_t>& places = batch.visit.places;
+  const bool follows = places.empty() || from.getPlace() > places.back();
+  const api::QuotaCall& call = batch.calls[index];
+  SpreadCall& part = batch.spread[index];
+  QuotaCode& verdict = batch.answers[index].code;
+  const bool is_possible = follows && may_visit(call) &&
+                           are_bits_of(call, from.getSubjectsHere()) &&
+                           read_part(from, part, verdict) && is_of_pass(part, verdict, batch.pass);
+  places.push_back(from.getPlace());
+  batch.visit.subject_bits.push_back(from.getSubjectsHere());
+  return is_possible;
+}
+
 }  // namespace
 
 size_t visit_bytes(size_t calls_count) noexcept {
@@ -100,7 +133,7 @@ bool read_part(schema::QuotaPart::Reader from, SpreadCall& part, QuotaCode& verd
   part.output_tokens = from.getOutputTokens();
   part.reservation = from.getReservation();
   verdict = static_cast<QuotaCode>(from.getVerdict());
-  return true;
+  return !part.is_repeat || verdict != QuotaCode::none;
 }
 
 void fill_visit(schema::QuotaVisit::Builder to, const QuotaBatch& batch) {
@@ -122,9 +155,9 @@ bool read_visit(schema::QuotaVisit::Reader from, QuotaBatch& batch) {
   const auto pass =
       std::ranges::find(passes, from.getPass(), [](const auto& row) { return row.second; });
   const auto parts = from.getParts();
-  const bool is_possible = pass != passes.end() && from.getRound() != 0 &&
-                           from.getHome() < limits::instances_max &&
-                           from.getArrivalNs() < INT64_MAX && parts.size() == batch.calls.size();
+  const bool is_possible =
+      pass != passes.end() && from.getRound() != 0 && from.getHome() < limits::instances_max &&
+      from.getArrivalNs() < INT64_MAX && parts.size() > 0 && parts.size() == batch.calls.size();
   if (!is_possible) return false;
   batch.pass = pass->first;
   batch.arrival = {.ns = static_cast<int64_t>(from.getArrivalNs()),
@@ -135,9 +168,7 @@ bool read_visit(schema::QuotaVisit::Reader from, QuotaBatch& batch) {
   batch.spread.assign(parts.size(), {});
   batch.answers.assign(parts.size(), {});
   for (kj::uint index = 0; index < parts.size(); ++index) {
-    if (!read_part(parts[index], batch.spread[index], batch.answers[index].code)) return false;
-    batch.visit.places.push_back(parts[index].getPlace());
-    batch.visit.subject_bits.push_back(parts[index].getSubjectsHere());
+    if (!read_visited_call(parts[index], batch, index)) return false;
   }
   return true;
 }

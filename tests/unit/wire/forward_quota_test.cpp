@@ -215,6 +215,31 @@ TEST(ForwardQuota, refuses_shares_that_are_impossible) {
            [](QuotaBatch& batch) { batch.spread[0].problem_place = limits::call_subjects_max; },
            [](QuotaBatch& batch) { batch.spread[0].fits_at_ns = unset_in_ns - 1; },
            [](QuotaBatch& batch) { batch.spread[0].code = api::QuotaCode(api::quota_codes_count); },
+           [](QuotaBatch& batch) { batch.spread[0].is_repeat = true; },  // of what answer?
+           [](QuotaBatch& batch) { batch.spread[0].state = api::SpreadCall::State::admitted; },
+           [](QuotaBatch& batch) { batch.spread[0].holds[1] = 4; },  // before it is asked
+           [](QuotaBatch& batch) { batch.visit.subject_bits = {0}; },
+           [](QuotaBatch& batch) { batch.visit.subject_bits = {3}; },  // the first is its home's
+           [](QuotaBatch& batch) { batch.visit.subject_bits = {4}; },
+           [](QuotaBatch& batch) { batch.calls[0].op = QuotaOp::usage; },
+           [](QuotaBatch& batch) { batch.calls[0].subjects_count = 1; },
+           [](QuotaBatch& batch) { batch.calls[0].flags |= api::quota_flag::may_wait; },
+           [](QuotaBatch& batch) {
+             batch.pass = api::Pass::apply;
+             batch.spread[0].state = api::SpreadCall::State::admitted;
+             batch.answers[0].code = api::QuotaCode::rpm_exceeded;
+           },
+           [](QuotaBatch& batch) {
+             batch.pass = api::Pass::apply;
+             batch.spread[0].state = api::SpreadCall::State::queued;
+           },
+           [](QuotaBatch& batch) {  // one call twice
+             batch.calls.push_back(batch.calls[0]);
+             batch.spread.push_back(batch.spread[0]);
+             batch.answers.resize(2);
+             batch.visit.places = {17, 17};
+             batch.visit.subject_bits = {2, 2};
+           },
        }) {
     QuotaBatch sent = visited_batch();
     breaks(sent);
