@@ -23,22 +23,35 @@ constexpr double bound_share = 0.2;
 constexpr double id_share = 0.4;
 constexpr double several_share = 0.4;
 constexpr uint64_t several_max = 3;
+constexpr double calls_share = 0.3;  // of frames with several calls
+constexpr uint64_t calls_max = 4;
 
+// Of each call.
 template <typename Body>
-void set_subjects(Body body, const Subjects& subjects) {
+void set_subjects(Body body, const std::vector<Subjects>& calls) {
   std::string names;
-  auto sizes = body.initSubjectSizes(static_cast<kj::uint>(subjects.size()));
-  for (kj::uint i = 0; i < sizes.size(); ++i) {
-    names += subjects[i];
-    sizes.set(i, static_cast<uint16_t>(subjects[i].size()));
+  std::vector<uint16_t> sizes;
+  std::vector<uint8_t> counts;
+  for (const Subjects& subjects : calls) {
+    counts.push_back(static_cast<uint8_t>(subjects.size()));
+    for (const std::string& subject : subjects) {
+      names += subject;
+      sizes.push_back(static_cast<uint16_t>(subject.size()));
+    }
   }
   body.setSubjects(kj::StringPtr(names.c_str()).asBytes());
-  body.setSubjectCounts({static_cast<uint8_t>(subjects.size())});
+  body.setSubjectSizes(kj::arrayPtr(sizes.data(), sizes.size()));
+  body.setSubjectCounts(kj::arrayPtr(counts.data(), counts.size()));
 }
 
-// One byte for all entries, or the first of several.
-uint8_t first_of(capnp::Data::Reader codes) {
-  return codes.size() == 0 ? uint8_t{0} : codes[0];
+// One byte for all calls, or one for each.
+uint8_t code_of(capnp::Data::Reader codes, size_t call) {
+  if (codes.size() == 0) return 0;
+  return codes[codes.size() == 1 ? 0 : call];
+}
+// None for all calls, or one for each.
+uint64_t reservation_of(capnp::List<uint64_t>::Reader reservations, size_t call) {
+  return call < reservations.size() ? reservations[static_cast<kj::uint>(call)] : 0;
 }
 
 }  // namespace
@@ -65,7 +78,8 @@ void QuotaCaller::act() {
     const bool has_id = world_.random.chance(id_share);
     consume({.subjects = draw_subjects(),
              .id = has_id ? "id" + std::to_string(++world_.ids) : std::string(),
-             .tokens = 1 + world_.random.below(20)});
+             .tokens = 1 + world_.random.below(20),
+             .starts = {}});
   } else if (dice < 70 && !world_.to_repeat.empty()) {
     const Unanswered repeated = world_.to_repeat.back();
     world_.to_repeat.pop_back();
@@ -103,31 +117,43 @@ std::vector<uint64_t> QuotaCaller::starts_of(const Subjects& subjects) const {
   return starts;
 }
 
+// The home of several owners may remember what one of them has forgotten in a crash: a repeat is
+// not charged there again.
+std::vector<uint64_t> QuotaCaller::starts_of(const Unanswered& consumed) const {
+  const bool is_remembered = !consumed.starts.empty() && is_spread(consumed.subjects);
+  return is_remembered ? consumed.starts : starts_of(consumed.subjects);
+}
+
 void QuotaCaller::reserve() {
-  const Subjects subjects = draw_subjects();
-  const bool may_wait = !is_spread(subjects) && world_.random.chance(wait_share);
+  const bool has_several = world_.random.chance(calls_share);
+  const uint64_t calls_count = has_several ? 2 + world_.random.below(calls_max - 1) : 1;
+  std::vector<Subjects> calls;
+  while (calls.size() < calls_count) calls.push_back(draw_subjects());
+  const bool may_wait = !has_several && !is_spread(calls[0]) && world_.random.chance(wait_share);
   uint8_t flags = may_wait ? wire::quota_bit::may_wait : uint8_t{0};
   const bool is_bound = world_.random.chance(bound_share);
   if (is_bound) flags |= wire::quota_bit::connection_bound;
-  asked_[next_id_] = {
-      .is_bound = is_bound, .subjects = subjects, .id = {}, .starts = starts_of(subjects)};
+  for (const Subjects& subjects : calls) {
+    asked_[next_id_].push_back(
+        {.is_bound = is_bound, .subjects = subjects, .id = {}, .starts = starts_of(subjects)});
+  }
   send([&](schema::ClientFrame::Builder frame) {
     auto body = frame.initReserve();
     body.setFlags(flags);
     body.setWaitLimitMs(flags & wire::quota_bit::may_wait ? 3'000 : 0);
-    set_subjects(body, subjects);
+    set_subjects(body, calls);
   });
 }
 
 void QuotaCaller::consume(const Unanswered& what) {
-  asked_[next_id_] = {.consumes = true,
-                      .subjects = what.subjects,
-                      .id = what.id,
-                      .tokens = what.tokens,
-                      .starts = starts_of(what.subjects)};
+  asked_[next_id_] = {{.consumes = true,
+                       .subjects = what.subjects,
+                       .id = what.id,
+                       .tokens = what.tokens,
+                       .starts = starts_of(what)}};
   send([&](schema::ClientFrame::Builder frame) {
     auto body = frame.initConsume();
-    set_subjects(body, what.subjects);
+    set_subjects(body, {what.subjects});
     body.setInputTokens({what.tokens});
     if (what.id.empty()) return;
     body.setIds(kj::StringPtr(what.id.c_str()).asBytes());
@@ -168,11 +194,14 @@ void QuotaCaller::leave() {
 void QuotaCaller::forget_all() {
   is_over_ = true;
   for (const KnownReservation& each : bound_) on_ending(each);
-  for (const auto& [id, asked] : asked_) {
-    if (asked.consumes && !asked.id.empty()) {
-      world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens});
-    }
+  for (const auto& [frame, calls] : asked_) {
+    for (const Asked& asked : calls) repeat_later(asked);
   }
+}
+
+void QuotaCaller::repeat_later(const Asked& asked) {
+  if (!asked.consumes || asked.id.empty()) return;
+  world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens, asked.starts});
 }
 
 void QuotaCaller::receive() {
@@ -203,21 +232,24 @@ void QuotaCaller::on_frame(schema::ServerFrame::Reader frame) {
   if (asked == asked_.end()) return;  // of a settle or cancel
   if (frame.isQuotaAnswers()) {
     const auto answers = frame.getQuotaAnswers();
-    const uint8_t code = first_of(answers.getCodes());
-    if (code == static_cast<uint8_t>(QuotaCode::queued)) {
+    if (code_of(answers.getCodes(), 0) == static_cast<uint8_t>(QuotaCode::queued)) {
       ++world_.queued;
       return;
     }
-    const auto reservations = answers.getReservations();
-    on_outcome(asked->second, code, reservations.size() == 0 ? 0 : reservations[0]);
+    on_outcomes(asked->second, answers.getCodes(), answers.getReservations());
     asked_.erase(asked);
   } else if (frame.isGranted()) {
     ++world_.granted;
     const auto granted = frame.getGranted();
-    const auto reservations = granted.getReservations();
-    on_outcome(asked->second, first_of(granted.getCodes()),
-               reservations.size() == 0 ? 0 : reservations[0]);
+    on_outcomes(asked->second, granted.getCodes(), granted.getReservations());
     asked_.erase(asked);
+  }
+}
+
+void QuotaCaller::on_outcomes(const std::vector<Asked>& calls, capnp::Data::Reader codes,
+                              capnp::List<uint64_t>::Reader reservations) {
+  for (size_t call = 0; call < calls.size(); ++call) {
+    on_outcome(calls[call], code_of(codes, call), reservation_of(reservations, call));
   }
 }
 
@@ -225,9 +257,7 @@ void QuotaCaller::on_outcome(const Asked& asked, uint8_t code, uint64_t reservat
   const auto outcome = static_cast<QuotaCode>(code);
   if (outcome == QuotaCode::owner_unreachable) {
     ++world_.unreachable;
-    if (asked.consumes && !asked.id.empty()) {
-      world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens});
-    }
+    repeat_later(asked);
   }
   if (!api::admits(outcome)) return;
   if (asked.consumes) {

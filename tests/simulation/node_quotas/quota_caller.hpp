@@ -32,6 +32,7 @@ struct Unanswered {
   Subjects subjects;
   std::string id;
   uint64_t tokens = 0;
+  std::vector<uint64_t> starts;  // of the owners, when it was asked for first
 };
 
 // What the clients of a run share.
@@ -67,20 +68,24 @@ class QuotaCaller {
   Subjects draw_subjects();
   bool is_spread(const Subjects& subjects) const;
   std::vector<uint64_t> starts_of(const Subjects& subjects) const;
+  std::vector<uint64_t> starts_of(const Unanswered& consumed) const;
   void on_ending(const KnownReservation& ended);
   void reserve();
   void consume(const Unanswered& what);
   void end_one();
   void on_frame(schema::ServerFrame::Reader frame);
+  void on_outcomes(const std::vector<Asked>& calls, capnp::Data::Reader codes,
+                   capnp::List<uint64_t>::Reader reservations);
   void on_outcome(const Asked& asked, uint8_t code, uint64_t reservation);
+  void repeat_later(const Asked& asked);
   void forget_all();
 
   QuotaWorld& world_;
   io::SimClient client_;
   std::vector<std::byte> received_;
   uint64_t next_id_ = 1;
-  std::map<uint64_t, Asked> asked_;      // by frame
-  std::vector<KnownReservation> bound_;  // to this connection
+  std::map<uint64_t, std::vector<Asked>> asked_;  // by frame: of its calls
+  std::vector<KnownReservation> bound_;           // to this connection
   bool is_over_ = false;
 };
 
