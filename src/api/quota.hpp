@@ -402,11 +402,11 @@ struct SpreadCall {
 // Whether a shard has something of the call to apply.
 bool holds_anything(const SpreadCall& call) noexcept;
 
-// The place of a call in the one order of all calls of a node: when its batch came to a shard, and
-// the number that this shard gave it.
+// The place of a call in the one order of all calls of all nodes: when its batch came to a shard,
+// and the number that this shard gave it.
 struct Arrival {
   int64_t ns = 0;
-  uint64_t number = 0;  // the shard in the upper 16 bits
+  uint64_t number = 0;  // the node in the upper 10 bits, then 8 of the shard
   auto operator<=>(const Arrival&) const = default;
 };
 inline constexpr Arrival behind_all{.ns = INT64_MAX};
@@ -419,6 +419,7 @@ struct PartEnd {
   uint32_t call = 0;
   ShardId shard = 0;     // a stop
   uint32_t left_ms = 0;  // for which the home remembers it under a client's id
+  bool is_sent = false;  // to another node
 };
 
 // What a shard reports of a call's limits, until all parts are there.

@@ -142,7 +142,7 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
     case QuotaOp::extend_part:
       return lifecycle_.extend_part(call, answer);
     case QuotaOp::expire_part:
-      if (lifecycle_.expire_part(call)) server_.serve_marked();
+      if (lifecycle_.expire_part(call, batch.stays_here)) server_.serve_marked();
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::part_fits:

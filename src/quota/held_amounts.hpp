@@ -4,7 +4,8 @@
 // Shape:  a sum for each subject that has holds, beside its meters: a hold counts when others are
 //         decided, but starts no window, and leaves no trace when it is removed.
 // Errors: none: there is a place for each subject.
-// Lives:  one thread only. No hold outlives its round (docs/adr/0016).
+// Lives:  one thread only. No hold outlives its round (docs/adr/0016), but one for another node,
+//         which may be silent (docs/adr/0034).
 #pragma once
 
 #include <algorithm>

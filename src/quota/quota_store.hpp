@@ -29,6 +29,10 @@ struct Options {
   uint32_t adopt_work = 2'048;  // of one step on another book: in about tenths of a microsecond
   bool keeps_state = false;     // for the next start: cuts are made
   uint16_t node_slot = 0;       // in the ids of reservations (proto/reservation_id.hpp)
+  uint32_t nodes_count = 1;
+  // A part whose home is another node outlives it by so much: a home's lifetime begins when all
+  // nodes of the call have answered.
+  uint32_t node_part_slack_ms = 1'000;
 };
 
 class Engine;

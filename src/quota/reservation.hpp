@@ -40,7 +40,7 @@ struct Reservation
   uint8_t refunded = 0;  // a bit for each subject that was refunded when it expired
   api::ReservationState state : 3 = api::ReservationState::open;  // none: a hold, not admitted yet
   RecordMark record : 2 = RecordMark::none;                       // of ChangeLog, as `mark`
-  bool is_part : 1 = false;                                       // another shard is its home
+  bool is_part : 1 = false;                                       // its home is not on this shard
   bool takes_slot : 1 = true;  // as long as it is a hold: of limits on concurrency
   bool repeated : 1 = false;   // a repeat was answered, perhaps on another connection
   uint8_t admission_bits : 2 = static_cast<uint8_t>(api::QuotaCode::ok);  // as admission()

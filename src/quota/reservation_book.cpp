@@ -32,6 +32,7 @@ ReservationBook::ReservationBook(const Options& options, const CallClock& clock,
       owners_(owners),
       client_ids_(client_ids),
       log_(log),
+      node_part_slack_ms_(options.node_part_slack_ms),
       pool_(options.reservations_max, "reservations (--max-reservations)"),
       ids_(options.reservations_max, options.id_seed ^ base::splitmix64(options.shard),
            options.node_slot),
@@ -95,7 +96,8 @@ inline void ReservationBook::begin(Reservation& reservation, const Admitted& adm
   reservation.order = clock_.order();
   log_.add(reservation, index_of(reservation));
   if (reservation.has_home_at_other_node) {
-    wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms + part_slack_ms));
+    wheel_.schedule(reservation.timer,
+                    clock_.due_ms(reservation.lifetime_ms + node_part_slack_ms_));
   }
   if (reservation.is_part) return;
   if (!admitted.owner.empty()) reservation.owner = owners_.keep(admitted.owner);
@@ -183,7 +185,7 @@ void ReservationBook::extend_part(Reservation& part, uint32_t lifetime_ms) noexc
   DEBUG_ASSERT(part.has_home_at_other_node && part.state == ReservationState::open);
   touch(part);
   part.lifetime_ms = lifetime_ms;
-  wheel_.schedule(part.timer, clock_.due_ms(lifetime_ms + part_slack_ms));
+  wheel_.schedule(part.timer, clock_.due_ms(lifetime_ms + node_part_slack_ms_));
 }
 
 // Frees its slots, unless they were free before.

@@ -181,6 +181,7 @@ class ReservationBook {
   OwnerNames& owners_;
   ClientIds& client_ids_;
   ChangeLog& log_;
+  const uint32_t node_part_slack_ms_;
   Pool pool_;
   IdBook ids_;
   Reservations ended_;

@@ -124,9 +124,10 @@ void ReservationLifecycle::end_part(const QuotaCall& call, const QuotaAnswer& an
   reservations_.end_part(*part, answer.state, left_ms);
 }
 
-bool ReservationLifecycle::expire_part(const QuotaCall& call) noexcept {
+bool ReservationLifecycle::expire_part(const QuotaCall& call, bool is_of_node) noexcept {
   Reservation* const part = reservations_.find(call.reservation);
   if (part == nullptr || part->state != ReservationState::open) return false;
+  if (part->has_home_at_other_node != is_of_node) return false;
   reservations_.touch(*part);
   part->lifetime_ms = call.lifetime_ms + part_slack_ms;
   close_lifetime(*part);

@@ -55,8 +55,9 @@ class ReservationLifecycle {
   // What they do with theirs: the answer has the reservation's amounts.
   void end_part(const api::QuotaCall& call, const api::QuotaAnswer& answer,
                 uint32_t left_ms) noexcept;
-  // The part's home has expired. True: queues may have to be served.
-  bool expire_part(const api::QuotaCall& call) noexcept;
+  // The part's home, which is another node's or not, has expired. True: queues may have to be
+  // served.
+  bool expire_part(const api::QuotaCall& call, bool is_of_node) noexcept;
   // Of a reservation whose home is another node. Each shard of this one is asked: the answer is
   // that of all parts.
   void extend_part(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;

@@ -106,6 +106,12 @@ ReservationRestorer::Subjects ReservationRestorer::subjects_here(
   return subjects;
 }
 
+// This start may have another list. A part on a node that it does not have ends with its lifetime.
+bool ReservationRestorer::is_other_node(uint32_t node) const noexcept {
+  return node < options_.nodes_count &&
+         proto::reservation_id::slot_of_node(node) != options_.node_slot;
+}
+
 ReservationRestorer::Subjects ReservationRestorer::subjects_of_home(
     const ReservationRecord& record) const noexcept {
   Subjects subjects = subjects_here(record);
@@ -118,7 +124,7 @@ ReservationRestorer::Subjects ReservationRestorer::subjects_of_home(
     if (subject.where == Where::other_shard && !has_other_shards_) {
       subjects[place] = subject_of_shard(subject.shard);
     }
-    if (subject.where == Where::other_node) {
+    if (subject.where == Where::other_node && is_other_node(subject.node)) {
       subjects[place] = subject_of_shard(api::stop_of_node(subject.node));
     }
   }

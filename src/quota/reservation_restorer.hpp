@@ -102,6 +102,7 @@ class ReservationRestorer {
 
   static Home home_of(const state::ReservationRecord& record) noexcept;
   bool is_home_here(uint64_t id) const noexcept;
+  bool is_other_node(uint32_t node) const noexcept;
   bool is_here(const state::ReservedSubject& subject) const noexcept;
   bool has_any_here(const state::ReservationRecord& record) const noexcept;
   bool has_room() noexcept;

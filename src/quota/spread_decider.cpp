@@ -345,7 +345,8 @@ void SpreadDecider::hold(Part& part) noexcept {
     return part.set_hold(SpreadCall::without_hold);
   }
   const bool is_refused = spread.code != QuotaCode::ok || spread.problem != QuotaCode::ok ||
-                          spread.reservations_full || spread.queue_fits_at_ns > 0;
+                          spread.is_repeat || spread.reservations_full ||
+                          spread.queue_fits_at_ns > 0;
   if (part.call.op == QuotaOp::check || is_refused) {
     if (part.wants_all()) part.set_hold(SpreadCall::without_hold);
     return;
@@ -460,6 +461,7 @@ void SpreadDecider::remember(const Part& part, Reservation& held) noexcept {
 // There is no verdict yet, or the call is refused, or waits. Then the client's id is the waiter's.
 void SpreadDecider::drop(Part& part, Reservation& held) noexcept {
   if (part.spread.state == State::undecided) {
+    claims_.remove(part.batch, part.index);  // of a later round, if this verdict of a node is late
     claims_.add(part.batch, part.index, held.named(), held.amounts);
   }
   const NameHash id = held.client_id;

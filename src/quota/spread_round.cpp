@@ -144,6 +144,38 @@ void erase_reports(QuotaBatch& batch, Condition condition) noexcept {
   batch.part_reports.erase(left, batch.part_reports.end());
 }
 
+bool visits_nodes(const QuotaBatch& batch, uint32_t index) noexcept {
+  return std::any_of(batch.spread[index].shards.begin(), batch.spread[index].shards.end(),
+                     api::is_node_stop);
+}
+
+// What a node is sent of a call, or less.
+size_t visit_bytes_max(const QuotaBatch& batch, uint32_t index) noexcept {
+  constexpr size_t fixed_bytes = 512;
+  const QuotaCall& call = batch.calls[index];
+  size_t bytes = fixed_bytes + call.client_id.size();
+  for (const std::string_view name :
+       std::span(batch.subjects).subspan(call.first_subject, call.subjects_count)) {
+    bytes += name.size() + 2 * sizeof(uint64_t);
+  }
+  return bytes;
+}
+
+// So many calls, or fewer: a frame to another node has room for all that visit it.
+void set_round_size(QuotaBatch& batch, size_t size) noexcept {
+  constexpr size_t bytes_max = limits::frame_bytes_max - 1'024;
+  size_t calls = 0;
+  size_t bytes = 0;
+  size = std::min(size, batch.undecided.size());
+  for (size_t at = 0; at < size; ++at) {
+    const uint32_t index = batch.undecided[at];
+    if (!visits_nodes(batch, index)) continue;
+    bytes += visit_bytes_max(batch, index);
+    if (++calls > limits::forwarded_calls_max || (calls > 1 && bytes > bytes_max)) size = at;
+  }
+  batch.round_size = static_cast<uint32_t>(size);
+}
+
 // Makes the round's calls ready to be asked for.
 void begin_round(QuotaBatch& batch) noexcept {
   ++batch.rounds_count;
@@ -181,8 +213,7 @@ void end_round(QuotaBatch& batch) noexcept {
   const auto left = std::remove_if(batch.undecided.begin(), end, is_decided);
   const auto decided_count = static_cast<size_t>(end - left);
   batch.undecided.erase(left, end);
-  const size_t size = std::max(round_size_min, 2 * decided_count);
-  batch.round_size = static_cast<uint32_t>(std::min(size, batch.undecided.size()));
+  set_round_size(batch, std::max(round_size_min, 2 * decided_count));
 }
 
 // Brings the reports of all parts to the batch's limits, in the order of each call's subjects.
@@ -239,7 +270,9 @@ uint32_t next_in_pass(const QuotaBatch& batch, uint32_t from, const Stops& stops
       for (const QuotaCall& call : batch.calls) lowest.consider(call.shard);
       break;
     case Pass::end:
-      for (const api::PartEnd& end : batch.part_ends) lowest.consider(end.shard);
+      for (const api::PartEnd& end : batch.part_ends) {
+        if (!end.is_sent) lowest.consider(end.shard);
+      }
       break;
     case Pass::extend:
       for (size_t index = 0; index < batch.calls.size(); ++index) {
@@ -349,10 +382,11 @@ bool awaits_home(const QuotaBatch& batch, size_t index) noexcept {
                      [&](const api::PartEnd& end) { return end.call == index; });
 }
 
-// The shard that concludes a round begins to apply the verdicts, too.
-uint32_t after_stop(QuotaBatch& batch, uint32_t shard) noexcept {
-  const bool concluded = std::exchange(batch.concluded, false);
-  return concluded ? 0 : shard + 1;
+// The shard that concludes a round begins to apply the verdicts, too. A node gets as many ends of
+// parts at a time as a frame may have.
+uint32_t after_stop(QuotaBatch& batch, uint32_t stop) noexcept {
+  if (std::exchange(batch.concluded, false)) return 0;
+  return batch.pass == Pass::end && api::is_node_stop(stop) ? stop : stop + 1;
 }
 
 void begin_rounds(QuotaBatch& batch) noexcept {
@@ -365,7 +399,7 @@ void begin_rounds(QuotaBatch& batch) noexcept {
     batch.spread[index].state = State::done;
     batch.answers[index] = {.code = QuotaCode::invalid_subject, .retry_after_ms = api::retry_never};
   }
-  batch.round_size = static_cast<uint32_t>(batch.undecided.size());
+  set_round_size(batch, batch.undecided.size());
   begin_round(batch);
 }
 

@@ -39,8 +39,8 @@ uint32_t next_stop_of_visit(const api::QuotaBatch& batch, uint32_t from,
                             uint32_t shards_count) noexcept;
 // Whether a stop has a share of the call in the batch's pass.
 bool has_share(const api::QuotaBatch& batch, size_t index, api::ShardId stop) noexcept;
-// From where to look for the next stop: this shard has had its share.
-uint32_t after_stop(api::QuotaBatch& batch, uint32_t shard) noexcept;
+// From where to look for the next stop: this one has had its share.
+uint32_t after_stop(api::QuotaBatch& batch, uint32_t stop) noexcept;
 
 // Has all calls of the batch decided in rounds, so that those that share a subject keep their
 // order. `stop_of(name)` is the stop of a subject.

@@ -116,6 +116,12 @@ class NodeMap {
   TargetId target_of_subject(uint32_t node, std::string_view name) const noexcept {
     return follow(ways_[node], name);
   }
+  // Likewise; the same number leads to the same target.
+  TargetId target_of_number(uint32_t node, uint64_t number) const noexcept {
+    const Way& way = ways_[node];
+    if (way.shards <= 1) return way.first;
+    return static_cast<TargetId>(way.first + number % std::min(way.shards, way.targets));
+  }
   TargetId target_of_reservation(uint32_t node, uint64_t id) const noexcept {
     const Way& way = ways_[node];
     if (way.shards <= 1) return way.first;

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/limits.hpp"
 #include "proto/reservation_id.hpp"
 #include "route/ownership.hpp"
 
@@ -16,7 +17,10 @@ quota::Options store_options(const WorkerOptions& options) noexcept {
   quota.keeps_state = options.state.schedule != nullptr;
   const route::Ownership ownership = options.fleet.ownership();
   if (ownership.has_peers()) {
+    constexpr uint32_t nodes_of_call_max = limits::call_subjects_max;
     quota.node_slot = proto::reservation_id::slot_of_node(ownership.own_node());
+    quota.nodes_count = ownership.nodes_count();
+    quota.node_part_slack_ms += nodes_of_call_max * static_cast<uint32_t>(options.fleet.timeout_ms);
   }
   return quota;
 }

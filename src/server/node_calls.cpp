@@ -100,6 +100,7 @@ uint64_t NodeCalls::binding_for_nodes(uint64_t binding) const noexcept {
 // --- There ---------------------------------------------------------------------------------
 
 bool NodeCalls::take_out(QuotaTask& task) {
+  if (sender_ == nullptr) return false;
   QuotaBatch& batch = task.batch;
   const auto leaves_node = [&](const QuotaCall& call) { return leaves(batch, call); };
   if (std::ranges::none_of(batch.calls, leaves_node)) return false;

@@ -1,6 +1,7 @@
 // The tasks that other nodes ask for. They have no bound in common with those of clients: a frame
 // that could free tasks must never wait behind one that waits for a task.
-// Bounds: limits::node_tasks_max, beyond what the frames that nodes may have outstanding need.
+// Bounds: what the frames that nodes may have outstanding need; with limits::node_tasks_max tasks
+//         under way no more is held for other nodes.
 // Lives:  one per worker. Tasks keep their memory.
 #pragma once
 

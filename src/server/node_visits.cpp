@@ -6,6 +6,7 @@
 #include "base/limits.hpp"
 #include "quota/spread_round.hpp"
 #include "server/visit_times.hpp"
+#include "wire/forward_quota.hpp"
 
 namespace sluice::server {
 
@@ -140,10 +141,9 @@ void NodeVisits::fill(Visit& visit, base::Now now) {
   for (const uint32_t place : from.round()) {
     if (takes_part(from, place, task.shard)) add(visit, place, now);
   }
-  const QuotaCall& first = to.calls.front();
-  const uint8_t subject = place_at(from, to.visit.places.front(), task.shard);
-  visit.target = mailboxes_.nodes().target_of_subject(api::node_of_stop(task.shard),
-                                                      to.subjects[first.first_subject + subject]);
+  // The worker there that has the batch's parts.
+  visit.target =
+      mailboxes_.nodes().target_of_number(api::node_of_stop(task.shard), from.arrival.number);
 }
 
 // Only the home has the holder of a reservation, and its connection.
@@ -166,11 +166,14 @@ void NodeVisits::add(Visit& visit, uint32_t place, base::Now now) {
   to.visit.subject_bits.push_back(subjects_at(from.calls[place], from.spread[place], task.shard));
 }
 
+// As many as a frame may have: the others are for the next visit.
 void NodeVisits::fill_ends(Visit& visit) {
   const QuotaTask& task = *visit.task;
-  const QuotaBatch& from = task.batch;
+  QuotaBatch& from = visit.task->batch;
   for (uint32_t end = 0; end < from.part_ends.size(); ++end) {
-    if (from.part_ends[end].shard != task.shard) continue;
+    if (from.part_ends[end].shard != task.shard || from.part_ends[end].is_sent) continue;
+    if (visit.ends.size() == wire::forwarded_calls_max) break;
+    from.part_ends[end].is_sent = true;
     visit.batch.calls.push_back(part_call(from, from.part_ends[end]));
     visit.ends.push_back(end);
   }

@@ -19,12 +19,15 @@ using api::QuotaOp;
 // Calls that a step decides once more: those of batches that await verdicts, and of later rounds.
 constexpr uint32_t calls_retried_max = limits::quota_calls_max;
 
+// No machine runs for so long: a node that says so is not followed.
+constexpr int64_t clock_ahead_ns_max = 50LL * 365 * 24 * base::s_per_hour * base::ns_per_s;
+
 // Of a connection, among those of all shards of all nodes. Two that have the same number keep each
 // other's order, and nothing worse.
 uint64_t number_of(uint32_t node, api::ShardId shard, io::SocketId socket) noexcept {
   static_assert(limits::instances_max <= 1U << 10 && limits::shards_max <= 1U << 8);
   static_assert(io::generation_mask < 1U << 24);
-  return uint64_t{node} << 54 ^ uint64_t{shard} << 46 ^ uint64_t{socket.generation} << 22 ^
+  return uint64_t{node} << 54 ^ uint64_t { shard } << 46 ^ uint64_t { socket.generation } << 22 ^
          socket.index;
 }
 
@@ -151,7 +154,8 @@ bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) 
 }
 
 // A call whose first subject is another node's has come here by a list that differs from this one:
-// all of it stays here.
+// all of it stays here. So does one that may wait and has subjects of several nodes: with the same
+// list it would have been refused where it came in.
 bool QuotaTasks::stays_on_node(std::string_view first_subject) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();
   return nodes.is_alone() || nodes.node_of_subject(first_subject) != nodes.own_node();
@@ -169,7 +173,7 @@ void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
   for (const uint32_t index : batch.undecided) {
     const QuotaCall& call = batch.calls[index];
     const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-    if (!stays_on_node(names.front())) continue;
+    if (!stays_on_node(names.front()) && !api::may_wait(call)) continue;
     for (uint8_t place = 0; place < names.size(); ++place) {
       batch.spread[index].shards[place] = mailboxes_.shard_of(names[place]);
     }
@@ -196,8 +200,7 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
   QuotaTask& task = *std::exchange(filling, nullptr);
   task.asker = Asker{session.connection().socket(), id};
   if (batch.visit.is_set()) return start_visit(task);
-  batch.asker =
-      number_of(mailboxes_.nodes().own_node(), mailboxes_.shard(), task.asker->socket);
+  batch.asker = number_of(mailboxes_.nodes().own_node(), mailboxes_.shard(), task.asker->socket);
   start(task);
 }
 
@@ -207,7 +210,8 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
 void QuotaTasks::start_visit(QuotaTask& task) noexcept {
   api::QuotaBatch& batch = task.batch;
   batch.own_texts();
-  clock_ahead_ns_ = std::max(clock_ahead_ns_, batch.arrival.ns - context_.now.monotonic_ns);
+  const int64_t ahead_ns = batch.arrival.ns - context_.now.monotonic_ns;
+  clock_ahead_ns_ = std::max(clock_ahead_ns_, std::min(ahead_ns, clock_ahead_ns_max));
   batch.undecided.clear();
   for (uint32_t index = 0; index < batch.calls.size(); ++index) {
     find_stops(batch, index);
@@ -244,8 +248,8 @@ void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
     answer(task);
     for (api::SpreadCall& part : batch.spread) make_absolute(part, context_.now);
     context_.room_made = true;
-  } else if (batch.pass == Pass::apply) {
-    // The home does not ask again for those that have no verdict.
+  } else if (batch.pass == Pass::apply && !visited_.keeps(batch)) {
+    // Its time was over, and no later round has been here: the home does not ask again.
     batch.pass = Pass::forget;
     task.shard = 0;
     return go_on(task);
@@ -254,11 +258,13 @@ void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
   deliver_grants();
 }
 
-// The ends of reservations that are still held here.
+// What another node has cancelled may still be held here. Every shard has the calls.
 void QuotaTasks::refuse_held(const api::QuotaBatch& batch) noexcept {
   for (const QuotaCall& call : batch.calls) {
-    if (!api::concerns_part(call.op) || call.op == QuotaOp::extend_part) continue;
-    QuotaTask* const task = visited_.refuse(call.reservation);
+    const bool is_cancel =
+        call.op == QuotaOp::end_part && (call.flags & api::quota_flag::cancels) != 0;
+    if (!is_cancel) continue;
+    QuotaTask* const task = visited_.refuse(call.reservation, context_.now);
     if (task == nullptr) continue;
     task->origin = mailboxes_.shard();
     task->goes_on = task->may_change = false;
@@ -271,6 +277,7 @@ void QuotaTasks::end_overdue() noexcept {
   while (QuotaTask* const task = visited_.next_overdue(context_.now)) {
     task->shard = 0;
     go_on(*task);
+    deliver_grants();
   }
 }
 
@@ -313,7 +320,6 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
   if (leaves && stops_.end() > 1) batch.own_texts();
   batch.make_answers();
   if (spreads) spread(batch);
-  if (batch.stays_here) refuse_held(batch);
   task.shard = 0;
   go_on(task);
 }
@@ -399,14 +405,8 @@ void QuotaTasks::retry_kept() noexcept {
   size_t at = retry_at_;
   for (size_t calls = 0; at < kept_.size() && calls < calls_retried_max; ++at) {
     QuotaTask* const task = kept_[at];
-    const size_t count = task->batch.pass == Pass::await ? 1 : task->batch.undecided.size();
-    calls += count;
-    context_.work.spend(count * session::work::quota_call);
-    decide(*task);
-    // A home does not wait for longer.
-    const bool is_over =
-        is_waiting_visit(*task) && task->waits_until_ns <= context_.now.monotonic_ns;
-    if (task->batch.awaits_verdict && !is_over) {
+    calls += retry(*task);
+    if (task->batch.awaits_verdict) {
       kept_[retry_at_++] = task;
       note_kept(*task);
     } else {
@@ -424,6 +424,18 @@ void QuotaTasks::retry_kept() noexcept {
     }
   }
   retried_.clear();
+  deliver_grants();  // of this shard's parts, while the tasks visit others
+}
+
+// The number of calls that were tried. A task goes on, too, when its home does not wait any more.
+size_t QuotaTasks::retry(QuotaTask& task) noexcept {
+  const size_t count = task.batch.pass == Pass::await ? 1 : task.batch.undecided.size();
+  context_.work.spend(count * session::work::quota_call);
+  decide(task);
+  if (is_waiting_visit(task) && task.waits_until_ns <= context_.now.monotonic_ns) {
+    task.batch.awaits_verdict = false;
+  }
+  return count;
 }
 
 void QuotaTasks::decide(QuotaTask& task) noexcept {
@@ -431,6 +443,7 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
   if (context_.draining) {
     for (QuotaCall& call : batch.calls) call.flags |= api::quota_flag::draining;
   }
+  if (batch.stays_here) refuse_held(batch);
   batch.ended_claims = false;
   calls_count_ += batch.calls.size();
   quotas_.decide(batch, context_.now, task.origin);

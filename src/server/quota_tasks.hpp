@@ -121,6 +121,7 @@ class QuotaTasks {
   bool decide_or_keep(QuotaTask& task) noexcept;
   void keep(QuotaTask& task) noexcept;
   void note_kept(const QuotaTask& task) noexcept;
+  size_t retry(QuotaTask& task) noexcept;
   void decide(QuotaTask& task) noexcept;
   void after_decide(QuotaTask& task) noexcept;
   void continue_page(api::QuotaCall& call, api::QuotaAnswer& answer) const noexcept;
@@ -169,8 +170,8 @@ class QuotaTasks {
   bool is_retrying_ = false;              // those from this place on are still to be tried:
   size_t retry_at_ = 0;
   int64_t visit_over_ns_ = base::never_ns;  // a kept task whose home does not wait any more
-  uint64_t arrivals_ = 0;       // of calls
-  int64_t clock_ahead_ns_ = 0;  // of this shard's clock: so much is the one of arrivals
+  uint64_t arrivals_ = 0;                   // of calls
+  int64_t clock_ahead_ns_ = 0;              // of this shard's clock: so much is the one of arrivals
   uint64_t calls_count_ = 0;
   const uint32_t tries_max_;  // under way: waiters leave tasks to sessions
   uint32_t tries_ = 0;

@@ -52,8 +52,17 @@ bool has_any_left(const QuotaBatch& batch) noexcept {
 
 bool VisitedParts::begin(QuotaTask& task) {
   if (task.batch.pass == Pass::ask) replace_earlier(task);
+  if (!cancelled_.empty()) leave_out_cancelled(task.batch);
   if (task.batch.pass == Pass::await) find_awaiting_shard(task.batch);
   return task.batch.pass != Pass::apply || take_held(task);
+}
+
+// What the home has cancelled is not held any more, nor charged: its cancel has come before this.
+void VisitedParts::leave_out_cancelled(QuotaBatch& batch) const noexcept {
+  for (SpreadCall& part : batch.spread) {
+    if (!is_cancelled(part)) continue;
+    part.state = batch.pass == Pass::apply ? State::refused : State::done;
+  }
 }
 
 // Where the first call awaits a verdict: the home knows the node alone.
@@ -122,38 +131,72 @@ bool VisitedParts::keep(QuotaTask& task, base::Now now) {
   return true;
 }
 
-QuotaTask* VisitedParts::refuse(uint64_t reservation) {
+bool VisitedParts::keeps(const QuotaBatch& batch) const noexcept {
+  return std::ranges::any_of(
+      kept_, [&](const QuotaTask* kept) { return is_of_one_batch(kept->batch, batch); });
+}
+
+// Twice the time that anything of it may still be under way here.
+void VisitedParts::note_cancelled(uint64_t reservation, base::Now now) {
+  const auto is_over = [&](const Cancelled& oldest) {
+    return oldest.until_ns <= now.monotonic_ns || cancelled_.size() == cancelled_max;
+  };
+  while (!cancelled_since_.empty() && is_over(cancelled_since_.front())) {
+    cancelled_.erase(cancelled_since_.front().reservation);
+    cancelled_since_.pop_front();
+  }
+  if (!cancelled_.insert(reservation).second) return;
+  cancelled_since_.push_back({.reservation = reservation,
+                              .until_ns = now.monotonic_ns + 2 * verdict_ms_ * base::ns_per_ms});
+}
+
+QuotaTask* VisitedParts::refuse(uint64_t reservation, base::Now now) {
+  if (reservation == 0) return nullptr;
+  note_cancelled(reservation, now);
+  if (!pool_.has_room()) return nullptr;  // next_overdue() refuses it
   for (auto at = kept_.begin(); at != kept_.end(); ++at) {
     QuotaBatch& kept = (*at)->batch;
     const auto part = std::ranges::find_if(kept.spread, [&](const SpreadCall& each) {
       return each.reservation == reservation && api::holds_anything(each);
     });
-    if (part == kept.spread.end() || !pool_.has_room()) continue;
-    const auto index = static_cast<size_t>(part - kept.spread.begin());
-    QuotaTask& task = pool_.take();
-    QuotaBatch& batch = task.batch;
-    batch = {};  // the pool's tasks have what their last passes have left
-    const api::QuotaCall& call = batch.calls.emplace_back(kept.calls[index]);
-    const auto names = std::span(kept.subjects).subspan(call.first_subject, call.subjects_count);
-    batch.subjects.assign(names.begin(), names.end());
-    batch.calls.front().first_subject = 0;
-    batch.own_texts();
-    batch.arrival = kept.arrival;
-    batch.asker = kept.asker;
-    batch.pass = Pass::apply;
-    batch.visit = kept.visit;
-    batch.visit.places = {kept.visit.places[index]};
-    batch.visit.subject_bits = {kept.visit.subject_bits[index]};
-    batch.undecided.assign(1, 0);
-    batch.round_size = 1;
-    batch.spread.assign(1, *part);
-    batch.answers.assign(1, {.code = api::QuotaCode::withdrawn});
-    move_held(*part, batch.spread.front());
-    batch.spread.front().state = State::refused;
+    if (part == kept.spread.end()) continue;
+    QuotaTask& task = task_to_refuse(kept, static_cast<size_t>(part - kept.spread.begin()));
     drop_done(at);
     return &task;
   }
   return nullptr;
+}
+
+// The verdict on one call of a kept batch. The pool's tasks have what their last passes have left.
+QuotaTask& VisitedParts::task_to_refuse(QuotaBatch& kept, size_t index) {
+  QuotaTask& task = pool_.take();
+  QuotaBatch& batch = task.batch;
+  batch = {};
+  api::QuotaCall& call = batch.calls.emplace_back(kept.calls[index]);
+  const auto names = std::span(kept.subjects).subspan(call.first_subject, call.subjects_count);
+  batch.subjects.assign(names.begin(), names.end());
+  call.first_subject = 0;
+  batch.own_texts();
+  batch.arrival = kept.arrival;
+  batch.asker = kept.asker;
+  batch.pass = Pass::apply;
+  batch.visit = kept.visit;
+  batch.visit.places = {kept.visit.places[index]};
+  batch.visit.subject_bits = {kept.visit.subject_bits[index]};
+  batch.undecided.assign(1, 0);
+  batch.round_size = 1;
+  batch.spread.assign(1, kept.spread[index]);
+  batch.answers.assign(1, {.code = api::QuotaCode::withdrawn});
+  move_held(kept.spread[index], batch.spread.front());
+  batch.spread.front().state = State::refused;
+  return task;
+}
+
+// Whether a part that has had no verdict counts as charged. One without a reservation to be found
+// by is a repeat's, of which the home holds nothing either.
+bool VisitedParts::is_charged(const api::QuotaCall& call, const SpreadCall& part) const noexcept {
+  const bool is_nobodys = call.op == api::QuotaOp::reserve && part.reservation == 0;
+  return call.op != api::QuotaOp::check && !is_nobodys && !is_cancelled(part);
 }
 
 QuotaTask* VisitedParts::next_overdue(base::Now now) {
@@ -165,8 +208,7 @@ QuotaTask* VisitedParts::next_overdue(base::Now now) {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     SpreadCall& part = batch.spread[index];
     if (!api::holds_anything(part)) continue;
-    const bool is_charged = batch.calls[index].op != api::QuotaOp::check;
-    part.state = is_charged ? State::admitted : State::refused;
+    part.state = is_charged(batch.calls[index], part) ? State::admitted : State::refused;
     batch.answers[index].code = api::QuotaCode::ok;
   }
   return &task;

@@ -27,7 +27,9 @@ class ReservationRestorerTest : public testing::Test {
                                    .waiters_max = 8,
                                    .name_seed = 42,
                                    .id_seed = 42,
-                                   .keeps_state = true};
+                                   .keeps_state = true,
+                                   .node_slot = proto::reservation_id::slot_of_node(0),
+                                   .nodes_count = 3};
 
   static uint64_t id(uint16_t route, uint64_t number, bool several = false) {
     return proto::reservation_id::make(route, several, number);
@@ -98,6 +100,22 @@ TEST_F(ReservationRestorerTest, opens_one_again) {
   EXPECT_EQ(subject().held, 1U);
   EXPECT_EQ(reservations_.open_count(), 1U);
   reservations_.check_invariants();
+}
+
+TEST_F(ReservationRestorerTest, forgets_parts_on_nodes_that_the_list_does_not_have_any_more) {
+  const auto id_of = [](uint16_t node) { return id(route_here, 20 + node, true); };
+  for (const uint16_t node : {2, 3, 0}) {
+    charge(10);
+    ReservationRecord stored = record(id_of(node));
+    stored.subjects_count = 2;
+    stored.subjects[1] = {.where = Where::other_node, .node = node};
+    take(stored);
+  }
+  restorer_.finish();
+  const auto part_of = [&](uint16_t node) { return reservations_.find(id_of(node))->subjects[1]; };
+  EXPECT_EQ(part_of(2), subject_of_shard(api::stop_of_node(2)));
+  EXPECT_EQ(part_of(3), no_subject);
+  EXPECT_EQ(part_of(0), no_subject);  // this one, by now
 }
 
 TEST_F(ReservationRestorerTest, takes_the_newest_record) {

@@ -444,6 +444,7 @@ class NodePartTest : public SpreadFixture {
     api::QuotaBatch batch;
     call.reservation = id_;
     batch.calls = {call};
+    batch.stays_here = true;
     batch.make_answers();
     stores_[0].decide(batch, now(), 0);
     return batch.answers[0].code;
@@ -463,7 +464,7 @@ TEST_F(NodePartTest, is_held_until_the_verdict) {
 
 TEST_F(NodePartTest, ends_a_little_after_its_lifetime_though_nobody_says_so) {
   admit();
-  advance_ms(60'000 + part_slack_ms - 1);
+  advance_ms(60'000 + Options{}.node_part_slack_ms - 1);
   EXPECT_EQ(open(), 1U);
   advance_ms(1);
   EXPECT_EQ(open(), 0U);
@@ -489,6 +490,41 @@ TEST_F(NodePartTest, that_has_expired_is_not_extended) {
   EXPECT_EQ(open(), 0U);
   EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 60'000}),
             QuotaCode::already_expired);
+}
+
+TEST_F(NodePartTest, that_is_none_of_another_nodes_does_not_expire_by_its_word) {
+  const Task task = start(QuotaOp::reserve, {{names_[1], names_[2]}}, asking_tokens(1));
+  finish(*task);
+  const uint64_t id = task->batch.answers[0].reservation;
+  api::QuotaBatch batch;
+  batch.calls = {{.op = QuotaOp::expire_part, .shard = 2, .lifetime_ms = 1, .reservation = id}};
+  batch.stays_here = true;
+  batch.make_answers();
+  stores_[2].decide(batch, now(), 0);
+  EXPECT_FALSE(end(QuotaOp::settle, id, 1).late);
+}
+
+TEST_F(NodePartTest, of_a_repeat_is_not_held) {
+  batch_.spread[0].state = api::SpreadCall::State::refused;
+  pass(api::Pass::apply);
+  batch_.spread[0].state = api::SpreadCall::State::undecided;
+  batch_.spread[0].is_repeat = true;
+  pass(api::Pass::ask);
+  EXPECT_FALSE(api::holds_anything(batch_.spread[0]));
+  EXPECT_EQ(usage(names_[0]).used, 0U);
+}
+
+TEST_F(NodePartTest, whose_verdict_comes_behind_the_next_round_has_one_claim) {
+  api::QuotaBatch again = batch_;
+  again.spread[0].holds.fill(api::SpreadCall::no_hold);
+  stores_[0].decide(again, now(), 0);
+  EXPECT_TRUE(again.spread[0].awaits_others);  // for what the first round holds
+  batch_.spread[0].state = api::SpreadCall::State::undecided;
+  pass(api::Pass::apply);
+  EXPECT_TRUE(stores_[0].has_claims());
+  again.pass = api::Pass::forget;
+  stores_[0].decide(again, now(), 0);
+  EXPECT_FALSE(stores_[0].has_claims());
 }
 
 TEST_F(NodePartTest, that_nobody_asks_for_again_has_no_claim) {

@@ -6,12 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "server/visit_times.hpp"
 #include "tests/unit/server/keeping_sender.hpp"
 #include "tests/unit/server/task_side.hpp"
+#include "wire/forward_quota.hpp"
 
 namespace sluice::server {
 namespace {
@@ -36,9 +38,9 @@ class NodeVisitsTest : public ::testing::Test {
                          {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
     return options;
   }
-  std::string subject_of(uint32_t node) {
+  std::string subject_of(uint32_t node, const std::string& prefix = "model") {
     for (int number = 0;; ++number) {
-      std::string name = "model" + std::to_string(number);
+      std::string name = prefix + std::to_string(number);
       if (side_.mailboxes.nodes().node_of_subject(name) == node) return name;
     }
   }
@@ -218,6 +220,42 @@ TEST(VisitTimes, are_from_now_on_between_nodes) {
            {0, 0}, {base::never_ns, base::never_ns}, {1'200, 250}, {900, 50}}) {
     EXPECT_EQ(absolute_ns(relative_ns(at_ns, here), there), expected_ns);
   }
+}
+
+TEST_F(NodeVisitsTest, a_round_has_as_many_calls_as_a_node_takes_at_a_time) {
+  api::QuotaBatch& batch = side_.tasks.take_batch();
+  for (uint32_t call = 0; call < 300; ++call) {
+    batch.calls.push_back({.op = QuotaOp::reserve,
+                           .given_bits = api::given::output_tokens,
+                           .subjects_count = 2,
+                           .first_subject = 2 * call});
+    batch.subjects.insert(batch.subjects.end(), {here_, there_});
+  }
+  side_.tasks.ask(side_.ended_session, 2, batch);
+  EXPECT_EQ(parcel().batch.calls.size(), 256U);
+  answer(parcel());
+  EXPECT_EQ(parcel().batch.calls.size(), 256U);  // the verdicts
+  EXPECT_EQ(parcel().batch.pass, Pass::apply);
+  answer(parcel());
+  EXPECT_EQ(parcel().batch.calls.size(), 44U);
+  EXPECT_EQ(parcel().batch.pass, Pass::ask);
+}
+
+TEST_F(NodeVisitsTest, a_round_has_as_many_calls_as_fit_into_a_frame) {
+  const std::string long_name = subject_of(1, std::string(1'000, 'm'));
+  api::QuotaBatch& batch = side_.tasks.take_batch();
+  for (uint32_t call = 0; call < 256; ++call) {
+    batch.calls.push_back({.op = QuotaOp::reserve,
+                           .given_bits = api::given::output_tokens,
+                           .subjects_count = 2,
+                           .first_subject = 2 * call});
+    batch.subjects.insert(batch.subjects.end(), {here_, long_name});
+  }
+  side_.tasks.ask(side_.ended_session, 2, batch);
+  EXPECT_GT(parcel().batch.calls.size(), 100U);
+  EXPECT_LT(parcel().batch.calls.size(), 256U);
+  const wire::FrameWords words = wire::encode_forward_quota(1, 1, parcel().batch);
+  EXPECT_LE(std::span(words).size_bytes(), limits::frame_bytes_max);
 }
 
 }  // namespace

@@ -147,20 +147,81 @@ TEST_F(VisitedPartsTest, a_call_that_waits_for_a_verdict_is_remembered_until_it_
 
 TEST_F(VisitedPartsTest, the_end_of_a_reservation_refuses_what_is_still_held_of_it) {
   ask_and_keep({2, 5});
-  EXPECT_EQ(parts_.refuse(104), nullptr);
-  QuotaTask* const refused = parts_.refuse(105);
+  EXPECT_EQ(parts_.refuse(104, now_), nullptr);
+  QuotaTask* const refused = parts_.refuse(105, now_);
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(refused->batch.pass, Pass::apply);
   EXPECT_EQ(refused->batch.calls.size(), 1U);
   EXPECT_EQ(refused->batch.round().size(), 1U);
   EXPECT_EQ(refused->batch.spread[0].state, State::refused);
   EXPECT_EQ(refused->batch.spread[0].holds[0], 45U);
-  EXPECT_EQ(parts_.refuse(105), nullptr);
+  EXPECT_EQ(parts_.refuse(105, now_), nullptr);
   pass(verdict_ms);
   QuotaTask* const overdue = parts_.next_overdue(now_);
   ASSERT_NE(overdue, nullptr);
   EXPECT_EQ(overdue->batch.spread[0].state, State::admitted);
   EXPECT_EQ(overdue->batch.spread[1].state, State::done);
+}
+
+TEST_F(VisitedPartsTest, nothing_is_held_behind_the_cancel_of_its_reservation) {
+  EXPECT_EQ(parts_.refuse(102, now_), nullptr);
+  QuotaTask& task = visit(Pass::ask, {2, 5});
+  EXPECT_TRUE(parts_.begin(task));
+  EXPECT_EQ(task.batch.spread[0].state, State::done);
+  EXPECT_EQ(task.batch.spread[1].state, State::undecided);
+}
+
+TEST_F(VisitedPartsTest, what_was_cancelled_on_its_way_from_shard_to_shard_is_not_charged) {
+  QuotaTask& task = visit(Pass::ask, {2, 5});
+  EXPECT_TRUE(parts_.begin(task));
+  EXPECT_EQ(parts_.refuse(102, now_), nullptr);
+  hold(task, 0, 42);
+  hold(task, 1, 45);
+  EXPECT_TRUE(parts_.keep(task, now_));
+  pass(verdict_ms);
+  QuotaTask* const overdue = parts_.next_overdue(now_);
+  ASSERT_NE(overdue, nullptr);
+  EXPECT_EQ(overdue->batch.spread[0].state, State::refused);
+  EXPECT_EQ(overdue->batch.spread[1].state, State::admitted);
+}
+
+TEST_F(VisitedPartsTest, a_verdict_behind_the_cancel_admits_nothing) {
+  ask_and_keep({2});
+  ASSERT_NE(parts_.refuse(102, now_), nullptr);
+  ask_and_keep({2}, 8);
+  QuotaTask& verdict = visit(Pass::apply, {2}, 8);
+  verdict.batch.spread[0].state = State::admitted;
+  EXPECT_TRUE(parts_.begin(verdict));
+  EXPECT_EQ(verdict.batch.spread[0].state, State::refused);
+}
+
+TEST_F(VisitedPartsTest, cancels_are_forgotten_after_twice_the_time) {
+  parts_.refuse(102, now_);
+  pass(2 * verdict_ms);
+  parts_.refuse(7, now_);
+  QuotaTask& task = visit(Pass::ask, {2});
+  EXPECT_TRUE(parts_.begin(task));
+  EXPECT_EQ(task.batch.spread[0].state, State::undecided);
+}
+
+TEST_F(VisitedPartsTest, of_many_cancels_the_oldest_is_forgotten_first) {
+  for (size_t i = 0; i <= VisitedParts::cancelled_max; ++i) parts_.refuse(100 + i, now_);
+  QuotaTask& task = visit(Pass::ask, {0, 1});
+  EXPECT_TRUE(parts_.begin(task));
+  EXPECT_EQ(task.batch.spread[0].state, State::undecided);
+  EXPECT_EQ(task.batch.spread[1].state, State::done);
+}
+
+TEST_F(VisitedPartsTest, a_repeat_without_a_reservation_is_not_charged) {
+  QuotaTask& task = visit(Pass::ask, {2});
+  task.batch.spread[0].reservation = 0;
+  EXPECT_TRUE(parts_.begin(task));
+  hold(task, 0, 42);
+  EXPECT_TRUE(parts_.keep(task, now_));
+  pass(verdict_ms);
+  QuotaTask* const overdue = parts_.next_overdue(now_);
+  ASSERT_NE(overdue, nullptr);
+  EXPECT_EQ(overdue->batch.spread[0].state, State::refused);
 }
 
 }  // namespace
