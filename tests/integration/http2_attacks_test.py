@@ -1,6 +1,7 @@
 """HTTP/2: each bound of docs/rest.md holds against connections that go beyond it.
 Method: raw frames on twenty connections at once; beside them a lone client is answered, and the
-server's memory grows by less than GROWTH_MAX, or by what docs/performance.md has measured."""
+server's memory grows by less than GROWTH_MAX, or by what docs/performance.md has measured; receive
+buffers that are touched for the first time come on top."""
 
 import concurrent.futures
 import contextlib
@@ -22,6 +23,7 @@ from server_process import eventually
 
 ATTACKERS = 20
 GROWTH_MAX = 16 << 20
+RECEIVE_BUFFERS_BYTES = 64 * 32 * 1024  # of a shard
 HEALTH = "/healthz"
 STREAMS_MAX = 250
 FIRST_WINDOW = 65_535  # of a connection, before WINDOW_UPDATE
@@ -49,8 +51,9 @@ class Lone:
 
 
 def touch_first_pages(server):
-    """The first requests of a shard and of its connections touch memory that stays, such as the
-    buffers for received bytes."""
+    """The first requests of a shard and of its connections touch memory that stays. Of the buffers
+    for received bytes a shard uses as many as bytes came while it was busy: a busy machine's may
+    all be touched by the attack alone."""
     large = field(b"x", b"y" * 5_000)
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(Http2Attacker(server)) for _ in range(ATTACKERS)]
@@ -67,7 +70,7 @@ class Attack:
 
     def __init__(self, server, one, growth_max=GROWTH_MAX, **options):
         self.server = server
-        self.growth_max = growth_max
+        self.growth_max = growth_max + server.shards * RECEIVE_BUFFERS_BYTES
         touch_first_pages(server)
         cpu_before = server.cpu_seconds()
         with Lone(server) as lone, concurrent.futures.ThreadPoolExecutor(ATTACKERS) as pool:
