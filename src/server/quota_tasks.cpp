@@ -248,8 +248,9 @@ void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
     answer(task);
     for (api::SpreadCall& part : batch.spread) make_absolute(part, context_.now);
     context_.room_made = true;
-  } else if (batch.pass == Pass::apply && !visited_.keeps(batch)) {
-    // Its time was over, and no later round has been here: the home does not ask again.
+  } else if (batch.pass == Pass::apply) {
+    // Its time was over: the home does not ask again for calls that no later round has here.
+    visited_.leave_forgotten(batch);
     batch.pass = Pass::forget;
     task.shard = 0;
     return go_on(task);

@@ -131,9 +131,15 @@ bool VisitedParts::keep(QuotaTask& task, base::Now now) {
   return true;
 }
 
-bool VisitedParts::keeps(const QuotaBatch& batch) const noexcept {
-  return std::ranges::any_of(
-      kept_, [&](const QuotaTask* kept) { return is_of_one_batch(kept->batch, batch); });
+void VisitedParts::leave_forgotten(QuotaBatch& batch) const noexcept {
+  std::erase_if(batch.undecided, [&](uint32_t index) {
+    return std::ranges::any_of(kept_, [&](QuotaTask* kept) {
+      if (!is_of_one_batch(kept->batch, batch)) return false;
+      const SpreadCall* const later = find(kept->batch, batch.visit.places[index]);
+      return later != nullptr && is_left(*later);
+    });
+  });
+  batch.round_size = static_cast<uint32_t>(batch.undecided.size());
 }
 
 // Twice the time that anything of it may still be under way here.

@@ -41,8 +41,8 @@ class VisitedParts {
   // to be charged. For each worker of the node. A task that brings this to the shards; null: none
   // is held.
   QuotaTask* refuse(uint64_t reservation, base::Now now);
-  // Whether calls of this batch are kept.
-  bool keeps(const api::QuotaBatch& batch) const noexcept;
+  // Of a batch whose time is over: the calls that no later round has here are left in its round.
+  void leave_forgotten(api::QuotaBatch& batch) const noexcept;
   // A task whose time is over: it is to go to the shards. Null: none.
   QuotaTask* next_overdue(base::Now now);
 
