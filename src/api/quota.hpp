@@ -353,7 +353,7 @@ enum class Pass : uint8_t {
   end,       // after `decide`: parts of reservations that their homes have ended, or extend
   extend,    // after `end`: at homes whose parts on other nodes are extended
   forget,    // at another node than the home, which does not ask for the calls any more
-  complete   // likewise: rows of reservations that other shards have parts of
+  complete   // after `decide`: rows of reservations that other shards have parts of
 };
 
 // One call of such a batch: what the shards have said in this round.

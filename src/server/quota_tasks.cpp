@@ -102,7 +102,6 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       nodes_(nodes),
       visits_(mailboxes, nodes, fleet),
       visited_(node_tasks_, fleet.timeout_ms),
-      visit_ns_(fleet.timeout_ms * base::ns_per_ms),
       stops_{.shards_count = mailboxes.shards_count(),
              .nodes_count = mailboxes.nodes().is_alone() ? 0 : mailboxes.nodes().nodes_count()},
       log_(mailboxes.shard()),
@@ -146,7 +145,7 @@ bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
 bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   if (!may_be_spread(call)) return false;
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  const bool stays = stays_on_node(names.front());
+  const bool stays = stays_on_node(call, names.front());
   const api::ShardId home = mailboxes_.shard_of(names.front());
   return std::any_of(names.begin() + 1, names.end(), [&](std::string_view name) {
     return (stays ? mailboxes_.shard_of(name) : stop_of(name)) != home;
@@ -156,9 +155,10 @@ bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) 
 // A call whose first subject is another node's has come here by a list that differs from this one:
 // all of it stays here. So does one that may wait and has subjects of several nodes: with the same
 // list it would have been refused where it came in.
-bool QuotaTasks::stays_on_node(std::string_view first_subject) const noexcept {
+bool QuotaTasks::stays_on_node(const QuotaCall& call, std::string_view subject) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();
-  return nodes.is_alone() || nodes.node_of_subject(first_subject) != nodes.own_node();
+  return nodes.is_alone() || api::may_wait(call) ||
+         nodes.node_of_subject(subject) != nodes.own_node();
 }
 
 api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
@@ -173,7 +173,7 @@ void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
   for (const uint32_t index : batch.undecided) {
     const QuotaCall& call = batch.calls[index];
     const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-    if (!stays_on_node(names.front()) && !api::may_wait(call)) continue;
+    if (!stays_on_node(call, names.front())) continue;
     for (uint8_t place = 0; place < names.size(); ++place) {
       batch.spread[index].shards[place] = mailboxes_.shard_of(names[place]);
     }
@@ -222,7 +222,7 @@ void QuotaTasks::start_visit(QuotaTask& task) noexcept {
   task.origin = mailboxes_.shard();
   task.goes_on = task.may_change = false;
   task.shard = 0;
-  task.waits_until_ns = context_.now.monotonic_ns + visit_ns_;
+  task.waits_until_ns = context_.now.monotonic_ns + visited_.verdict_ns();
   if (batch.pass == Pass::ask && !node_tasks_.has_room()) {
     for (api::SpreadCall& part : batch.spread) part.reservations_full = true;
   } else if (visited_.begin(task)) {

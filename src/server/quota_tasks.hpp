@@ -102,7 +102,7 @@ class QuotaTasks {
  private:
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
-  bool stays_on_node(std::string_view first_subject) const noexcept;
+  bool stays_on_node(const api::QuotaCall& call, std::string_view subject) const noexcept;
   api::ShardId stop_of(std::string_view name) const noexcept;
   void spread(api::QuotaBatch& batch) noexcept;
   void find_stops(api::QuotaBatch& batch, uint32_t index) const noexcept;
@@ -154,7 +154,6 @@ class QuotaTasks {
   NodeVisits visits_;
   NodeTaskPool node_tasks_;
   VisitedParts visited_;
-  const int64_t visit_ns_;  // for which another node waits
   const quota::Stops stops_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;

@@ -123,7 +123,7 @@ bool VisitedParts::keep(QuotaTask& task, base::Now now) {
   if (!may_be_left || !has_any_left(task.batch)) return false;
   // A home that holds nothing asks again after the same time, at the latest.
   const int64_t times = holds_any(task.batch) ? 1 : 2;
-  task.waits_until_ns = now.monotonic_ns + times * verdict_ms_ * base::ns_per_ms;
+  task.waits_until_ns = now.monotonic_ns + times * verdict_ns_;
   task.asker.reset();
   auto at = kept_.end();
   while (at != kept_.begin() && (*std::prev(at))->waits_until_ns > task.waits_until_ns) --at;
@@ -152,8 +152,8 @@ void VisitedParts::note_cancelled(uint64_t reservation, base::Now now) {
     cancelled_since_.pop_front();
   }
   if (!cancelled_.insert(reservation).second) return;
-  cancelled_since_.push_back({.reservation = reservation,
-                              .until_ns = now.monotonic_ns + 2 * verdict_ms_ * base::ns_per_ms});
+  cancelled_since_.push_back(
+      {.reservation = reservation, .until_ns = now.monotonic_ns + 2 * verdict_ns_});
 }
 
 QuotaTask* VisitedParts::refuse(uint64_t reservation, base::Now now) {

@@ -30,7 +30,7 @@ class VisitedParts {
   static constexpr size_t cancelled_max = 65'536;
 
   VisitedParts(NodeTaskPool& pool, int64_t verdict_ms) noexcept
-      : pool_(pool), verdict_ms_(verdict_ms) {}
+      : pool_(pool), verdict_ns_(verdict_ms * base::ns_per_ms) {}
 
   // False: no shard has a share.
   bool begin(QuotaTask& task);
@@ -47,6 +47,8 @@ class VisitedParts {
   QuotaTask* next_overdue(base::Now now);
 
   bool is_idle() const noexcept { return kept_.empty(); }
+  // For which a home waits for an answer, and this node for a verdict.
+  int64_t verdict_ns() const noexcept { return verdict_ns_; }
 
  private:
   using Kept = std::list<QuotaTask*>;
@@ -69,7 +71,7 @@ class VisitedParts {
   };
 
   NodeTaskPool& pool_;
-  const int64_t verdict_ms_;
+  const int64_t verdict_ns_;
   Kept kept_;
   std::deque<Cancelled> cancelled_since_;  // in their order
   std::unordered_set<uint64_t> cancelled_;

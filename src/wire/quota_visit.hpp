@@ -1,7 +1,7 @@
 // The share that another node has in a pass of a batch of quota calls: of the frames ForwardQuota
 // and QuotaOutcomes, what they have beside the calls and the answers.
 // Flow:   fill_visit() -> the frame -> read_visit(), at the other node -> its shards have their
-//         shares -> fill_parts() -> read_parts(), at home.
+//         shares -> fill_part() for each call -> read_part(), at home.
 // Shape:  proto/sluicegate.capnp: QuotaVisit, QuotaPart, PartReport. The times of a part are
 //         nanoseconds from now on (visit_time.hpp).
 // Errors: false when a value is impossible.
