@@ -7,7 +7,6 @@
 #include "proto/reservation_id.hpp"
 #include "quota/spread_round.hpp"
 #include "server/shard_cursor.hpp"
-#include "server/visit_times.hpp"
 
 namespace sluice::server {
 namespace {
@@ -18,9 +17,6 @@ using api::QuotaOp;
 
 // Calls that a step decides once more: those of batches that await verdicts, and of later rounds.
 constexpr uint32_t calls_retried_max = limits::quota_calls_max;
-
-// No machine runs for so long: a node that says so is not followed.
-constexpr int64_t clock_ahead_ns_max = 50LL * 365 * 24 * base::s_per_hour * base::ns_per_s;
 
 // Of a connection, among those of all shards of all nodes. Two that have the same number keep each
 // other's order, and nothing worse.
@@ -202,84 +198,6 @@ void QuotaTasks::ask(const session::Session& session, uint64_t id,
   if (batch.visit.is_set()) return start_visit(task);
   batch.asker = number_of(mailboxes_.nodes().own_node(), mailboxes_.shard(), task.asker->socket);
   start(task);
-}
-
-// --- The parts that this node has of other nodes' calls ------------------------------------
-
-// Another node asks for its share in a pass.
-void QuotaTasks::start_visit(QuotaTask& task) noexcept {
-  api::QuotaBatch& batch = task.batch;
-  batch.own_texts();
-  const int64_t ahead_ns = batch.arrival.ns - context_.now.monotonic_ns;
-  clock_ahead_ns_ = std::max(clock_ahead_ns_, std::min(ahead_ns, clock_ahead_ns_max));
-  batch.undecided.clear();
-  for (uint32_t index = 0; index < batch.calls.size(); ++index) {
-    find_stops(batch, index);
-    make_absolute(batch.spread[index], context_.now);
-    batch.undecided.push_back(index);
-  }
-  batch.round_size = static_cast<uint32_t>(batch.calls.size());
-  task.origin = mailboxes_.shard();
-  task.goes_on = task.may_change = false;
-  task.shard = 0;
-  task.waits_until_ns = context_.now.monotonic_ns + visited_.verdict_ns();
-  if (batch.pass == Pass::ask && !node_tasks_.has_room()) {
-    for (api::SpreadCall& part : batch.spread) part.reservations_full = true;
-  } else if (visited_.begin(task)) {
-    return go_on(task);
-  }
-  finish_visit(task);
-}
-
-void QuotaTasks::find_stops(api::QuotaBatch& batch, uint32_t index) const noexcept {
-  const QuotaCall& call = batch.calls[index];
-  for (uint8_t place = 0; place < call.subjects_count; ++place) {
-    const bool is_here = (batch.visit.subject_bits[index] & 1U << place) != 0;
-    batch.spread[index].shards[place] =
-        is_here ? mailboxes_.shard_of(batch.subjects[call.first_subject + place])
-                : api::stop_of_node(batch.visit.home);
-  }
-}
-
-void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
-  api::QuotaBatch& batch = task.batch;
-  if (task.asker) {
-    for (api::SpreadCall& part : batch.spread) make_relative(part, context_.now);
-    answer(task);
-    for (api::SpreadCall& part : batch.spread) make_absolute(part, context_.now);
-    context_.room_made = true;
-  } else if (batch.pass == Pass::apply) {
-    // Its time was over: the home does not ask again for calls that no later round has here.
-    visited_.leave_forgotten(batch);
-    batch.pass = Pass::forget;
-    task.shard = 0;
-    return go_on(task);
-  }
-  if (!visited_.keep(task, context_.now)) node_tasks_.free(task);
-  deliver_grants();
-}
-
-// What another node has cancelled may still be held here. Every shard has the calls.
-void QuotaTasks::refuse_held(const api::QuotaBatch& batch) noexcept {
-  for (const QuotaCall& call : batch.calls) {
-    const bool is_cancel =
-        call.op == QuotaOp::end_part && (call.flags & api::quota_flag::cancels) != 0;
-    if (!is_cancel) continue;
-    QuotaTask* const task = visited_.refuse(call.reservation, context_.now);
-    if (task == nullptr) continue;
-    task->origin = mailboxes_.shard();
-    task->goes_on = task->may_change = false;
-    task->shard = 0;
-    go_on(*task);
-  }
-}
-
-void QuotaTasks::end_overdue() noexcept {
-  while (QuotaTask* const task = visited_.next_overdue(context_.now)) {
-    task->shard = 0;
-    go_on(*task);
-    deliver_grants();
-  }
 }
 
 // --- From shard to shard -------------------------------------------------------------------
