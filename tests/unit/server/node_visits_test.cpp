@@ -67,6 +67,18 @@ class NodeVisitsTest : public ::testing::Test {
                               .amounts = {.input_tokens = tokens}};
     side_.tasks.ask(side_.ended_session, 2, batch_of(call, {here_, there_}));
   }
+  // In one frame: of the subject here, and this one.
+  void reserve_often(uint32_t times, std::string_view other) {
+    api::QuotaBatch& batch = side_.tasks.take_batch();
+    for (uint32_t call = 0; call < times; ++call) {
+      batch.calls.push_back({.op = QuotaOp::reserve,
+                             .given_bits = api::given::output_tokens,
+                             .subjects_count = 2,
+                             .first_subject = 2 * call});
+      batch.subjects.insert(batch.subjects.end(), {here_, other});
+    }
+    side_.tasks.ask(side_.ended_session, 2, batch);
+  }
   uint64_t used() {
     api::QuotaBatch batch;
     batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1});
@@ -223,15 +235,7 @@ TEST(VisitTimes, are_from_now_on_between_nodes) {
 }
 
 TEST_F(NodeVisitsTest, a_round_has_as_many_calls_as_a_node_takes_at_a_time) {
-  api::QuotaBatch& batch = side_.tasks.take_batch();
-  for (uint32_t call = 0; call < 300; ++call) {
-    batch.calls.push_back({.op = QuotaOp::reserve,
-                           .given_bits = api::given::output_tokens,
-                           .subjects_count = 2,
-                           .first_subject = 2 * call});
-    batch.subjects.insert(batch.subjects.end(), {here_, there_});
-  }
-  side_.tasks.ask(side_.ended_session, 2, batch);
+  reserve_often(300, there_);
   EXPECT_EQ(parcel().batch.calls.size(), 256U);
   answer(parcel());
   EXPECT_EQ(parcel().batch.calls.size(), 256U);  // the verdicts
@@ -243,15 +247,7 @@ TEST_F(NodeVisitsTest, a_round_has_as_many_calls_as_a_node_takes_at_a_time) {
 
 TEST_F(NodeVisitsTest, a_round_has_as_many_calls_as_fit_into_a_frame) {
   const std::string long_name = subject_of(1, std::string(1'000, 'm'));
-  api::QuotaBatch& batch = side_.tasks.take_batch();
-  for (uint32_t call = 0; call < 256; ++call) {
-    batch.calls.push_back({.op = QuotaOp::reserve,
-                           .given_bits = api::given::output_tokens,
-                           .subjects_count = 2,
-                           .first_subject = 2 * call});
-    batch.subjects.insert(batch.subjects.end(), {here_, long_name});
-  }
-  side_.tasks.ask(side_.ended_session, 2, batch);
+  reserve_often(256, long_name);
   EXPECT_GT(parcel().batch.calls.size(), 100U);
   EXPECT_LT(parcel().batch.calls.size(), 256U);
   const wire::FrameWords words = wire::encode_forward_quota(1, 1, parcel().batch);

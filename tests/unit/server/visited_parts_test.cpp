@@ -48,6 +48,11 @@ class VisitedPartsTest : public ::testing::Test {
     EXPECT_TRUE(parts_.keep(task, now_));
     return task;
   }
+  // The first whose time is over without a verdict.
+  QuotaTask* overdue_one() {
+    pass(verdict_ms);
+    return parts_.next_overdue(now_);
+  }
   void pass(int64_t ms) { now_.monotonic_ns += ms * base::ns_per_ms; }
 
   base::Now now_{.monotonic_ns = base::ns_per_s, .wall_ns = 0};
@@ -100,8 +105,7 @@ TEST_F(VisitedPartsTest, a_verdict_leaves_what_is_held_since_an_earlier_round) {
   QuotaTask& verdict = visit(Pass::apply, {2}, 8);
   ASSERT_TRUE(parts_.begin(verdict));
   EXPECT_EQ(verdict.batch.spread[0].holds[0], 60U);
-  pass(verdict_ms);
-  QuotaTask* const overdue = parts_.next_overdue(now_);
+  const QuotaTask* const overdue = overdue_one();
   ASSERT_NE(overdue, nullptr);
   EXPECT_EQ(overdue->batch.spread[0].holds[0], 42U);
 }
@@ -145,6 +149,20 @@ TEST_F(VisitedPartsTest, a_call_that_waits_for_a_verdict_is_remembered_until_it_
   EXPECT_TRUE(parts_.is_idle());
 }
 
+TEST_F(VisitedPartsTest, only_calls_that_no_later_round_has_here_are_forgotten) {
+  ask_and_keep({2, 5});
+  QuotaTask& again = visit(Pass::ask, {5}, 8);
+  EXPECT_TRUE(parts_.begin(again));
+  again.batch.spread[0].awaits_others = true;
+  EXPECT_TRUE(parts_.keep(again, now_));
+  QuotaTask* const overdue = overdue_one();
+  ASSERT_NE(overdue, nullptr);
+  overdue->batch.undecided = {0, 1};
+  parts_.leave_forgotten(overdue->batch);
+  EXPECT_EQ(overdue->batch.undecided, std::vector<uint32_t>{0});
+  EXPECT_EQ(overdue->batch.round().size(), 1U);
+}
+
 TEST_F(VisitedPartsTest, the_end_of_a_reservation_refuses_what_is_still_held_of_it) {
   ask_and_keep({2, 5});
   EXPECT_EQ(parts_.refuse(104, now_), nullptr);
@@ -156,8 +174,7 @@ TEST_F(VisitedPartsTest, the_end_of_a_reservation_refuses_what_is_still_held_of_
   EXPECT_EQ(refused->batch.spread[0].state, State::refused);
   EXPECT_EQ(refused->batch.spread[0].holds[0], 45U);
   EXPECT_EQ(parts_.refuse(105, now_), nullptr);
-  pass(verdict_ms);
-  QuotaTask* const overdue = parts_.next_overdue(now_);
+  const QuotaTask* const overdue = overdue_one();
   ASSERT_NE(overdue, nullptr);
   EXPECT_EQ(overdue->batch.spread[0].state, State::admitted);
   EXPECT_EQ(overdue->batch.spread[1].state, State::done);
@@ -178,8 +195,7 @@ TEST_F(VisitedPartsTest, what_was_cancelled_on_its_way_from_shard_to_shard_is_no
   hold(task, 0, 42);
   hold(task, 1, 45);
   EXPECT_TRUE(parts_.keep(task, now_));
-  pass(verdict_ms);
-  QuotaTask* const overdue = parts_.next_overdue(now_);
+  const QuotaTask* const overdue = overdue_one();
   ASSERT_NE(overdue, nullptr);
   EXPECT_EQ(overdue->batch.spread[0].state, State::refused);
   EXPECT_EQ(overdue->batch.spread[1].state, State::admitted);
@@ -218,8 +234,7 @@ TEST_F(VisitedPartsTest, a_repeat_without_a_reservation_is_not_charged) {
   EXPECT_TRUE(parts_.begin(task));
   hold(task, 0, 42);
   EXPECT_TRUE(parts_.keep(task, now_));
-  pass(verdict_ms);
-  QuotaTask* const overdue = parts_.next_overdue(now_);
+  const QuotaTask* const overdue = overdue_one();
   ASSERT_NE(overdue, nullptr);
   EXPECT_EQ(overdue->batch.spread[0].state, State::refused);
 }
