@@ -25,8 +25,10 @@ uint32_t ConnectionWatch::may_finish_http2(const ConnectionRecord& record, int64
   const int64_t idle_since_ms = std::max({record.http2_ms, record.placed_ms, record.stream_ms});
   if (now_ms >= idle_since_ms + http2_idle_ms()) reasons |= why::idle_timeout;
   if (!drains(record)) return reasons;
+  // The end of the drain comes before the grace of a connection that was placed late.
   const int64_t drain_ms = std::max(shards_[record.shard].drain_ms, record.placed_ms);
-  if (now_ms >= drain_ms + drain_grace_ms()) reasons |= why::drain_grace;
+  const int64_t ends_ms = std::min(drain_ms + drain_grace_ms(), drain_deadline_ms(record));
+  if (now_ms >= ends_ms) reasons |= why::drain_grace;
   return reasons;
 }
 
