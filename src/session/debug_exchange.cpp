@@ -39,7 +39,7 @@ DebugExchange::Progress DebugExchange::proceed() {
     walk_.forget_written();
     if (!context_.backend.may_query()) return Progress::goes_on;
     awaits_reply_ = true;
-    transport_.page(walk_.cursor(), DebugWalk::slice_keys);
+    transport_.page(walk_.cursor(), slice_keys());
     if (awaits_reply_) return Progress::waits;
   }
   const bool gathers = walk_.sorted() && walk_.needs_page();
@@ -60,11 +60,18 @@ bool DebugExchange::write_answer() {
 
 // Writes a slice of the gathered rows; returns whether all of them are written.
 bool DebugExchange::write_rows() {
-  for (uint32_t written = 0; walk_.has_row(); ++written) {
-    if (!transport_.has_room() || written >= DebugWalk::slice_keys) return false;
+  for (uint32_t left = slice_keys(); walk_.has_row(); --left) {
+    if (!transport_.has_room() || left == 0) return false;
     transport_.write_key(walk_.take_row());
+    context_.work.spend(work::debug_key);
   }
   return true;
+}
+
+// Walks go on behind the requests of a turn. If these have taken all of it, a walk does no more
+// than it needs to come to its end.
+uint32_t DebugExchange::slice_keys() const noexcept {
+  return context_.work.is_over() ? DebugWalk::busy_slice_keys : DebugWalk::slice_keys;
 }
 
 void DebugExchange::finish() noexcept {

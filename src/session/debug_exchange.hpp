@@ -44,6 +44,7 @@ class DebugExchange {
  private:
   bool write_answer();
   bool write_rows();
+  uint32_t slice_keys() const noexcept;
 
   Context& context_;
   RestTransport& transport_;

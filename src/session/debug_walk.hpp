@@ -44,7 +44,9 @@ class DebugWalk {
  public:
   static constexpr uint32_t sorted_keys_max = 100'000;
   static constexpr uint32_t walks_max = 4;
-  static constexpr uint32_t slice_keys = 256;  // gathered or written in one go
+  // Gathered, or written, in one go; fewer beside requests that take whole turns.
+  static constexpr uint32_t slice_keys = 256;
+  static constexpr uint32_t busy_slice_keys = 16;
   static constexpr size_t small_body_bytes = 2'048;
 
   explicit DebugWalk(const wire::RestDebug& request)

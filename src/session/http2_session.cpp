@@ -246,7 +246,7 @@ void Http2Session::on_inspected(uint64_t id, const api::KeyState* state) noexcep
 
 void Http2Session::on_page(uint64_t id, std::span<const api::KeyState> keys,
                            uint64_t next_cursor) noexcept {
-  spend(keys.size() * work::row);
+  spend(keys.size() * work::debug_key);
   on_reply(id, [&](RestExchange& exchange) { exchange.on_page(keys, next_cursor); });
 }
 

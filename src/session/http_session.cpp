@@ -308,7 +308,7 @@ void HttpSession::on_inspected(uint64_t, const api::KeyState* state) noexcept {
 
 void HttpSession::on_page(uint64_t, std::span<const api::KeyState> keys,
                           uint64_t next_cursor) noexcept {
-  spend(keys.size() * work::row);
+  spend(keys.size() * work::debug_key);
   if (connection_.finishing()) return;
   exchange_.on_page(keys, next_cursor);
   update_flow();

@@ -23,6 +23,7 @@ inline constexpr uint64_t frame = 96;
 inline constexpr uint64_t quota_call = 128;
 inline constexpr uint64_t limit = 16;  // of a subject of a quota call
 inline constexpr uint64_t row = 32;    // of a page of keys or subjects, of reported limits or nodes
+inline constexpr uint64_t debug_key = 224;  // gathered, or written as JSON
 inline constexpr uint64_t rest_request = 512;
 inline constexpr uint64_t log_line = 2'048;
 inline uint64_t of(const api::QuotaBatch& batch) noexcept {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,32 @@ TEST_F(DebugExchangeTest, waits_until_the_peer_reads) {
   EXPECT_EQ(transport_.answers, (Texts{"pretty in table order a"}));
   transport_.is_full = false;
   EXPECT_EQ(exchange_.proceed(), Progress::complete);
+}
+
+TEST_F(DebugExchangeTest, writes_few_keys_in_a_turn_that_requests_fill) {
+  exchange_.begin();
+  exchange_.on_counted(DebugWalk::sorted_keys_max + 1);
+  exchange_.proceed();
+  page(Texts(DebugWalk::slice_keys + DebugWalk::busy_slice_keys, "K"), 0);
+  context_.work.begin_turn(true);
+  context_.work.spend(context_.work.turn_work());
+  EXPECT_EQ(exchange_.proceed(), Progress::goes_on);
+  const std::string& written = transport_.answers.at(0);
+  EXPECT_EQ(std::count(written.begin(), written.end(), 'K'), DebugWalk::busy_slice_keys);
+  context_.work.begin_turn(true);
+  EXPECT_EQ(exchange_.proceed(), Progress::complete) << "the others at once";
+}
+
+TEST_F(DebugExchangeTest, leaves_less_of_a_turn_to_other_walks) {
+  exchange_.begin();
+  exchange_.on_counted(DebugWalk::sorted_keys_max + 1);
+  exchange_.proceed();
+  page(Texts(DebugWalk::slice_keys, "K"), 0);
+  context_.work.begin_turn(true);
+  context_.work.spend(context_.work.turn_work() - DebugWalk::slice_keys * work::debug_key);
+  EXPECT_FALSE(context_.work.is_over());
+  exchange_.proceed();
+  EXPECT_TRUE(context_.work.is_over());
 }
 
 TEST_F(DebugExchangeTest, asks_for_page_again_when_no_task_was_free) {
