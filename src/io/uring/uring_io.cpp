@@ -18,8 +18,7 @@ namespace {
 constexpr uint32_t submissions_max = 1024;
 constexpr uint32_t completions_min = 4096;
 constexpr uint32_t completions_max = 65'536;  // the kernel's bound
-constexpr int64_t wake_pause_ns = 100 * base::ns_per_ms;
-constexpr int reap_rounds_max = 8;  // of some twenty completions each
+constexpr int reap_rounds_max = 8;            // of some twenty completions each
 
 // Multishot operations do not wait for room: every buffer and every socket's send, watch and
 // cancel may complete between two polls.
@@ -38,19 +37,16 @@ uint32_t submissions_for(const Options& options) {
 UringIo::UringIo(Options&& options)
     : ring_(submissions_for(options), completions_for(options)),
       buffers_(ring_.raw(), options.receive_buffers, options.receive_buffer_bytes),
-      wake_signal_(0),
-      listeners_(options.listeners.size()),
       sockets_(options.sockets_max),
       peers_(size_t{options.sockets_max} * sizeof(SocketAddress), "addresses of peers"),
       changed_(sockets_.slots()),
       starved_(sockets_.slots()),
       starved_after_bytes_(sockets_.slots()),
       now_(read_clock()),
-      clock_offset_ns_(options.clock_offset_ns) {
-  parked_.reserve(size_t{2} * ring_.completions_max());
-  for (size_t index = 0; index < listeners_.size(); ++index) {
-    listeners_[index].fd = std::move(options.listeners[index]);
-  }
+      clock_offset_ns_(options.clock_offset_ns),
+      listeners_(options.listeners.size(), size_t{2} * ring_.completions_max(), operations_,
+                 sockets_, changed_, statistics_) {
+  listeners_.take(std::move(options.listeners));
 }
 
 // The kernel must not write into buffers that are gone: everything is cancelled and awaited.
@@ -61,22 +57,20 @@ UringIo::~UringIo() {
   constexpr int rounds_max = 100;
   constexpr int refusals_max = 10;
   int refusals = 0;
-  for (int round = 0; round < rounds_max && refusals < refusals_max && in_flight_ > 0; ++round) {
-    if (io_uring_sqe* sqe = prepare({.operation = Operation::finish})) {
+  for (int round = 0; round < rounds_max && refusals < refusals_max && operations_.count() > 0;
+       ++round) {
+    if (io_uring_sqe* sqe = operations_.prepare({.operation = Operation::finish})) {
       io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY);
     }
     if (ring_.enter(10 * base::ns_per_ms) != 0) ++refusals;
     ring_.completions([this](const io_uring_cqe& cqe) {
-      if ((cqe.flags & IORING_CQE_F_MORE) == 0) --in_flight_;
+      operations_.completed(cqe);
       if (unpack(cqe.user_data).operation == Operation::accept && cqe.res >= 0) ::close(cqe.res);
       return true;
     });
   }
   for (const Slot& slot : sockets_.slots()) {
     if (slot.fd >= 0) ::close(slot.fd);
-  }
-  for (; parked_first_ < parked_.size(); ++parked_first_) {
-    if (parked_[parked_first_].fd >= 0) ::close(parked_[parked_first_].fd);
   }
 }
 
@@ -86,13 +80,11 @@ const Statistics& UringIo::statistics() const noexcept {
 }
 
 void UringIo::accept_start(ListenerId listener) noexcept {
-  ASSERT(!listeners_[listener].finishing);
-  listeners_[listener].started = true;
+  listeners_.start(listener);
 }
 
 void UringIo::accept_finish(ListenerId listener) noexcept {
-  ASSERT(!listeners_[listener].finishing);
-  listeners_[listener].finishing = true;
+  listeners_.finish(listener);
 }
 
 tl::expected<SocketId, int32_t> UringIo::connect(const PeerAddress& peer) noexcept {
@@ -173,12 +165,12 @@ size_t UringIo::poll(std::span<Event> events, int64_t wait_ns) noexcept {
   for (;;) {
     rearm_starved();
     apply_changes();
-    submit_wake();
+    wake_reader_.submit(operations_, now_.monotonic_ns);
     sockets_.report(sink);
-    open_parked(sink);
-    for (uint32_t index = 0; index < listeners_.size(); ++index) work_listener(index, sink);
+    listeners_.work(now_.monotonic_ns, sink);
     const bool busy = !sink.empty() || !sockets_.all_reported() || !changed_.empty() ||
-                      !starved_.empty() || !starved_after_bytes_.empty() || is_wake_due();
+                      !starved_.empty() || !starved_after_bytes_.empty() ||
+                      wake_reader_.is_due(now_.monotonic_ns);
     enter(busy ? 0 : until_retry(left_ns), sink);
     reap(sink);
     sockets_.report(sink);
@@ -200,19 +192,10 @@ bool UringIo::enter(int64_t wait_ns, EventSink& sink) noexcept {
   return refusal == 0;
 }
 
-io_uring_sqe* UringIo::prepare(OperationTag tag) noexcept {
-  io_uring_sqe* sqe = ring_.next_submission();
-  if (sqe == nullptr) return nullptr;
-  ++in_flight_;
-  // Preparing overwrites everything else; liburing 2.3 leaves these bits alone.
-  sqe->user_data = pack(tag);
-  return sqe;
-}
-
 io_uring_sqe* UringIo::prepare_socket(Operation operation, uint32_t index) noexcept {
   Slot& slot = sockets_[index];
   io_uring_sqe* sqe =
-      prepare({.operation = operation, .generation = slot.generation, .index = index});
+      operations_.prepare({.operation = operation, .generation = slot.generation, .index = index});
   if (sqe != nullptr) ++slot.in_flight;
   return sqe;
 }
@@ -367,18 +350,6 @@ bool UringIo::submit_watch(uint32_t index) noexcept {
   return true;
 }
 
-bool UringIo::is_wake_due() const noexcept {
-  return !wake_armed_ && now_.monotonic_ns >= wake_retry_ns_;
-}
-
-void UringIo::submit_wake() noexcept {
-  if (!is_wake_due()) return;
-  io_uring_sqe* sqe = prepare({.operation = Operation::wake});
-  if (sqe == nullptr) return;
-  io_uring_prep_read(sqe, wake_signal_.fd(), &wake_count_, sizeof wake_count_, 0);
-  wake_armed_ = true;
-}
-
 // Reports what the watch saw once no receive can report it, after the last bytes.
 void UringIo::report_hang_up(uint32_t index) noexcept {
   Slot& slot = sockets_[index];
@@ -396,77 +367,8 @@ void UringIo::report_hang_up(uint32_t index) noexcept {
 }
 
 int64_t UringIo::until_retry(int64_t wait_ns) const noexcept {
-  if (!wake_armed_) wait_ns = std::min(wait_ns, wake_retry_ns_ - now_.monotonic_ns);
-  for (const Listener& listener : listeners_) {
-    const int64_t pause_ns = listener.retry_ns - now_.monotonic_ns;
-    if (listener.started && pause_ns > 0) wait_ns = std::min(wait_ns, pause_ns);
-  }
-  return wait_ns;
-}
-
-void UringIo::work_listener(uint32_t index, EventSink& sink) noexcept {
-  Listener& listener = listeners_[index];
-  if (listener.finished) return;
-  const bool full = sockets_.full() || parked_first_ < parked_.size();
-  if (listener.armed) {
-    if ((!full && !listener.finishing) || listener.cancelling) return;
-    io_uring_sqe* sqe = prepare({.operation = Operation::cancel_accept, .index = index});
-    if (sqe == nullptr) return;
-    io_uring_prep_cancel64(sqe, pack({.operation = Operation::accept, .index = index}), 0);
-    listener.cancelling = true;
-  } else if (listener.finishing) {
-    finish_listener(index, sink);
-  } else if (listener.started && !full && now_.monotonic_ns >= listener.retry_ns) {
-    io_uring_sqe* sqe = prepare({.operation = Operation::accept, .index = index});
-    if (sqe == nullptr) return;
-    // No address: the next connection would overwrite it.
-    io_uring_prep_multishot_accept(sqe, listener.fd.get(), nullptr, nullptr,
-                                   SOCK_CLOEXEC | SOCK_NONBLOCK);
-    listener.armed = true;
-  }
-}
-
-void UringIo::finish_listener(uint32_t index, EventSink& sink) noexcept {
-  Listener& listener = listeners_[index];
-  while (!sink.full() && !sockets_.full()) {
-    const int fd = ::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd == -1 && errno == EAGAIN) break;
-    const int32_t result = fd >= 0 ? fd : -errno;
-    accept_result(result, index, sink);
-    if (result < 0 && !is_transient_accept_failure(result)) break;
-  }
-  if (sink.full()) return;
-  // The connections for which there is no slot are refused by closing the listener.
-  close_parked(index);
-  listener.fd.reset();
-  listener.finished = true;
-  sink.push({.kind = EventKind::listener_closed, .listener = index});
-}
-
-void UringIo::open_parked(EventSink& sink) noexcept {
-  while (parked_first_ < parked_.size() && !sockets_.full() && !sink.full()) {
-    const Parked parked = parked_[parked_first_++];
-    if (parked.fd >= 0) open_socket(parked.fd, parked.listener, sink);
-  }
-  if (parked_first_ == parked_.size()) {
-    parked_.clear();
-    parked_first_ = 0;
-  }
-}
-
-void UringIo::close_parked(ListenerId listener) noexcept {
-  for (size_t place = parked_first_; place < parked_.size(); ++place) {
-    Parked& parked = parked_[place];
-    if (parked.listener == listener && parked.fd >= 0) ::close(std::exchange(parked.fd, -1));
-  }
-}
-
-void UringIo::park(int fd, ListenerId listener) noexcept {
-  if (parked_.size() == parked_.capacity()) {
-    ::close(fd);  // more than twice what the completion queue holds: the cancel has no effect
-    return;
-  }
-  parked_.push_back({.fd = fd, .listener = listener});
+  const int64_t now_ns = now_.monotonic_ns;
+  return listeners_.until_retry(wake_reader_.until_retry(wait_ns, now_ns), now_ns);
 }
 
 void UringIo::reap(EventSink& sink) noexcept {
@@ -482,18 +384,14 @@ void UringIo::reap(EventSink& sink) noexcept {
 
 void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
   const OperationTag tag = unpack(cqe.user_data);
-  const bool last = (cqe.flags & IORING_CQE_F_MORE) == 0;
-  if (last) {
-    ASSERT(in_flight_ > 0);
-    --in_flight_;
-  }
+  operations_.completed(cqe);
   switch (tag.operation) {
     case Operation::accept:
-      return complete_accept(cqe, tag.index, sink);
+      return listeners_.complete(cqe, tag.index, now_.monotonic_ns, sink);
     case Operation::cancel_accept:
       return;
     case Operation::wake:
-      return complete_wake(cqe.res, sink);
+      return wake_reader_.complete(cqe.res, now_.monotonic_ns, sink);
     case Operation::connect:
       complete_connect(cqe, tag.index);
       return complete_socket(cqe, tag, sink);
@@ -507,47 +405,6 @@ void UringIo::complete(const io_uring_cqe& cqe, EventSink& sink) noexcept {
       break;
   }
   ASSERT(false && "an operation that is never submitted here");
-}
-
-// The first failure may be an interruption. Where the read fails again, it would fail at once for
-// ever; what other threads have published is seen with each `refused`.
-void UringIo::complete_wake(int32_t result, EventSink& sink) noexcept {
-  wake_armed_ = false;
-  wake_signal_.acknowledge();
-  const bool failed = result <= 0;
-  if (!failed) sink.push({.kind = EventKind::woken});
-  if (failed && wake_failed_) {
-    wake_retry_ns_ = now_.monotonic_ns + wake_pause_ns;
-    sink.push({.kind = EventKind::refused, .result = result});
-  }
-  wake_failed_ = failed;
-}
-
-void UringIo::complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept {
-  Listener& listener = listeners_[index];
-  if ((cqe.flags & IORING_CQE_F_MORE) == 0) {
-    listener.armed = listener.cancelling = false;  // work_listener() arms it again
-    if (cqe.res >= 0) ++statistics_.rearms;
-  }
-  accept_result(cqe.res, index, sink);
-}
-
-void UringIo::accept_result(int32_t result, uint32_t index, EventSink& sink) noexcept {
-  Listener& listener = listeners_[index];
-  if (result >= 0) {
-    if (sockets_.full() || parked_first_ < parked_.size()) return park(result, index);
-    open_socket(result, index, sink);
-  } else if (!is_transient_accept_failure(result)) {
-    spare_.refuse_one(listener.fd.get());
-    listener.retry_ns = now_.monotonic_ns + accept_pause_ns;
-    sink.push({.kind = EventKind::accept_failed, .listener = index, .result = result});
-  }
-}
-
-void UringIo::open_socket(int fd, ListenerId listener, EventSink& sink) noexcept {
-  const SocketId socket = sockets_.open(fd);
-  changed_.push(socket.index);
-  sink.push({.kind = EventKind::accepted, .listener = listener, .socket = socket});
 }
 
 void UringIo::complete_socket(const io_uring_cqe& cqe, OperationTag tag, EventSink& sink) noexcept {

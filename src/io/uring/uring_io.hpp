@@ -9,20 +9,18 @@
 // Source: io_uring(7), the manual pages of io_uring_prep_*(3).
 #pragma once
 
-#include <vector>
-
 #include "base/mapped_region.hpp"
-#include "io/accept_errors.hpp"
 #include "io/direct_receive.hpp"
 #include "io/io.hpp"
 #include "io/options.hpp"
 #include "io/peer_name.hpp"
-#include "io/receive_arming.hpp"
-#include "io/socket_table.hpp"
 #include "io/uring/buffer_ring.hpp"
 #include "io/uring/operation.hpp"
+#include "io/uring/pending_operations.hpp"
 #include "io/uring/ring.hpp"
-#include "io/wake_signal.hpp"
+#include "io/uring/uring_listeners.hpp"
+#include "io/uring/uring_slot.hpp"
+#include "io/uring/wake_reader.hpp"
 
 namespace sluice::io {
 
@@ -53,7 +51,7 @@ class UringIo final : public Io {
   base::Now now() const noexcept override {
     return {.monotonic_ns = now_.monotonic_ns + clock_offset_ns_, .wall_ns = now_.wall_ns};
   }
-  void wake() noexcept override { wake_signal_.raise(); }
+  void wake() noexcept override { wake_reader_.raise(); }
   bool is_quiet() const noexcept override {
     return changed_.empty() && sockets_.all_reported() && ring_.is_quiet();
   }
@@ -61,41 +59,9 @@ class UringIo final : public Io {
   const Statistics& statistics() const noexcept override;
 
  private:
-  struct Slot : SocketSlot {
-    ReceiveArming arming;
-    bool receive_due = false;  // to be submitted
-    bool one_buffer = false;   // it receives no more than that
-    bool cancel_due = false;
-    bool send_due = false;
-    bool connect_due = false;
-    bool got_bytes = false;       // the receive in flight got bytes
-    bool cancelling = false;      // a cancel of the receive has not been answered
-    bool cancelling_all = false;  // close() or release() has begun to cancel
-    bool watching = false;        // for the peer's hang-up
-    uint32_t hang_up = 0;         // poll(2) bits that the watch reported
-    uint32_t in_flight = 0;       // operations that still await their last completion
-    SlotLink changed;
-    SlotLink starved;
-  };
-
-  struct Listener {
-    FileDescriptor fd;
-    bool started = false;
-    bool armed = false;
-    bool cancelling = false;
-    bool finishing = false;
-    bool finished = false;
-    int64_t retry_ns = 0;  // not before, after a failure
-  };
-
-  // Accepted by the kernel before it saw the cancel, while every slot is in use.
-  struct Parked {
-    int fd;
-    ListenerId listener;
-  };
+  using Slot = UringSlot;
 
   bool enter(int64_t wait_ns, EventSink& sink) noexcept;
-  io_uring_sqe* prepare(OperationTag tag) noexcept;
   io_uring_sqe* prepare_socket(Operation operation, uint32_t index) noexcept;
   void act(uint32_t index, ReceiveAction action) noexcept;
   void stop_for_good(uint32_t index) noexcept;
@@ -111,24 +77,12 @@ class UringIo final : public Io {
   bool submit_receive(uint32_t index) noexcept;
   bool submit_cancel(uint32_t index) noexcept;
   bool submit_watch(uint32_t index) noexcept;
-  bool is_wake_due() const noexcept;
-  void submit_wake() noexcept;
   void report_hang_up(uint32_t index) noexcept;
   int64_t until_retry(int64_t wait_ns) const noexcept;
-
-  void work_listener(uint32_t index, EventSink& sink) noexcept;
-  void finish_listener(uint32_t index, EventSink& sink) noexcept;
-  void open_parked(EventSink& sink) noexcept;
-  void close_parked(ListenerId listener) noexcept;
-  void park(int fd, ListenerId listener) noexcept;
 
   // After waiting: each completion makes one event at most.
   void reap(EventSink& sink) noexcept;
   void complete(const io_uring_cqe& cqe, EventSink& sink) noexcept;
-  void complete_wake(int32_t result, EventSink& sink) noexcept;
-  void complete_accept(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
-  void accept_result(int32_t result, uint32_t index, EventSink& sink) noexcept;
-  void open_socket(int fd, ListenerId listener, EventSink& sink) noexcept;
   void complete_connect(const io_uring_cqe& cqe, uint32_t index) noexcept;
   void complete_receive(const io_uring_cqe& cqe, uint32_t index, EventSink& sink) noexcept;
   void complete_watch(const io_uring_cqe& cqe, uint32_t index) noexcept;
@@ -137,28 +91,21 @@ class UringIo final : public Io {
   void leave_if_quiet(uint32_t index) noexcept;
 
   Ring ring_;
+  PendingOperations operations_{ring_};
   BufferRing buffers_;
   DirectReceive direct_;
-  WakeSignal wake_signal_;
-  uint64_t wake_count_ = 0;  // the kernel writes it
-  bool wake_armed_ = false;
-  bool wake_failed_ = false;   // the last read of it
-  int64_t wake_retry_ns_ = 0;  // not before, after it failed twice
-  SpareDescriptor spare_;
-  std::vector<Listener> listeners_;
-  SocketTable<Slot> sockets_;
+  WakeReader wake_reader_;
+  UringSockets sockets_;
   base::MappedRegion peers_;  // of each slot: the kernel may read it until the connection stands
-  SlotQueue<Slot, &Slot::changed> changed_;
+  ChangedSlots changed_;
   // Receives that found no buffer: without having got bytes before, and after some.
   SlotQueue<Slot, &Slot::starved> starved_;
   SlotQueue<Slot, &Slot::starved> starved_after_bytes_;
   bool buffers_contended_ = false;  // several sockets waited for the buffers of this poll
-  std::vector<Parked> parked_;
-  size_t parked_first_ = 0;
-  uint64_t in_flight_ = 0;  // operations of sockets, listeners and the wake signal
   base::Now now_;
   const int64_t clock_offset_ns_;
   mutable Statistics statistics_;
+  UringListeners listeners_;
 };
 
 }  // namespace sluice::io
