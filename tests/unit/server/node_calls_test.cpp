@@ -431,6 +431,15 @@ TEST_F(NodeCallsTest, a_session_may_ask_another_node_alone) {
   EXPECT_FALSE(side_.awaits(7));
 }
 
+TEST_F(NodeCallsTest, a_lane_that_ends_ends_no_binding) {
+  api::QuotaBatch& batch = side_.tasks.take_batch();
+  add(batch, {.op = QuotaOp::reserve, .binding = wire::binding_of_node | 5}, {subject_of(0)});
+  batch.stays_here = true;
+  side_.tasks.ask(side_.ended_session, 7, batch);
+  EXPECT_EQ(side_.backend.cancelled.size(), 1U);
+  EXPECT_FALSE(side_.tasks.has_own_calls());  // the client of the other node may still be there
+}
+
 TEST_F(NodeCallsTest, the_worker_sends_what_it_owes_other_nodes) {
   side_.tasks.cancel_undelivered(reservation_of(1, 5));
   EXPECT_TRUE(side_.tasks.has_work());
