@@ -61,23 +61,51 @@ class NodeVisitsTest : public ::testing::Test {
                          .profile = {}}};
     side_.tasks.ask(side_.ended_session, 1, batch);
   }
-  void reserve(uint64_t tokens) {
-    const api::QuotaCall call{.op = QuotaOp::reserve,
-                              .given_bits = api::given::input_tokens | api::given::output_tokens,
-                              .amounts = {.input_tokens = tokens}};
-    side_.tasks.ask(side_.ended_session, 2, batch_of(call, {here_, there_}));
+  static api::QuotaCall reserving(uint64_t tokens) {
+    return {.op = QuotaOp::reserve,
+            .given_bits = api::given::input_tokens | api::given::output_tokens,
+            .amounts = {.input_tokens = tokens}};
   }
-  // In one frame: of the subject here, and this one.
-  void reserve_often(uint32_t times, std::string_view other) {
+  void reserve(uint64_t tokens) {
+    side_.tasks.ask(side_.ended_session, 2, batch_of(reserving(tokens), {here_, there_}));
+  }
+  // The other node, whose call it is, asks for the part here.
+  void reserve_from_there(uint64_t tokens) {
+    api::QuotaBatch& batch = side_.tasks.take_node_batch();
+    batch.calls.push_back(reserving(tokens));
+    batch.calls[0].subjects_count = 2;
+    batch.subjects = {there_, here_};
+    batch.pass = Pass::ask;
+    batch.arrival = {.ns = side_.context.now.monotonic_ns, .number = uint64_t{1} << 54};
+    batch.visit.number = 1;
+    batch.visit.home = 1;
+    batch.visit.places = {0};
+    batch.visit.subject_bits = {2};
+    api::SpreadCall& part = batch.spread.emplace_back();
+    part.holds.fill(api::SpreadCall::no_hold);
+    make_relative(part, side_.context.now);
+    batch.answers.resize(1);
+    side_.tasks.ask(side_.ended_session, 4, batch);
+  }
+  // In one frame: of the subject here, and each of these.
+  void reserve_each(const std::vector<std::string_view>& others) {
     api::QuotaBatch& batch = side_.tasks.take_batch();
-    for (uint32_t call = 0; call < times; ++call) {
+    for (const std::string_view other : others) {
       batch.calls.push_back({.op = QuotaOp::reserve,
                              .given_bits = api::given::output_tokens,
                              .subjects_count = 2,
-                             .first_subject = 2 * call});
+                             .first_subject = static_cast<uint32_t>(batch.subjects.size())});
       batch.subjects.insert(batch.subjects.end(), {here_, other});
     }
     side_.tasks.ask(side_.ended_session, 2, batch);
+  }
+  void reserve_often(uint32_t times, std::string_view other) {
+    reserve_each(std::vector<std::string_view>(times, other));
+  }
+  void extend(uint64_t reservation) {
+    const api::QuotaCall call{
+        .op = QuotaOp::extend, .lifetime_ms = 90'000, .reservation = reservation};
+    side_.tasks.ask(side_.ended_session, 3, batch_of(call, {}));
   }
   uint64_t used() {
     api::QuotaBatch batch;
@@ -87,16 +115,32 @@ class NodeVisitsTest : public ::testing::Test {
     side_.store->decide(batch, side_.context.now, 0);
     return batch.limits.at(0).used;
   }
+  uint32_t lifetime_of(uint64_t reservation) {
+    api::QuotaBatch batch;
+    batch.calls.push_back({.op = QuotaOp::show, .reservation = reservation});
+    batch.make_answers();
+    side_.store->decide(batch, side_.context.now, 0);
+    return batch.holders.at(0).lifetime_ms;
+  }
   QuotaParcel& parcel() { return *sender_.parcels.back(); }
-  // The other node's answer: it holds the part, if it fits there.
-  void answer(QuotaParcel& parcel, bool fits = true) {
+  // The other node's answer: it holds the parts, but for so many of the first ones, which do not
+  // fit there.
+  void answer(QuotaParcel& parcel, size_t unfit_count = 0) {
     parcel.is_answered = true;
     parcel.batch.visit.is_known = true;
-    for (api::SpreadCall& part : parcel.batch.spread) {
+    for (size_t call = 0; call < parcel.batch.spread.size(); ++call) {
+      api::SpreadCall& part = parcel.batch.spread[call];
+      const bool fits = call >= unfit_count;
       part.has_quota = part.limits_anything = true;
       part.holds.fill(fits ? 5U : api::SpreadCall::no_hold);
       if (!fits) part.code = QuotaCode::tpm_exceeded;
     }
+    side_.tasks.on_parcel(parcel);
+  }
+  void answer_extension(QuotaParcel& parcel, QuotaCode code) {
+    ASSERT_EQ(parcel.batch.calls.at(0).op, QuotaOp::extend_part);
+    parcel.is_answered = true;
+    parcel.batch.answers = {{.code = code}};
     side_.tasks.on_parcel(parcel);
   }
   void lose(QuotaParcel& parcel) {
@@ -133,9 +177,24 @@ TEST_F(NodeVisitsTest, a_call_that_fits_everywhere_is_charged_after_the_other_no
   EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
 }
 
+TEST_F(NodeVisitsTest, the_worker_that_was_asked_has_the_verdicts_on_any_of_its_calls) {
+  route::NodeMap& nodes = side_.mailboxes.nodes();
+  nodes.set_shards(1, 3, 0);
+  std::string other = subject_of(1, "other");
+  while (nodes.target_of_subject(1, other) == nodes.target_of_subject(1, there_)) {
+    other = subject_of(1, other);
+  }
+  reserve_each({there_, other});
+  const route::TargetId asked = parcel().target;
+  answer(parcel(), 1);
+  EXPECT_EQ(parcel().batch.pass, Pass::apply);
+  EXPECT_EQ(parcel().batch.visit.places, std::vector<uint32_t>{1});
+  EXPECT_EQ(parcel().target, asked);
+}
+
 TEST_F(NodeVisitsTest, a_call_that_does_not_fit_there_charges_nothing) {
   reserve(30);
-  answer(parcel(), false);
+  answer(parcel(), 1);
   EXPECT_EQ(sender_.parcels.size(), 1U);  // nothing is held there
   EXPECT_FALSE(side_.awaits(2));
   EXPECT_EQ(used(), 0U);
@@ -148,7 +207,7 @@ TEST_F(NodeVisitsTest, a_call_that_does_not_fit_here_is_dropped_there) {
   reserve(20);
   EXPECT_EQ(parcel().batch.pass, Pass::ask);
   EXPECT_NE(parcel().batch.spread[0].code, QuotaCode::ok);
-  answer(parcel(), false);
+  answer(parcel(), 1);
   EXPECT_FALSE(side_.awaits(2));
   EXPECT_EQ(used(), 90U);
 }
@@ -214,15 +273,39 @@ TEST_F(NodeVisitsTest, an_extension_reaches_the_part_first) {
   const uint64_t reservation = parcel().batch.spread[0].reservation;
   answer(parcel());
   answer(parcel());
-  const api::QuotaCall extend{
-      .op = QuotaOp::extend, .lifetime_ms = 90'000, .reservation = reservation};
-  side_.tasks.ask(side_.ended_session, 3, batch_of(extend, {}));
-  ASSERT_EQ(parcel().batch.calls.at(0).op, QuotaOp::extend_part);
-  EXPECT_EQ(parcel().batch.calls[0].lifetime_ms, 90'000U);
-  parcel().is_answered = true;
-  parcel().batch.answers = {{.code = QuotaCode::ok}};
-  side_.tasks.on_parcel(parcel());
+  extend(reservation);
+  EXPECT_EQ(parcel().batch.calls.at(0).lifetime_ms, 90'000U);
+  EXPECT_LT(lifetime_of(reservation), 90'000U);
+  answer_extension(parcel(), QuotaCode::ok);
   EXPECT_FALSE(side_.awaits(3));
+  EXPECT_EQ(lifetime_of(reservation), 90'000U);
+}
+
+TEST_F(NodeVisitsTest, an_extension_that_misses_the_part_is_none) {
+  reserve(30);
+  const uint64_t reservation = parcel().batch.spread[0].reservation;
+  answer(parcel());
+  answer(parcel());
+  const uint32_t before_ms = lifetime_of(reservation);
+  extend(reservation);
+  lose(parcel());
+  EXPECT_FALSE(side_.awaits(3));
+  EXPECT_EQ(lifetime_of(reservation), before_ms);
+  extend(reservation);
+  answer_extension(parcel(), QuotaCode::unknown_reservation);
+  EXPECT_FALSE(side_.awaits(3));
+  EXPECT_EQ(lifetime_of(reservation), before_ms);
+}
+
+TEST_F(NodeVisitsTest, what_another_node_does_not_ask_for_again_has_no_claim) {
+  reserve(80);
+  reserve_from_there(30);  // does not fit beside what is held
+  EXPECT_TRUE(side_.store->has_claims());
+  lose(parcel());
+  EXPECT_TRUE(side_.store->has_claims());
+  side_.context.now.monotonic_ns += 2 * fleet().timeout_ms * base::ns_per_ms;
+  side_.tasks.make_own_calls();
+  EXPECT_FALSE(side_.store->has_claims());
 }
 
 TEST(VisitTimes, are_from_now_on_between_nodes) {

@@ -98,6 +98,20 @@ TEST_F(QuotaTasksTest, ends_binding_again_when_used_after_its_end) {
   EXPECT_TRUE(first_.tasks.has_own_calls());
 }
 
+// Whose home is another node: this one does not know which shard has it.
+TEST_F(QuotaTasksTest, ends_a_part_on_every_shard) {
+  api::QuotaBatch& batch = first_.tasks.take_batch();
+  batch.calls.push_back({.op = QuotaOp::end_part,
+                         .flags = api::quota_flag::cancels,
+                         .reservation = FakeQuotas::reservation(0, 1)});
+  batch.stays_here = true;
+  first_.tasks.ask(first_.ended_session, 7, batch);
+  for (int turn = 0; turn < 3; ++turn) turn_all();
+  for (TaskSide* side : {&first_, &second_, &third_}) {
+    EXPECT_EQ(side->asked.calls, Ops{QuotaOp::end_part});
+  }
+}
+
 TEST_F(QuotaTasksTest, brings_calls_of_the_store_to_the_shards_that_they_name) {
   for (const api::ShardId shard : std::array<api::ShardId, 2>{1, 2}) {
     first_.quotas.outgoing_calls().push_back(
