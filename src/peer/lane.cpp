@@ -40,49 +40,17 @@ wire::Permit permit_of(const api::RefundClaim& claim) noexcept {
   return std::bit_cast<wire::Permit>(claim);
 }
 
-// Of a waiter whose place in the queue is lost.
-api::Grant lost_grant(const RemoteWaiter& waiter) noexcept {
-  if (waiter.of == RemoteWaiter::Of::entry) {
-    return {.ticket = waiter.ticket, .verdict = Verdict::owner_unreachable};
-  }
-  const api::QuotaAnswer answer{.code = api::QuotaCode::owner_unreachable,
-                                .retry_after_ms = FailurePolicy::retry_after_ms};
-  if (waiter.answer != nullptr) *waiter.answer = {.answer = answer, .limits = {}};
-  return {.ticket = waiter.ticket,
-          .verdict = Verdict::denied,
-          .code = answer.code,
-          .detail = {.retry_after_ms = answer.retry_after_ms}};
-}
-
-// Of a quota call whose wait has ended.
-api::Grant grant_of(const RemoteWaiter& waiter, const api::QuotaAnswer& answer,
-                    std::span<const api::LimitReport> limits) {
-  if (waiter.answer != nullptr) {
-    const auto own = limits.subspan(answer.first_limit, answer.limits_count);
-    waiter.answer->answer = answer;
-    waiter.answer->answer.first_limit = 0;
-    waiter.answer->limits.assign(own.begin(), own.end());
-  }
-  return {.ticket = waiter.ticket,
-          .verdict = api::admits(answer.code) ? Verdict::approved : Verdict::denied,
-          .code = answer.code,
-          .detail = {.retry_after_ms = answer.retry_after_ms},
-          .refund_claim = {.reservation = answer.reservation}};
-}
-
 }  // namespace
 
 Lane::Lane(Context& context, net::ConnectionMemory& memory, uint32_t place, uint32_t wanted_shard)
-    : context_(context), memory_(memory), place_(place), wanted_shard_(wanted_shard) {
+    : context_(context),
+      memory_(memory),
+      place_(place),
+      wanted_shard_(wanted_shard),
+      waiters_(context) {
   outgoings_.reserve(PeerTarget::messages_count);
   unsent_.reserve(PeerTarget::messages_count);
   sent_.reserve(PeerTarget::messages_count);
-}
-
-// A server that is stopped while clients still wait does not lose its lanes first.
-Lane::~Lane() {
-  waiters_.clear_and_dispose(
-      [this](RemoteWaiter* waiter) { context_.waiters.free(waiter->index); });
 }
 
 // --- Its life ------------------------------------------------------------------------------
@@ -161,10 +129,7 @@ void Lane::lose(std::string_view why) noexcept {
   if (target_ != nullptr) std::exchange(target_, nullptr)->on_lost(outgoings_);
   outgoings_.clear();
   parcels_.lose(context_.parcels_done);
-  waiters_.clear_and_dispose([this](RemoteWaiter* waiter) {
-    context_.grants.push_back(lost_grant(*waiter));
-    context_.waiters.free(waiter->index);
-  });
+  waiters_.lose();
   if (connection_) {
     connection_->close();
   } else {
@@ -215,6 +180,14 @@ void Lane::write(size_t bytes, Encode encode) noexcept {
   net::OutputBuffer& output = connection_->output();
   output.commit(encode(output.room(bytes)));
   context_.mark_dirty(*this);
+}
+
+void Lane::write(const wire::FrameWords& frame) noexcept {
+  const auto bytes = std::as_bytes(std::span(frame));
+  write(bytes.size(), [&](auto out) {
+    std::ranges::copy(bytes, out.begin());
+    return bytes.size();
+  });
 }
 
 bool Lane::has_output_room(size_t bytes) const noexcept {
@@ -276,10 +249,8 @@ bool Lane::takes_notice() const noexcept {
 }
 
 void Lane::withdraw(api::WaiterId waiter, api::Ticket ticket) noexcept {
-  if (!context_.waiters.holds(waiter) || context_.waiters[waiter].ticket != ticket) return;
-  context_.waiters[waiter].is_withdrawn = true;
-  const RemotePlace& place = context_.waiters[waiter].place;
-  write_withdraw(place.frame_id, std::span(&place.entry, 1));
+  const RemotePlace* const place = waiters_.withdraw(waiter, ticket);
+  if (place != nullptr) write_withdraw(place->frame_id, std::span(&place->entry, 1));
 }
 
 void Lane::write_withdraw(uint64_t frame_id, std::span<const uint32_t> entries) noexcept {
@@ -388,7 +359,7 @@ void Lane::lose_for_secret() noexcept {
 
 // What it has not been sent yet is answered by the policy, as after any loss.
 void Lane::leave_when_answered() noexcept {
-  if (sent_.empty() && parcels_.sent_count() == 0 && waiters_.empty()) lose("it shuts down");
+  if (sent_.empty() && parcels_.sent_count() == 0 && !waiters_.has_any()) lose("it shuts down");
 }
 
 void Lane::on_welcome(const wire::WelcomeFrame& welcome) noexcept {
@@ -453,7 +424,7 @@ void Lane::keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) n
                    if (verdict != Verdict::queued) return;
                    const RemotePlace place{.frame_id = sent.id, .entry = index - sent.first_entry};
                    const RemoteWaiter* const waiter =
-                       keep_waiter(place, entry.ticket, RemoteWaiter::Of::entry);
+                       waiters_.keep(place, entry.ticket, RemoteWaiter::Of::entry);
                    if (waiter == nullptr) {
                      verdict = Verdict::owner_unreachable;
                    } else {
@@ -483,18 +454,6 @@ void Lane::refuse_undecided(const Sent& sent) noexcept {
                    if (message.verdicts(index, 1)[0] != Verdict::draining) return;
                    target_->answer_by_policy(*sent.outgoing, index, entry.op);
                  });
-}
-
-// Null: it was not asked to wait.
-RemoteWaiter* Lane::keep_waiter(const RemotePlace& place, api::Ticket ticket,
-                                RemoteWaiter::Of of) noexcept {
-  if (ticket == api::no_ticket) return nullptr;
-  const api::WaiterId index = context_.waiters.take(place, ticket, of);
-  if (index == decltype(context_.waiters)::none) return nullptr;
-  RemoteWaiter& waiter = context_.waiters[index];
-  waiter.index = index;
-  waiters_.insert(waiter);
-  return &waiter;
 }
 
 // Nobody receives these answers.
@@ -531,159 +490,11 @@ void Lane::return_late(const Sent& sent, const wire::VerdictsFrame& verdicts) no
 void Lane::on_granted(uint64_t id, const wire::GrantedFrame& granted) noexcept {
   granted.each(
       [&](uint32_t entry, Verdict verdict, const api::Detail& detail, const wire::Permit& permit) {
-        const bool is_approved = verdict == Verdict::approved;
-        const auto at = waiters_.find(RemotePlace{.frame_id = id, .entry = entry});
-        if (at == waiters_.end() || at->of != RemoteWaiter::Of::entry) {
-          if (is_approved) refund(claim_of(permit));
-          return;
-        }
-        RemoteWaiter& waiter = *at;
-        const bool is_possible = verdict != Verdict::handles_full && verdict != Verdict::draining &&
-                                 (verdict != Verdict::withdrawn || waiter.is_withdrawn);
-        api::Grant grant{.ticket = waiter.ticket,
-                         .verdict = is_possible ? verdict : Verdict::owner_unreachable,
-                         .detail = detail};
-        if (is_approved) grant.refund_claim = claim_of(permit);
-        context_.grants.push_back(grant);
-        waiters_.erase(at);
-        context_.waiters.free(waiter.index);
+        const RemotePlace place{.frame_id = id, .entry = entry};
+        const api::RefundClaim claim = claim_of(permit);
+        const bool has_waited = waiters_.end_entry(place, verdict, detail, claim);
+        if (!has_waited && verdict == Verdict::approved) refund(claim);
       });
-}
-
-// --- Quotas --------------------------------------------------------------------------------
-
-// From now on, bindings with this sender live as long as it has a connection.
-void Lane::announce_sender() noexcept {
-  write(wire::encode_forward_quota(next_id_++, context_.sender, {}));
-}
-
-void Lane::write(const wire::FrameWords& frame) noexcept {
-  const auto bytes = std::as_bytes(std::span(frame));
-  write(bytes.size(), [&](auto out) {
-    std::ranges::copy(bytes, out.begin());
-    return bytes.size();
-  });
-}
-
-void Lane::send(QuotaParcel& parcel) noexcept {
-  ASSERT(takes_parcels());
-  owe();
-  parcels_.add(parcel);
-  context_.mark_dirty(*this);
-}
-
-void Lane::send_parcels() noexcept {
-  while (parcels_.next() != nullptr && state_ == State::open && !is_leaving_) {
-    const QuotaParcel& parcel = *parcels_.next();
-    const uint64_t id = next_id_;
-    const wire::FrameWords frame = wire::encode_forward_quota(id, context_.sender, parcel.batch);
-    const size_t bytes = std::span(frame).size_bytes();
-    if (!has_frame_room(bytes) || connection_->output_over_high()) return;
-    ++next_id_;
-    write(frame);
-    if (state_ == State::lost) return;
-    parcels_.note_sent(id, bytes);
-    sent_bytes_ += bytes;
-  }
-}
-
-void Lane::on_outcomes(uint64_t id, const wire::QuotaOutcomesFrame& frame) noexcept {
-  std::optional<wire::QuotaOutcomes> outcomes = wire::read_outcomes(frame);
-  if (!outcomes) return lose("its frames are malformed");
-  if (outcomes->entries.empty()) {
-    on_parcel_answered(id, *outcomes);
-  } else {
-    on_waited(id, *outcomes);
-  }
-}
-
-void Lane::on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexcept {
-  const LaneParcels::Answered answered = parcels_.take_answered(id);
-  if (!answered.was_asked) return lose("it answers what nobody asked");
-  sent_bytes_ -= answered.bytes;
-  context_.mark_dirty(*this);  // the next frame may leave
-  if (answered.parcel == nullptr) return return_late(id, answered.ops, outcomes);
-  const api::QuotaBatch& asked = answered.parcel->batch;
-  const bool has_parts = outcomes.parts.size() == (asked.visit.is_set() ? asked.calls.size() : 0);
-  if (!has_parts || !wire::are_answers_to(outcomes, asked.calls)) {
-    context_.parcels_done.push_back(answered.parcel);
-    return lose("it answers what nobody asked");
-  }
-  if (answered.parcel->batch.visit.is_set()) {
-    keep_parts(*answered.parcel, outcomes);
-  } else {
-    keep_answers(id, *answered.parcel, outcomes);
-  }
-  answered.parcel->is_answered = true;
-  context_.parcels_done.push_back(answered.parcel);
-}
-
-void Lane::keep_parts(QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept {
-  api::QuotaBatch& batch = parcel.batch;
-  batch.answers = std::move(outcomes.answers);
-  batch.spread = std::move(outcomes.parts);
-  batch.part_reports = std::move(outcomes.reports);
-  batch.visit.is_known = outcomes.knows_round;
-}
-
-// To a client of this node, `draining` would mean this node.
-void Lane::keep_answers(uint64_t id, QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept {
-  api::QuotaBatch& batch = parcel.batch;
-  for (uint32_t index = 0; index < batch.calls.size(); ++index) {
-    const api::QuotaCall& call = batch.calls[index];
-    api::QuotaAnswer& answer = outcomes.answers[index];
-    if (answer.code == api::QuotaCode::draining) answer = context_.policy.answer(call.op);
-    if (answer.code != api::QuotaCode::queued) continue;
-    RemoteWaiter* const waiter =
-        keep_waiter({.frame_id = id, .entry = index}, call.ticket, RemoteWaiter::Of::quota_call);
-    if (waiter == nullptr) {
-      answer = context_.policy.answer(call.op);
-      write_withdraw(id, std::span(&index, 1));
-      continue;
-    }
-    if (!batch.wait_answers.empty()) waiter->answer = batch.wait_answers[index];
-    answer.waiter = waiter->index;
-  }
-  batch.answers = std::move(outcomes.answers);
-  batch.limits = std::move(outcomes.limits);
-  batch.rows = std::move(outcomes.rows);
-  batch.holders = std::move(outcomes.holders);
-  batch.quotas = std::move(outcomes.quotas);
-  batch.answer_text = std::move(outcomes.text);
-}
-
-// Nobody receives these answers.
-void Lane::return_late(uint64_t id, std::span<const api::QuotaOp> ops,
-                       const wire::QuotaOutcomes& outcomes) noexcept {
-  if (ops.size() != outcomes.answers.size()) return lose("it answers what nobody asked");
-  if (!outcomes.parts.empty()) return;  // NodeVisits refunds what the node may have held
-  std::vector<uint32_t> queued;
-  for (uint32_t index = 0; index < outcomes.answers.size(); ++index) {
-    const api::QuotaAnswer& answer = outcomes.answers[index];
-    if (answer.code == api::QuotaCode::queued) queued.push_back(index);
-    const bool is_made = ops[index] == api::QuotaOp::reserve && answer.reservation != 0;
-    if (is_made) context_.unclaimed.push_back(answer.reservation);
-  }
-  if (!queued.empty()) write_withdraw(id, queued);
-}
-
-void Lane::on_waited(uint64_t id, const wire::QuotaOutcomes& outcomes) noexcept {
-  for (size_t index = 0; index < outcomes.entries.size(); ++index) {
-    const api::QuotaAnswer& answer = outcomes.answers[index];
-    const auto at = waiters_.find(RemotePlace{.frame_id = id, .entry = outcomes.entries[index]});
-    if (at == waiters_.end() || at->of != RemoteWaiter::Of::quota_call) {
-      if (answer.reservation != 0) context_.unclaimed.push_back(answer.reservation);
-      continue;
-    }
-    RemoteWaiter& waiter = *at;
-    const bool is_possible = answer.code != api::QuotaCode::draining &&
-                             answer.code != api::QuotaCode::queued &&
-                             (answer.code != api::QuotaCode::withdrawn || waiter.is_withdrawn);
-    context_.grants.push_back(is_possible ? grant_of(waiter, answer, outcomes.limits)
-                                          : lost_grant(waiter));
-    waiters_.erase(at);
-    context_.waiters.free(waiter.index);
-  }
 }
 
 }  // namespace sluice::peer

@@ -25,6 +25,7 @@
 #include "net/connection.hpp"
 #include "peer/context.hpp"
 #include "peer/lane_parcels.hpp"
+#include "peer/lane_waiters.hpp"
 #include "peer/link.hpp"
 #include "peer/peer_target.hpp"
 #include "peer/socket_user.hpp"
@@ -48,7 +49,6 @@ class Lane final : public Link, public SocketUser {
 
   // `wanted_shard`: of the other node. `place`: of its buffers in `memory`.
   Lane(Context& context, net::ConnectionMemory& memory, uint32_t place, uint32_t wanted_shard);
-  ~Lane() override;
 
   // Begins; a lane that cannot is `closed` at once.
   void connect(const io::PeerAddress& address) noexcept;
@@ -111,7 +111,7 @@ class Lane final : public Link, public SocketUser {
   };
 
   bool is_owed() const noexcept {
-    return !outgoings_.empty() || !waiters_.empty() || parcels_.has_any() || is_pinged_ ||
+    return !outgoings_.empty() || waiters_.has_any() || parcels_.has_any() || is_pinged_ ||
            state_ != State::open;
   }
   void owe() noexcept;
@@ -131,8 +131,6 @@ class Lane final : public Link, public SocketUser {
   void leave_when_answered() noexcept;
   static void keep_parts(QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept;
   void keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
-  RemoteWaiter* keep_waiter(const RemotePlace& place, api::Ticket ticket,
-                            RemoteWaiter::Of of) noexcept;
   void return_late(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
   void on_outcomes(uint64_t id, const wire::QuotaOutcomesFrame& frame) noexcept;
   void on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexcept;
@@ -173,7 +171,7 @@ class Lane final : public Link, public SocketUser {
   std::vector<SentRefund> sent_refunds_;
   size_t sent_bytes_ = 0;  // of all kinds
   LaneParcels parcels_;
-  RemoteWaiters waiters_;
+  LaneWaiters waiters_;
   std::vector<wire::Permit> permits_;  // to be refunded
   int64_t received_ms_ = 0;            // when the last byte came
   int64_t owed_since_ms_ = 0;
