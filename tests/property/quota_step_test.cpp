@@ -30,6 +30,8 @@ using Names = std::vector<std::string>;
 
 constexpr std::array<const char*, 4> all_names{"{t}a", "{t}b", "{t}c", "{t}d"};
 constexpr uint64_t bindings = 3;
+// What slides frees tokens at each fifteenth of it, and waits end at odd milliseconds (Caller).
+constexpr uint64_t period_ms = 15 * 66;
 
 // With `overtaking`, some let waiters overtake the heads of their queues.
 api::Quota some_quota(Dice& dice, bool overtaking) {
@@ -37,7 +39,7 @@ api::Quota some_quota(Dice& dice, bool overtaking) {
                     .metric = api::Metric::tokens,
                     .kind = dice.percent(50) ? api::LimitKind::fixed : api::LimitKind::sliding,
                     .amount = 5 + dice.below(60),
-                    .period_ms = 1'000,
+                    .period_ms = period_ms,
                     .time_zone = {}};
   if (dice.percent(5)) tokens.ceiling = api::Ceiling::unlimited;
   const api::Limit slots{.name = "slots",
