@@ -400,6 +400,7 @@ const callWantsViolated :UInt8 = 16;
 const callKeepRequests :UInt8 = 32;
 const callUndelivered :UInt8 = 64;           # cancel: the client has not received the reservation
 const callCancels :UInt8 = 64;               # endPart: cancelled, not settled
+const callHandedOver :UInt8 = 64;            # put: by an earlier owner; a quota that was put stays
 const callWantsOutcome :UInt8 = 128;         # once it has waited: its limits, too
 
 const givenRequests :UInt8 = 1;

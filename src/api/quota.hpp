@@ -177,6 +177,8 @@ inline constexpr uint8_t keep_requests = 32;   // cancel: the request was made a
 inline constexpr uint8_t not_durable = 32;     // put, remove, reset: nobody could keep it now
 inline constexpr uint8_t undelivered = 64;     // cancel: the client has not received it
 inline constexpr uint8_t cancels = 64;         // end_part: by a cancel
+// put: by a node that owned the subject before: a run-time quota that it has got since then stays.
+inline constexpr uint8_t handed_over = 64;
 // May wait, but its connection has its share of the waiters.
 inline constexpr uint8_t connection_waiters_full = flag::connection_waiters_full;
 }  // namespace quota_flag

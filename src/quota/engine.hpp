@@ -128,6 +128,7 @@ class Engine {
   void put(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void remove(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
   void reset(api::QuotaBatch& batch, size_t index, const NameHash& hash) noexcept;
+  bool has_run_time_quota(SubjectIndex subject) noexcept;
   void reset_all() noexcept;
 
   const Options options_;

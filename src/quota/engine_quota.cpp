@@ -20,9 +20,14 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   api::QuotaAnswer& answer = batch.answers[index];
   if (!names_one(batch, index)) return;
   const std::string_view name = batch.subjects[call.first_subject];
+  SubjectIndex subject = subjects_.find(hashed);
+  const bool is_handed_over = (call.flags & api::quota_flag::handed_over) != 0;
+  if (is_handed_over && has_run_time_quota(subject)) {  // it is the later one
+    answer.code = QuotaCode::ok;
+    return;
+  }
   const CompiledQuota* const quota = book_.classes().hold(batch.new_quotas[index]);
   const CurrentBook::OwnQuota own{.quota = quota, .source = QuotaSource::run_time};
-  SubjectIndex subject = subjects_.find(hashed);
   if (subject == no_subject) {
     subject = subjects_.make(hashed, name, own, no_limited_subjects);
   } else {
@@ -37,8 +42,13 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   quota_changes_.put(name, batch.new_quotas[index], clock_.moment().wall_ns);
   subjects_[subject].configured = true;
   answer.code = QuotaCode::ok;
-  add_subject_row(batch, index, 0, subject, name, sources());
+  // A node that hands over many shows them to nobody.
+  if (!is_handed_over) add_subject_row(batch, index, 0, subject, name, sources());
   server_.serve(subject);
+}
+
+bool Engine::has_run_time_quota(SubjectIndex subject) noexcept {
+  return subject != no_subject && subjects_.current(subject).source == QuotaSource::run_time;
 }
 
 void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
@@ -47,7 +57,7 @@ void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noe
   if (!names_one(batch, index)) return;
   const std::string_view name = batch.subjects[call.first_subject];
   const SubjectIndex found = subjects_.find(hashed);
-  if (found == no_subject || subjects_.current(found).source != QuotaSource::run_time) {
+  if (!has_run_time_quota(found)) {
     answer.code = QuotaCode::no_such_quota;
     return;
   }

@@ -21,8 +21,12 @@ std::string loggable(std::string_view name) {
 }
 
 // Also a change that a restart may undo.
-bool has_changed(QuotaCode code) noexcept {
-  return api::admits(code) || code == QuotaCode::memory_only;
+bool has_changed(const api::QuotaAnswer& answer) noexcept {
+  return api::admits(answer.code) || answer.code == QuotaCode::memory_only;
+}
+
+bool is_handed_over(const api::QuotaCall& call) noexcept {
+  return call.op == QuotaOp::put && (call.flags & api::quota_flag::handed_over) != 0;
 }
 
 std::string_view message_of(QuotaOp op) noexcept {
@@ -43,13 +47,17 @@ std::string_view message_of(QuotaOp op) noexcept {
 
 bool QuotaLog::is_logged(const api::QuotaBatch& batch) noexcept {
   return !batch.calls.empty() && api::is_administrative(batch.calls.front().op) &&
-         has_changed(batch.answers.front().code) && log::wants(log::Level::info);
+         std::ranges::any_of(batch.answers, has_changed) && log::wants(log::Level::info);
 }
 
 void QuotaLog::log_change(const api::QuotaBatch& batch, std::string_view peer) noexcept {
   ASSERT(is_logged(batch));
   const api::QuotaCall& call = batch.calls.front();
   log::Fields fields{{"peer", peer.empty() ? "gone" : peer}};
+  if (is_handed_over(call)) {
+    fields["quotas"] = std::ranges::count_if(batch.answers, has_changed);
+    return log::info("another instance has handed over quotas of subjects that it owned", fields);
+  }
   if (call.subjects_count > 0) fields["subject"] = loggable(batch.subjects[call.first_subject]);
   if (call.op == QuotaOp::put) {
     fields["quota"] = policy::quota_json(batch.new_quotas.front());

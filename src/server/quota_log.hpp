@@ -3,7 +3,8 @@
 // Flow:   a worker, where a change was answered -> log_change(); where a batch was decided ->
 //         note_unknown().
 // Shape:  INFO `quota put`, `quota removed`, `usage reset`, `usage of all subjects reset`, with
-//         `peer`, and with `subject` and `quota` if there are any; WARN `subject without a quota`,
+//         `peer`, and with `subject` and `quota` if there are any; of quotas that another node
+//         hands over one line, with their number; WARN `subject without a quota`,
 //         with one such subject, and how many times since the last such line.
 // Errors: none. Names above 1 KiB are cut.
 // Lives:  one per worker. Allocates, but not for lines below the log's level.

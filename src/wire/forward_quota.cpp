@@ -50,7 +50,7 @@ constexpr std::array operations{
     OperationRow{QuotaOp::expire_part, Operation::EXPIRE_PART},
 };
 
-// A flag of a call, and of which operations. One bit of api::quota_flag has two meanings.
+// A flag of a call, and of which operation. Some bits of api::quota_flag have several meanings.
 struct FlagRow {
   uint8_t in_call;
   uint8_t in_frame;
@@ -65,6 +65,7 @@ constexpr std::array flags{
     FlagRow{api::quota_flag::keep_requests, call_bit::keep_requests, QuotaOp::cancel},
     FlagRow{api::quota_flag::undelivered, call_bit::undelivered, QuotaOp::cancel},
     FlagRow{api::quota_flag::cancels, call_bit::cancels, QuotaOp::end_part},
+    FlagRow{api::quota_flag::handed_over, call_bit::handed_over, QuotaOp::put},
 };
 
 uint8_t frame_flags(const QuotaCall& call) noexcept {

@@ -23,7 +23,7 @@ namespace sluice::wire {
 namespace call_bit {
 inline constexpr uint8_t may_wait = 1, waiters_full = 2, connection_waiters_full = 4,
                          wants_limits = 8, wants_violated = 16, keep_requests = 32,
-                         undelivered = 64, cancels = 64, wants_outcome = 128;
+                         undelivered = 64, cancels = 64, handed_over = 64, wants_outcome = 128;
 }
 
 // In the number of a binding that another node uses; this node's own never have it.

@@ -63,6 +63,30 @@ TEST(Subject, only_a_put_quota_can_be_removed) {
   EXPECT_EQ(remove(driver, "other").code, QuotaCode::no_such_quota);
 }
 
+QuotaAnswer hand_over(StoreDriver& driver, const std::string& name, const Quota& quota) {
+  return driver.ask({.op = QuotaOp::put, .flags = api::quota_flag::handed_over}, {name}, quota);
+}
+
+TEST(Subject, takes_a_quota_that_an_earlier_owner_hands_over) {
+  StoreDriver driver;
+  policy::QuotaBook book(file_rules());
+  driver.store.adopt(book, driver.now());
+  for (const char* const name : {"exact", "new"}) {
+    EXPECT_EQ(hand_over(driver, name, quota_of({tpm(10)})).code, QuotaCode::ok);
+    EXPECT_TRUE(driver.batch.rows.empty()) << "nobody reads them";
+    EXPECT_EQ(driver.row(name).source, QuotaSource::run_time);
+    EXPECT_EQ(driver.limit(name, "tpm").amount, 10U);
+  }
+}
+
+// It may have been put after the other node was stopped.
+TEST(Subject, keeps_its_own_quota_when_an_earlier_owner_hands_one_over) {
+  StoreDriver driver;
+  driver.put("m", {tpm(70)});
+  EXPECT_EQ(hand_over(driver, "m", quota_of({tpm(10)})).code, QuotaCode::ok);
+  EXPECT_EQ(driver.limit("m", "tpm").amount, 70U);
+}
+
 TEST(Subject, a_put_quota_stays_when_the_file_changes) {
   StoreDriver driver;
   driver.put("exact", {tpm(10)});

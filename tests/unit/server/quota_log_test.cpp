@@ -58,6 +58,28 @@ TEST_F(QuotaLogTest, logs_changes_with_their_peer) {
       "peer": "192.0.2.7:51234"})"));
 }
 
+TEST_F(QuotaLogTest, logs_the_number_of_quotas_that_another_node_hands_over) {
+  api::QuotaBatch batch;
+  batch.subjects = {"a", "b", "c"};
+  for (uint32_t index = 0; index < 3; ++index) {
+    batch.calls.push_back({.op = QuotaOp::put,
+                           .flags = api::quota_flag::handed_over,
+                           .subjects_count = 1,
+                           .first_subject = index});
+  }
+  batch.new_quotas.resize(3);
+  batch.make_answers();
+  for (const size_t index : {0U, 1U, 2U}) batch.answers[index].code = QuotaCode::subjects_full;
+  EXPECT_FALSE(QuotaLog::is_logged(batch));
+  batch.answers[1].code = QuotaCode::ok;
+  batch.answers[2].code = QuotaCode::memory_only;
+  ASSERT_TRUE(QuotaLog::is_logged(batch));
+  QuotaLog::log_change(batch, "192.0.2.7:51234");
+  EXPECT_EQ(lines().at(0), Json::parse(R"({"level": "INFO", "message":
+      "another instance has handed over quotas of subjects that it owned",
+      "peer": "192.0.2.7:51234", "quotas": 2})"));
+}
+
 TEST_F(QuotaLogTest, logs_no_refused_change) {
   log_change(QuotaOp::put, "gpt", QuotaCode::subjects_full);
   log_change(QuotaOp::remove, "gpt", QuotaCode::no_such_quota);

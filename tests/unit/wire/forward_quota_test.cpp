@@ -266,7 +266,9 @@ TEST(ForwardQuota, brings_the_quota_that_is_put) {
 
 TEST(ForwardQuota, flags_mean_what_their_operation_has_them_mean) {
   QuotaBatch sent;
-  add(sent, {.op = QuotaOp::put, .flags = api::quota_flag::not_durable}, {"m"});
+  add(sent,
+      {.op = QuotaOp::put, .flags = api::quota_flag::not_durable | api::quota_flag::handed_over},
+      {"m"});
   sent.new_quotas.resize(1);
   sent.calls.push_back({.op = QuotaOp::cancel,
                         .flags = api::quota_flag::keep_requests | api::quota_flag::undelivered});
@@ -276,7 +278,7 @@ TEST(ForwardQuota, flags_mean_what_their_operation_has_them_mean) {
       {"m"});
   const Received received(encode_forward_quota(1, sender, sent));
   ASSERT_TRUE(received.is_read);
-  EXPECT_EQ(received.batch.calls[0].flags, 0);  // this node's disk
+  EXPECT_EQ(received.batch.calls[0].flags, api::quota_flag::handed_over);  // not of this disk
   EXPECT_EQ(received.batch.calls[1].flags, sent.calls[1].flags);
   EXPECT_EQ(received.batch.calls[2].flags, sent.calls[2].flags);
 }
