@@ -19,7 +19,9 @@ struct QuotaParcel {
   int64_t timeout_ms = 0;      // of the answer
   int64_t deadline_ms = 0;     // when that has passed, by the clock of Peers; set by post()
   bool is_answered = false;
-  bool is_visit = false;  // of NodeVisits; else of NodeCalls
+
+  enum class Of : uint8_t { calls, visit, moved_quotas };
+  Of of = Of::calls;  // NodeCalls, NodeVisits or MovedQuotas
 };
 
 class ParcelSender {

@@ -76,6 +76,7 @@ class Engine {
   CutFacts cut_facts() const noexcept { return cut_writer_.facts(); }
   void write_all() noexcept;
   Restored restore(const StoredState& stored, base::Now now);
+  void drop_moved_quota(std::string_view name, base::Now now) noexcept;
   uint32_t subjects_count() const noexcept { return subjects_.pool().used(); }
   uint32_t reservations_count() const noexcept { return reservations_.open_count(); }
   uint32_t waiters_count() const noexcept { return queues_.waiting_count(); }

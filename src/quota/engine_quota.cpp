@@ -51,6 +51,13 @@ bool Engine::has_run_time_quota(SubjectIndex subject) noexcept {
   return subject != no_subject && subjects_.current(subject).source == QuotaSource::run_time;
 }
 
+// Another node has it now, in its state. What was put here since the start stays.
+void Engine::drop_moved_quota(std::string_view name, base::Now now) noexcept {
+  clock_.begin(now);
+  if (has_run_time_quota(subjects_.find(subjects_.hash(name)))) return;
+  quota_changes_.remove(name, clock_.moment().wall_ns);
+}
+
 void Engine::remove(QuotaBatch& batch, size_t index, const NameHash& hashed) noexcept {
   const api::QuotaCall& call = batch.calls[index];
   api::QuotaAnswer& answer = batch.answers[index];

@@ -56,6 +56,8 @@ Restored Engine::restore(const StoredState& stored, base::Now now) {
   if (shards_count != options_.shards) cut_writer_.write_all();
   report.subjects = subjects.count();
   report.subjects_left_out = subjects.left_out_count();
+  report.subjects_of_other_nodes = subjects.of_other_nodes_count();
+  report.moved_quotas = subjects.take_moved();
   report.reservations = reservations.count();
   report.ends = reservations.ends_count();
   report.reservations_left_out = reservations.left_out_count();

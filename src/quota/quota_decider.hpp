@@ -90,6 +90,9 @@ class QuotaDecider : public api::Decider {
   // memory cannot be had.
   virtual Restored restore(const StoredState& stored, base::Now now) = 0;
 
+  // One of Restored::moved_quotas: its owner has it, and the next cut takes it out of the state.
+  virtual void drop_moved_quota(std::string_view name, base::Now now) noexcept = 0;
+
   virtual uint32_t subjects_count() const noexcept = 0;
   virtual uint32_t reservations_count() const noexcept = 0;  // open
   virtual const Statistics& statistics() const noexcept = 0;

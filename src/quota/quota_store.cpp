@@ -97,6 +97,10 @@ Restored QuotaStore::restore(const StoredState& stored, base::Now now) {
   return engine_->restore(stored, now);
 }
 
+void QuotaStore::drop_moved_quota(std::string_view name, base::Now now) noexcept {
+  engine_->drop_moved_quota(name, now);
+}
+
 uint32_t QuotaStore::subjects_count() const noexcept {
   return engine_->subjects_count();
 }

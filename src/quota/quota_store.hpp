@@ -28,7 +28,8 @@ struct Options {
   uint64_t id_seed = 0;        // of reservations' ids, drawn at each start: ids are not given twice
   uint32_t adopt_work = 2'048;  // of one step on another book: in about tenths of a microsecond
   bool keeps_state = false;     // for the next start: cuts are made
-  uint16_t node_slot = 0;       // in the ids of reservations (proto/reservation_id.hpp)
+  // In the ids of reservations (proto/reservation_id.hpp); 0: there are no other nodes.
+  uint16_t node_slot = 0;
   uint32_t nodes_count = 1;
   // A part whose home is another node outlives it by so much: a home's lifetime begins when all
   // nodes of the call have answered.
@@ -70,6 +71,7 @@ class QuotaStore final : public QuotaDecider {
   CutFacts cut_facts() const noexcept override;
   void write_all() noexcept override;
   Restored restore(const StoredState& stored, base::Now now) override;
+  void drop_moved_quota(std::string_view name, base::Now now) noexcept override;
   uint32_t subjects_count() const noexcept override;
   uint32_t reservations_count() const noexcept override;
   uint32_t waiters_count() const noexcept override;

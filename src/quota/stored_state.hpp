@@ -11,7 +11,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "api/limit.hpp"
 #include "limiter/meter_shape.hpp"
 #include "state/record.hpp"
 
@@ -65,6 +67,12 @@ struct StoredState {
   std::span<const StoredQuota> run_time_quotas;
 };
 
+// A quota that was put at run time for a subject that another node owns now.
+struct MovedQuota {
+  std::string name;
+  api::Quota quota;
+};
+
 struct Restored {
   std::string damage;  // why nothing can be restored; empty: it was
   // The records are sound, but a quota of theirs needs what this machine or program lacks.
@@ -75,7 +83,10 @@ struct Restored {
   // There was no room.
   uint64_t subjects_left_out = 0;
   uint64_t reservations_left_out = 0;
-  uint64_t parts_refunded = 0;  // the verdict on their calls was not stored
+  uint64_t parts_refunded = 0;           // the verdict on their calls was not stored
+  uint64_t subjects_of_other_nodes = 0;  // left out, because these own them now
+  // Likewise; they stay in the state until drop_moved_quota().
+  std::vector<MovedQuota> moved_quotas;
 
   Restored& operator+=(const Restored& other) {
     subjects += other.subjects;
@@ -84,6 +95,8 @@ struct Restored {
     subjects_left_out += other.subjects_left_out;
     reservations_left_out += other.reservations_left_out;
     parts_refunded += other.parts_refunded;
+    subjects_of_other_nodes += other.subjects_of_other_nodes;
+    moved_quotas.insert(moved_quotas.end(), other.moved_quotas.begin(), other.moved_quotas.end());
     return *this;
   }
 };

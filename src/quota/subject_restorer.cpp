@@ -4,6 +4,7 @@
 
 #include "policy/quota_text.hpp"
 #include "proto/key_hash.hpp"
+#include "proto/node_hash.hpp"
 #include "proto/reservation_id.hpp"
 #include "quota/quota_class.hpp"
 #include "state/meter_words.hpp"
@@ -20,15 +21,21 @@ SubjectRestorer::~SubjectRestorer() {
   for (const auto& [_, quota] : classes_) book_.classes().drop_reference(quota);
 }
 
-// Null: it is damaged.
-const CompiledQuota* SubjectRestorer::compile(std::string_view quota, std::string_view of) {
-  const policy::ParsedQuota parsed = policy::parse_quota(quota);
-  if (parsed.complaints.empty()) return book_.classes().hold(parsed.quota);
+// Empty: it is damaged.
+std::optional<api::Quota> SubjectRestorer::parse(std::string_view quota, std::string_view of) {
+  policy::ParsedQuota parsed = policy::parse_quota(quota);
+  if (parsed.complaints.empty()) return std::move(parsed.quota);
   if (damage_.empty()) is_unusable_ = parsed.is_json;
   std::string damage = "the quota ";
   damage.append(of).append(": ").append(parsed.complaints.front());
   fail(std::move(damage));
-  return nullptr;
+  return std::nullopt;
+}
+
+// Null: it is damaged.
+const CompiledQuota* SubjectRestorer::compile(std::string_view quota, std::string_view of) {
+  const std::optional<api::Quota> parsed = parse(quota, of);
+  return parsed ? book_.classes().hold(*parsed) : nullptr;
 }
 
 // Null: it is damaged, or not there.
@@ -76,11 +83,22 @@ bool SubjectRestorer::is_own(std::string_view name) const noexcept {
   return proto::owner_shard(routed, options_.shards) == options_.shard;
 }
 
+bool SubjectRestorer::is_of_other_node(std::string_view name) const noexcept {
+  if (options_.node_slot == proto::reservation_id::no_slot) return false;  // this node is alone
+  const uint32_t owner = proto::subject_node(name, options_.nodes_count);
+  return proto::reservation_id::slot_of_node(owner) != options_.node_slot;
+}
+
 void SubjectRestorer::take_subject(const state::StoredSubject& subject,
                                    const RecordOrigin& origin) {
   if (!is_own(subject.name)) return;
   const NameHash hash = subjects_.hash(subject.name);
   if (subjects_.find(hash) != no_subject || gone_.contains({hash.low, hash.high})) return;
+  if (is_of_other_node(subject.name)) {
+    ++of_other_nodes_count_;
+    gone_.emplace(hash.low, hash.high);
+    return;
+  }
   if (!subjects_.is_full() && subject.name.size() <= options_.name_bytes_max) {
     return make(hash, subject, origin);
   }
@@ -112,9 +130,15 @@ void SubjectRestorer::put_quotas() {
 }
 
 void SubjectRestorer::put(const StoredQuota& stored) {
-  if (!is_own(stored.name) || stored.name.size() > options_.name_bytes_max) return;
-  const CompiledQuota* const quota = compile(stored.quota, "that was put at run time");
-  if (quota == nullptr) return;
+  if (!is_own(stored.name)) return;
+  std::optional<api::Quota> parsed = parse(stored.quota, "that was put at run time");
+  if (!parsed) return;
+  if (is_of_other_node(stored.name)) {
+    moved_.push_back({.name = std::string(stored.name), .quota = std::move(*parsed)});
+    return;
+  }
+  if (stored.name.size() > options_.name_bytes_max) return;
+  const CompiledQuota* const quota = book_.classes().hold(*parsed);
   const CurrentBook::OwnQuota own{.quota = quota, .source = api::QuotaSource::run_time};
   const NameHash hash = subjects_.hash(stored.name);
   SubjectIndex index = subjects_.find(hash);

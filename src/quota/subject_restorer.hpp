@@ -2,15 +2,18 @@
 // Flow:   take() each record, those of later epochs first -> put_quotas() that were put at run
 //         time. The first book that is adopted brings the others to its quotas, as a reload does.
 // Shape:  of several records about a name the first one counts; of one epoch, that of a subject
-//         before that of a forgotten one which had its name.
+//         before that of a forgotten one which had its name. Subjects that another node owns now
+//         are left out, and quotas that were put for them set aside.
 // Errors: damage(): what the records have cannot be.
 // Lives:  while the store is restored; then classes that no subject has are freed.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "quota/call_clock.hpp"
@@ -37,10 +40,13 @@ class SubjectRestorer final : public RecordTaker {
   bool is_unusable() const noexcept { return is_unusable_; }
   uint64_t count() const noexcept { return count_; }
   uint64_t left_out_count() const noexcept { return left_out_count_; }
+  uint64_t of_other_nodes_count() const noexcept { return of_other_nodes_count_; }
+  std::vector<MovedQuota> take_moved() noexcept { return std::move(moved_); }
 
  private:
   using Key = std::pair<uint64_t, uint64_t>;  // of a name's hash
 
+  std::optional<api::Quota> parse(std::string_view quota, std::string_view of);
   const CompiledQuota* compile(std::string_view quota, std::string_view of);
   const CompiledQuota* quota_of_class(uint64_t id);
   void take_subject(const state::StoredSubject& subject, const RecordOrigin& origin);
@@ -48,6 +54,7 @@ class SubjectRestorer final : public RecordTaker {
   void begin_epoch(uint64_t epoch);
   void put(const StoredQuota& stored);
   bool is_own(std::string_view name) const noexcept;
+  bool is_of_other_node(std::string_view name) const noexcept;
   void fail(std::string damage);
 
   const Options& options_;
@@ -63,6 +70,8 @@ class SubjectRestorer final : public RecordTaker {
   bool is_unusable_ = false;
   uint64_t count_ = 0;
   uint64_t left_out_count_ = 0;
+  uint64_t of_other_nodes_count_ = 0;
+  std::vector<MovedQuota> moved_;
 };
 
 }  // namespace sluice::quota

@@ -73,6 +73,12 @@ void KeptState::log_start(const quota::Restored& restored, const RestoredWindows
              {"reservations", restored.reservations},
              {"endedReservations", restored.ends},
              {"windows", windows.count}});
+  if (restored.subjects_of_other_nodes > 0) {
+    log::warning(
+        "state: other instances of --instance-urls own some of the subjects now: their usage was "
+        "left out, and begins anew at their owners",
+        {{"subjects", restored.subjects_of_other_nodes}});
+  }
   if (windows.of_other_nodes > 0) {
     log::warning(
         "state: other instances of --instance-urls own some of the keys now: their windows were "

@@ -246,8 +246,11 @@ constexpr std::array node_families{
     NodeFamily{"node_rules_differ", "gauge", "1: it has other rules than this node.",
                [](const Counts& counts) noexcept { return uint64_t{counts.rules_differ}; }}};
 
-void write_nodes(Writer& write, std::span<const NodeStatistics> nodes) noexcept {
+void write_nodes(Writer& write, std::span<const NodeStatistics> nodes,
+                 const ProcessStatistics& process) noexcept {
   if (nodes.empty()) return;
+  write.one("quotas_to_hand_over", "gauge", "Quotas put at run time that other nodes own now.",
+            process.quotas_to_hand_over);
   write.all("misrouted_total", "counter", "Entries of other nodes that this one does not own.",
             [](const ShardStatistics& shard) { return shard.misrouted_entries; });
   for (const NodeFamily& family : node_families) {
@@ -285,7 +288,7 @@ void write_metrics(const AllStatistics& all, std::string& text) noexcept {
   write_state(write, shards, process);
   write_connections(write);
   write_loop(write, shards);
-  write_nodes(write, nodes);
+  write_nodes(write, nodes, process);
   ASSERT(text.size() <= limits::metrics_bytes_max(static_cast<uint32_t>(shards.size()),
                                                   static_cast<uint32_t>(nodes.size()) + 1));
 }

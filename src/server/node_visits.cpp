@@ -98,7 +98,7 @@ NodeVisits::Visit& NodeVisits::take(QuotaTask& task) {
   visit.batch.part_reports.clear();
   visit.ends.clear();
   visit.task = &task;
-  visit.is_visit = true;
+  visit.of = peer::QuotaParcel::Of::visit;
   visit.timeout_ms = timeout_ms_;
   return visit;
 }

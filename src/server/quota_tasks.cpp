@@ -445,7 +445,9 @@ void QuotaTasks::free(QuotaTask& task) noexcept {
 }
 
 void QuotaTasks::on_parcel(peer::QuotaParcel& parcel) noexcept {
-  if (parcel.is_visit) return on_decided(visits_.on_returned(parcel, context_.now));
+  if (parcel.of == peer::QuotaParcel::Of::visit) {
+    return on_decided(visits_.on_returned(parcel, context_.now));
+  }
   if (QuotaTask* const task = nodes_.on_parcel(parcel)) answer_or_keep(*task);
 }
 

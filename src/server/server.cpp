@@ -233,6 +233,7 @@ StartReport Server::start(Configuration configuration) {
     windows += started.windows;
   }
   if (state_) state_->has_started(restored, windows);
+  worker_group_->moved_quotas().log_start(!fleet_.secret.empty());
   for (const auto& worker : workers_) worker->begin();
   if (!config_.config_file.empty()) {
     warn_of_too_many_names(report.quotas, config_.max_subjects);

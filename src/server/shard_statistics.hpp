@@ -56,6 +56,7 @@ struct ShardStatistics {
 struct ProcessStatistics {
   uint64_t rules_refused = 0;
   uint64_t log_lines_lost = 0;
+  uint64_t quotas_to_hand_over = 0;  // to other nodes
   // Null: no state is kept.
   const store::WriterStatistics* state = nullptr;
   int64_t state_behind_ns = 0;     // since the first change that is not durable

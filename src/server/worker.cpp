@@ -88,6 +88,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       windows_(options.state, options.shard, *keys_),
       keeper_(options.state, store_options(options), *quotas_, windows_),
       node_calls_(context_, mailboxes_, waiters_, options.fleet),
+      moved_quotas_(context_, mailboxes_, *quotas_, options.fleet, worker_group.moved_quotas()),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, node_calls_,
                    options.fleet, tasks_, own_call_bounds(options)),
       decisions_(context_, sessions_, router_.book(), waiters_, *keys_, worker_group.ids()),
@@ -116,6 +117,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
     node_queries_.attach(peers_->questions());
     peers_->set_rules(options.sessions.rules_digest);
     node_calls_.attach(*peers_);
+    moved_quotas_.attach(*peers_);
     quota_tasks_.attach(*peers_);
   }
   worker_group_.attach(mailboxes_.shard(), &io_);
@@ -169,6 +171,7 @@ void Worker::turn(int64_t wait_ns_max) noexcept {
   context_.room_made |= mailboxes_.take_room_made();
   quota_tasks_.answer_durable();
   quota_tasks_.make_own_calls();
+  moved_quotas_.send();
   runner_.unblock();
   runner_.change_dialects();
   runner_.resume_ready();
@@ -231,8 +234,9 @@ int64_t Worker::wait_ns() const noexcept {
   const int64_t drain_over_ms = was_force_closed_ ? base::never_ms : drain_deadline_ms_;
   const int64_t due_ns =
       std::min({keys_->next_due_ns(), quotas_->next_due_ns(), keeper_.due_ns(),
-                quota_tasks_.durable_due_ns(), base::due_ns(context_.timers.next_due_ms()),
-                base::due_ns(drain_over_ms), base::due_ns(context_.node_bindings.due_ms()),
+                quota_tasks_.durable_due_ns(), base::due_ns(moved_quotas_.due_ms()),
+                base::due_ns(context_.timers.next_due_ms()), base::due_ns(drain_over_ms),
+                base::due_ns(context_.node_bindings.due_ms()),
                 peers_ ? base::due_ns(peers_->due_ms()) : base::never_ns});
   if (due_ns != base::never_ns) wait = std::min(wait, due_ns - now_ns);
   return std::max<int64_t>(wait, 0);
@@ -364,6 +368,11 @@ bool Worker::decide(const route::ShardTask& task) noexcept {
       task);
 }
 
+void Worker::on_parcel(peer::QuotaParcel& parcel) noexcept {
+  if (parcel.of == peer::QuotaParcel::Of::moved_quotas) return moved_quotas_.on_parcel(parcel);
+  quota_tasks_.on_parcel(parcel);
+}
+
 void Worker::on_returned(route::TargetId target, route::ShardMessage& message) noexcept {
   keeper_.before_message();
   for (const route::Notice& notice : message.notices) waiters_.on_notice_returned(notice);
@@ -445,7 +454,8 @@ ShardStatistics Worker::shard_statistics() const noexcept {
 
 ProcessStatistics Worker::process_statistics() const noexcept {
   ProcessStatistics statistics{.rules_refused = worker_group_.rules_refused(),
-                               .log_lines_lost = log::lines_lost()};
+                               .log_lines_lost = log::lines_lost(),
+                               .quotas_to_hand_over = worker_group_.moved_quotas().left()};
   keeper_.add_statistics(statistics, context_.now);
   return statistics;
 }

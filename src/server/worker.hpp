@@ -22,6 +22,7 @@
 #include "server/connection_placement.hpp"
 #include "server/deciders.hpp"
 #include "server/entry_decisions.hpp"
+#include "server/moved_quotas.hpp"
 #include "server/node_calls.hpp"
 #include "server/node_queries.hpp"
 #include "server/quota_tasks.hpp"
@@ -51,6 +52,8 @@ class Worker final : private ShardStatisticsSource {
 
   // Of an earlier start, before anything else. Throws when the state cannot be read.
   RestoredWindows restore_windows();
+  // Likewise quotas whose subjects other nodes own now, once callers are accepted.
+  void hand_over(std::vector<quota::MovedQuota> moved) { moved_quotas_.begin(std::move(moved)); }
   // Accepts from now on.
   void start() noexcept;
 
@@ -122,7 +125,7 @@ class Worker final : private ShardStatisticsSource {
   void on_stranded(peer::PeerTarget& target, peer::Outgoing& outgoing) noexcept {
     stand_in_.begin(target, outgoing);
   }
-  void on_parcel(peer::QuotaParcel& parcel) noexcept { quota_tasks_.on_parcel(parcel); }
+  void on_parcel(peer::QuotaParcel& parcel) noexcept;
   void on_unclaimed(uint64_t reservation) noexcept { quota_tasks_.cancel_undelivered(reservation); }
 
   bool is_of_other_node(const io::Event& event) const noexcept;
@@ -157,6 +160,7 @@ class Worker final : private ShardStatisticsSource {
   WindowKeeper windows_;
   StateKeeper keeper_;
   NodeCalls node_calls_;
+  MovedQuotas moved_quotas_;
   QuotaTasks quota_tasks_;
   EntryDecisions decisions_;
   StandIn stand_in_;

@@ -13,6 +13,7 @@
 #include "io/io.hpp"
 #include "route/mesh.hpp"
 #include "server/misrouted_log.hpp"
+#include "server/moved_quota_log.hpp"
 #include "server/request_ids.hpp"
 #include "server/shortage_log.hpp"
 #include "session/ticket_share.hpp"
@@ -28,6 +29,7 @@ class WorkerGroup {
   RequestIds& ids() noexcept { return ids_; }
   ShortageLog& shortages() noexcept { return shortages_; }
   MisroutedLog& misrouted() noexcept { return misrouted_; }
+  MovedQuotaLog& moved_quotas() noexcept { return moved_quotas_; }
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
   void wake(uint32_t shard) noexcept {
@@ -78,6 +80,7 @@ class WorkerGroup {
   RequestIds ids_;
   ShortageLog shortages_;
   MisroutedLog misrouted_;
+  MovedQuotaLog moved_quotas_;
   std::atomic<uint64_t> rules_refused_{0};
   std::atomic<uint32_t> ready_to_accept_{0};
   std::unique_ptr<Member[]> members_;

@@ -77,6 +77,7 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     const quota::Restored restored = restore(options, *deciders.quotas, io->now());
     Worker worker(*io, options, worker_group, std::move(deciders));
     const RestoredWindows windows = worker.restore_windows();
+    worker.hand_over(restored.moved_quotas);
     {
       const std::lock_guard lock(mutex_);
       io_ = io.get();

@@ -54,6 +54,9 @@ class PassingQuotas : public quota::QuotaDecider {
   quota::Restored restore(const quota::StoredState& stored, base::Now now) override {
     return store_->restore(stored, now);
   }
+  void drop_moved_quota(std::string_view name, base::Now now) noexcept override {
+    store_->drop_moved_quota(name, now);
+  }
   uint32_t subjects_count() const noexcept override { return store_->subjects_count(); }
   uint32_t reservations_count() const noexcept override { return store_->reservations_count(); }
   uint32_t waiters_count() const noexcept override { return store_->waiters_count(); }

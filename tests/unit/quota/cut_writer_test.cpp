@@ -93,6 +93,21 @@ TEST_F(Cuts, are_due_when_anything_has_changed) {
   EXPECT_TRUE(driver_.store.has_changes());
 }
 
+// It was never put in this store: an earlier start's state has it.
+TEST_F(Cuts, take_a_quota_out_of_the_state_that_its_owner_has_now) {
+  cut();
+  driver_.store.drop_moved_quota("moved", driver_.now());
+  EXPECT_TRUE(driver_.store.has_changes());
+  cut();
+  EXPECT_EQ(sink_.run_time_quotas, (std::map<std::string, std::string>{{"moved", ""}}));
+}
+
+TEST_F(Cuts, keep_a_quota_that_was_put_here_again_meanwhile) {
+  cut();
+  driver_.store.drop_moved_quota("a", driver_.now());
+  EXPECT_FALSE(driver_.store.has_changes());
+}
+
 TEST_F(Cuts, have_the_quotas_that_were_put_and_removed) {
   begin();
   EXPECT_EQ(sink_.run_time_quotas.size(), 2U);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/node_hash.hpp"
+#include "proto/reservation_id.hpp"
 #include "quota/quota_class.hpp"
 #include "quota/record_writer.hpp"
 #include "unit/quota/list_sink.hpp"
@@ -46,6 +48,14 @@ class SubjectRestorerTest : public testing::Test {
   RecordOrigin at(uint64_t epoch) const {
     return {.epoch = epoch, .latest = before_.clock.moment()};
   }
+  // One of two nodes, to which "a" and "b" belong one each.
+  const Options& of_node(uint32_t node) {
+    EXPECT_NE(proto::subject_node("a", 2), proto::subject_node("b", 2));
+    of_node_ = options;
+    of_node_.node_slot = proto::reservation_id::slot_of_node(node);
+    of_node_.nodes_count = 2;
+    return of_node_;
+  }
   bool take(const state::StoredRecord& record, uint64_t epoch) {
     return restorer_.take(record, at(epoch));
   }
@@ -67,6 +77,7 @@ class SubjectRestorerTest : public testing::Test {
   std::vector<StoredShard> shards_{{}};
   NoRecords records_;
   TableDriver after_{options};
+  Options of_node_;
   StoredState stored_{.records = records_,
                       .shards = shards_,
                       .classes = {&class_, 1},
@@ -102,6 +113,20 @@ TEST_F(SubjectRestorerTest, counts_those_that_find_no_room) {
   EXPECT_EQ(restorer_.left_out_count(), 1U);
 }
 
+TEST_F(SubjectRestorerTest, leaves_out_subjects_that_another_node_owns_now) {
+  SubjectRestorer restorer(of_node(proto::subject_node("a", 2)), after_.book, after_.subjects,
+                           stored_);
+  for (const char* const name : {"a", "b", "b"}) {
+    EXPECT_TRUE(restorer.take(stored(name, 1), at(5)));
+  }
+  EXPECT_TRUE(restorer.take(stored("b", 2), at(4)));
+  EXPECT_NE(after_.find("a"), no_subject);
+  EXPECT_EQ(after_.find("b"), no_subject);
+  EXPECT_EQ(restorer.count(), 1U);
+  EXPECT_EQ(restorer.of_other_nodes_count(), 1U) << "each is counted once";
+  EXPECT_EQ(restorer.left_out_count(), 0U);
+}
+
 TEST_F(SubjectRestorerTest, resets_one_that_has_not_seen_the_last_reset_of_all) {
   shards_[0].reset_all_order = before_.clock.order();
   EXPECT_TRUE(take(stored("a", 7), 5));
@@ -123,6 +148,18 @@ TEST_F(SubjectRestorerTest, makes_a_subject_for_a_quota_that_was_put) {
   restorer_.put_quotas();
   EXPECT_NE(after_.find("put"), no_subject);
   EXPECT_EQ(restorer_.count(), 1U);
+}
+
+TEST_F(SubjectRestorerTest, sets_aside_quotas_of_subjects_that_another_node_owns_now) {
+  SubjectRestorer restorer(of_node(1 - proto::subject_node("put", 2)), after_.book, after_.subjects,
+                           stored_);
+  EXPECT_TRUE(restorer.take(stored("put", 7), at(5)));
+  restorer.put_quotas();
+  EXPECT_EQ(after_.find("put"), no_subject);
+  const std::vector<MovedQuota> moved = restorer.take_moved();
+  ASSERT_EQ(moved.size(), 1U);
+  EXPECT_EQ(moved[0].name, "put");
+  EXPECT_EQ(moved[0].quota, quota_of({tpm(50)}));
 }
 
 TEST_F(SubjectRestorerTest, an_unknown_class_is_damage) {

@@ -16,7 +16,8 @@ class FakeQuotas : public quota::QuotaDecider {
   // The record, which outlives the quotas, so that a worker may own them.
   struct Asked {
     std::vector<api::QuotaOp> calls;
-    uint8_t last_flags = 0;  // of the last of them
+    uint8_t last_flags = 0;            // of the last of them
+    std::vector<std::string> dropped;  // quotas that have moved
     int adopted = 0;
     int drained = 0;
     int checked = 0;
@@ -70,6 +71,9 @@ class FakeQuotas : public quota::QuotaDecider {
   quota::CutFacts cut_facts() const noexcept override { return {}; }
   void write_all() noexcept override {}
   quota::Restored restore(const quota::StoredState&, base::Now) override { return {}; }
+  void drop_moved_quota(std::string_view name, base::Now) noexcept override {
+    asked_.dropped.emplace_back(name);
+  }
   uint32_t subjects_count() const noexcept override { return 0; }
   uint32_t reservations_count() const noexcept override { return 0; }
   uint32_t waiters_count() const noexcept override { return 0; }

@@ -1,0 +1,48 @@
+#include "server/moved_quota_log.hpp"
+
+#include "log/log.hpp"
+
+namespace sluice::server {
+
+void MovedQuotaLog::add(uint64_t quotas) noexcept {
+  total_.fetch_add(quotas, std::memory_order_relaxed);
+  left_.fetch_add(quotas, std::memory_order_relaxed);
+}
+
+void MovedQuotaLog::log_start(bool has_secret) const noexcept {
+  const uint64_t quotas = left();
+  if (quotas == 0) return;
+  if (has_secret) {
+    log::info(
+        "state: other instances own the subjects of some quotas now that were put at run time: "
+        "they are handed over",
+        {{"quotas", quotas}});
+    return;
+  }
+  log::warning(
+      "state: other instances own the subjects of some quotas now that were put at run time, and "
+      "these cannot be handed over: start all instances with the same --peer-secret-file, or put "
+      "the quotas again; they stay in the state",
+      {{"quotas", quotas}});
+}
+
+void MovedQuotaLog::note_taken(uint64_t quotas) noexcept {
+  if (quotas == 0 || left_.fetch_sub(quotas, std::memory_order_relaxed) != quotas) return;
+  log::info("state: all quotas are handed over whose subjects other instances own now",
+            {{"quotas", total_.load(std::memory_order_relaxed)}});
+}
+
+void MovedQuotaLog::note_refused(std::string_view node, std::string_view reason,
+                                 base::Now now) noexcept {
+  int64_t quiet_until_ns = quiet_until_ns_.load(std::memory_order_relaxed);
+  if (now.monotonic_ns < quiet_until_ns) return;
+  const bool is_ours = quiet_until_ns_.compare_exchange_strong(
+      quiet_until_ns, now.monotonic_ns + pause_ns, std::memory_order_relaxed);
+  if (!is_ours) return;  // another worker logs it
+  log::warning(
+      "state: another instance does not take quotas of subjects that it owns now: they stay in the "
+      "state, and are handed over again and again",
+      {{"node", node}, {"reason", reason}, {"quotas", left()}});
+}
+
+}  // namespace sluice::server
