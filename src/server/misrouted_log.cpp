@@ -6,11 +6,7 @@ namespace sluice::server {
 
 void MisroutedLog::note(uint64_t entries, base::Now now) noexcept {
   unreported_.fetch_add(entries, std::memory_order_relaxed);
-  int64_t quiet_until_ns = quiet_until_ns_.load(std::memory_order_relaxed);
-  if (now.monotonic_ns < quiet_until_ns) return;
-  const bool is_ours = quiet_until_ns_.compare_exchange_strong(
-      quiet_until_ns, now.monotonic_ns + pause_ns, std::memory_order_relaxed);
-  if (!is_ours) return;  // another worker logs it
+  if (!pause_.may_log(now)) return;
   log::warning(
       "another node forwards keys to this one that it does not own: start all nodes with the same "
       "--instance-urls, in the same order; of a gocc, keys with unusual escapes are no fault",

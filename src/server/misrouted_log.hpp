@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/time.hpp"
+#include "server/log_pause.hpp"
 
 namespace sluice::server {
 
@@ -20,7 +21,7 @@ class MisroutedLog {
 
  private:
   std::atomic<uint64_t> unreported_{0};
-  std::atomic<int64_t> quiet_until_ns_{0};
+  LogPause pause_{pause_ns};
 };
 
 }  // namespace sluice::server

@@ -34,11 +34,7 @@ void MovedQuotaLog::note_taken(uint64_t quotas) noexcept {
 
 void MovedQuotaLog::note_refused(std::string_view node, std::string_view reason,
                                  base::Now now) noexcept {
-  int64_t quiet_until_ns = quiet_until_ns_.load(std::memory_order_relaxed);
-  if (now.monotonic_ns < quiet_until_ns) return;
-  const bool is_ours = quiet_until_ns_.compare_exchange_strong(
-      quiet_until_ns, now.monotonic_ns + pause_ns, std::memory_order_relaxed);
-  if (!is_ours) return;  // another worker logs it
+  if (!pause_.may_log(now)) return;
   log::warning(
       "state: another instance does not take quotas of subjects that it owns now: they stay in the "
       "state, and are handed over again and again",

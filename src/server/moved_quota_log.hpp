@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/time.hpp"
+#include "server/log_pause.hpp"
 
 namespace sluice::server {
 
@@ -30,7 +31,7 @@ class MovedQuotaLog {
  private:
   std::atomic<uint64_t> total_{0};
   std::atomic<uint64_t> left_{0};
-  std::atomic<int64_t> quiet_until_ns_{0};
+  LogPause pause_{pause_ns};
 };
 
 }  // namespace sluice::server

@@ -69,11 +69,7 @@ void ShortageLog::note_refusal(int32_t failure, base::Now now) noexcept {
 void ShortageLog::count(Line& line, std::string_view effect, std::string_view cause_and_cure,
                         int32_t failure, base::Now now) noexcept {
   line.unreported.fetch_add(1, std::memory_order_relaxed);
-  int64_t quiet_until_ns = line.quiet_until_ns.load(std::memory_order_relaxed);
-  if (now.monotonic_ns < quiet_until_ns) return;
-  const bool ours = line.quiet_until_ns.compare_exchange_strong(
-      quiet_until_ns, now.monotonic_ns + shortage_pause_ns, std::memory_order_relaxed);
-  if (!ours) return;  // another worker logs it
+  if (!line.pause.may_log(now)) return;
   log::warning(std::string(effect) + std::string(cause_and_cure),
                {{"cause", std::generic_category().message(-failure)},
                 {"times", line.unreported.exchange(0, std::memory_order_relaxed)}});

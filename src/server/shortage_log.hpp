@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/time.hpp"
+#include "server/log_pause.hpp"
 
 namespace sluice::server {
 
@@ -31,7 +32,7 @@ class ShortageLog {
  private:
   struct Line {
     std::atomic<uint64_t> unreported{0};
-    std::atomic<int64_t> quiet_until_ns{0};
+    LogPause pause{shortage_pause_ns};
   };
 
   static void count(Line& line, std::string_view effect, std::string_view cause_and_cure,
