@@ -85,7 +85,7 @@ struct Restored {
   uint64_t reservations_left_out = 0;
   uint64_t parts_refunded = 0;           // the verdict on their calls was not stored
   uint64_t subjects_of_other_nodes = 0;  // left out, because these own them now
-  // Likewise; they stay in the state until drop_moved_quota().
+  // Likewise, of this shard; they stay in the state until drop_moved_quota(). Sums have none.
   std::vector<MovedQuota> moved_quotas;
 
   Restored& operator+=(const Restored& other) {
@@ -96,7 +96,6 @@ struct Restored {
     reservations_left_out += other.reservations_left_out;
     parts_refunded += other.parts_refunded;
     subjects_of_other_nodes += other.subjects_of_other_nodes;
-    moved_quotas.insert(moved_quotas.end(), other.moved_quotas.begin(), other.moved_quotas.end());
     return *this;
   }
 };

@@ -74,10 +74,10 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     const bool pinned = place.cpu && pin_to(*place.cpu);
     const auto [io, io_warning] = io::make_io(choice, std::move(io_options));
     Deciders deciders = make_deciders(options);
-    const quota::Restored restored = restore(options, *deciders.quotas, io->now());
+    quota::Restored restored = restore(options, *deciders.quotas, io->now());
     Worker worker(*io, options, worker_group, std::move(deciders));
     const RestoredWindows windows = worker.restore_windows();
-    worker.hand_over(restored.moved_quotas);
+    worker.hand_over(std::exchange(restored.moved_quotas, {}));
     {
       const std::lock_guard lock(mutex_);
       io_ = io.get();
@@ -87,7 +87,7 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
                         .io_warning = io_warning,
                         .reserved_bytes = worker.reserved_bytes(),
                         .pinned = pinned,
-                        .restored = restored,
+                        .restored = std::move(restored),
                         .windows = windows});
     if (wait_begin()) {
       worker.start();
