@@ -102,18 +102,19 @@ enum class QuotaOp : uint8_t {
   usage,    // subjects, as rows
   put,      // a subject's quota, until it is removed
   remove,
-  page,         // all subjects of `shard`, as rows
-  position,     // of a call that waits under the client's id, in the queue of one of its subjects
-  holders,      // open reservations of one subject or of all of `shard`, with their holders
-  reset,        // forgets what was used; open reservations stay
-  reset_all,    // the same for every subject of `shard`
-  end_binding,  // ends the reservations bound to a connection that is gone
-  end_part,     // a part on another node than its home: settled, or cancelled
-  extend_part,  // likewise: its lifetime begins anew
-  expire_part,  // the shard's part of a reservation that has expired at its home
-  part_fits,    // a shard reports to a waiter's home: its part fits
-  part_is_out,  // likewise: its part can never fit
-  leave_queues  // the home reports to a shard: the waiter has left
+  page,          // all subjects of `shard`, as rows
+  position,      // of a call that waits under the client's id, in the queue of one of its subjects
+  holders,       // open reservations of one subject or of all of `shard`, with their holders
+  reset,         // forgets what was used; open reservations stay
+  reset_all,     // the same for every subject of `shard`
+  end_binding,   // ends the reservations bound to a connection that is gone
+  end_part,      // a part on another node than its home: settled, or cancelled
+  extend_part,   // likewise: its lifetime begins anew
+  expire_part,   // the shard's part of a reservation that has expired at its home
+  part_fits,     // a shard reports to a waiter's home: its part fits
+  part_is_out,   // likewise: its part can never fit
+  leave_queues,  // the home reports to a shard: the waiter has left
+  leave_node     // likewise to another node, which brings it to its shards
 };
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
@@ -197,18 +198,21 @@ struct QuotaCall {
   uint8_t given_bits = 0;  // bits of `given`
   uint8_t subjects_count = 0;
   uint8_t place = 0;            // of a subject: part_fits: the part's first; position: whose queue
+  uint8_t home_shard = 0;       // part_fits, part_is_out to another node: the waiter's there
   ShardId shard = 0;            // decides it; used by the worker
   uint32_t first_subject = 0;   // in QuotaBatch::subjects
   uint32_t lifetime_ms = 0;     // reserve, 0: the server's default; extend, 0: as last given
   uint32_t wait_ms_max = 0;     // may_wait; 0: no limit of its own
   Ticket ticket = no_ticket;    // may_wait
   uint32_t limit = 0;           // page, holders: at most so many rows
-  WaiterId waiter = no_waiter;  // part_fits, leave_queues: at the shard that decides it
+  WaiterId waiter = no_waiter;  // part_fits, leave_queues: at the shard that decides it;
+                                // leave_node: the place that its call had in its batch
   Amounts amounts;
   uint64_t cached_input_tokens = 0;  // settle, record, consume: a part of the input
   uint64_t reservation = 0;          // settle, cancel, extend, show
   uint64_t binding = 0;              // reserve, end_binding: the connection's; 0: none
-  uint64_t cursor = 0;               // page, holders: of the last answer; 0: from the start
+  uint64_t cursor = 0;               // page, holders: of the last answer; 0: from the start;
+                                     // leave_queues, leave_node: the number of its arrival
   std::string_view client_id;        // reserve, record, consume, position; empty: none
   std::string_view owner;            // reserve: the holder's name, for people to read
 };
@@ -369,7 +373,8 @@ struct SpreadCall {
   std::array<ShardId, limits::call_subjects_max> shards{};  // stops of its subjects
   // Of each shard's part, at the place of the first subject there: its number at the shard.
   std::array<uint32_t, limits::call_subjects_max> holds{};
-  // Likewise: its place in the queues, or the one that it gets if the call has to wait.
+  // Likewise: its place in the queues, or the one that it gets if the call has to wait. Of a part
+  // on another node: the place that the call had in the batch with which it came.
   std::array<WaiterId, limits::call_subjects_max> waiters{};
   State state = State::undecided;
   bool has_quota = false;        // one of its subjects has
@@ -378,9 +383,11 @@ struct SpreadCall {
   bool awaits_own = false;     // the verdict on an earlier call of this batch
   bool awaits_others = false;  // the verdict on a call of another batch, at shard `awaits_at`
   bool is_repeat = false;
-  bool is_try = false;       // the call waits already
-  bool is_last_try = false;  // it has waited as long as allowed
-  uint8_t late_tries = 0;    // tries since then
+  bool is_try = false;          // the call waits already
+  bool is_last_try = false;     // it has waited as long as allowed
+  uint8_t late_tries = 0;       // tries since then
+  uint8_t home_shard = 0;       // of the home, where that is another node
+  bool is_unconfirmed = false;  // it was admitted, and a node has not confirmed that
   ShardId awaits_at = 0;
   uint16_t rounds = 0;                         // with this one
   uint8_t kept_bits = 0;                       // by place: subjects that a record keeps alive

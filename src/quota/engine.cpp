@@ -1,5 +1,7 @@
 #include "quota/engine.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "quota/timer_tag.hpp"
 
@@ -24,7 +26,7 @@ Engine::Engine(const Options& options)
       claims_(reservations_),
       cut_writer_(clock_, subjects_, reservations_, log_),
       queues_(options_, clock_, subjects_, wheel_, owners_, client_ids_),
-      spread_waiters_(options_, queues_, outgoing_),
+      spread_waiters_(options_, clock_, queues_, outgoing_),
       repeats_(client_ids_, reservations_, queues_),
       server_(options_, clock_, budget_, book_, subjects_, reservations_, queues_, spread_waiters_,
               statistics_),
@@ -111,6 +113,7 @@ void Engine::run_due(base::Now now) noexcept {
   lifecycle_.expire_bound();
   budget_.refill();
   fire_timers();
+  spread_waiters_.renew_due();
   budget_.refill();
   server_.drain_some();
   server_.mark_some();
@@ -152,7 +155,7 @@ int64_t Engine::next_due_ns() const noexcept {
   const bool has_work = adoption_.is_under_way() || server_.has_work() ||
                         reservations_.bindings().has_any_to_expire();
   if (has_work) return 0;
-  return base::due_ns(wheel_.next_due_ms());
+  return std::min(base::due_ns(wheel_.next_due_ms()), spread_waiters_.next_due_ns());
 }
 
 uint64_t Engine::reserved_bytes() const noexcept {

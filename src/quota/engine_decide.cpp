@@ -154,7 +154,10 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::leave_queues:
-      server_.leave(call.waiter);
+      if (queues_.has_arrived_as(call.waiter, call.cursor)) server_.leave(call.waiter);
+      answer.code = QuotaCode::ok;
+      return;
+    case QuotaOp::leave_node:  // its worker has it leave (VisitedWaiters)
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::end_binding:

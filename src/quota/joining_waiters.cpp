@@ -27,6 +27,7 @@ void JoiningWaiters::take(SpreadPart& part, api::ShardId origin) noexcept {
   Waiter& waiter = queues_[index];
   waiter.is_part = !part.is_home();
   waiter.home = spread.home();
+  waiter.home_shard = spread.home_shard;
   waiter.first_place = part.place;
   waiter.subjects_here = static_cast<uint8_t>(std::count(
       spread.shards.begin(), spread.shards.begin() + part.call.subjects_count, part.shard));

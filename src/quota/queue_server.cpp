@@ -401,6 +401,7 @@ uint64_t QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
   const bool is_admitted = api::admits(answer.code);
   const uint64_t ended = is_admitted && waiter.is_abandoned ? waiter.request.connection : 0;
   if (answer.code != QuotaCode::queued) {
+    if (spread.is_unconfirmed) spread_.forget_shards(waiter);
     if (is_admitted) {
       ++statistics_.waited;
       count_overtaken(index);

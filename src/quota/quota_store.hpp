@@ -34,6 +34,9 @@ struct Options {
   // A part whose home is another node outlives it by so much: a home's lifetime begins when all
   // nodes of the call have answered.
   uint32_t node_part_slack_ms = 1'000;
+  // Waiters with parts on other nodes are tried so often, at least: reports may be lost, and nodes
+  // forget parts that they are not asked about.
+  int64_t node_renewal_ns = base::never_ns;
 };
 
 class Engine;

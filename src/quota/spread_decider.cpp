@@ -137,6 +137,12 @@ bool SpreadDecider::fits(Part& part, const SubjectHashes& hashes) noexcept {
 
 // The same for a waiter, whose request lies in the queues.
 bool SpreadDecider::waiter_fits(Part& part) noexcept {
+  forget_gone_waiter(part);
+  if (!part.has_waiter()) {
+    part.spread.problem = QuotaCode::owner_unreachable;
+    part.spread.problem_place = part.place;
+    return false;
+  }
   Waiter& waiter = queues_[part.waiter()];
   waiter.is_out = false;
   part.request = waiter.request;
@@ -147,6 +153,15 @@ bool SpreadDecider::waiter_fits(Part& part) noexcept {
   }
   count_limits(part);
   return limits_fit(part);
+}
+
+// The part of another node's waiter may have left its queues since it was looked up: that node was
+// silent for long, or what was held for an earlier try counts as charged.
+void SpreadDecider::forget_gone_waiter(Part& part) const noexcept {
+  if (!part.spread.is_try || part.is_home()) return;
+  const bool is_there =
+      queues_.has_arrived_as(part.waiter(), part.batch.arrival_of(part.index).number);
+  if (!is_there) part.spread.waiters[part.place] = api::no_waiter;
 }
 
 // The part's subjects and its request. False: they have a problem.
@@ -352,6 +367,7 @@ void SpreadDecider::hold(Part& part) noexcept {
     return;
   }
   if (spread.is_try) part.request = queues_.take_request(part.waiter());
+  if (spread.is_try && !part.is_home()) part.request.lifetime_ms = part.call.lifetime_ms;
   const bool takes_slot = part.call.op != QuotaOp::record;
   part.set_hold(reservations_.hold(part.request, part.home(), takes_slot, part.batch));
   ++holds_of_batch_;
@@ -379,6 +395,7 @@ void SpreadDecider::await(QuotaBatch& batch) noexcept {
 
 void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
   Part part{batch, static_cast<uint32_t>(index), shard_};
+  forget_gone_waiter(part);
   const SpreadCall& spread = part.spread;
   const uint32_t hold = part.hold();
   part.set_hold(SpreadCall::no_hold);
@@ -406,6 +423,7 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
 // The subjects of a part that nothing is held of.
 void SpreadDecider::find_unheld(Part& part) noexcept {
   if (part.spread.is_try) {
+    if (!part.has_waiter()) return;
     part.request = queues_[part.waiter()].request;
     part.limited = subjects_.limited_subjects(part.request.named());
     return;
@@ -426,7 +444,7 @@ void SpreadDecider::find_unheld(Part& part) noexcept {
 // A part of a waiter leaves its queues with the charge; the waiter itself has an outcome to wait
 // for.
 void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
-  if (part.spread.is_try && !part.is_home()) {
+  if (part.spread.is_try && !part.is_home() && part.has_waiter()) {
     server_.count_overtaken(part.waiter());
     queues_.leave(part.waiter());
   }

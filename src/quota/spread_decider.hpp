@@ -61,6 +61,7 @@ class SpreadDecider {
   void ask(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
   bool fits(Part& part, const SubjectHashes& hashes) noexcept;
   bool waiter_fits(Part& part) noexcept;
+  void forget_gone_waiter(Part& part) const noexcept;
   bool limits_fit(Part& part) noexcept;
   bool awaits_verdict(Part& part, const limiter::Shares& shares, bool must_wait) noexcept;
   bool is_refused_for_good(const Part& part, const limiter::Shares& shares) const noexcept;

@@ -13,6 +13,10 @@ namespace {
 
 constexpr uint8_t own_bit = 1;  // the first subject is the home's
 
+// Nothing is left to the server any more.
+constexpr uint8_t all_given =
+    api::given::requests | api::given::input_tokens | api::given::output_tokens | api::given::cost;
+
 }  // namespace
 
 void SpreadWaiters::on_fits(Waiter& waiter) noexcept {
@@ -23,6 +27,7 @@ void SpreadWaiters::on_fits(Waiter& waiter) noexcept {
   if (std::exchange(waiter.has_reported, true)) return;
   outgoing_.push_back({.op = QuotaOp::part_fits,
                        .place = waiter.first_place,
+                       .home_shard = waiter.home_shard,
                        .shard = waiter.home,
                        .waiter = waiter.parts[0]});
 }
@@ -33,8 +38,15 @@ void SpreadWaiters::on_out(Waiter& waiter) noexcept {
     return consider(waiter);
   }
   if (std::exchange(waiter.is_out, true)) return;
-  outgoing_.push_back(
-      {.op = QuotaOp::part_is_out, .shard = waiter.home, .waiter = waiter.parts[0]});
+  outgoing_.push_back({.op = QuotaOp::part_is_out,
+                       .home_shard = waiter.home_shard,
+                       .shard = waiter.home,
+                       .waiter = waiter.parts[0]});
+}
+
+void SpreadWaiters::on_joined(Waiter& waiter) noexcept {
+  renew_later(waiter);
+  consider(waiter);
 }
 
 void SpreadWaiters::note_out(const QuotaCall& call) noexcept {
@@ -60,15 +72,30 @@ void SpreadWaiters::on_late(Waiter& waiter) noexcept {
 void SpreadWaiters::go_on(Waiter& waiter, uint8_t fit_bits) noexcept {
   waiter.stage = Waiter::Stage::waiting;
   waiter.fit_bits |= fit_bits;
+  renew_later(waiter);
   consider(waiter);
 }
 
 void SpreadWaiters::consider(Waiter& waiter) noexcept {
   if (waiter.stage != Waiter::Stage::waiting || !waiter.has_parts()) return;
   const bool all_fit = (waiter.part_bits & ~waiter.fit_bits) == 0;
-  if (!all_fit && !waiter.is_late && !waiter.has_part_out) return;
+  if (all_fit || waiter.is_late || waiter.has_part_out) begin_try(waiter);
+}
+
+void SpreadWaiters::begin_try(Waiter& waiter) noexcept {
+  waiter.unlink();
   waiter.stage = Waiter::Stage::to_try;
   to_try_.push_back(waiter);
+}
+
+void SpreadWaiters::renew_later(Waiter& waiter) noexcept {
+  if (renewal_ns_ == base::never_ns || !waiter.has_node_parts()) return;
+  waiter.renew_at_ns = clock_.ns() + renewal_ns_;
+  renewals_.push_back(waiter);
+}
+
+void SpreadWaiters::renew_due() noexcept {
+  while (next_due_ns() <= clock_.ns()) begin_try(renewals_.front());
 }
 
 void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
@@ -83,7 +110,7 @@ void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
   batch.arrival = waiter.arrival;
   batch.calls.push_back({.op = waiter.op(),
                          .flags = shows_limits ? api::quota_flag::wants_limits : uint8_t{0},
-                         .given_bits = 0xFF,
+                         .given_bits = all_given,
                          .subjects_count = request.subjects_count,
                          .shard = shard_,
                          .lifetime_ms = request.lifetime_ms,
@@ -108,12 +135,26 @@ void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
   begin_rounds(batch);
 }
 
+// A node brings it to all its shards.
 void SpreadWaiters::leave_parts(const Waiter& waiter) noexcept {
+  api::ShardId last_node = 0;
   for (uint8_t place = 1; place < limits::call_subjects_max; ++place) {
     if ((waiter.part_bits & 1U << place) == 0) continue;
-    outgoing_.push_back({.op = QuotaOp::leave_queues,
-                         .shard = shard_of_subject(waiter.request.subjects[place]),
-                         .waiter = waiter.parts[place]});
+    const api::ShardId stop = shard_of_subject(waiter.request.subjects[place]);
+    const bool is_node = api::is_node_stop(stop);
+    if (is_node && std::exchange(last_node, stop) == stop) continue;
+    outgoing_.push_back({.op = is_node ? QuotaOp::leave_node : QuotaOp::leave_queues,
+                         .shard = stop,
+                         .waiter = waiter.parts[place],
+                         .cursor = waiter.arrival.number});
+  }
+}
+
+void SpreadWaiters::forget_shards(Waiter& waiter) const noexcept {
+  for (uint8_t place = 1; place < limits::call_subjects_max; ++place) {
+    if ((waiter.part_bits & 1U << place) == 0) continue;
+    const api::ShardId stop = shard_of_subject(waiter.request.subjects[place]);
+    if (!api::is_node_stop(stop)) waiter.part_bits &= static_cast<uint8_t>(~(1U << place));
   }
 }
 

@@ -56,6 +56,7 @@ struct Waiter
   bool is_out = false;        // its home knows that it can never fit
   uint8_t first_place = 0;    // of its subjects
   api::ShardId home = 0;
+  uint8_t home_shard = 0;  // of a home that is another node
   // At home, by the parts' first places:
   uint8_t part_bits = 0;      // its own, and those of other shards
   uint8_t fit_bits = 0;       // of the parts that fit, so far as is known
@@ -63,6 +64,7 @@ struct Waiter
   bool is_late = false;       // its wait limit has passed: the next try is the last
   bool is_abandoned = false;  // its client has left during the try that is under way
   uint8_t late_tries = 0;
+  int64_t renew_at_ns = 0;  // it has parts on other nodes: when they are asked again
   api::QuotaCode leaves_as = api::QuotaCode::none;  // after the try that is under way
   // The parts' waiters at their shards; of a part, the first is the waiter at home.
   std::array<api::WaiterId, limits::call_subjects_max> parts{};
@@ -73,6 +75,11 @@ struct Waiter
     return request.is_used ? api::QuotaOp::consume : api::QuotaOp::reserve;
   }
   bool is_spread() const noexcept { return is_part || has_parts(); }
+  bool has_node_parts() const noexcept {
+    return std::any_of(request.named().begin(), request.named().end(), [](SubjectIndex subject) {
+      return is_remote(subject) && api::is_node_stop(shard_of_subject(subject));
+    });
+  }
   // False: none of its subjects here has a quota.
   bool has_queue() const noexcept {
     return std::any_of(request.named().begin(), request.named().end(), is_here);

@@ -68,7 +68,7 @@ class JoiningWaitersTest : public testing::Test {
       {.subjects_max = 8, .reservations_max = 4, .waiters_max = 2, .name_seed = 42, .id_seed = 42}};
   WorkBudget budget_{1'000};
   std::deque<api::QuotaCall> outgoing_;
-  SpreadWaiters waiters_{driver_.options, driver_.queues, outgoing_};
+  SpreadWaiters waiters_{driver_.options, driver_.clock, driver_.queues, outgoing_};
   QueueServer server_{driver_.options, driver_.clock,    budget_,
                       driver_.book,    driver_.subjects, driver_.reservations,
                       driver_.queues,  waiters_,         driver_.statistics};

@@ -64,7 +64,7 @@ class QueueServerTest : public testing::Test {
   const SubjectIndex subject_;
   std::map<Ticket, int64_t> retries_;  // of the outcomes
   std::deque<api::QuotaCall> outgoing_;
-  SpreadWaiters spread_{driver_.options, driver_.queues, outgoing_};
+  SpreadWaiters spread_{driver_.options, driver_.clock, driver_.queues, outgoing_};
   QueueServer server_{driver_.options, driver_.clock,    budget_,
                       driver_.book,    driver_.subjects, driver_.reservations,
                       driver_.queues,  spread_,          driver_.statistics};

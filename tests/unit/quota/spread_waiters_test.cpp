@@ -58,7 +58,7 @@ class SpreadWaitersTest : public testing::Test {
                        .id_seed = 42}};
   WaitQueues& queues_ = driver_.queues;
   std::deque<QuotaCall> outgoing_;
-  SpreadWaiters waiters_{driver_.options, queues_, outgoing_};
+  SpreadWaiters waiters_{driver_.options, driver_.clock, queues_, outgoing_};
   api::WaiterId index_ = api::no_waiter;
 };
 
@@ -87,6 +87,7 @@ TEST_F(SpreadWaitersTest, a_try_asks_what_the_call_has_asked_of_the_same_shards)
   EXPECT_EQ(call.owner, "worker");
   EXPECT_EQ(call.subjects_count, 4U);
   EXPECT_EQ(call.flags, api::quota_flag::wants_limits);
+  EXPECT_EQ(call.given_bits, 15);  // all that a frame to another node may have
   const api::SpreadCall& spread = batch.spread.front();
   EXPECT_TRUE(spread.is_try);
   EXPECT_FALSE(spread.is_last_try);
@@ -142,6 +143,77 @@ TEST_F(SpreadWaitersTest, one_that_leaves_is_tried_no_more_and_its_parts_leave) 
   EXPECT_EQ(outgoing_[0].waiter, 11U);
   EXPECT_EQ(outgoing_[1].shard, 7U);
   EXPECT_EQ(outgoing_[1].waiter, 12U);
+}
+
+// Whose last two subjects have parts on another node.
+class NodeWaitersTest : public SpreadWaitersTest {
+ protected:
+  static constexpr int64_t renewal_ns = 4 * base::ns_per_s;
+
+  NodeWaitersTest() {
+    Request& request = waiter().request;
+    request.subjects[2] = request.subjects[3] = subject_of_shard(api::stop_of_node(3));
+    waiter().part_bits = own | second | 4 | 8;
+    waiter().parts = {index_, 11, 6, 6};
+    waiter().arrival.number = 80;
+  }
+  void pass(int64_t ns) { driver_.clock.begin({.monotonic_ns = now_ns_ += ns, .wall_ns = 0}); }
+
+  SpreadWaiters node_waiters_{
+      {.shard = 2, .node_renewal_ns = renewal_ns}, driver_.clock, queues_, outgoing_};
+  int64_t now_ns_ = base::ns_per_s;
+};
+
+TEST_F(NodeWaitersTest, one_that_leaves_does_so_once_at_each_node) {
+  node_waiters_.leave_parts(waiter());
+  ASSERT_EQ(outgoing_.size(), 2U);
+  EXPECT_EQ(outgoing_[0].op, QuotaOp::leave_queues);
+  EXPECT_EQ(outgoing_[0].cursor, 80U);
+  EXPECT_EQ(outgoing_[1].op, QuotaOp::leave_node);
+  EXPECT_EQ(outgoing_[1].shard, api::stop_of_node(3));
+  EXPECT_EQ(outgoing_[1].waiter, 6U);
+  EXPECT_EQ(outgoing_[1].cursor, 80U);
+}
+
+TEST_F(NodeWaitersTest, parts_that_have_left_with_a_charge_do_not_leave_again) {
+  node_waiters_.forget_shards(waiter());
+  node_waiters_.leave_parts(waiter());
+  ASSERT_EQ(outgoing_.size(), 1U);
+  EXPECT_EQ(outgoing_[0].op, QuotaOp::leave_node);
+}
+
+TEST_F(NodeWaitersTest, one_whose_nodes_are_silent_is_tried_again_and_again) {
+  pass(0);
+  node_waiters_.on_joined(waiter());
+  EXPECT_EQ(node_waiters_.next_due_ns(), now_ns_ + renewal_ns);
+  pass(renewal_ns - 1);
+  node_waiters_.renew_due();
+  EXPECT_FALSE(node_waiters_.has_tries());
+  pass(1);
+  node_waiters_.renew_due();
+  ASSERT_TRUE(node_waiters_.has_tries());
+  EXPECT_EQ(node_waiters_.next_due_ns(), base::never_ns);
+  QuotaBatch batch;
+  node_waiters_.next_try(batch);
+  node_waiters_.go_on(waiter(), 0);
+  EXPECT_FALSE(node_waiters_.has_tries());
+  EXPECT_EQ(node_waiters_.next_due_ns(), now_ns_ + renewal_ns);
+}
+
+TEST_F(NodeWaitersTest, one_that_is_tried_for_a_report_or_has_left_is_not_renewed) {
+  pass(0);
+  node_waiters_.on_joined(waiter());
+  node_waiters_.on_late(waiter());
+  EXPECT_TRUE(node_waiters_.has_tries());
+  EXPECT_EQ(node_waiters_.next_due_ns(), base::never_ns);
+  queues_.leave(index_);
+  EXPECT_FALSE(node_waiters_.has_tries());
+}
+
+TEST_F(SpreadWaitersTest, one_without_parts_on_other_nodes_is_not_renewed) {
+  SpreadWaiters waiters{{.node_renewal_ns = 1}, driver_.clock, queues_, outgoing_};
+  waiters.on_joined(waiter());
+  EXPECT_EQ(waiters.next_due_ns(), base::never_ns);
 }
 
 TEST_F(SpreadWaitersTest, a_report_for_one_that_has_left_does_nothing) {

@@ -122,6 +122,33 @@ TEST_F(SpreadWaitingTest, it_is_admitted_with_the_limits_of_all_shards) {
   expect_left(1);
 }
 
+// Of other nodes: its parts here have left with the charge, and are not looked for any more.
+TEST_F(SpreadWaitingTest, an_admission_that_is_not_confirmed_ends_the_wait) {
+  wait();
+  free_second();
+  begin_try();
+  while (!try_.is_decided) stores_.step(try_, now_);
+  const uint64_t made = try_.batch.answers[0].reservation;
+  try_.batch.answers[0] = {.code = QuotaCode::owner_unreachable};
+  try_.batch.spread[0].is_unconfirmed = true;
+  stores_.end_try(try_, now_);
+  EXPECT_EQ(outcome(), QuotaCode::owner_unreachable);
+  EXPECT_TRUE(home().outgoing_calls().empty());
+  expect_left(1);
+  StoreTask task;
+  task.batch.calls = {{.op = QuotaOp::cancel, .reservation = made}};
+  stores_.decide(task, now_);
+  expect_left(0);
+}
+
+TEST_F(SpreadWaitingTest, a_leave_that_comes_late_takes_no_other_waiter_out) {
+  wait();
+  StoreTask task;
+  task.batch.calls = {{.op = QuotaOp::leave_queues, .shard = 1, .waiter = 0, .cursor = 12'345}};
+  stores_.decide(task, now_);
+  EXPECT_EQ(ask({.op = QuotaOp::usage}, {names_[1]}).rows[0].waiting, 1U);
+}
+
 TEST_F(SpreadWaitingTest, its_position_awaits_the_verdict_of_a_try) {
   wait({.client_id = "job"});
   api::QuotaBatch batch;
