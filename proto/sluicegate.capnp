@@ -330,6 +330,11 @@ struct QuotaPart {
   queueFitsInNs @11 :Int64;           # likewise
   outputTokens @12 :UInt64;           # that a call which gives none has; all bits set: not known
   reservation @13 :UInt64;            # of the home; 0: not made yet
+  homeWaiter @14 :UInt32;             # the place in the home's queues, if the call waits, and ...
+  homeShard @15 :UInt8;               # ... its shard there
+  waitsHere @16 :UInt8;               # bits of the subjects with parts that have places in queues
+  fitsHere @17 :UInt8;                # likewise: with parts that fit
+  noWaiterCode @18 :UInt8;            # QuotaCode that says why there is no place
 }
 
 const partUndecided :UInt8 = 0;
@@ -346,6 +351,7 @@ const partAwaitsOthers :UInt16 = 16;
 const partIsRepeat :UInt16 = 32;
 const partIsFirstRound :UInt16 = 64;
 const partHolds :UInt16 = 128;        # there is something to be applied
+const partIsTry :UInt16 = 256;        # the call waits already, without names
 
 struct QuotaCall {
   operation @0 :QuotaOperation;
@@ -363,11 +369,13 @@ struct QuotaCall {
   reservation @12 :UInt64;            # settle, cancel, extend, show
   binding @13 :UInt64;                # reserve, endBinding: of a connection of the other node, with
                                       # the highest bit set; 0: none
-  cursor @14 :UInt64;                 # holders
+  cursor @14 :UInt64;                 # holders; leaveNode: the number of the call's arrival
   subjects @15 :List(Data);
   clientId @16 :Data;                 # the client's own id
   owner @17 :Data;                    # reserve: the holder's name
   quota @18 :Text;                    # put: as JSON, like in a configuration file
+  homeShard @19 :UInt8;               # partFits, partIsOut: of the waiter
+  waiter @20 :UInt32;                 # likewise; leaveNode: its call's place in the batch
 }
 
 enum QuotaOperation {
@@ -389,6 +397,9 @@ enum QuotaOperation {
   endPart @15;        # this node's part of another one's reservation: settled with these amounts
   extendPart @16;     # likewise: its lifetime begins anew
   expirePart @17;     # likewise: its home has expired
+  partFits @18;       # a part of a call that waits here fits on the other node
+  partIsOut @19;      # likewise: it can never fit
+  leaveNode @20;      # a call that waits on this node, too, has left its queues at its home
 }
 
 const callMayWait :UInt8 = 1;

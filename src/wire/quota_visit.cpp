@@ -36,7 +36,8 @@ constexpr std::array flags{FlagRow{schema::PART_HAS_QUOTA, &SpreadCall::has_quot
                            FlagRow{schema::PART_RESERVATIONS_FULL, &SpreadCall::reservations_full},
                            FlagRow{schema::PART_AWAITS_OWN, &SpreadCall::awaits_own},
                            FlagRow{schema::PART_AWAITS_OTHERS, &SpreadCall::awaits_others},
-                           FlagRow{schema::PART_IS_REPEAT, &SpreadCall::is_repeat}};
+                           FlagRow{schema::PART_IS_REPEAT, &SpreadCall::is_repeat},
+                           FlagRow{schema::PART_IS_TRY, &SpreadCall::is_try}};
 
 constexpr bool is_code(uint8_t number) noexcept {
   return number < api::quota_codes_count;
@@ -48,7 +49,7 @@ constexpr bool is_time(int64_t in_ns) noexcept {
 
 // Whether a call of this kind can have subjects on several nodes.
 bool may_visit(const api::QuotaCall& call) noexcept {
-  return api::concerns_limits(call.op) && !api::may_wait(call) && call.subjects_count > 1 &&
+  return api::concerns_limits(call.op) && call.subjects_count > 1 &&
          call.subjects_count <= limits::call_subjects_max;
 }
 
@@ -61,6 +62,7 @@ bool are_bits_of(const api::QuotaCall& call, uint8_t bits) noexcept {
 bool is_of_pass(const SpreadCall& part, QuotaCode verdict, Pass pass) noexcept {
   if (pass != Pass::apply) return part.state == State::undecided && !api::holds_anything(part);
   if (part.state == State::admitted) return api::admits(verdict);
+  if (part.state == State::queued) return verdict == QuotaCode::queued;
   return part.state == State::undecided || part.state == State::refused;
 }
 
@@ -77,6 +79,22 @@ bool read_visited_call(schema::QuotaPart::Reader from, QuotaBatch& batch, size_t
   places.push_back(from.getPlace());
   batch.visit.subject_bits.push_back(from.getSubjectsHere());
   return is_possible;
+}
+
+// The places of the node's subjects with a place in a queue.
+uint8_t waiting_bits(const SpreadCall& part, uint8_t subject_bits) noexcept {
+  uint8_t bits = 0;
+  for (size_t place = 0; place < part.waiters.size(); ++place) {
+    if (part.waiters[place] != api::no_waiter) bits |= static_cast<uint8_t>(1U << place);
+  }
+  return bits & subject_bits;
+}
+
+// Which waiters these are, only the node itself knows.
+void set_waiters(SpreadCall& part, uint8_t bits) noexcept {
+  for (size_t place = 1; place < part.waiters.size(); ++place) {
+    part.waiters[place] = (bits & 1U << place) != 0 ? 0 : api::no_waiter;
+  }
 }
 
 }  // namespace
@@ -108,20 +126,29 @@ void fill_part(schema::QuotaPart::Builder to, const QuotaBatch& batch, size_t in
   to.setQueueFitsInNs(part.queue_fits_at_ns);
   to.setOutputTokens(part.output_tokens);
   to.setReservation(part.reservation);
+  to.setHomeWaiter(part.waiters[0]);
+  to.setHomeShard(part.home_shard);
+  to.setWaitsHere(waiting_bits(part, batch.visit.subject_bits[index]));
+  to.setFitsHere(part.fit_bits & batch.visit.subject_bits[index]);
+  to.setNoWaiterCode(static_cast<uint8_t>(part.no_waiter_code));
 }
 
 bool read_part(schema::QuotaPart::Reader from, SpreadCall& part, QuotaCode& verdict) {
-  const bool is_possible = from.getState() <= schema::PART_DONE && is_code(from.getProblem()) &&
-                           is_code(from.getCode()) && is_code(from.getVerdict()) &&
-                           from.getProblemPlace() < limits::call_subjects_max &&
-                           is_time(from.getFitsInNs()) && is_time(from.getEarliestInNs()) &&
-                           is_time(from.getQueueFitsInNs());
+  const bool is_possible =
+      from.getState() <= schema::PART_DONE && is_code(from.getProblem()) &&
+      is_code(from.getCode()) && is_code(from.getVerdict()) && is_code(from.getNoWaiterCode()) &&
+      from.getProblemPlace() < limits::call_subjects_max && is_time(from.getFitsInNs()) &&
+      is_time(from.getEarliestInNs()) && is_time(from.getQueueFitsInNs());
   if (!is_possible) return false;
   part.state = static_cast<State>(from.getState());
   for (const FlagRow& row : flags) part.*row.field = (from.getFlags() & row.bit) != 0;
   part.holds.fill((from.getFlags() & schema::PART_HOLDS) != 0 ? SpreadCall::without_hold
                                                               : SpreadCall::no_hold);
-  part.waiters.fill(api::no_waiter);
+  part.waiters[0] = from.getHomeWaiter();
+  set_waiters(part, from.getWaitsHere());
+  part.home_shard = from.getHomeShard();
+  part.fit_bits = from.getFitsHere();
+  part.no_waiter_code = static_cast<QuotaCode>(from.getNoWaiterCode());
   part.rounds = (from.getFlags() & schema::PART_IS_FIRST_ROUND) != 0 ? 1 : 2;
   part.problem = static_cast<QuotaCode>(from.getProblem());
   part.problem_place = from.getProblemPlace();

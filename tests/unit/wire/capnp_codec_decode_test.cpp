@@ -149,7 +149,9 @@ json call_json(const api::QuotaBatch& batch, const api::QuotaCall& call) {
             {"cost", std::to_string(call.amounts.cost)},
             {"reservation", std::to_string(call.reservation)},
             {"binding", std::to_string(call.binding)},
-            {"cursor", std::to_string(call.cursor)}};
+            {"cursor", std::to_string(call.cursor)},
+            {"homeShard", call.shard},
+            {"waiter", call.waiter == api::no_waiter ? 0 : call.waiter}};
   for (uint32_t i = 0; i < call.subjects_count; ++i) {
     body["subjects"].push_back(bytes_json(batch.subjects[call.first_subject + i]));
   }

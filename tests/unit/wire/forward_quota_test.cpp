@@ -117,9 +117,32 @@ TEST(ForwardQuota, brings_each_operation_by_its_name) {
     EXPECT_EQ(again.batch.calls[i].limit, sent.calls[i].limit);
     EXPECT_EQ(again.batch.calls[i].cursor, sent.calls[i].cursor);
   }
-  for (const QuotaOp op : {page, reset_all, part_fits, part_is_out, leave_queues}) {
+  for (const QuotaOp op : {page, reset_all, leave_queues}) {
     EXPECT_FALSE(may_forward(op));
   }
+}
+
+TEST(ForwardQuota, brings_what_nodes_report_of_waiters_and_their_parts) {
+  QuotaBatch sent;
+  sent.calls.push_back({.op = QuotaOp::part_fits,
+                        .place = 5,
+                        .home_shard = 3,
+                        .shard = api::stop_of_node(1),
+                        .waiter = 70});
+  sent.calls.push_back({.op = QuotaOp::part_is_out, .home_shard = 4, .waiter = 71});
+  sent.calls.push_back({.op = QuotaOp::leave_node, .waiter = 2, .cursor = ~uint64_t{0}});
+  const Received received(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(received.is_read);
+  const std::vector<QuotaCall>& calls = received.batch.calls;
+  EXPECT_EQ(calls.at(0).op, QuotaOp::part_fits);
+  EXPECT_EQ(calls.at(0).place, 5);
+  EXPECT_EQ(calls.at(0).shard, 3);
+  EXPECT_EQ(calls.at(0).waiter, 70U);
+  EXPECT_EQ(calls.at(1).shard, 4);
+  EXPECT_EQ(calls.at(2).op, QuotaOp::leave_node);
+  EXPECT_EQ(calls.at(2).cursor, ~uint64_t{0});
+  sent.calls[0].place = limits::call_subjects_max;
+  EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
 }
 
 QuotaBatch visited_batch() {
@@ -143,7 +166,22 @@ QuotaBatch visited_batch() {
                        .reservation = 81,
                        .lifetime_ms = 900};
   part.holds.fill(api::SpreadCall::no_hold);
+  part.waiters.fill(api::no_waiter);
   batch.spread.push_back(part);
+  return batch;
+}
+
+// It waits already, and has a place there.
+QuotaBatch tried_batch() {
+  QuotaBatch batch = visited_batch();
+  api::SpreadCall& part = batch.spread[0];
+  part.is_try = true;
+  part.waiters = {
+      60, 61, 62, api::no_waiter, api::no_waiter, api::no_waiter, api::no_waiter, api::no_waiter};
+  part.home_shard = 3;
+  part.fit_bits = 7;
+  part.no_waiter_code = api::QuotaCode::waiters_full;
+  batch.subjects = {"", ""};
   return batch;
 }
 
@@ -166,6 +204,13 @@ void expect_same_part(const api::SpreadCall& read, const api::SpreadCall& sent) 
   EXPECT_EQ(read.reservation, sent.reservation);
   EXPECT_EQ(read.lifetime_ms, sent.lifetime_ms);
   EXPECT_EQ(api::holds_anything(read), api::holds_anything(sent));
+  EXPECT_EQ(read.is_try, sent.is_try);
+  EXPECT_EQ(read.waiters[0], sent.waiters[0]);
+  EXPECT_EQ(read.home_shard, sent.home_shard);
+  EXPECT_EQ(read.fit_bits, sent.fit_bits & 2);  // of the node's subjects
+  EXPECT_EQ(read.waiters[1] != api::no_waiter, sent.waiters[1] != api::no_waiter);
+  EXPECT_EQ(read.waiters[2], api::no_waiter);
+  EXPECT_EQ(read.no_waiter_code, sent.no_waiter_code);
 }
 
 TEST(ForwardQuota, brings_the_share_of_a_node_in_a_pass) {
@@ -185,6 +230,24 @@ TEST(ForwardQuota, brings_the_share_of_a_node_in_a_pass) {
     EXPECT_EQ(received.batch.visit.subject_bits, sent.visit.subject_bits);
     expect_same_part(received.batch.spread.at(0), sent.spread[0]);
   }
+}
+
+TEST(ForwardQuota, brings_the_try_of_a_call_that_waits) {
+  const QuotaBatch sent = tried_batch();
+  const Received received(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(received.is_read);
+  expect_same_part(received.batch.spread.at(0), sent.spread[0]);
+}
+
+TEST(ForwardQuota, brings_the_verdict_that_a_call_waits) {
+  QuotaBatch sent = visited_batch();
+  sent.pass = api::Pass::apply;
+  sent.calls[0].flags |= api::quota_flag::may_wait;
+  sent.spread[0].state = api::SpreadCall::State::queued;
+  sent.answers[0].code = api::QuotaCode::queued;
+  const Received received(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(received.is_read);
+  EXPECT_EQ(received.batch.spread.at(0).state, api::SpreadCall::State::queued);
 }
 
 TEST(ForwardQuota, brings_what_a_node_says_of_its_part) {
@@ -223,7 +286,9 @@ TEST(ForwardQuota, refuses_shares_that_are_impossible) {
            [](QuotaBatch& batch) { batch.visit.subject_bits = {4}; },
            [](QuotaBatch& batch) { batch.calls[0].op = QuotaOp::usage; },
            [](QuotaBatch& batch) { batch.calls[0].subjects_count = 1; },
-           [](QuotaBatch& batch) { batch.calls[0].flags |= api::quota_flag::may_wait; },
+           [](QuotaBatch& batch) {
+             batch.spread[0].no_waiter_code = api::QuotaCode(api::quota_codes_count);
+           },
            [](QuotaBatch& batch) {
              batch.pass = api::Pass::apply;
              batch.spread[0].state = api::SpreadCall::State::admitted;
