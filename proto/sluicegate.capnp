@@ -642,7 +642,7 @@ enum QuotaCode {
   exceedsLimit @23;
   blocked @24;
   unknownSubject @25;
-  subjectsApart @26;     # several nodes have the subjects
+  subjectsApart @26;     # not given any more
   invalidSubject @27;
   unknownReservation @28;
   alreadySettled @29;

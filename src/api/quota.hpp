@@ -56,7 +56,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than a limit allows at all
   blocked = 24,          // a limit that refuses every call
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // several nodes have its subjects, and it may wait
+  subjects_apart = 26,   // not given any more
   invalid_subject = 27,  // none, too many, empty, too long, or the same one twice
   // Of a reservation.
   unknown_reservation = 28,  // never made, or ended and forgotten

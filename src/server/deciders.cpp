@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/limits.hpp"
+#include "base/time.hpp"
 #include "proto/reservation_id.hpp"
 #include "route/ownership.hpp"
+#include "server/visited_waiters.hpp"
 
 namespace sluice::server {
 
@@ -21,6 +23,7 @@ quota::Options store_options(const WorkerOptions& options) noexcept {
     quota.node_slot = proto::reservation_id::slot_of_node(ownership.own_node());
     quota.nodes_count = ownership.nodes_count();
     quota.node_part_slack_ms += nodes_of_call_max * static_cast<uint32_t>(options.fleet.timeout_ms);
+    quota.node_renewal_ns = waiter_renewal_timeouts * options.fleet.timeout_ms * base::ns_per_ms;
   }
   return quota;
 }

@@ -61,19 +61,12 @@ NodeCalls::NodeCalls(session::Context& context, const route::Mailboxes& mailboxe
 
 // --- Which node ----------------------------------------------------------------------------
 
-// Empty: several nodes have its subjects, and it may wait.
-std::optional<uint32_t> NodeCalls::node_of(const QuotaBatch& batch,
-                                           const QuotaCall& call) const noexcept {
+uint32_t NodeCalls::node_of(const QuotaBatch& batch, const QuotaCall& call) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();
   if (api::names_reservation(call.op)) return nodes.node_of_reservation(call.reservation);
   const bool is_forwarded = wire::may_forward(call.op) && call.op != QuotaOp::end_binding;
   if (!is_forwarded || call.subjects_count == 0) return nodes.own_node();
-  const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  const uint32_t node = nodes.node_of_subject(names[call.place]);
-  if (!api::may_wait(call)) return node;
-  const bool is_apart = std::ranges::any_of(
-      names, [&](std::string_view name) { return nodes.node_of_subject(name) != node; });
-  return is_apart ? std::nullopt : std::optional(node);
+  return nodes.node_of_subject(batch.subjects[call.first_subject + call.place]);
 }
 
 route::TargetId NodeCalls::target_of(uint32_t node, const QuotaBatch& batch,
@@ -113,20 +106,16 @@ bool NodeCalls::take_out(QuotaTask& task) {
   std::vector<NodeParcel*> open;
   for (uint32_t place = 0; place < share.calls.size(); ++place) {
     const QuotaCall& call = share.calls[place];
-    const std::optional<uint32_t> node = node_of(batch, call);
+    const uint32_t node = node_of(batch, call);
     if (node == mailboxes_.nodes().own_node()) {
       share.own.push_back(place);
       continue;
     }
-    NodeParcel* const parcel =
-        node ? parcel_for(open, target_of(*node, batch, call), batch, place) : nullptr;
+    NodeParcel* const parcel = parcel_for(open, target_of(node, batch, call), batch, place);
     if (parcel != nullptr) {
       add(*parcel, task, place);
-    } else if (node) {
-      share.answers[place] = policy_.answer(call.op);
     } else {
-      share.answers[place] = {.code = QuotaCode::subjects_apart,
-                              .retry_after_ms = api::retry_never};
+      share.answers[place] = policy_.answer(call.op);
     }
   }
   batch.calls.clear();
@@ -334,6 +323,16 @@ void NodeCalls::repeat(const QuotaCall& call, uint32_t node, int64_t kept_ms) {
   add_own_call(
       {.call = call, .target = mailboxes_.nodes().target_of_reservation(node, call.reservation)},
       std::max(kept_ms, own_calls_kept_ms));
+}
+
+// A part's report goes to the shard that has the waiter, and its leave to the worker that had the
+// parts of its batch.
+void NodeCalls::bring(const QuotaCall& call) {
+  const route::NodeMap& nodes = mailboxes_.nodes();
+  const uint32_t node = api::node_of_stop(call.shard);
+  const uint64_t number =
+      call.op == QuotaOp::leave_node ? call.cursor - call.waiter : uint64_t{call.home_shard};
+  add_own_call({.call = call, .target = nodes.target_of_number(node, number)});
 }
 
 void NodeCalls::send_own_calls() {

@@ -3,10 +3,10 @@
 // Flow:   QuotaTasks: take_out(), before this node decides the rest -> parcels -> peer::Peers ->
 //         on_parcel() -> gather(): the answers are in the batch, in the order of its calls.
 // Shape:  a call belongs to the node of its first subject, or of its reservation (NodeVisits brings
-//         it to other subjects' nodes); one that may wait needs subjects of one node. A batch's
-//         calls for one target leave in one parcel, or in several if they are many. Calls of the
-//         worker's own are repeated until they are answered, for they may be: cancels of
-//         undelivered reservations, ends of bindings, and what concerns parts on other nodes.
+//         it to other subjects' nodes). A batch's calls for one target leave in one parcel, or in
+//         several if they are many. Calls of the worker's own are repeated until they are answered,
+//         for they may be: cancels of undelivered reservations, ends of bindings, and what concerns
+//         parts on other nodes.
 // Errors: a call whose node does not answer is answered by the failure policy.
 // Bounds: own calls are repeated for own_calls_kept_ms; at most own_calls_max wait.
 // Lives:  one per worker, one thread only.
@@ -16,7 +16,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -57,6 +56,8 @@ class NodeCalls {
   void end_binding(uint64_t binding);
   // A call about another node's part of a reservation: until it is answered, or the time is over.
   void repeat(const api::QuotaCall& call, uint32_t node, int64_t kept_ms);
+  // Likewise about waiters whose parts several nodes have.
+  void bring(const api::QuotaCall& call);
   bool has_own_calls() const noexcept {
     return !own_calls_.empty() && own_calls_.front().due_ms <= context_.now_ms();
   }
@@ -68,8 +69,7 @@ class NodeCalls {
   }
 
  private:
-  std::optional<uint32_t> node_of(const api::QuotaBatch& batch,
-                                  const api::QuotaCall& call) const noexcept;
+  uint32_t node_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   route::TargetId target_of(uint32_t node, const api::QuotaBatch& batch,
                             const api::QuotaCall& call) const noexcept;
   uint64_t binding_for_nodes(uint64_t binding) const noexcept;

@@ -56,6 +56,15 @@ QuotaCall part_call(const QuotaBatch& batch, const api::PartEnd& end) noexcept {
           .reservation = call.reservation};
 }
 
+// The places that the shards of a node have, if the call has to wait.
+void take_waiters(const SpreadCall& from, uint8_t subjects_there, uint32_t call, SpreadCall& to) {
+  to.fit_bits |= from.fit_bits & subjects_there;
+  for (uint8_t place = 1; place < limits::call_subjects_max; ++place) {
+    const bool waits = (subjects_there & 1U << place) != 0 && from.waiters[place] != api::no_waiter;
+    if (waits && !to.is_try) to.waiters[place] = call;
+  }
+}
+
 // What a node says of a part, which knows what the stops before it have said.
 void take_part(const SpreadCall& from, uint8_t place, uint32_t stop, SpreadCall& to) noexcept {
   to.has_quota = from.has_quota;
@@ -68,6 +77,7 @@ void take_part(const SpreadCall& from, uint8_t place, uint32_t stop, SpreadCall&
   to.problem = from.problem;
   to.problem_place = from.problem_place;
   to.code = from.code;
+  to.no_waiter_code = from.no_waiter_code;
   to.fits_at_ns = from.fits_at_ns;
   to.earliest_ns = from.earliest_ns;
   to.queue_fits_at_ns = from.queue_fits_at_ns;
@@ -113,6 +123,20 @@ void NodeVisits::visit(QuotaTask& task, base::Now now) {
   sender_->post(visit);
 }
 
+// Of its first call. A waiter has come in a batch, perhaps behind others.
+uint64_t NodeVisits::number_of_batch(const QuotaTask& task) noexcept {
+  const QuotaBatch& batch = task.batch;
+  const SpreadCall& first = batch.spread.front();
+  if (!first.is_try) return batch.arrival.number;
+  for (uint8_t place = 1; place < batch.calls.front().subjects_count; ++place) {
+    const bool is_there = first.shards[place] == task.shard;
+    if (is_there && first.waiters[place] != api::no_waiter) {
+      return batch.arrival.number - first.waiters[place];
+    }
+  }
+  return batch.arrival.number;
+}
+
 // Each round has a number of its own: what a node still holds of an earlier one, whose verdict it
 // has missed, is not taken for this one's.
 void NodeVisits::note_round(QuotaTask& task, base::Now now) noexcept {
@@ -143,7 +167,7 @@ void NodeVisits::fill(Visit& visit, base::Now now) {
   }
   // The worker there that has the batch's parts.
   visit.target =
-      mailboxes_.nodes().target_of_number(api::node_of_stop(task.shard), from.arrival.number);
+      mailboxes_.nodes().target_of_number(api::node_of_stop(task.shard), number_of_batch(task));
 }
 
 // Only the home has the holder of a reservation, and its connection.
@@ -159,6 +183,7 @@ void NodeVisits::add(Visit& visit, uint32_t place, base::Now now) {
   to.subjects.insert(to.subjects.end(), names.begin(), names.end());
   SpreadCall& part = to.spread.emplace_back(from.spread[place]);
   part.holds.fill(SpreadCall::no_hold);
+  part.home_shard = static_cast<uint8_t>(part.home());
   make_relative(part, now);
   if (part.lifetime_ms != 0) call.lifetime_ms = part.lifetime_ms;
   to.answers.push_back({.code = from.answers[place].code});
@@ -209,6 +234,8 @@ void NodeVisits::on_answered(Visit& visit, base::Now now) {
     answer.limits_left_out |= from.answers[index].limits_left_out;
     if (from.pass == Pass::apply || from.pass == Pass::await) continue;
     make_absolute(from.spread[index], now);
+    note_lost_waiter(from.calls[index].op, to.spread[place], from.spread[index]);
+    take_waiters(from.spread[index], from.visit.subject_bits[index], place, to.spread[place]);
     take_part(from.spread[index], place_at(to, place, task.shard), task.shard, to.spread[place]);
     if (from.spread[index].is_repeat) answer.code = from.answers[index].code;
   }
@@ -220,6 +247,13 @@ void NodeVisits::on_answered(Visit& visit, base::Now now) {
       to.answers[report.call].limits_left_out = true;
     }
   }
+}
+
+// The node does not know the waiter any more, as if it had not answered.
+void NodeVisits::note_lost_waiter(QuotaOp op, const SpreadCall& asked, SpreadCall& part) noexcept {
+  const bool is_lost = asked.is_try && asked.problem == QuotaCode::ok &&
+                       part.problem == QuotaCode::owner_unreachable;
+  if (is_lost) part.problem = policy_.answer(op).code;
 }
 
 void NodeVisits::on_unanswered(Visit& visit) {

@@ -44,6 +44,9 @@ class NodeVisits {
   };
 
   Visit& take(QuotaTask& task);
+  static uint64_t number_of_batch(const QuotaTask& task) noexcept;
+  void note_lost_waiter(api::QuotaOp op, const api::SpreadCall& asked,
+                        api::SpreadCall& part) noexcept;
   void note_round(QuotaTask& task, base::Now now) noexcept;
   int64_t timeout_ms(const QuotaTask& task, base::Now now) const noexcept;
   void fill(Visit& visit, base::Now now);

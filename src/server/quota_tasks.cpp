@@ -98,6 +98,7 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       nodes_(nodes),
       visits_(mailboxes, nodes, fleet),
       visited_(node_tasks_, fleet.timeout_ms),
+      visited_waiters_(quotas.outgoing_calls(), fleet.timeout_ms),
       stops_{.shards_count = mailboxes.shards_count(),
              .nodes_count = mailboxes.nodes().is_alone() ? 0 : mailboxes.nodes().nodes_count()},
       log_(mailboxes.shard()),
@@ -141,7 +142,7 @@ bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
 bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   if (!may_be_spread(call)) return false;
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  const bool stays = stays_on_node(call, names.front());
+  const bool stays = stays_on_node(names.front());
   const api::ShardId home = mailboxes_.shard_of(names.front());
   return std::any_of(names.begin() + 1, names.end(), [&](std::string_view name) {
     return (stays ? mailboxes_.shard_of(name) : stop_of(name)) != home;
@@ -149,12 +150,10 @@ bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) 
 }
 
 // A call whose first subject is another node's has come here by a list that differs from this one:
-// all of it stays here. So does one that may wait and has subjects of several nodes: with the same
-// list it would have been refused where it came in.
-bool QuotaTasks::stays_on_node(const QuotaCall& call, std::string_view subject) const noexcept {
+// all of it stays here.
+bool QuotaTasks::stays_on_node(std::string_view subject) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();
-  return nodes.is_alone() || api::may_wait(call) ||
-         nodes.node_of_subject(subject) != nodes.own_node();
+  return nodes.is_alone() || nodes.node_of_subject(subject) != nodes.own_node();
 }
 
 api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
@@ -169,7 +168,7 @@ void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
   for (const uint32_t index : batch.undecided) {
     const QuotaCall& call = batch.calls[index];
     const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-    if (!stays_on_node(call, names.front())) continue;
+    if (!stays_on_node(names.front())) continue;
     for (uint8_t place = 0; place < names.size(); ++place) {
       batch.spread[index].shards[place] = mailboxes_.shard_of(names[place]);
     }
@@ -362,7 +361,10 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
   if (context_.draining) {
     for (QuotaCall& call : batch.calls) call.flags |= api::quota_flag::draining;
   }
-  if (batch.stays_here) refuse_held(batch);
+  if (batch.stays_here) {
+    refuse_held(batch);
+    end_visited_waits(batch);
+  }
   batch.ended_claims = false;
   calls_count_ += batch.calls.size();
   quotas_.decide(batch, context_.now, task.origin);
@@ -431,6 +433,7 @@ void QuotaTasks::end_failed(QuotaTask& task) noexcept {
     api::QuotaAnswer& answer = task.batch.answers[failed.place];
     if (answer.reservation != 0) failed_.push_back(answer.reservation);
     answer = {.code = failed.code, .retry_after_ms = peer::FailurePolicy::retry_after_ms};
+    task.batch.spread[failed.place].is_unconfirmed = true;
   }
   task.failed.clear();
 }
@@ -578,7 +581,9 @@ void QuotaTasks::fill_own_calls(api::QuotaBatch& batch) noexcept {
   std::deque<QuotaCall>& outgoing = quotas_.outgoing_calls();
   for (; !outgoing.empty() && has_room(); outgoing.pop_front()) {
     const QuotaCall& call = outgoing.front();
-    if (api::is_node_stop(call.shard)) {
+    if (api::is_node_stop(call.shard) && !api::concerns_part(call.op)) {
+      nodes_.bring(call);
+    } else if (api::is_node_stop(call.shard)) {
       nodes_.repeat(call, api::node_of_stop(call.shard), call.lifetime_ms);
     } else {
       batch.calls.push_back(call);

@@ -11,7 +11,7 @@
 //         Calls of other nodes are taken out of a batch before, and their answers put into it when
 //         all are known (NodeCalls).
 //         A batch whose subjects several nodes have visits them in the same rounds (NodeVisits);
-//         so does this node take part in deciding theirs (VisitedParts).
+//         so does this node take part in deciding theirs (VisitedParts, VisitedWaiters).
 //         Where quotas have changed and a state is kept, the answers wait until that is durable.
 //         While it fails nothing is changed (UndurableTasks).
 // Errors: without a free task (may_query()) the session waits. When a session has ended, what its
@@ -38,6 +38,7 @@
 #include "server/state_keeper.hpp"
 #include "server/undurable_tasks.hpp"
 #include "server/visited_parts.hpp"
+#include "server/visited_waiters.hpp"
 #include "server/waiter_delivery.hpp"
 #include "session/context.hpp"
 
@@ -86,6 +87,8 @@ class QuotaTasks {
   bool is_idle_for_nodes() const noexcept {
     return node_tasks_.used_count() == 0 && visits_.is_idle();
   }
+  // Calls of other nodes wait in this node's queues, too.
+  bool has_visited_waiters() const noexcept { return !visited_waiters_.is_empty(); }
   void make_own_calls() noexcept;
   // Decides batches that were kept, now that other calls have a verdict.
   void retry_kept() noexcept;
@@ -102,15 +105,17 @@ class QuotaTasks {
  private:
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
-  bool stays_on_node(const api::QuotaCall& call, std::string_view subject) const noexcept;
+  bool stays_on_node(std::string_view subject) const noexcept;
   api::ShardId stop_of(std::string_view name) const noexcept;
   void spread(api::QuotaBatch& batch) noexcept;
-  void find_stops(api::QuotaBatch& batch, uint32_t index) const noexcept;
+  void find_stops(api::QuotaBatch& batch, uint32_t index) noexcept;
+  void find_waiting_stops(api::QuotaBatch& batch, uint32_t index) noexcept;
   void note_arrival(api::QuotaBatch& batch) noexcept;
   uint32_t next_stop(QuotaTask& task) const noexcept;
   void start_visit(QuotaTask& task) noexcept;
   void finish_visit(QuotaTask& task) noexcept;
   void refuse_held(const api::QuotaBatch& batch) noexcept;
+  void end_visited_waits(const api::QuotaBatch& batch) noexcept;
   void end_overdue() noexcept;
   void end_failed(QuotaTask& task) noexcept;
   void free(QuotaTask& task) noexcept;
@@ -154,6 +159,7 @@ class QuotaTasks {
   NodeVisits visits_;
   NodeTaskPool node_tasks_;
   VisitedParts visited_;
+  VisitedWaiters visited_waiters_;
   const quota::Stops stops_;
   QuotaLog log_;
   TaskPool<QuotaTask> pool_;

@@ -1,6 +1,7 @@
 // The parts that this node has of other nodes' calls: another node asks for its share in a pass,
 // and has the answer when all shards have had theirs (VisitedParts).
 #include <algorithm>
+#include <bit>
 
 #include "api/quota.hpp"
 #include "base/time.hpp"
@@ -17,6 +18,15 @@ namespace {
 
 // No machine runs for so long: a node that says so is not followed.
 constexpr int64_t clock_ahead_ns_max = 50LL * 365 * 24 * base::s_per_hour * base::ns_per_s;
+
+void refuse_for_room(api::SpreadCall& part) noexcept {
+  part.reservations_full = true;
+  part.no_waiter_code = api::QuotaCode::waiters_full;
+}
+
+uint8_t first_of(uint8_t subject_bits) noexcept {
+  return static_cast<uint8_t>(std::countr_zero(subject_bits));
+}
 
 }  // namespace
 
@@ -38,25 +48,38 @@ void QuotaTasks::start_visit(QuotaTask& task) noexcept {
   task.shard = 0;
   task.waits_until_ns = context_.now.monotonic_ns + visited_.verdict_ns();
   if (batch.pass == Pass::ask && !node_tasks_.has_room()) {
-    for (api::SpreadCall& part : batch.spread) part.reservations_full = true;
+    for (api::SpreadCall& part : batch.spread) refuse_for_room(part);
   } else if (visited_.begin(task)) {
     return go_on(task);
   }
   finish_visit(task);
 }
 
-void QuotaTasks::find_stops(api::QuotaBatch& batch, uint32_t index) const noexcept {
+void QuotaTasks::find_stops(api::QuotaBatch& batch, uint32_t index) noexcept {
   const QuotaCall& call = batch.calls[index];
+  api::SpreadCall& part = batch.spread[index];
+  std::fill(part.waiters.begin() + 1, part.waiters.end(), api::no_waiter);
+  if (part.is_try) return find_waiting_stops(batch, index);
   for (uint8_t place = 0; place < call.subjects_count; ++place) {
     const bool is_here = (batch.visit.subject_bits[index] & 1U << place) != 0;
-    batch.spread[index].shards[place] =
-        is_here ? mailboxes_.shard_of(batch.subjects[call.first_subject + place])
-                : api::stop_of_node(batch.visit.home);
+    part.shards[place] = is_here ? mailboxes_.shard_of(batch.subjects[call.first_subject + place])
+                                 : api::stop_of_node(batch.visit.home);
   }
+}
+
+// A call that waits comes without names. No shard has a part of one that is not here any more.
+void QuotaTasks::find_waiting_stops(api::QuotaBatch& batch, uint32_t index) noexcept {
+  api::SpreadCall& part = batch.spread[index];
+  if (visited_waiters_.find(batch, index, part, context_.now)) return;
+  part.shards.fill(api::stop_of_node(batch.visit.home));
+  if (part.problem != api::QuotaCode::ok) return;
+  part.problem = api::QuotaCode::owner_unreachable;
+  part.problem_place = first_of(batch.visit.subject_bits[index]);
 }
 
 void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
   api::QuotaBatch& batch = task.batch;
+  if (batch.pass == Pass::apply) visited_waiters_.note_verdicts(batch, context_.now);
   if (task.asker) {
     for (api::SpreadCall& part : batch.spread) make_relative(part, context_.now);
     answer(task);
@@ -88,7 +111,14 @@ void QuotaTasks::refuse_held(const api::QuotaBatch& batch) noexcept {
   }
 }
 
+void QuotaTasks::end_visited_waits(const api::QuotaBatch& batch) noexcept {
+  for (const QuotaCall& call : batch.calls) {
+    if (call.op == QuotaOp::leave_node) visited_waiters_.leave(call.cursor);
+  }
+}
+
 void QuotaTasks::end_overdue() noexcept {
+  visited_waiters_.leave_overdue(context_.now);
   while (QuotaTask* const task = visited_.next_overdue(context_.now)) {
     task->shard = 0;
     go_on(*task);

@@ -1,6 +1,7 @@
 #include "server/visited_parts.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace sluice::server {
@@ -29,7 +30,9 @@ SpreadCall* find(QuotaBatch& batch, uint32_t place) noexcept {
 
 // What only this node's shards know of it.
 void move_held(SpreadCall& from, SpreadCall& to) noexcept {
+  to.shards = from.shards;
   to.holds = from.holds;
+  to.waiters = from.waiters;
   to.fit_bits = from.fit_bits;
   to.kept_bits = from.kept_bits;
   to.charged_bits = from.charged_bits;
@@ -53,7 +56,7 @@ bool has_any_left(const QuotaBatch& batch) noexcept {
 bool VisitedParts::begin(QuotaTask& task) {
   if (task.batch.pass == Pass::ask) replace_earlier(task);
   if (!cancelled_.empty()) leave_out_cancelled(task.batch);
-  if (task.batch.pass == Pass::await) find_awaiting_shard(task.batch);
+  if (task.batch.pass == Pass::await && !find_awaiting_shard(task.batch)) return false;
   return task.batch.pass != Pass::apply || take_held(task);
 }
 
@@ -65,16 +68,21 @@ void VisitedParts::leave_out_cancelled(QuotaBatch& batch) const noexcept {
   }
 }
 
-// Where the first call awaits a verdict: the home knows the node alone.
-void VisitedParts::find_awaiting_shard(QuotaBatch& batch) {
+// Where the first call awaits a verdict: the home knows the node alone. False: no shard has a part
+// of it.
+bool VisitedParts::find_awaiting_shard(QuotaBatch& batch) {
   SpreadCall& part = batch.spread.front();
-  part.awaits_at = *std::ranges::find_if(
-      part.shards, [](api::ShardId stop) { return !api::is_node_stop(stop); });
+  const auto stops = std::span(part.shards).first(batch.calls.front().subjects_count);
+  const auto shard =
+      std::ranges::find_if(stops, [](api::ShardId stop) { return !api::is_node_stop(stop); });
+  if (shard == stops.end()) return false;
+  part.awaits_at = *shard;
   for (QuotaTask* const kept : kept_) {
     if (!is_of_one_round(kept->batch, batch)) continue;
     const SpreadCall* const asked = find(kept->batch, batch.visit.places.front());
     if (asked != nullptr && asked->awaits_others) part.awaits_at = asked->awaits_at;
   }
+  return true;
 }
 
 // A call that is asked for again is no longer what it was in an earlier round.

@@ -53,7 +53,7 @@ class VisitedParts {
  private:
   using Kept = std::list<QuotaTask*>;
 
-  void find_awaiting_shard(api::QuotaBatch& batch);
+  bool find_awaiting_shard(api::QuotaBatch& batch);
   void leave_out_cancelled(api::QuotaBatch& batch) const noexcept;
   void replace_earlier(const QuotaTask& task);
   bool take_held(QuotaTask& task);

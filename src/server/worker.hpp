@@ -98,6 +98,8 @@ class Worker final : private ShardStatisticsSource {
   bool has_messages() noexcept { return mailboxes_.has_messages(); }
   // No message, ticket, own call or moving connection is left between this shard and others.
   bool idle() const noexcept;
+  // Calls of other nodes wait in this one's queues.
+  bool has_visited_waiters() const noexcept { return quota_tasks_.has_visited_waiters(); }
   void check_invariants() const noexcept {
     keys_->check_invariants(context_.now);
     quotas_->check_invariants(context_.now);

@@ -93,17 +93,6 @@ def test_the_subjects_of_one_tag_are_on_one_node(nodes, key):
     assert [limit["subject"] for limit in denied.json()["violated"]] == names
 
 
-def test_calls_that_wait_for_subjects_of_several_nodes_are_refused(nodes, subject_at):
-    for name in ("reserve", "consume"):
-        answer = call(nodes[0], name, {"subjects": [subject_at(0), subject_at(1)],
-                                       "wait_limit_ms": 1_000})
-        assert (answer.status, answer.json()["code"]) == (400, "subjects_apart")
-    put(nodes[0], subject_at(1), tokens(100))
-    with NativePeer(nodes[0]) as peer:
-        entries = [[subject_at(0), subject_at(2)], [subject_at(1)]]
-        assert peer.reserve(*entries, flags=MAY_WAIT).codes == ["subjectsApart", "ok"]
-
-
 # --------------------------------------------------------------------------------- whole answers
 
 def test_answers_are_the_owners(nodes, subject_at):

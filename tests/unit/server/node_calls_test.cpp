@@ -201,18 +201,24 @@ TEST_F(NodeCallsTest, the_first_subjects_node_has_a_call_about_several_nodes) {
   EXPECT_TRUE(side_.nodes.leaves(task_.batch, task_.batch.calls[1]));
 }
 
-TEST_F(NodeCallsTest, calls_that_may_wait_for_subjects_of_several_nodes_are_refused) {
-  const std::vector<std::string> apart{subject_of(0), subject_of(1)};
-  for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::consume}) {
-    add(task_.batch, {.op = op, .flags = api::quota_flag::may_wait}, apart);
-  }
-  EXPECT_TRUE(side_.nodes.leaves(task_.batch, task_.batch.calls[0]));
-  side_.nodes.take_out(task_);
-  task_.batch.make_answers();
-  EXPECT_TRUE(side_.nodes.note_decided_here(task_));
-  EXPECT_EQ(codes(), std::vector(2, QuotaCode::subjects_apart));
-  EXPECT_EQ(task_.batch.answers[0].retry_after_ms, api::retry_never);
-  EXPECT_TRUE(sender_.parcels.empty());
+TEST_F(NodeCallsTest, a_call_that_may_wait_does_so_at_the_first_subjects_node) {
+  const QuotaCall call{.op = QuotaOp::reserve, .flags = api::quota_flag::may_wait};
+  add(task_.batch, call, {subject_of(0), subject_of(1)});
+  add(task_.batch, call, {subject_of(1), subject_of(0)});
+  EXPECT_FALSE(side_.nodes.leaves(task_.batch, task_.batch.calls[0]));
+  EXPECT_TRUE(side_.nodes.leaves(task_.batch, task_.batch.calls[1]));
+}
+
+TEST_F(NodeCallsTest, a_report_on_a_waiter_and_its_leave_are_repeated_until_they_are_answered) {
+  side_.nodes.bring({.op = QuotaOp::part_fits, .shard = api::stop_of_node(1), .waiter = 4});
+  side_.nodes.bring({.op = QuotaOp::leave_node, .shard = api::stop_of_node(1), .cursor = 8});
+  side_.nodes.send_own_calls();
+  ASSERT_EQ(sender_.parcels.size(), 1U);
+  ASSERT_EQ(parcel().batch.calls.size(), 2U);
+  parcel().is_answered = false;
+  side_.nodes.on_parcel(parcel());
+  side_.context.now.monotonic_ns += NodeCalls::own_calls_pause_ms * base::ns_per_ms;
+  EXPECT_TRUE(side_.nodes.has_own_calls());
 }
 
 TEST_F(NodeCallsTest, a_position_is_that_of_one_subject) {

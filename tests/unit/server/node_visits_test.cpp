@@ -87,6 +87,18 @@ class NodeVisitsTest : public ::testing::Test {
     batch.answers.resize(1);
     side_.tasks.ask(side_.ended_session, 4, batch);
   }
+  // One that does not fit here, and may wait.
+  void reserve_and_wait() {
+    reserve(90);
+    answer(parcel());
+    answer(parcel());
+    const api::QuotaCall call{.op = QuotaOp::reserve,
+                              .flags = api::quota_flag::may_wait,
+                              .given_bits = api::given::input_tokens | api::given::output_tokens,
+                              .ticket = side_.context.waits.take(0, 0, session::WaitsFor::quota),
+                              .amounts = {.input_tokens = 20}};
+    side_.tasks.ask(side_.ended_session, 3, batch_of(call, {here_, there_}));
+  }
   // In one frame: of the subject here, and each of these.
   void reserve_each(const std::vector<std::string_view>& others) {
     api::QuotaBatch& batch = side_.tasks.take_batch();
@@ -244,6 +256,34 @@ TEST_F(NodeVisitsTest, a_verdict_for_what_is_not_held_any_more_ends_the_call) {
   side_.tasks.on_parcel(parcel());
   side_.tasks.make_own_calls();
   EXPECT_EQ(used(), 0U);
+}
+
+TEST_F(NodeVisitsTest, a_call_waits_at_every_node_until_its_client_has_left) {
+  reserve_and_wait();
+  ASSERT_EQ(parcel().batch.pass, Pass::ask);
+  EXPECT_TRUE(api::may_wait(parcel().batch.calls.at(0)));
+  EXPECT_NE(parcel().batch.spread.at(0).waiters[0], api::no_waiter);
+  const api::Arrival arrival = parcel().batch.arrival;
+  parcel().batch.spread[0].waiters[1] = 0;
+  answer(parcel());
+  ASSERT_EQ(parcel().batch.pass, Pass::apply);
+  EXPECT_EQ(parcel().batch.spread.at(0).state, State::queued);
+  answer(parcel());  // the session has ended: nobody waits any more
+  side_.tasks.make_own_calls();
+  side_.tasks.make_own_calls();
+  ASSERT_EQ(parcel().batch.calls.size(), 1U);
+  EXPECT_EQ(parcel().batch.calls[0].op, QuotaOp::leave_node);
+  EXPECT_EQ(parcel().batch.calls[0].cursor, arrival.number);
+  EXPECT_EQ(side_.store->waiters_count(), 0U);
+}
+
+TEST_F(NodeVisitsTest, a_call_for_which_a_node_has_no_place_does_not_wait) {
+  reserve_and_wait();
+  parcel().batch.spread.at(0).no_waiter_code = QuotaCode::waiters_full;
+  answer(parcel(), false);
+  const auto& outcomes = side_.store->statistics().reserves;
+  EXPECT_EQ(outcomes[static_cast<size_t>(QuotaCode::waiters_full)], 1U);
+  EXPECT_EQ(side_.store->waiters_count(), 0U);
 }
 
 TEST_F(NodeVisitsTest, ends_are_repeated_until_the_node_has_them) {

@@ -47,7 +47,7 @@ enum class QuotaCode : uint8_t {
   exceeds_limit = 23,    // more than the whole amount of a limit
   blocked = 24,          // a limit admits nothing
   unknown_subject = 25,  // subjects without a quota are denied
-  subjects_apart = 26,   // of a call that may wait: they belong to several nodes
+  subjects_apart = 26,   // not given any more
   invalid_subject = 27,
   // Of a reservation.
   unknown_reservation = 28,

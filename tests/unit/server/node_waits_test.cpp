@@ -1,0 +1,244 @@
+// Goal: a call of another node waits in this one's queues until that node's tries admit it, it has
+//       left there, or that node is silent for long.
+// Method: one worker of two nodes with a store; the test plays the other node, which has the call's
+//         first subject.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/visit_times.hpp"
+#include "server/visited_waiters.hpp"
+#include "tests/unit/server/keeping_sender.hpp"
+#include "tests/unit/server/task_side.hpp"
+
+namespace sluice::server {
+namespace {
+
+using api::Pass;
+using api::QuotaCall;
+using api::QuotaCode;
+using api::QuotaOp;
+using State = api::SpreadCall::State;
+
+constexpr uint64_t tokens_max = 100;
+
+class NodeWaitsTest : public ::testing::Test {
+ protected:
+  NodeWaitsTest() : side_(worker_group_, 0, fleet(), quota::Options{}) {
+    side_.nodes.attach(sender_);
+    side_.tasks.attach(sender_);
+    side_.context.now.monotonic_ns = base::ns_per_s;
+    api::QuotaBatch& batch = batch_of({.op = QuotaOp::put, .subjects_count = 1}, {here_});
+    batch.new_quotas = {{.limits = {{.name = "tph",
+                                     .metric = api::Metric::tokens,
+                                     .kind = api::LimitKind::fixed,
+                                     .amount = tokens_max,
+                                     .period_ms = 3'600'000}},
+                         .profile = {}}};
+    side_.tasks.ask(side_.ended_session, 1, batch);
+    charge(tokens_max);
+  }
+  static peer::FleetOptions fleet() {
+    peer::FleetOptions options{.secret = "shared"};
+    options.instances = {{"http://10.0.0.1:8080", "10.0.0.1", 8080},
+                         {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
+    return options;
+  }
+  std::string subject_of(uint32_t node) {
+    for (int number = 0;; ++number) {
+      std::string name = "model" + std::to_string(number);
+      if (side_.mailboxes.nodes().node_of_subject(name) == node) return name;
+    }
+  }
+  api::QuotaBatch& batch_of(const QuotaCall& call, const std::vector<std::string_view>& subjects) {
+    api::QuotaBatch& batch = side_.tasks.take_batch();
+    batch.calls.push_back(call);
+    batch.subjects.assign(subjects.begin(), subjects.end());
+    return batch;
+  }
+  void charge(uint64_t tokens) {
+    side_.tasks.ask(
+        side_.ended_session, 1,
+        batch_of({.op = QuotaOp::record, .subjects_count = 1, .amounts = {.input_tokens = tokens}},
+                 {here_}));
+  }
+  void free_all() {
+    side_.tasks.ask(side_.ended_session, 1,
+                    batch_of({.op = QuotaOp::reset, .subjects_count = 1}, {here_}));
+    step();
+  }
+  uint64_t used() {
+    api::QuotaBatch batch;
+    batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1});
+    batch.subjects.push_back(here_);
+    batch.make_answers();
+    side_.store->decide(batch, side_.context.now, 0);
+    return batch.limits.at(0).used;
+  }
+  // The other node's batch has one call more in front of this one.
+  void visit(Pass pass, State state, QuotaCode verdict, bool is_try) {
+    api::QuotaBatch& batch = side_.tasks.take_node_batch();
+    batch.stays_here = true;
+    batch.pass = pass;
+    batch.arrival = {.ns = 7, .number = is_try ? 501U : 500U};
+    batch.visit = {.number = round_,
+                   .sender = 9,
+                   .home = 1,
+                   .places = {is_try ? 0U : 1U},
+                   .subject_bits = {2}};
+    batch.calls.push_back({.op = QuotaOp::consume,
+                           .flags = is_try ? uint8_t{0} : api::quota_flag::may_wait,
+                           .subjects_count = 2,
+                           .amounts = {.input_tokens = 30}});
+    batch.subjects.assign(2, {});
+    if (!is_try) batch.subjects = {there_, here_};
+    api::SpreadCall part{.state = state, .is_try = is_try, .home_shard = 3, .rounds = 1};
+    part.reservation = 77;
+    part.holds.fill(api::SpreadCall::no_hold);
+    part.waiters.fill(api::no_waiter);
+    part.waiters[0] = 12;
+    make_relative(part, side_.context.now);
+    batch.spread.push_back(part);
+    batch.answers.assign(1, {.code = verdict});
+    side_.tasks.ask(side_.ended_session, 2, batch);
+    step();
+  }
+  void wait_here() {
+    visit(Pass::ask, State::undecided, QuotaCode::none, false);
+    visit(Pass::apply, State::queued, QuotaCode::queued, false);
+    ++round_;
+  }
+  void try_it(State state, QuotaCode verdict) {
+    visit(Pass::ask, State::undecided, QuotaCode::none, true);
+    visit(Pass::apply, state, verdict, true);
+    ++round_;
+  }
+  void leave() {
+    api::QuotaBatch& batch = side_.tasks.take_node_batch();
+    batch.stays_here = true;
+    batch.calls.push_back({.op = QuotaOp::leave_node, .cursor = 501});
+    side_.tasks.ask(side_.ended_session, 3, batch);
+    step();
+  }
+  void step() {
+    side_.store->run_due(side_.context.now);
+    side_.tasks.make_own_calls();
+    side_.tasks.make_own_calls();  // of the first ones, to other nodes
+  }
+  void pass(int64_t ms) {
+    side_.context.now.monotonic_ns += ms * base::ns_per_ms;
+    step();
+  }
+  // What this node has reported to the other one.
+  std::vector<QuotaCall> reports() {
+    std::vector<QuotaCall> calls;
+    for (const peer::QuotaParcel* parcel : sender_.parcels) {
+      calls.insert(calls.end(), parcel->batch.calls.begin(), parcel->batch.calls.end());
+    }
+    return calls;
+  }
+
+  WorkerGroup worker_group_{{.shards = 1}};
+  KeepingSender sender_;
+  TaskSide side_;
+  const std::string here_ = subject_of(0);
+  const std::string there_ = subject_of(1);
+  uint64_t round_ = 1;
+};
+
+TEST_F(NodeWaitsTest, a_part_reports_to_the_shard_of_its_home_once_it_fits) {
+  wait_here();
+  EXPECT_TRUE(side_.tasks.has_visited_waiters());
+  EXPECT_TRUE(reports().empty());
+  free_all();
+  ASSERT_EQ(reports().size(), 1U);
+  const QuotaCall report = reports().front();
+  EXPECT_EQ(report.op, QuotaOp::part_fits);
+  EXPECT_EQ(report.place, 1);
+  EXPECT_EQ(report.home_shard, 3);
+  EXPECT_EQ(report.waiter, 12U);
+}
+
+TEST_F(NodeWaitsTest, later_calls_do_not_take_what_it_waits_for) {
+  wait_here();
+  free_all();
+  side_.tasks.ask(
+      side_.ended_session, 1,
+      batch_of({.op = QuotaOp::consume, .subjects_count = 1, .amounts = {.input_tokens = 1}},
+               {here_}));
+  EXPECT_EQ(used(), 0U);
+}
+
+TEST_F(NodeWaitsTest, a_try_that_is_admitted_charges_it_and_takes_it_out) {
+  wait_here();
+  free_all();
+  try_it(State::admitted, QuotaCode::ok);
+  EXPECT_EQ(used(), 30U);
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+  charge(1);
+  EXPECT_EQ(used(), 31U);
+}
+
+TEST_F(NodeWaitsTest, a_try_after_which_it_waits_on_charges_nothing) {
+  wait_here();
+  free_all();
+  try_it(State::queued, QuotaCode::queued);
+  EXPECT_EQ(used(), 0U);
+  EXPECT_TRUE(side_.tasks.has_visited_waiters());
+  try_it(State::admitted, QuotaCode::ok);
+  EXPECT_EQ(used(), 30U);
+}
+
+TEST_F(NodeWaitsTest, one_that_has_left_at_its_home_is_in_nobodys_way) {
+  wait_here();
+  leave();
+  leave();
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+  free_all();
+  EXPECT_TRUE(reports().empty());
+  try_it(State::refused, QuotaCode::owner_unreachable);
+  EXPECT_EQ(used(), 0U);
+}
+
+TEST_F(NodeWaitsTest, one_whose_home_is_silent_leaves) {
+  wait_here();
+  const int64_t kept_ms = waiter_kept_timeouts * fleet().timeout_ms;
+  pass(kept_ms - 1);
+  visit(Pass::ask, State::undecided, QuotaCode::none, true);
+  pass(kept_ms - 1);
+  EXPECT_TRUE(side_.tasks.has_visited_waiters());
+  pass(1);
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+}
+
+TEST_F(NodeWaitsTest, a_try_without_a_verdict_is_charged_and_has_left) {
+  wait_here();
+  free_all();
+  visit(Pass::ask, State::undecided, QuotaCode::none, true);
+  pass(fleet().timeout_ms);
+  EXPECT_EQ(used(), 30U);
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+}
+
+TEST_F(NodeWaitsTest, one_that_leaves_while_it_is_held_is_not_looked_for_any_more) {
+  wait_here();
+  free_all();
+  visit(Pass::ask, State::undecided, QuotaCode::none, true);
+  leave();
+  visit(Pass::apply, State::admitted, QuotaCode::ok, true);
+  EXPECT_EQ(used(), 30U);
+  EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+}
+
+TEST_F(NodeWaitsTest, without_a_verdict_it_does_not_wait) {
+  visit(Pass::ask, State::undecided, QuotaCode::none, false);
+  pass(fleet().timeout_ms);
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+  EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+  free_all();
+  EXPECT_TRUE(reports().empty());
+}
+
+}  // namespace
+}  // namespace sluice::server
