@@ -5,15 +5,16 @@ at all of them; then nodes that stand still or are killed in the middle of a cal
 """
 
 import collections
+import contextlib
 import threading
 import time
 
 import pytest
 
 from fleet import OURS, name_at, quota_fleet
-from http_peer import ask
+from http_peer import HttpPeer, ask, request
 from native_peer import CONNECTION_BOUND, NativePeer
-from quota_calls import call, put, reserve, show, slots, tokens, used
+from quota_calls import call, encoded, put, reserve, show, slots, tokens, used
 from server_process import eventually
 
 LIFETIME_MS = 600_000
@@ -274,3 +275,132 @@ def test_a_call_waits_for_the_verdict_on_another_one(tmp_path, key):
         assert answers[0].status == 502
         assert second.status == 200, second
         assert ask(fleet[0], "GET", f"/v1/subjects/{subjects[0]}").json()["limits"][0]["used"] == 0
+
+
+# ---------------------------------------------------------------------------------- calls that wait
+
+def waiter(server, subjects, **fields):
+    """A client that waits for all of them."""
+    data = encoded({"subjects": subjects, "wait_limit_ms": 60_000, **fields})
+    peer = HttpPeer(server)
+    peer.send(request("POST", "/v1/reserve", f"Content-Length: {len(data)}", body=data))
+    return peer
+
+
+def are_waiting(server, subjects, count):
+    for subject in subjects:
+        eventually(lambda subject=subject: show(server, subject)["waiting"] == count,
+                   f"{count} wait")
+
+
+def end(server, answer):
+    assert call(server, "cancel", {"reservation": answer["reservation"]}).status == 200
+
+
+@pytest.mark.parametrize("full", range(3))
+def test_a_call_waits_until_all_its_subjects_have_room(nodes, key, full):
+    subjects = subjects_of(key)
+    put_all(nodes[0], subjects, slots(1))
+    held = reserve(nodes[0], subjects[full])
+    late = call(nodes[1], "reserve", {"subjects": subjects, "wait_limit_ms": 50})
+    assert (late.status, late.json()["code"]) == (429, "wait_limit")
+    are_waiting(nodes[0], subjects, 0)
+    with waiter(nodes[1], subjects) as peer:
+        are_waiting(nodes[0], subjects, 1)
+        assert peer.is_silent(0.05)
+        behind = call(nodes[2], "reserve", {"subjects": [subjects[(full + 1) % 3]]})
+        assert (behind.status, behind.json()["code"]) == (429, "queue_ahead")
+        end(nodes[2], held)
+        answer = peer.read()
+    assert answer.status == 200, answer
+    assert all_used(nodes[0], subjects, "slots") == [1] * 3
+    are_waiting(nodes[0], subjects, 0)
+    end(nodes[0], answer.json())
+    assert all_used(nodes[0], subjects, "slots") == [0] * 3
+
+
+def test_calls_are_served_in_the_order_of_their_arrival(nodes, key):
+    """Whichever nodes are asked, and whichever subject is the first."""
+    subjects = subjects_of(key)
+    put_all(nodes[0], subjects, slots(1))
+    held = reserve(nodes[0], *subjects)
+    with contextlib.ExitStack() as stack:
+        peers = []
+        for place in range(6):
+            ordered = subjects[place % 3:] + subjects[:place % 3]
+            peers.append(stack.enter_context(waiter(nodes[place % 2], ordered)))
+            are_waiting(nodes[0], subjects, place + 1)
+        for peer in peers:
+            end(nodes[0], held)
+            answer = peer.read()
+            assert answer.status == 200, answer
+            held = answer.json()
+    end(nodes[0], held)
+
+
+def test_a_caller_that_leaves_is_in_nobodys_way(nodes, key):
+    subjects = subjects_of(key)
+    put_all(nodes[0], subjects, slots(1))
+    held = reserve(nodes[0], subjects[0])
+    with waiter(nodes[1], subjects):
+        are_waiting(nodes[0], subjects, 1)
+    are_waiting(nodes[0], subjects, 0)
+    reserve(nodes[0], *subjects[1:])
+    end(nodes[0], held)
+
+
+def test_a_consume_waits(nodes, key):
+    subjects = subjects_of(key)
+    put_all(nodes[0], subjects, tokens(10))
+    held = reserve(nodes[0], subjects[2], input_tokens=8)
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(
+        call(nodes[0], "consume", {"subjects": subjects, "input_tokens": 5,
+                                   "wait_limit_ms": 30_000})))
+    asking.start()
+    are_waiting(nodes[0], subjects, 1)
+    end(nodes[1], held)
+    asking.join()
+    assert answers[0].status == 200, answers
+    assert all_used(nodes[0], subjects) == [5] * 3
+
+
+def test_a_quota_that_can_never_admit_it_ends_a_wait(nodes, key):
+    subjects = subjects_of(key)
+    put_all(nodes[0], subjects, tokens(100), slots(1))
+    held = reserve(nodes[0], subjects[0])
+    with waiter(nodes[1], subjects, input_tokens=50) as peer:
+        are_waiting(nodes[0], subjects, 1)
+        put(nodes[0], subjects[2], tokens(20), slots(1))
+        answer = peer.read()
+    assert (answer.status, answer.json()["code"]) == (429, "exceeds_limit")
+    are_waiting(nodes[0], subjects, 0)
+    end(nodes[0], held)
+
+
+@pytest.mark.parametrize("dead", [1, 2])
+def test_a_node_that_dies_ends_the_waits_for_its_subjects(tmp_path, key, dead):
+    with quota_fleet(tmp_path, [OURS] * 3, "--peer-timeout-millis", "300") as fleet:
+        subjects = subjects_of(key)
+        put_all(fleet[0], subjects, slots(1))
+        reserve(fleet[0], subjects[0])
+        with waiter(fleet[0], subjects) as peer:
+            are_waiting(fleet[0], subjects, 1)
+            fleet[dead].kill()
+            answer = peer.read()
+        assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
+        are_waiting(fleet[0], [subjects[0], subjects[3 - dead]], 0)
+
+
+def test_waiters_of_a_node_that_dies_leave_the_queues_of_others(tmp_path, key):
+    with quota_fleet(tmp_path, [OURS] * 3, "--peer-timeout-millis", "300") as fleet:
+        subjects = subjects_of(key)
+        put_all(fleet[0], subjects, slots(1))
+        reserve(fleet[0], subjects[0])
+        with waiter(fleet[1], subjects) as peer:
+            are_waiting(fleet[1], subjects, 1)
+            fleet[0].kill()
+            answer = peer.read()
+            assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
+        are_waiting(fleet[1], subjects[1:], 0)
+        reserve(fleet[1], *subjects[1:])

@@ -38,7 +38,8 @@ constexpr double act_share = 0.1;
 
 struct Counts {
   uint64_t reserved = 0, consumed = 0, queued = 0, granted = 0, unreachable = 0, repeated = 0,
-           bound = 0, spread = 0, cuts = 0, pauses = 0, crashes = 0, resets = 0;
+           bound = 0, spread = 0, waiting_spread = 0, granted_spread = 0, cuts = 0, pauses = 0,
+           crashes = 0, resets = 0;
 };
 
 class QuotaRun {
@@ -78,6 +79,8 @@ class QuotaRun {
     counts.repeated = world_.repeated;
     counts.bound = world_.bound;
     counts.spread = world_.spread;
+    counts.waiting_spread = world_.waiting_spread;
+    counts.granted_spread = world_.granted_spread;
     return counts;
   }
 
@@ -96,6 +99,7 @@ class QuotaRun {
   bool is_right() const { return oracle_.failure().empty(); }
 
   void turn_nodes() {
+    world_.now_ns = now_ns();
     network_.wires().move(now_ns());
     for (const auto& node : nodes_) node->turn();
   }
@@ -120,7 +124,7 @@ class QuotaRun {
     if (callers_.size() >= callers_max || !random_.chance(0.1)) return;
     QuotaNode& node = *nodes_[random_.below(nodes_.size())];
     if (!node.has_started() || node.is_paused) return;
-    callers_.push_back(std::make_unique<QuotaCaller>(world_, node.connect()));
+    callers_.push_back(std::make_unique<QuotaCaller>(world_, node, node.connect()));
   }
 
   // --- disturbances
@@ -223,6 +227,8 @@ void add(Counts& to, const Counts& from) {
   to.repeated += from.repeated;
   to.bound += from.bound;
   to.spread += from.spread;
+  to.waiting_spread += from.waiting_spread;
+  to.granted_spread += from.granted_spread;
   to.cuts += from.cuts;
   to.pauses += from.pauses;
   to.crashes += from.crashes;
@@ -246,13 +252,15 @@ void play(const std::string& test, uint32_t nodes) {
   }
   std::printf(
       "%lu reserved, %lu bound, %lu consumed, %lu queued, %lu granted, %lu unreachable, "
-      "%lu repeated, %lu over several nodes; %lu cuts, %lu pauses, %lu crashes, %lu resets\n",
+      "%lu repeated, %lu over several nodes, of which %lu waited and %lu of these were admitted; "
+      "%lu cuts, %lu pauses, %lu crashes, %lu resets\n",
       all.reserved, all.bound, all.consumed, all.queued, all.granted, all.unreachable, all.repeated,
-      all.spread, all.cuts, all.pauses, all.crashes, all.resets);
+      all.spread, all.waiting_spread, all.granted_spread, all.cuts, all.pauses, all.crashes,
+      all.resets);
   if (seeds.size() < 10) return;  // one seed may have none of these
-  for (const uint64_t count :
-       {all.reserved, all.bound, all.consumed, all.queued, all.granted, all.unreachable,
-        all.repeated, all.spread, all.cuts, all.pauses, all.crashes, all.resets}) {
+  for (const uint64_t count : {all.reserved, all.bound, all.consumed, all.queued, all.granted,
+                               all.unreachable, all.repeated, all.spread, all.waiting_spread,
+                               all.granted_spread, all.cuts, all.pauses, all.crashes, all.resets}) {
     EXPECT_GT(count, 0U);
   }
 }

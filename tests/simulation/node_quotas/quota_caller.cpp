@@ -9,6 +9,7 @@
 
 #include "api/quota.hpp"
 #include "base/limits.hpp"
+#include "base/time.hpp"
 #include "wire/capnp_codec_quota.hpp"
 #include "wire/frame_reader.hpp"
 
@@ -19,6 +20,10 @@ using api::QuotaCode;
 namespace {
 
 constexpr double wait_share = 0.3;
+constexpr uint32_t wait_ms = 3'000;
+// Its last try, and another node that is silent.
+constexpr int64_t wait_slack_ns = 4 * base::ns_per_s;
+constexpr double patient_share = 0.7;
 constexpr double bound_share = 0.2;
 constexpr double id_share = 0.4;
 constexpr double several_share = 0.4;
@@ -56,7 +61,12 @@ uint64_t reservation_of(capnp::List<uint64_t>::Reader reservations, size_t call)
 
 }  // namespace
 
-QuotaCaller::QuotaCaller(QuotaWorld& world, io::SimClient client) : world_(world), client_(client) {
+QuotaCaller::QuotaCaller(QuotaWorld& world, const QuotaNode& node, io::SimClient client)
+    : world_(world),
+      node_(node),
+      client_(client),
+      is_patient_(world.random.chance(patient_share)),
+      last_ns_(world.now_ns) {
   send([](schema::ClientFrame::Builder frame) { frame.initHello().setVersion(1); });
 }
 
@@ -72,7 +82,9 @@ void QuotaCaller::send(const std::function<void(schema::ClientFrame::Builder)>& 
 void QuotaCaller::act() {
   if (is_over_) return;
   const uint64_t dice = world_.random.below(100);
-  if (dice < 35) {
+  if (is_patient_ && is_waiting()) {
+    if (dice < 10) end_one();
+  } else if (dice < 35) {
     reserve();
   } else if (dice < 55) {
     const bool has_id = world_.random.chance(id_share);
@@ -90,6 +102,11 @@ void QuotaCaller::act() {
   } else {
     leave();
   }
+}
+
+bool QuotaCaller::is_waiting() const {
+  return std::ranges::any_of(asked_,
+                             [](const auto& frame) { return frame.second.front().may_wait; });
 }
 
 // Different ones, in any order.
@@ -129,18 +146,22 @@ void QuotaCaller::reserve() {
   const uint64_t calls_count = has_several ? 2 + world_.random.below(calls_max - 1) : 1;
   std::vector<Subjects> calls;
   while (calls.size() < calls_count) calls.push_back(draw_subjects());
-  const bool may_wait = !has_several && !is_spread(calls[0]) && world_.random.chance(wait_share);
+  const bool may_wait = !has_several && world_.random.chance(wait_share);
   uint8_t flags = may_wait ? wire::quota_bit::may_wait : uint8_t{0};
   const bool is_bound = world_.random.chance(bound_share);
   if (is_bound) flags |= wire::quota_bit::connection_bound;
   for (const Subjects& subjects : calls) {
-    asked_[next_id_].push_back(
-        {.is_bound = is_bound, .subjects = subjects, .id = {}, .starts = starts_of(subjects)});
+    asked_[next_id_].push_back({.is_bound = is_bound,
+                                .may_wait = may_wait,
+                                .awake_ns = awake_ns_,
+                                .subjects = subjects,
+                                .id = {},
+                                .starts = starts_of(subjects)});
   }
   send([&](schema::ClientFrame::Builder frame) {
     auto body = frame.initReserve();
     body.setFlags(flags);
-    body.setWaitLimitMs(flags & wire::quota_bit::may_wait ? 3'000 : 0);
+    body.setWaitLimitMs(flags & wire::quota_bit::may_wait ? wait_ms : 0);
     set_subjects(body, calls);
   });
 }
@@ -204,8 +225,21 @@ void QuotaCaller::repeat_later(const Asked& asked) {
   world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens, asked.starts});
 }
 
+// Whatever happens to other nodes, a call that waits has an answer in time.
+void QuotaCaller::check_waits() {
+  if (!node_.is_paused) awake_ns_ += world_.now_ns - last_ns_;
+  last_ns_ = world_.now_ns;
+  const int64_t longest_ns = int64_t{wait_ms} * base::ns_per_ms + wait_slack_ns;
+  for (const auto& [frame, calls] : asked_) {
+    if (calls.front().may_wait && awake_ns_ - calls.front().awake_ns > longest_ns) {
+      world_.oracle.fail("a call that may wait has no answer in time");
+    }
+  }
+}
+
 void QuotaCaller::receive() {
   if (is_over_) return;
+  check_waits();
   client_.read(received_);
   size_t taken = 0;
   while (!is_over_ && taken < received_.size()) {
@@ -234,6 +268,7 @@ void QuotaCaller::on_frame(schema::ServerFrame::Reader frame) {
     const auto answers = frame.getQuotaAnswers();
     if (code_of(answers.getCodes(), 0) == static_cast<uint8_t>(QuotaCode::queued)) {
       ++world_.queued;
+      if (is_spread(asked->second.front().subjects)) ++world_.waiting_spread;
       return;
     }
     on_outcomes(asked->second, answers.getCodes(), answers.getReservations());
@@ -241,6 +276,8 @@ void QuotaCaller::on_frame(schema::ServerFrame::Reader frame) {
   } else if (frame.isGranted()) {
     ++world_.granted;
     const auto granted = frame.getGranted();
+    const bool is_admitted = api::admits(static_cast<QuotaCode>(code_of(granted.getCodes(), 0)));
+    if (is_admitted && is_spread(asked->second.front().subjects)) ++world_.granted_spread;
     on_outcomes(asked->second, granted.getCodes(), granted.getReservations());
     asked_.erase(asked);
   }

@@ -16,6 +16,7 @@
 
 #include "io/sim/random.hpp"
 #include "io/sim/sim_client.hpp"
+#include "quota_node.hpp"
 #include "quota_oracle.hpp"
 
 namespace sluice::simulation {
@@ -43,12 +44,15 @@ struct QuotaWorld {
   std::vector<KnownReservation> open;  // not bound to a connection
   std::vector<Unanswered> to_repeat;
   uint64_t ids = 0;
-  uint64_t queued = 0, granted = 0, unreachable = 0, repeated = 0, bound = 0, spread = 0;
+  int64_t now_ns = 0;
+  uint64_t queued = 0, granted = 0, unreachable = 0, repeated = 0, bound = 0, spread = 0,
+           waiting_spread = 0, granted_spread = 0;
 };
 
 class QuotaCaller {
  public:
-  QuotaCaller(QuotaWorld& world, io::SimClient client);
+  // `node`: that it is connected to.
+  QuotaCaller(QuotaWorld& world, const QuotaNode& node, io::SimClient client);
 
   void act();
   void receive();
@@ -57,7 +61,8 @@ class QuotaCaller {
 
  private:
   struct Asked {
-    bool consumes = false, is_bound = false;
+    bool consumes = false, is_bound = false, may_wait = false;
+    int64_t awake_ns = 0;  // when it was asked, by the clock of its node
     Subjects subjects;
     std::string id;
     uint64_t tokens = 0;
@@ -77,16 +82,22 @@ class QuotaCaller {
   void on_outcomes(const std::vector<Asked>& calls, capnp::Data::Reader codes,
                    capnp::List<uint64_t>::Reader reservations);
   void on_outcome(const Asked& asked, uint8_t code, uint64_t reservation);
+  void check_waits();
+  bool is_waiting() const;
   void repeat_later(const Asked& asked);
   void forget_all();
 
   QuotaWorld& world_;
+  const QuotaNode& node_;
   io::SimClient client_;
   std::vector<std::byte> received_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, std::vector<Asked>> asked_;  // by frame: of its calls
   std::vector<KnownReservation> bound_;           // to this connection
+  const bool is_patient_;  // while it waits it asks for nothing else, and stays
   bool is_over_ = false;
+  int64_t last_ns_ = 0;
+  int64_t awake_ns_ = 0;  // for which its node was not paused
 };
 
 }  // namespace sluice::simulation

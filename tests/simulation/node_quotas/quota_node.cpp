@@ -115,7 +115,8 @@ uint32_t QuotaNode::open_reservations() const {
 
 bool QuotaNode::is_idle() const {
   return std::ranges::all_of(shards_, [](const Shard& shard) {
-    return shard.worker->idle() && shard.worker->quotas().waiters_count() == 0;
+    return shard.worker->idle() && shard.worker->quotas().waiters_count() == 0 &&
+           !shard.worker->has_visited_waiters();
   });
 }
 
