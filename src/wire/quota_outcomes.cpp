@@ -354,6 +354,12 @@ bool read_visit_answer(schema::QuotaOutcomes::Reader from, QuotaOutcomes& to) {
   return true;
 }
 
+// A call that waits already is tried without that flag: the answer with its part repeats the
+// verdict that it waits on.
+bool may_be_queued(const QuotaOutcomes& all, size_t index, const api::QuotaCall& call) noexcept {
+  return api::may_wait(call) || (!all.parts.empty() && !all.parts[index].is_repeat);
+}
+
 bool has_verdicts(const QuotaOutcomes& all) noexcept {
   return std::ranges::none_of(
       all.answers, [](const QuotaAnswer& answer) { return answer.code == api::QuotaCode::none; });
@@ -427,9 +433,9 @@ bool are_answers_to(const QuotaOutcomes& outcomes, std::span<const api::QuotaCal
   if (!outcomes.entries.empty() || outcomes.answers.size() != calls.size()) return false;
   for (size_t i = 0; i < calls.size(); ++i) {
     const QuotaAnswer& answer = outcomes.answers[i];
-    const bool may_wait = api::may_wait(calls[i]);
     if (!has_its_rows(outcomes, answer, calls[i])) return false;
-    if (answer.code == api::QuotaCode::queued && !may_wait) return false;
+    if (answer.code == api::QuotaCode::queued && !may_be_queued(outcomes, i, calls[i]))
+      return false;
   }
   return std::ranges::all_of(outcomes.reports, [&](const api::PartReport& report) {
     return report.limit.subject < calls[report.call].subjects_count;

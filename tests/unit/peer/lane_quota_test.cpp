@@ -89,6 +89,27 @@ TEST_F(LaneQuotaTest, parcels_return_with_their_answers) {
   EXPECT_EQ(lane_->state(), Lane::State::open);
 }
 
+TEST_F(LaneQuotaTest, a_call_that_waits_on_after_its_try_keeps_the_lane) {
+  greet();
+  QuotaParcel& parcel = parcel_of({api::no_ticket});
+  parcel.batch.calls[0].subjects_count = 2;
+  parcel.batch.subjects = {"", ""};  // a try has no names
+  parcel.batch.pass = api::Pass::apply;
+  parcel.batch.visit = {.number = 3, .home = 1, .places = {0}, .subject_bits = {2}};
+  parcel.batch.arrival.number = uint64_t{1} << 54;
+  parcel.batch.spread.push_back({.state = api::SpreadCall::State::queued, .is_try = true});
+  parcel.batch.answers = {{.code = QuotaCode::queued}};
+  lane_->send(parcel);
+  sent();
+  api::QuotaBatch echoed = parcel.batch;
+  echoed.visit.is_known = true;
+  receive(wire::encode_outcomes(frame_id(), wire::outcomes_of(echoed)));
+  deliver(target_);
+  EXPECT_EQ(delivered_.parcels, std::vector{&parcel});
+  EXPECT_TRUE(parcel.is_answered);
+  EXPECT_EQ(lane_->state(), Lane::State::open);
+}
+
 TEST_F(LaneQuotaTest, takes_none_where_the_owner_does_not) {
   takes_quota_calls_ = false;
   greet();

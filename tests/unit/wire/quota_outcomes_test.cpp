@@ -166,6 +166,17 @@ TEST(QuotaOutcomes, are_the_answers_to_these_calls_only) {
   EXPECT_FALSE(are_answers_to(*outcomes, calls));
 }
 
+TEST(QuotaOutcomes, the_verdict_that_a_call_waits_on_is_one_for_its_try) {
+  const std::vector<api::QuotaCall> tried{{.op = QuotaOp::consume, .subjects_count = 2}};
+  QuotaOutcomes outcomes;
+  outcomes.answers = {{.code = QuotaCode::queued}};
+  EXPECT_FALSE(are_answers_to(outcomes, tried));
+  outcomes.parts.resize(1);
+  EXPECT_TRUE(are_answers_to(outcomes, tried));
+  outcomes.parts[0].is_repeat = true;  // then it would be the answer of the call
+  EXPECT_FALSE(are_answers_to(outcomes, tried));
+}
+
 TEST(QuotaOutcomes, a_code_of_a_newer_node_is_a_refusal) {
   const std::vector<QuotaAnswer> answers{{.code = static_cast<QuotaCode>(200)}};
   api::QuotaBatch batch;
