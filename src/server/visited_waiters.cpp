@@ -25,8 +25,17 @@ void VisitedWaiters::note_verdicts(const api::QuotaBatch& batch, base::Now now) 
     const SpreadCall& part = batch.spread[index];
     const bool joined = !part.is_try && part.state == State::queued && has_part_here(part);
     if (joined) add(batch.arrival_of(index), part, now);
-    if (part.is_try && part.state == State::admitted) remove(batch.arrival_of(index));
+    if (part.is_try && part.state == State::admitted) note_admitted(batch, index);
   }
+}
+
+// What its home has admitted was held by all shards, and has left with the charge. Without a
+// verdict some may have held nothing, and still have their parts.
+void VisitedWaiters::note_admitted(const api::QuotaBatch& batch, size_t index) {
+  const auto found = find(batch.arrival_of(index));
+  if (found == by_number_.end()) return;
+  if (!batch.visit.is_known) leave_shards(*found->second);
+  remove(found);
 }
 
 // A home that has started again may give a number once more: what it had before is gone.
@@ -41,9 +50,8 @@ void VisitedWaiters::add(const Arrival& arrival, const SpreadCall& part, base::N
 
 bool VisitedWaiters::find(const api::QuotaBatch& batch, size_t index, SpreadCall& part,
                           base::Now now) {
-  const Arrival arrival = batch.arrival_of(index);
-  const auto found = by_number_.find(arrival.number);
-  if (found == by_number_.end() || found->second->arrival != arrival) return false;
+  const auto found = find(batch.arrival_of(index));
+  if (found == by_number_.end()) return false;
   Entry& entry = *found->second;
   const api::WaiterId home = part.waiters[0];
   part.shards = entry.shards;
@@ -54,19 +62,22 @@ bool VisitedWaiters::find(const api::QuotaBatch& batch, size_t index, SpreadCall
   return true;
 }
 
-void VisitedWaiters::remove(const Arrival& arrival) {
+VisitedWaiters::ByNumber::iterator VisitedWaiters::find(const Arrival& arrival) noexcept {
   const auto found = by_number_.find(arrival.number);
-  if (found == by_number_.end() || found->second->arrival != arrival) return;
-  by_time_.erase(found->second);
-  by_number_.erase(found);
+  const bool is_it = found != by_number_.end() && found->second->arrival == arrival;
+  return is_it ? found : by_number_.end();
+}
+
+void VisitedWaiters::remove(ByNumber::iterator at) {
+  by_time_.erase(at->second);
+  by_number_.erase(at);
 }
 
 void VisitedWaiters::leave(uint64_t arrival_number) {
   const auto found = by_number_.find(arrival_number);
   if (found == by_number_.end()) return;
   leave_shards(*found->second);
-  by_time_.erase(found->second);
-  by_number_.erase(found);
+  remove(found);
 }
 
 void VisitedWaiters::leave_shards(const Entry& entry) {

@@ -52,14 +52,18 @@ class VisitedWaiters {
   };
   using ByTime = std::list<Entry>;  // the first to be over comes first
 
+  using ByNumber = std::unordered_map<uint64_t, ByTime::iterator>;
+
   void add(const api::Arrival& arrival, const api::SpreadCall& part, base::Now now);
-  void remove(const api::Arrival& arrival);
+  void note_admitted(const api::QuotaBatch& batch, size_t index);
+  ByNumber::iterator find(const api::Arrival& arrival) noexcept;
+  void remove(ByNumber::iterator at);
   void leave_shards(const Entry& entry);
 
   std::deque<api::QuotaCall>& outgoing_;
   const int64_t kept_ns_;
   ByTime by_time_;
-  std::unordered_map<uint64_t, ByTime::iterator> by_number_;
+  ByNumber by_number_;
 };
 
 }  // namespace sluice::server

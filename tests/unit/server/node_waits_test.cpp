@@ -63,6 +63,12 @@ class NodeWaitsTest : public ::testing::Test {
         batch_of({.op = QuotaOp::record, .subjects_count = 1, .amounts = {.input_tokens = tokens}},
                  {here_}));
   }
+  void consume(uint64_t tokens) {
+    side_.tasks.ask(
+        side_.ended_session, 1,
+        batch_of({.op = QuotaOp::consume, .subjects_count = 1, .amounts = {.input_tokens = tokens}},
+                 {here_}));
+  }
   void free_all() {
     side_.tasks.ask(side_.ended_session, 1,
                     batch_of({.op = QuotaOp::reset, .subjects_count = 1}, {here_}));
@@ -94,6 +100,10 @@ class NodeWaitsTest : public ::testing::Test {
     batch.subjects.assign(2, {});
     if (!is_try) batch.subjects = {there_, here_};
     api::SpreadCall part{.state = state, .is_try = is_try, .home_shard = 3, .rounds = 1};
+    if (shows_obstacle_) {
+      batch.calls[0].flags |= api::quota_flag::wants_limits;
+      part.code = QuotaCode::tokens_exceeded;
+    }
     part.reservation = 77;
     part.holds.fill(api::SpreadCall::no_hold);
     part.waiters.fill(api::no_waiter);
@@ -145,6 +155,7 @@ class NodeWaitsTest : public ::testing::Test {
   const std::string here_ = subject_of(0);
   const std::string there_ = subject_of(1);
   uint64_t round_ = 1;
+  bool shows_obstacle_ = false;  // at another stop; all limits are to be shown
 };
 
 TEST_F(NodeWaitsTest, a_part_reports_to_the_shard_of_its_home_once_it_fits) {
@@ -163,10 +174,7 @@ TEST_F(NodeWaitsTest, a_part_reports_to_the_shard_of_its_home_once_it_fits) {
 TEST_F(NodeWaitsTest, later_calls_do_not_take_what_it_waits_for) {
   wait_here();
   free_all();
-  side_.tasks.ask(
-      side_.ended_session, 1,
-      batch_of({.op = QuotaOp::consume, .subjects_count = 1, .amounts = {.input_tokens = 1}},
-               {here_}));
+  consume(1);
   EXPECT_EQ(used(), 0U);
 }
 
@@ -219,6 +227,18 @@ TEST_F(NodeWaitsTest, a_try_without_a_verdict_is_charged_and_has_left) {
   pass(fleet().timeout_ms);
   EXPECT_EQ(used(), 30U);
   EXPECT_FALSE(side_.tasks.has_visited_waiters());
+}
+
+TEST_F(NodeWaitsTest, a_try_without_a_verdict_that_held_nothing_has_left) {
+  wait_here();
+  free_all();
+  shows_obstacle_ = true;
+  visit(Pass::ask, State::undecided, QuotaCode::none, true);
+  pass(fleet().timeout_ms);
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+  charge(1);
+  consume(1);  // nobody waits ahead of it any more
+  EXPECT_EQ(used(), 2U);
 }
 
 TEST_F(NodeWaitsTest, one_that_leaves_while_it_is_held_is_not_looked_for_any_more) {

@@ -78,9 +78,20 @@ TEST_F(VisitedWaitersTest, one_that_a_try_has_admitted_has_left_its_queues) {
   waiters_.note_verdicts(verdict(State::queued), now_);
   waiters_.note_verdicts(verdict(State::queued, 0, true), now_);
   EXPECT_FALSE(waiters_.is_empty());
-  waiters_.note_verdicts(verdict(State::admitted, 0, true), now_);
+  api::QuotaBatch admitted = verdict(State::admitted, 0, true);
+  admitted.visit.is_known = true;
+  waiters_.note_verdicts(admitted, now_);
   EXPECT_TRUE(waiters_.is_empty());
   EXPECT_TRUE(outgoing_.empty());
+}
+
+TEST_F(VisitedWaitersTest, one_that_is_charged_without_a_verdict_leaves_the_shards_that_held_none) {
+  waiters_.note_verdicts(verdict(State::queued), now_);
+  waiters_.note_verdicts(verdict(State::admitted, 0, true), now_);
+  EXPECT_TRUE(waiters_.is_empty());
+  ASSERT_EQ(outgoing_.size(), 2U);
+  EXPECT_EQ(outgoing_[0].op, api::QuotaOp::leave_queues);
+  EXPECT_EQ(outgoing_[1].shard, 6);
 }
 
 TEST_F(VisitedWaitersTest, one_that_has_left_at_its_home_leaves_every_shard) {
