@@ -58,6 +58,10 @@ class NodeMap {
   bool is_alone() const noexcept { return !ownership_.has_peers(); }
   uint32_t nodes_count() const noexcept { return ownership_.nodes_count(); }
   uint32_t own_node() const noexcept { return ownership_.own_node(); }
+  // Whether the list has such a node beside this one: other nodes may have another list.
+  bool has_other(uint32_t node) const noexcept {
+    return !is_alone() && node < nodes_count() && node != own_node();
+  }
   // Of other nodes.
   uint32_t targets_count() const noexcept { return (nodes_count() - 1) * node_targets_; }
   uint32_t node_targets() const noexcept { return node_targets_; }

@@ -330,6 +330,7 @@ void NodeCalls::repeat(const QuotaCall& call, uint32_t node, int64_t kept_ms) {
 void NodeCalls::bring(const QuotaCall& call) {
   const route::NodeMap& nodes = mailboxes_.nodes();
   const uint32_t node = api::node_of_stop(call.shard);
+  if (!nodes.has_other(node)) return;
   const uint64_t number =
       call.op == QuotaOp::leave_node ? call.cursor - call.waiter : uint64_t{call.home_shard};
   add_own_call({.call = call, .target = nodes.target_of_number(node, number)});

@@ -24,6 +24,13 @@ void refuse_for_room(api::SpreadCall& part) noexcept {
   part.no_waiter_code = api::QuotaCode::waiters_full;
 }
 
+// Nothing of it is kept.
+void refuse_for_home(api::SpreadCall& part) noexcept {
+  refuse_for_room(part);
+  part.holds.fill(api::SpreadCall::no_hold);
+  part.state = api::SpreadCall::State::done;
+}
+
 uint8_t first_of(uint8_t subject_bits) noexcept {
   return static_cast<uint8_t>(std::countr_zero(subject_bits));
 }
@@ -47,7 +54,10 @@ void QuotaTasks::start_visit(QuotaTask& task) noexcept {
   task.goes_on = task.may_change = false;
   task.shard = 0;
   task.waits_until_ns = context_.now.monotonic_ns + visited_.verdict_ns();
-  if (batch.pass == Pass::ask && !node_tasks_.has_room()) {
+  if (!mailboxes_.nodes().has_other(batch.visit.home)) {
+    // There would be no way to it for what its parts report.
+    for (api::SpreadCall& part : batch.spread) refuse_for_home(part);
+  } else if (batch.pass == Pass::ask && !node_tasks_.has_room()) {
     for (api::SpreadCall& part : batch.spread) refuse_for_room(part);
   } else if (visited_.begin(task)) {
     return go_on(task);

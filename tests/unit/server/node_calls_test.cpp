@@ -221,6 +221,13 @@ TEST_F(NodeCallsTest, a_report_on_a_waiter_and_its_leave_are_repeated_until_they
   EXPECT_TRUE(side_.nodes.has_own_calls());
 }
 
+TEST_F(NodeCallsTest, nothing_is_brought_to_a_node_that_the_list_does_not_have) {
+  for (const uint32_t node : {0U, 2U}) {
+    side_.nodes.bring({.op = QuotaOp::part_fits, .shard = api::stop_of_node(node), .waiter = 4});
+  }
+  EXPECT_FALSE(side_.nodes.has_own_calls());
+}
+
 TEST_F(NodeCallsTest, a_position_is_that_of_one_subject) {
   const std::vector<std::string> apart{subject_of(0), subject_of(1)};
   add(task_.batch, {.op = QuotaOp::position, .place = 0}, apart);

@@ -90,7 +90,7 @@ class NodeWaitsTest : public ::testing::Test {
     batch.arrival = {.ns = 7, .number = is_try ? 501U : 500U};
     batch.visit = {.number = round_,
                    .sender = 9,
-                   .home = 1,
+                   .home = home_,
                    .places = {is_try ? 0U : 1U},
                    .subject_bits = {2}};
     batch.calls.push_back({.op = QuotaOp::consume,
@@ -154,6 +154,7 @@ class NodeWaitsTest : public ::testing::Test {
   TaskSide side_;
   const std::string here_ = subject_of(0);
   const std::string there_ = subject_of(1);
+  uint32_t home_ = 1;
   uint64_t round_ = 1;
   bool shows_obstacle_ = false;  // at another stop; all limits are to be shown
 };
@@ -249,6 +250,18 @@ TEST_F(NodeWaitsTest, one_that_leaves_while_it_is_held_is_not_looked_for_any_mor
   visit(Pass::apply, State::admitted, QuotaCode::ok, true);
   EXPECT_EQ(used(), 30U);
   EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+}
+
+// One that has another list.
+TEST_F(NodeWaitsTest, nothing_waits_for_a_home_that_is_no_other_node_of_the_list) {
+  for (const uint32_t home : {0U, 2U, 1'000U}) {
+    home_ = home;
+    wait_here();
+    EXPECT_FALSE(side_.tasks.has_visited_waiters());
+    EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+  }
+  free_all();
+  EXPECT_TRUE(reports().empty());
 }
 
 TEST_F(NodeWaitsTest, without_a_verdict_it_does_not_wait) {
