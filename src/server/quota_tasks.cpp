@@ -27,10 +27,12 @@ uint64_t number_of(uint32_t node, api::ShardId shard, io::SocketId socket) noexc
          socket.index;
 }
 
-// Also a part whose home is another node: that does not know which shard has it.
+// Also a part whose home is another node: that does not know which shard has it. The parts of its
+// waiters are at one worker, but what it sends may come to another one.
 bool is_of_every_shard(const api::QuotaBatch& batch, QuotaOp op) noexcept {
+  const bool concerns_parts = api::concerns_part(op) || op == QuotaOp::leave_node;
   return op == QuotaOp::reset_all || op == QuotaOp::end_binding ||
-         (batch.stays_here && api::concerns_part(op));
+         (batch.stays_here && concerns_parts);
 }
 
 bool names_subjects(QuotaOp op) noexcept {

@@ -98,6 +98,18 @@ TEST_F(QuotaTasksTest, ends_binding_again_when_used_after_its_end) {
   EXPECT_TRUE(first_.tasks.has_own_calls());
 }
 
+TEST_F(QuotaTasksTest, the_leave_of_another_nodes_waiter_reaches_every_shard) {
+  api::QuotaBatch& batch = first_.tasks.take_batch();
+  batch.calls.push_back({.op = QuotaOp::leave_node, .cursor = 3});
+  batch.stays_here = true;
+  EXPECT_TRUE(first_.tasks.spans_shards(batch));
+  first_.tasks.ask(first_.ended_session, 7, batch);
+  for (int turn = 0; turn < 3; ++turn) turn_all();
+  for (TaskSide* side : {&first_, &second_, &third_}) {
+    EXPECT_EQ(side->asked.calls, Ops{QuotaOp::leave_node});
+  }
+}
+
 // Whose home is another node: this one does not know which shard has it.
 TEST_F(QuotaTasksTest, ends_a_part_on_every_shard) {
   api::QuotaBatch& batch = first_.tasks.take_batch();
