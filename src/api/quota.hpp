@@ -414,8 +414,13 @@ bool holds_anything(const SpreadCall& call) noexcept;
 // The place of a call in the one order of all calls of all nodes: when its batch came to a shard,
 // and the number that this shard gave it.
 struct Arrival {
+  static constexpr uint32_t shard_bit = 46;
+  static constexpr uint32_t node_bit = 54;
+
   int64_t ns = 0;
   uint64_t number = 0;  // the node in the upper 10 bits, then 8 of the shard
+
+  uint32_t node() const noexcept { return static_cast<uint32_t>(number >> node_bit); }
   auto operator<=>(const Arrival&) const = default;
 };
 inline constexpr Arrival behind_all{.ns = INT64_MAX};

@@ -40,7 +40,10 @@ void JoiningWaiters::end(SpreadPart& part) noexcept {
   for (const SubjectIndex subject : waiter.request.named()) {
     if (is_here(subject)) reservations_.unkeep(subject);
   }
-  if (part.spread.state != api::SpreadCall::State::queued) return queues_.leave(index);
+  // Another node might give a number twice.
+  const bool joins = part.spread.state == api::SpreadCall::State::queued &&
+                     !(waiter.is_part && queues_.have_one_of(waiter.arrival, waiter.request));
+  if (!joins) return queues_.leave(index);
   set_parts(part, waiter);
   queues_.enter(index, waiter.is_part ? 0 : part.call.wait_ms_max);
   queues_.mark(waiter.request.named());

@@ -1,6 +1,7 @@
 #include "quota/wait_queues.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/assert.hpp"
 
@@ -64,6 +65,16 @@ void WaitQueues::enter(WaiterId index, uint32_t wait_ms_max) noexcept {
   }
   const int64_t wait_ns = int64_t{wait_ms_max} * base::ns_per_ms;
   if (wait_ns != 0) wheel_.schedule(waiter.limit, base::ceil_ms(clock_.ns() + wait_ns));
+}
+
+bool WaitQueues::have_one_of(const api::Arrival& arrival, const Request& request) const noexcept {
+  const auto has_one = [&](SubjectIndex subject) {
+    if (!is_here(subject)) return false;
+    const Queue& queue = subjects_[subject].queue;
+    const auto behind = queue.upper_bound(arrival, ByArrival{});
+    return behind != queue.begin() && std::prev(behind)->waiter->arrival == arrival;
+  };
+  return std::any_of(request.named().begin(), request.named().end(), has_one);
 }
 
 // Most arrive last.

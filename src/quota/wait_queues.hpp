@@ -37,6 +37,8 @@ class WaitQueues {
   // The same in two steps. Until the second it has a place, and is in no queue.
   api::WaiterId take(const Request& request, const Newcomer& newcomer) noexcept;
   void enter(api::WaiterId index, uint32_t wait_ms_max) noexcept;
+  // Whether one with this arrival is in a queue of the request already: no other may enter it.
+  bool have_one_of(const api::Arrival& arrival, const Request& request) const noexcept;
   // Takes a waiter out of all its queues; marks those where another one comes nearer to the head.
   void leave(api::WaiterId index) noexcept;
   // Takes the request, for the reservation that it becomes: the client's id is no longer the

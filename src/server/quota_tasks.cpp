@@ -248,10 +248,8 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
 // is behind, and follows. So the clocks of two nodes differ by the time that a call takes from one
 // to the other.
 void QuotaTasks::note_arrival(api::QuotaBatch& batch) noexcept {
-  constexpr uint32_t shard_bit = 46;
-  constexpr uint32_t node_bit = 54;
-  const uint64_t shard = uint64_t{mailboxes_.shard()} << shard_bit;
-  const uint64_t node = uint64_t{mailboxes_.nodes().own_node()} << node_bit;
+  const uint64_t shard = uint64_t{mailboxes_.shard()} << api::Arrival::shard_bit;
+  const uint64_t node = uint64_t{mailboxes_.nodes().own_node()} << api::Arrival::node_bit;
   batch.arrival = {.ns = context_.now.monotonic_ns + clock_ahead_ns_,
                    .number = node | shard | arrivals_};
   arrivals_ += batch.calls.size();

@@ -43,6 +43,12 @@ constexpr bool is_code(uint8_t number) noexcept {
   return number < api::quota_codes_count;
 }
 
+// Why a shard may have no place for a call that is to wait.
+constexpr bool says_why_none_waits(QuotaCode code) noexcept {
+  return code == QuotaCode::none || code == QuotaCode::waiters_full ||
+         code == QuotaCode::subject_waiters_full || code == QuotaCode::connection_waiters_full;
+}
+
 constexpr bool is_time(int64_t in_ns) noexcept {
   return in_ns >= unset_in_ns;
 }
@@ -66,6 +72,15 @@ bool is_of_pass(const SpreadCall& part, QuotaCode verdict, Pass pass) noexcept {
   return part.state == State::undecided || part.state == State::refused;
 }
 
+// A call that waits is known by the number of its arrival, which only its home gives.
+bool may_wait_so(const QuotaBatch& batch, size_t index) noexcept {
+  const api::QuotaCall& call = batch.calls[index];
+  const bool is_try = batch.spread[index].is_try;
+  if (is_try && (!api::asks_admission(call.op) || api::may_wait(call))) return false;
+  const bool waits = is_try || api::may_wait(call);
+  return !waits || batch.arrival_of(index).node() == batch.visit.home;
+}
+
 // False: a value is impossible, or the call at this place has come before.
 bool read_visited_call(schema::QuotaPart::Reader from, QuotaBatch& batch, size_t index) {
   std::vector<uint32_t>& places = batch.visit.places;
@@ -73,12 +88,11 @@ bool read_visited_call(schema::QuotaPart::Reader from, QuotaBatch& batch, size_t
   const api::QuotaCall& call = batch.calls[index];
   SpreadCall& part = batch.spread[index];
   QuotaCode& verdict = batch.answers[index].code;
-  const bool is_possible = follows && may_visit(call) &&
-                           are_bits_of(call, from.getSubjectsHere()) &&
-                           read_part(from, part, verdict) && is_of_pass(part, verdict, batch.pass);
   places.push_back(from.getPlace());
   batch.visit.subject_bits.push_back(from.getSubjectsHere());
-  return is_possible;
+  return follows && may_visit(call) && are_bits_of(call, from.getSubjectsHere()) &&
+         read_part(from, part, verdict) && is_of_pass(part, verdict, batch.pass) &&
+         may_wait_so(batch, index);
 }
 
 // The places of the node's subjects with a place in a queue.
@@ -134,11 +148,12 @@ void fill_part(schema::QuotaPart::Builder to, const QuotaBatch& batch, size_t in
 }
 
 bool read_part(schema::QuotaPart::Reader from, SpreadCall& part, QuotaCode& verdict) {
-  const bool is_possible =
-      from.getState() <= schema::PART_DONE && is_code(from.getProblem()) &&
-      is_code(from.getCode()) && is_code(from.getVerdict()) && is_code(from.getNoWaiterCode()) &&
-      from.getProblemPlace() < limits::call_subjects_max && is_time(from.getFitsInNs()) &&
-      is_time(from.getEarliestInNs()) && is_time(from.getQueueFitsInNs());
+  const bool is_possible = from.getState() <= schema::PART_DONE && is_code(from.getProblem()) &&
+                           is_code(from.getCode()) && is_code(from.getVerdict()) &&
+                           says_why_none_waits(static_cast<QuotaCode>(from.getNoWaiterCode())) &&
+                           from.getProblemPlace() < limits::call_subjects_max &&
+                           is_time(from.getFitsInNs()) && is_time(from.getEarliestInNs()) &&
+                           is_time(from.getQueueFitsInNs());
   if (!is_possible) return false;
   part.state = static_cast<State>(from.getState());
   for (const FlagRow& row : flags) part.*row.field = (from.getFlags() & row.bit) != 0;

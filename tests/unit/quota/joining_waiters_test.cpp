@@ -126,6 +126,18 @@ TEST_F(JoiningWaitersTest, a_part_waits_for_its_home) {
   EXPECT_TRUE(driver_.subjects[subject_].has_waiters());
 }
 
+// Of another node, which has given one number to two calls.
+TEST_F(JoiningWaitersTest, a_part_does_not_join_beside_one_with_its_arrival) {
+  take(4);
+  const api::WaiterId first = spread().waiters[1];
+  take(4);
+  end(SpreadCall::State::queued, 4);
+  spread().waiters[1] = first;
+  end(SpreadCall::State::queued, 4);
+  EXPECT_EQ(driver_.queues.pool().used(), 1U);
+  EXPECT_EQ(driver_.subjects[subject_].waiting, 1U);
+}
+
 // While its verdict was on the way the subject's quota has changed.
 TEST_F(JoiningWaitersTest, one_that_can_never_be_admitted_by_now_is_out_at_once) {
   batch_.calls[0].amounts.input_tokens = 60;

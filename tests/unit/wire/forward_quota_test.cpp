@@ -145,11 +145,13 @@ TEST(ForwardQuota, brings_what_nodes_report_of_waiters_and_their_parts) {
   EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
 }
 
+constexpr uint64_t first_number = uint64_t{2} << api::Arrival::node_bit | 99;  // of node 2
+
 QuotaBatch visited_batch() {
   QuotaBatch batch;
   add(batch, {.op = QuotaOp::consume, .amounts = {.input_tokens = 5}}, {"model", "tenant"});
   batch.pass = api::Pass::ask;
-  batch.arrival = {.ns = 123'456, .number = 99};
+  batch.arrival = {.ns = 123'456, .number = first_number};
   batch.asker = 8;
   batch.visit = {.number = 3, .home = 2, .places = {17}, .subject_bits = {2}};
   batch.answers.resize(1);
@@ -222,7 +224,7 @@ TEST(ForwardQuota, brings_the_share_of_a_node_in_a_pass) {
     ASSERT_TRUE(received.is_read);
     EXPECT_EQ(received.batch.pass, pass);
     EXPECT_EQ(received.batch.arrival, sent.arrival);
-    EXPECT_EQ(received.batch.arrival_of(0).number, 99U + 17);
+    EXPECT_EQ(received.batch.arrival_of(0).number, first_number + 17);
     EXPECT_EQ(received.batch.asker, 8U);
     EXPECT_EQ(received.batch.visit.number, 3U);
     EXPECT_EQ(received.batch.visit.home, 2U);
@@ -310,6 +312,29 @@ TEST(ForwardQuota, refuses_shares_that_are_impossible) {
     breaks(sent);
     EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
   }
+}
+
+TEST(ForwardQuota, refuses_tries_that_are_impossible) {
+  using Breaks = std::function<void(QuotaBatch&)>;
+  for (const Breaks& breaks : std::initializer_list<Breaks>{
+           [](QuotaBatch& batch) { batch.calls[0].flags |= api::quota_flag::may_wait; },
+           [](QuotaBatch& batch) { batch.calls[0].op = QuotaOp::record; },
+           [](QuotaBatch& batch) { batch.spread[0].no_waiter_code = api::QuotaCode::ok; },
+           [](QuotaBatch& batch) { batch.spread[0].no_waiter_code = api::QuotaCode::queued; },
+           [](QuotaBatch& batch) { batch.visit.home = 1; },  // that is another one's number
+           [](QuotaBatch& batch) {                           // which its place would make it
+             batch.arrival.number = (uint64_t{3} << api::Arrival::node_bit) - 1;
+           },
+       }) {
+    QuotaBatch sent = tried_batch();
+    breaks(sent);
+    EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
+  }
+  QuotaBatch waiting = visited_batch();
+  waiting.calls[0].flags |= api::quota_flag::may_wait;
+  EXPECT_TRUE(Received(encode_forward_quota(1, sender, waiting)).is_read);
+  waiting.visit.home = 1;
+  EXPECT_FALSE(Received(encode_forward_quota(1, sender, waiting)).is_read);
 }
 
 TEST(ForwardQuota, brings_the_quota_that_is_put) {
