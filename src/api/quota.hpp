@@ -134,6 +134,11 @@ constexpr bool concerns_part(QuotaOp op) noexcept {
   return op == QuotaOp::end_part || op == QuotaOp::extend_part || op == QuotaOp::expire_part;
 }
 
+// Whether it is between the node with a waiter and the nodes with its parts.
+constexpr bool concerns_waiter(QuotaOp op) noexcept {
+  return op == QuotaOp::part_fits || op == QuotaOp::part_is_out || op == QuotaOp::leave_node;
+}
+
 // Whether it is answered in pages, with a cursor.
 constexpr bool is_paged(QuotaOp op) noexcept {
   return op == QuotaOp::page || op == QuotaOp::holders;

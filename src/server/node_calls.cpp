@@ -9,6 +9,7 @@
 #include "base/time.hpp"
 #include "proto/reservation_id.hpp"
 #include "server/undurable_tasks.hpp"
+#include "server/visited_waiters.hpp"
 #include "wire/forward_quota.hpp"
 
 namespace sluice::server {
@@ -312,9 +313,16 @@ void NodeCalls::end_binding(uint64_t binding) {
   bindings_.erase(used);
 }
 
+// So that waiters do not leave without room what is to be refunded.
+bool NodeCalls::has_room(QuotaOp op) const noexcept {
+  if (api::concerns_waiter(op)) return waiter_calls_ < waiter_calls_max;
+  return own_calls_.size() - waiter_calls_ < own_calls_max;
+}
+
 // Those that are sent the first time come first.
 void NodeCalls::add_own_call(const OwnNodeCall& call, int64_t kept_ms) {
-  if (own_calls_.size() == own_calls_max) return;
+  if (!has_room(call.call.op)) return;
+  note_added(call.call.op);
   own_calls_.push_front(call);
   own_calls_.front().ends_ms = context_.now_ms() + kept_ms;
 }
@@ -326,14 +334,15 @@ void NodeCalls::repeat(const QuotaCall& call, uint32_t node, int64_t kept_ms) {
 }
 
 // A part's report goes to the shard that has the waiter, and its leave to the worker that had the
-// parts of its batch.
+// parts of its batch. What the leave does not reach in time has left there by itself.
 void NodeCalls::bring(const QuotaCall& call) {
   const route::NodeMap& nodes = mailboxes_.nodes();
   const uint32_t node = api::node_of_stop(call.shard);
   if (!nodes.has_other(node)) return;
-  const uint64_t number =
-      call.op == QuotaOp::leave_node ? call.cursor - call.waiter : uint64_t{call.home_shard};
-  add_own_call({.call = call, .target = nodes.target_of_number(node, number)});
+  const bool leaves = call.op == QuotaOp::leave_node;
+  const uint64_t number = leaves ? call.cursor - call.waiter : uint64_t{call.home_shard};
+  add_own_call({.call = call, .target = nodes.target_of_number(node, number)},
+               leaves ? waiter_kept_timeouts * timeout_ms_ : 0);
 }
 
 void NodeCalls::send_own_calls() {
@@ -346,6 +355,7 @@ void NodeCalls::send_own_calls() {
     NodeParcel* const parcel = parcel_for(open, own.target, one, 0);
     parcel->batch.calls.push_back(own.call);
     parcel->own_calls.push_back(own);
+    if (api::concerns_waiter(own.call.op)) --waiter_calls_;
   }
   for (NodeParcel* const parcel : open) post(*parcel);
 }
@@ -353,7 +363,8 @@ void NodeCalls::send_own_calls() {
 void NodeCalls::keep_for_later(NodeParcel& parcel) {
   const int64_t now_ms = context_.now_ms();
   for (OwnNodeCall& own : parcel.own_calls) {
-    if (own.ends_ms <= now_ms || own_calls_.size() == own_calls_max) continue;
+    if (own.ends_ms <= now_ms || !has_room(own.call.op)) continue;
+    note_added(own.call.op);
     own.due_ms = now_ms + own_calls_pause_ms;
     own.is_repeat = true;
     own_calls_.push_back(own);

@@ -6,9 +6,10 @@
 //         it to other subjects' nodes). A batch's calls for one target leave in one parcel, or in
 //         several if they are many. Calls of the worker's own are repeated until they are answered,
 //         for they may be: cancels of undelivered reservations, ends of bindings, and what concerns
-//         parts on other nodes.
+//         parts on other nodes. A report of a part that waits is sent once: its home asks again.
 // Errors: a call whose node does not answer is answered by the failure policy.
-// Bounds: own calls are repeated for own_calls_kept_ms; at most own_calls_max wait.
+// Bounds: own calls are repeated for own_calls_kept_ms, and at most own_calls_max wait; besides,
+//         waiter_calls_max about waiters, which leave other nodes for as long as those keep them.
 // Lives:  one per worker, one thread only.
 #pragma once
 
@@ -35,6 +36,7 @@ class NodeCalls {
   static constexpr int64_t own_calls_kept_ms = 30'000;
   static constexpr int64_t own_calls_pause_ms = 200;
   static constexpr size_t own_calls_max = 65'536;
+  static constexpr size_t waiter_calls_max = 32'768;
 
   NodeCalls(session::Context& context, const route::Mailboxes& mailboxes, WaiterDelivery& waiters,
             const peer::FleetOptions& fleet);
@@ -84,6 +86,8 @@ class NodeCalls {
   void keep_for_later(NodeParcel& parcel);
   void free(NodeParcel& parcel);
   void add_own_call(const OwnNodeCall& call, int64_t kept_ms = own_calls_kept_ms);
+  bool has_room(api::QuotaOp op) const noexcept;
+  void note_added(api::QuotaOp op) noexcept { waiter_calls_ += api::concerns_waiter(op) ? 1 : 0; }
 
   session::Context& context_;
   const route::Mailboxes& mailboxes_;
@@ -94,6 +98,7 @@ class NodeCalls {
   std::vector<std::unique_ptr<NodeParcel>> parcels_;
   std::vector<NodeParcel*> free_;
   std::deque<OwnNodeCall> own_calls_;                       // those that were not sent first
+  size_t waiter_calls_ = 0;                                 // of them: about waiters
   std::map<uint64_t, std::set<route::TargetId>> bindings_;  // where each has been used
 };
 

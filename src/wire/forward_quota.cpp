@@ -101,11 +101,6 @@ size_t list_bytes(size_t bytes) noexcept {
   return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
-// Of those between the node with a waiter and the nodes with its parts.
-bool concerns_waiter(QuotaOp op) noexcept {
-  return op == QuotaOp::part_fits || op == QuotaOp::part_is_out || op == QuotaOp::leave_node;
-}
-
 std::string quota_text(const QuotaBatch& batch, size_t index) {
   if (batch.calls[index].op != QuotaOp::put) return {};
   return policy::quota_json(batch.new_quotas[index]).dump();
@@ -135,7 +130,7 @@ void fill_call(schema::QuotaCall::Builder to, const QuotaBatch& batch, size_t in
   to.setBinding(call.binding);
   to.setCursor(call.cursor);
   to.setHomeShard(call.home_shard);
-  if (concerns_waiter(call.op)) to.setWaiter(call.waiter);
+  if (api::concerns_waiter(call.op)) to.setWaiter(call.waiter);
   auto names = to.initSubjects(call.subjects_count);
   for (uint32_t i = 0; i < call.subjects_count; ++i) {
     names.set(i, bytes_of(batch.subjects[call.first_subject + i]));
@@ -172,7 +167,7 @@ bool is_within_bounds(const QuotaCall& call) noexcept {
 
 bool names_its_subjects(const QuotaCall& call) noexcept {
   const bool names_none = api::names_reservation(call.op) || call.op == QuotaOp::end_binding ||
-                          api::concerns_part(call.op) || concerns_waiter(call.op);
+                          api::concerns_part(call.op) || api::concerns_waiter(call.op);
   if (names_none) return call.subjects_count == 0 && call.place < limits::call_subjects_max;
   return call.place < std::max<uint8_t>(call.subjects_count, 1);
 }
@@ -202,7 +197,7 @@ bool read_call(schema::QuotaCall::Reader from, QuotaBatch& batch) {
                 .lifetime_ms = from.getLifetimeMs(),
                 .wait_ms_max = from.getWaitLimitMs(),
                 .limit = from.getRows(),
-                .waiter = concerns_waiter(row->op) ? from.getWaiter() : api::no_waiter,
+                .waiter = api::concerns_waiter(row->op) ? from.getWaiter() : api::no_waiter,
                 .amounts = {.requests = from.getRequests(),
                             .input_tokens = from.getInputTokens(),
                             .output_tokens = from.getOutputTokens(),

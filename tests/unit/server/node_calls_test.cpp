@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "server/visited_waiters.hpp"
 #include "tests/unit/server/keeping_sender.hpp"
 #include "tests/unit/server/task_side.hpp"
 #include "wire/forward_quota.hpp"
@@ -209,16 +210,48 @@ TEST_F(NodeCallsTest, a_call_that_may_wait_does_so_at_the_first_subjects_node) {
   EXPECT_TRUE(side_.nodes.leaves(task_.batch, task_.batch.calls[1]));
 }
 
-TEST_F(NodeCallsTest, a_report_on_a_waiter_and_its_leave_are_repeated_until_they_are_answered) {
+// What its home does not hear of, it finds out when it asks again.
+TEST_F(NodeCallsTest, a_report_on_a_waiter_is_sent_once) {
   side_.nodes.bring({.op = QuotaOp::part_fits, .shard = api::stop_of_node(1), .waiter = 4});
-  side_.nodes.bring({.op = QuotaOp::leave_node, .shard = api::stop_of_node(1), .cursor = 8});
+  side_.nodes.bring({.op = QuotaOp::part_is_out, .shard = api::stop_of_node(1), .waiter = 4});
   side_.nodes.send_own_calls();
-  ASSERT_EQ(sender_.parcels.size(), 1U);
   ASSERT_EQ(parcel().batch.calls.size(), 2U);
-  parcel().is_answered = false;
-  side_.nodes.on_parcel(parcel());
-  side_.context.now.monotonic_ns += NodeCalls::own_calls_pause_ms * base::ns_per_ms;
-  EXPECT_TRUE(side_.nodes.has_own_calls());
+  lose(parcel());
+  pass(NodeCalls::own_calls_pause_ms);
+  EXPECT_FALSE(side_.nodes.has_own_calls());
+}
+
+TEST_F(NodeCallsTest, a_waiter_leaves_another_node_until_that_has_forgotten_it) {
+  side_.nodes.bring({.op = QuotaOp::leave_node, .shard = api::stop_of_node(1), .cursor = 8});
+  const int64_t kept_ms = waiter_kept_timeouts * 2'000;
+  for (int64_t passed_ms = 0; passed_ms < kept_ms; passed_ms += NodeCalls::own_calls_pause_ms) {
+    ASSERT_TRUE(side_.nodes.has_own_calls());
+    side_.nodes.send_own_calls();
+    lose(parcel());
+    pass(NodeCalls::own_calls_pause_ms);
+  }
+  side_.nodes.send_own_calls();
+  lose(parcel());
+  pass(NodeCalls::own_calls_pause_ms);
+  EXPECT_FALSE(side_.nodes.has_own_calls());
+}
+
+TEST_F(NodeCallsTest, waiters_leave_room_for_refunds) {
+  const auto leave = [&] {
+    side_.nodes.bring({.op = QuotaOp::leave_node, .shard = api::stop_of_node(1), .cursor = 8});
+  };
+  const auto sent_count = [&] {
+    size_t count = 0;
+    for (const QuotaParcel* const each : sender_.parcels) count += each->batch.calls.size();
+    return count;
+  };
+  for (size_t i = 0; i <= NodeCalls::own_calls_max; ++i) leave();
+  side_.nodes.repeat({.op = QuotaOp::end_part, .reservation = reservation_of(1)}, 1, 0);
+  side_.nodes.send_own_calls();
+  EXPECT_EQ(sent_count(), NodeCalls::waiter_calls_max + 1);
+  leave();  // those that were sent have left their places
+  side_.nodes.send_own_calls();
+  EXPECT_EQ(sent_count(), NodeCalls::waiter_calls_max + 2);
 }
 
 TEST_F(NodeCallsTest, nothing_is_brought_to_a_node_that_the_list_does_not_have) {
