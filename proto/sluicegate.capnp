@@ -376,6 +376,7 @@ struct QuotaCall {
   quota @18 :Text;                    # put: as JSON, like in a configuration file
   homeShard @19 :UInt8;               # partFits, partIsOut: of the waiter
   waiter @20 :UInt32;                 # likewise; leaveNode: its call's place in the batch
+  arrivalNs @21 :UInt64;              # leaveNode: with `cursor` the call's arrival
 }
 
 enum QuotaOperation {

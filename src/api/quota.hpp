@@ -217,7 +217,8 @@ struct QuotaCall {
   uint64_t reservation = 0;          // settle, cancel, extend, show
   uint64_t binding = 0;              // reserve, end_binding: the connection's; 0: none
   uint64_t cursor = 0;               // page, holders: of the last answer; 0: from the start;
-                                     // leave_queues, leave_node: the number of its arrival
+                                     // leave_queues, leave_node: the number of its arrival, and
+  int64_t arrival_ns = 0;            // its time: a node that has started again gives it once more
   std::string_view client_id;        // reserve, record, consume, position; empty: none
   std::string_view owner;            // reserve: the holder's name, for people to read
 };
@@ -429,6 +430,11 @@ struct Arrival {
   auto operator<=>(const Arrival&) const = default;
 };
 inline constexpr Arrival behind_all{.ns = INT64_MAX};
+
+// Of leave_queues and leave_node.
+constexpr Arrival arrival_that_leaves(const QuotaCall& call) noexcept {
+  return {.ns = call.arrival_ns, .number = call.cursor};
+}
 
 // Of the calls that a worker makes itself.
 inline constexpr uint64_t no_asker = UINT64_MAX;

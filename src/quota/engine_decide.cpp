@@ -154,7 +154,9 @@ void Engine::decide_other(QuotaBatch& batch, size_t index, const SubjectHashes& 
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::leave_queues:
-      if (queues_.has_arrived_as(call.waiter, call.cursor)) server_.leave(call.waiter);
+      if (queues_.has_arrived_as(call.waiter, api::arrival_that_leaves(call))) {
+        server_.leave(call.waiter);
+      }
       answer.code = QuotaCode::ok;
       return;
     case QuotaOp::leave_node:  // its worker has it leave (VisitedWaiters)

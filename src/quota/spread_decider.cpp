@@ -159,8 +159,7 @@ bool SpreadDecider::waiter_fits(Part& part) noexcept {
 // silent for long, or what was held for an earlier try counts as charged.
 void SpreadDecider::forget_gone_waiter(Part& part) const noexcept {
   if (!part.spread.is_try || part.is_home()) return;
-  const bool is_there =
-      queues_.has_arrived_as(part.waiter(), part.batch.arrival_of(part.index).number);
+  const bool is_there = queues_.has_arrived_as(part.waiter(), part.batch.arrival_of(part.index));
   if (!is_there) part.spread.waiters[part.place] = api::no_waiter;
 }
 

@@ -146,7 +146,8 @@ void SpreadWaiters::leave_parts(const Waiter& waiter) noexcept {
     outgoing_.push_back({.op = is_node ? QuotaOp::leave_node : QuotaOp::leave_queues,
                          .shard = stop,
                          .waiter = waiter.parts[place],
-                         .cursor = waiter.arrival.number});
+                         .cursor = waiter.arrival.number,
+                         .arrival_ns = waiter.arrival.ns});
   }
 }
 

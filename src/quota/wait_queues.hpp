@@ -81,9 +81,9 @@ class WaitQueues {
   void mark(std::span<const SubjectIndex> subjects) noexcept;
 
   bool is_waiting(api::WaiterId index, api::Ticket ticket, api::ShardId origin) const noexcept;
-  // No two have the same number: a part may have left, and another waiter may have its place.
-  bool has_arrived_as(api::WaiterId index, uint64_t number) const noexcept {
-    return pool_.holds(index) && pool_[index].arrival.number == number;
+  // No two have the same arrival: a part may have left, and another waiter may have its place.
+  bool has_arrived_as(api::WaiterId index, const api::Arrival& arrival) const noexcept {
+    return pool_.holds(index) && pool_[index].arrival == arrival;
   }
   std::string_view owner_of(api::WaiterId index) const noexcept {
     return owners_.at(pool_[index].owner);

@@ -123,7 +123,7 @@ void QuotaTasks::refuse_held(const api::QuotaBatch& batch) noexcept {
 
 void QuotaTasks::end_visited_waits(const api::QuotaBatch& batch) noexcept {
   for (const QuotaCall& call : batch.calls) {
-    if (call.op == QuotaOp::leave_node) visited_waiters_.leave(call.cursor);
+    if (call.op == QuotaOp::leave_node) visited_waiters_.leave(api::arrival_that_leaves(call));
   }
 }
 

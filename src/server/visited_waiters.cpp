@@ -40,7 +40,7 @@ void VisitedWaiters::note_admitted(const api::QuotaBatch& batch, size_t index) {
 
 // A home that has started again may give a number once more: what it had before is gone.
 void VisitedWaiters::add(const Arrival& arrival, const SpreadCall& part, base::Now now) {
-  leave(arrival.number);
+  leave_at(by_number_.find(arrival.number));
   by_time_.push_back({.arrival = arrival,
                       .until_ns = now.monotonic_ns + kept_ns_,
                       .shards = part.shards,
@@ -73,11 +73,14 @@ void VisitedWaiters::remove(ByNumber::iterator at) {
   by_number_.erase(at);
 }
 
-void VisitedWaiters::leave(uint64_t arrival_number) {
-  const auto found = by_number_.find(arrival_number);
-  if (found == by_number_.end()) return;
-  leave_shards(*found->second);
-  remove(found);
+void VisitedWaiters::leave(const Arrival& arrival) {
+  leave_at(find(arrival));
+}
+
+void VisitedWaiters::leave_at(ByNumber::iterator at) {
+  if (at == by_number_.end()) return;
+  leave_shards(*at->second);
+  remove(at);
 }
 
 void VisitedWaiters::leave_shards(const Entry& entry) {
@@ -86,13 +89,14 @@ void VisitedWaiters::leave_shards(const Entry& entry) {
     outgoing_.push_back({.op = QuotaOp::leave_queues,
                          .shard = entry.shards[place],
                          .waiter = entry.waiters[place],
-                         .cursor = entry.arrival.number});
+                         .cursor = entry.arrival.number,
+                         .arrival_ns = entry.arrival.ns});
   }
 }
 
 void VisitedWaiters::leave_overdue(base::Now now) {
   while (!by_time_.empty() && by_time_.front().until_ns <= now.monotonic_ns) {
-    leave(by_time_.front().arrival.number);
+    leave(by_time_.front().arrival);
   }
 }
 

@@ -2,8 +2,9 @@
 // are.
 // Flow:   the verdict on a call is that it waits -> note_verdicts() -> the home tries it: find() ->
 //         the verdict admits it, or the home has it leave: leave().
-// Shape:  by the number of the call's arrival, which no other call of any node has. The worker that
-//         had the batch's parts has these, too: tries come to it.
+// Shape:  by the number of the call's arrival, which no other call of any node has: but one of a
+//         home that has started again, at another time. The worker that had the batch's parts has
+//         these, too: tries come to it.
 // Errors: a part that its home has not asked about for waiter_kept_timeouts leaves its queues: the
 //         home is gone, or has ended the call because this node did not answer.
 // Bounds: the places for waiters that the shards have.
@@ -38,7 +39,7 @@ class VisitedWaiters {
   // The parts of a call that is tried: their shards and places. False: they are not here any more.
   bool find(const api::QuotaBatch& batch, size_t index, api::SpreadCall& part, base::Now now);
   // The home's waiter has left.
-  void leave(uint64_t arrival_number);
+  void leave(const api::Arrival& arrival);
   void leave_overdue(base::Now now);
 
   bool is_empty() const noexcept { return by_time_.empty(); }
@@ -57,6 +58,7 @@ class VisitedWaiters {
   void add(const api::Arrival& arrival, const api::SpreadCall& part, base::Now now);
   void note_admitted(const api::QuotaBatch& batch, size_t index);
   ByNumber::iterator find(const api::Arrival& arrival) noexcept;
+  void leave_at(ByNumber::iterator at);
   void remove(ByNumber::iterator at);
   void leave_shards(const Entry& entry);
 

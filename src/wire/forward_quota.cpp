@@ -131,6 +131,7 @@ void fill_call(schema::QuotaCall::Builder to, const QuotaBatch& batch, size_t in
   to.setCursor(call.cursor);
   to.setHomeShard(call.home_shard);
   if (api::concerns_waiter(call.op)) to.setWaiter(call.waiter);
+  to.setArrivalNs(static_cast<uint64_t>(call.arrival_ns));
   auto names = to.initSubjects(call.subjects_count);
   for (uint32_t i = 0; i < call.subjects_count; ++i) {
     names.set(i, bytes_of(batch.subjects[call.first_subject + i]));
@@ -206,6 +207,7 @@ bool read_call(schema::QuotaCall::Reader from, QuotaBatch& batch) {
                 .reservation = from.getReservation(),
                 .binding = from.getBinding(),
                 .cursor = from.getCursor(),
+                .arrival_ns = static_cast<int64_t>(from.getArrivalNs()),
                 .client_id = view(from.getClientId()),
                 .owner = view(from.getOwner())});
   for (const auto name : names) batch.subjects.push_back(view(name));

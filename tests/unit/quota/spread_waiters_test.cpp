@@ -155,7 +155,7 @@ class NodeWaitersTest : public SpreadWaitersTest {
     request.subjects[2] = request.subjects[3] = subject_of_shard(api::stop_of_node(3));
     waiter().part_bits = own | second | 4 | 8;
     waiter().parts = {index_, 11, 6, 6};
-    waiter().arrival.number = 80;
+    waiter().arrival = {.ns = 7, .number = 80};
   }
   void pass(int64_t ns) { driver_.clock.begin({.monotonic_ns = now_ns_ += ns, .wall_ns = 0}); }
 
@@ -173,6 +173,7 @@ TEST_F(NodeWaitersTest, one_that_leaves_does_so_once_at_each_node) {
   EXPECT_EQ(outgoing_[1].shard, api::stop_of_node(3));
   EXPECT_EQ(outgoing_[1].waiter, 6U);
   EXPECT_EQ(outgoing_[1].cursor, 80U);
+  for (const QuotaCall& call : outgoing_) EXPECT_EQ(call.arrival_ns, 7);
 }
 
 TEST_F(NodeWaitersTest, parts_that_have_left_with_a_charge_do_not_leave_again) {

@@ -273,7 +273,7 @@ TEST_F(NodeVisitsTest, a_call_waits_at_every_node_until_its_client_has_left) {
   side_.tasks.make_own_calls();
   ASSERT_EQ(parcel().batch.calls.size(), 1U);
   EXPECT_EQ(parcel().batch.calls[0].op, QuotaOp::leave_node);
-  EXPECT_EQ(parcel().batch.calls[0].cursor, arrival.number);
+  EXPECT_EQ(api::arrival_that_leaves(parcel().batch.calls[0]), arrival);
   EXPECT_EQ(side_.store->waiters_count(), 0U);
 }
 

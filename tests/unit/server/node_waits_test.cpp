@@ -127,7 +127,7 @@ class NodeWaitsTest : public ::testing::Test {
   void leave() {
     api::QuotaBatch& batch = side_.tasks.take_node_batch();
     batch.stays_here = true;
-    batch.calls.push_back({.op = QuotaOp::leave_node, .cursor = 501});
+    batch.calls.push_back({.op = QuotaOp::leave_node, .cursor = 501, .arrival_ns = 7});
     side_.tasks.ask(side_.ended_session, 3, batch);
     step();
   }

@@ -96,14 +96,17 @@ TEST_F(VisitedWaitersTest, one_that_is_charged_without_a_verdict_leaves_the_shar
 
 TEST_F(VisitedWaitersTest, one_that_has_left_at_its_home_leaves_every_shard) {
   waiters_.note_verdicts(verdict(State::queued), now_);
-  waiters_.leave(100);
-  waiters_.leave(100);  // it is said until it is confirmed
+  waiters_.leave({.ns = 4, .number = 100});  // of an earlier start of its home
+  EXPECT_TRUE(outgoing_.empty());
+  waiters_.leave({.ns = 5, .number = 100});
+  waiters_.leave({.ns = 5, .number = 100});  // it is said until it is confirmed
   EXPECT_TRUE(waiters_.is_empty());
   ASSERT_EQ(outgoing_.size(), 2U);
   EXPECT_EQ(outgoing_[0].op, api::QuotaOp::leave_queues);
   EXPECT_EQ(outgoing_[0].shard, 4);
   EXPECT_EQ(outgoing_[0].waiter, 41U);
   EXPECT_EQ(outgoing_[0].cursor, 100U);
+  EXPECT_EQ(outgoing_[0].arrival_ns, 5);
   EXPECT_EQ(outgoing_[1].shard, 6);
 }
 

@@ -151,7 +151,8 @@ json call_json(const api::QuotaBatch& batch, const api::QuotaCall& call) {
             {"binding", std::to_string(call.binding)},
             {"cursor", std::to_string(call.cursor)},
             {"homeShard", call.shard},
-            {"waiter", call.waiter == api::no_waiter ? 0 : call.waiter}};
+            {"waiter", call.waiter == api::no_waiter ? 0 : call.waiter},
+            {"arrivalNs", std::to_string(call.arrival_ns)}};
   for (uint32_t i = 0; i < call.subjects_count; ++i) {
     body["subjects"].push_back(bytes_json(batch.subjects[call.first_subject + i]));
   }

@@ -130,7 +130,8 @@ TEST(ForwardQuota, brings_what_nodes_report_of_waiters_and_their_parts) {
                         .shard = api::stop_of_node(1),
                         .waiter = 70});
   sent.calls.push_back({.op = QuotaOp::part_is_out, .home_shard = 4, .waiter = 71});
-  sent.calls.push_back({.op = QuotaOp::leave_node, .waiter = 2, .cursor = ~uint64_t{0}});
+  sent.calls.push_back(
+      {.op = QuotaOp::leave_node, .waiter = 2, .cursor = ~uint64_t{0}, .arrival_ns = 9});
   const Received received(encode_forward_quota(1, sender, sent));
   ASSERT_TRUE(received.is_read);
   const std::vector<QuotaCall>& calls = received.batch.calls;
@@ -141,6 +142,7 @@ TEST(ForwardQuota, brings_what_nodes_report_of_waiters_and_their_parts) {
   EXPECT_EQ(calls.at(1).shard, 4);
   EXPECT_EQ(calls.at(2).op, QuotaOp::leave_node);
   EXPECT_EQ(calls.at(2).cursor, ~uint64_t{0});
+  EXPECT_EQ(calls.at(2).arrival_ns, 9);
   sent.calls[0].place = limits::call_subjects_max;
   EXPECT_FALSE(Received(encode_forward_quota(1, sender, sent)).is_read);
 }
