@@ -1,7 +1,7 @@
 // Goal: a call of another node waits in this one's queues until that node's tries admit it, it has
 //       left there, or that node is silent for long.
-// Method: one worker of two nodes with a store; the test plays the other node, which has the call's
-//         first subject.
+// Method: one worker, or two, of two nodes with a store each; the test plays the other node, which
+//         has the call's first subject.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,11 +25,16 @@ constexpr uint64_t tokens_max = 100;
 
 class NodeWaitsTest : public ::testing::Test {
  protected:
-  NodeWaitsTest() : side_(worker_group_, 0, fleet(), quota::Options{}) {
+  explicit NodeWaitsTest(uint32_t shards = 1)
+      : worker_group_({.shards = shards}),
+        side_(worker_group_, 0, fleet(), quota::Options{.shards = shards}) {
     side_.nodes.attach(sender_);
     side_.tasks.attach(sender_);
     side_.context.now.monotonic_ns = base::ns_per_s;
-    api::QuotaBatch& batch = batch_of({.op = QuotaOp::put, .subjects_count = 1}, {here_});
+    fill(here_);
+  }
+  void fill(std::string_view subject) {
+    api::QuotaBatch& batch = batch_of({.op = QuotaOp::put, .subjects_count = 1}, {subject});
     batch.new_quotas = {{.limits = {{.name = "tph",
                                      .metric = api::Metric::tokens,
                                      .kind = api::LimitKind::fixed,
@@ -37,7 +42,7 @@ class NodeWaitsTest : public ::testing::Test {
                                      .period_ms = 3'600'000}},
                          .profile = {}}};
     side_.tasks.ask(side_.ended_session, 1, batch);
-    charge(tokens_max);
+    charge(tokens_max, subject);
   }
   static peer::FleetOptions fleet() {
     peer::FleetOptions options{.secret = "shared"};
@@ -45,10 +50,11 @@ class NodeWaitsTest : public ::testing::Test {
                          {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
     return options;
   }
-  std::string subject_of(uint32_t node) {
+  std::string subject_of(uint32_t node, uint32_t shard = 0) {
     for (int number = 0;; ++number) {
       std::string name = "model" + std::to_string(number);
-      if (side_.mailboxes.nodes().node_of_subject(name) == node) return name;
+      const bool is_there = side_.mailboxes.nodes().node_of_subject(name) == node;
+      if (is_there && side_.mailboxes.shard_of(name) == shard) return name;
     }
   }
   api::QuotaBatch& batch_of(const QuotaCall& call, const std::vector<std::string_view>& subjects) {
@@ -57,11 +63,12 @@ class NodeWaitsTest : public ::testing::Test {
     batch.subjects.assign(subjects.begin(), subjects.end());
     return batch;
   }
-  void charge(uint64_t tokens) {
+  void charge(uint64_t tokens) { charge(tokens, here_); }
+  void charge(uint64_t tokens, std::string_view subject) {
     side_.tasks.ask(
         side_.ended_session, 1,
         batch_of({.op = QuotaOp::record, .subjects_count = 1, .amounts = {.input_tokens = tokens}},
-                 {here_}));
+                 {subject}));
   }
   void consume(uint64_t tokens) {
     side_.tasks.ask(
@@ -92,13 +99,13 @@ class NodeWaitsTest : public ::testing::Test {
                    .sender = 9,
                    .home = home_,
                    .places = {is_try ? 0U : 1U},
-                   .subject_bits = {2}};
+                   .subject_bits = {static_cast<uint8_t>((1U << names_.size()) - 2)}};
     batch.calls.push_back({.op = QuotaOp::consume,
                            .flags = is_try ? uint8_t{0} : api::quota_flag::may_wait,
-                           .subjects_count = 2,
+                           .subjects_count = static_cast<uint8_t>(names_.size()),
                            .amounts = {.input_tokens = 30}});
-    batch.subjects.assign(2, {});
-    if (!is_try) batch.subjects = {there_, here_};
+    batch.subjects.assign(names_.size(), {});
+    if (!is_try) batch.subjects.assign(names_.begin(), names_.end());
     api::SpreadCall part{.state = state, .is_try = is_try, .home_shard = 3, .rounds = 1};
     if (shows_obstacle_) {
       batch.calls[0].flags |= api::quota_flag::wants_limits;
@@ -131,10 +138,13 @@ class NodeWaitsTest : public ::testing::Test {
     side_.tasks.ask(side_.ended_session, 3, batch);
     step();
   }
+  virtual void turn_others() {}
   void step() {
+    turn_others();
     side_.store->run_due(side_.context.now);
     side_.tasks.make_own_calls();
     side_.tasks.make_own_calls();  // of the first ones, to other nodes
+    turn_others();
   }
   void pass(int64_t ms) {
     side_.context.now.monotonic_ns += ms * base::ns_per_ms;
@@ -149,11 +159,12 @@ class NodeWaitsTest : public ::testing::Test {
     return calls;
   }
 
-  WorkerGroup worker_group_{{.shards = 1}};
+  WorkerGroup worker_group_;
   KeepingSender sender_;
   TaskSide side_;
   const std::string here_ = subject_of(0);
   const std::string there_ = subject_of(1);
+  std::vector<std::string> names_{there_, here_};  // of the call
   uint32_t home_ = 1;
   uint64_t round_ = 1;
   bool shows_obstacle_ = false;  // at another stop; all limits are to be shown
@@ -271,6 +282,61 @@ TEST_F(NodeWaitsTest, without_a_verdict_it_does_not_wait) {
   EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
   free_all();
   EXPECT_TRUE(reports().empty());
+}
+
+// The call has a subject of another shard of this node, too.
+class NodeWaitsAtTwoShardsTest : public NodeWaitsTest {
+ protected:
+  NodeWaitsAtTwoShardsTest() : NodeWaitsTest(2) {
+    second_.nodes.attach(sender_);
+    second_.tasks.attach(sender_);
+    names_.push_back(subject_of(0, 1));
+    fill(names_.back());
+    step();
+  }
+  void turn_others() override {
+    second_.context.now = side_.context.now;
+    for (int turn = 0; turn < 6; ++turn) {
+      side_.turn();
+      second_.turn();
+      side_.tasks.make_own_calls();
+      second_.tasks.make_own_calls();
+    }
+  }
+  uint32_t waiting_at_second() {
+    api::QuotaBatch batch;
+    batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1, .shard = 1});
+    batch.subjects.push_back(names_.back());
+    batch.make_answers();
+    second_.store->decide(batch, second_.context.now, 0);
+    return batch.rows.at(0).waiting;
+  }
+
+  TaskSide second_{worker_group_, 1, fleet(), quota::Options{.shard = 1, .shards = 2}};
+};
+
+TEST_F(NodeWaitsAtTwoShardsTest, a_try_without_a_verdict_has_left_where_it_did_not_fit) {
+  wait_here();
+  EXPECT_EQ(waiting_at_second(), 1U);
+  free_all();  // not at the second shard
+  visit(Pass::ask, State::undecided, QuotaCode::none, true);
+  pass(fleet().timeout_ms);
+  EXPECT_EQ(used(), 30U);
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+  EXPECT_EQ(waiting_at_second(), 0U);
+}
+
+// The first worker has its parts.
+TEST_F(NodeWaitsAtTwoShardsTest, one_leaves_whichever_worker_receives_that) {
+  wait_here();
+  api::QuotaBatch& batch = second_.tasks.take_node_batch();
+  batch.stays_here = true;
+  batch.calls.push_back({.op = QuotaOp::leave_node, .cursor = 501, .arrival_ns = 7});
+  second_.tasks.ask(second_.ended_session, 3, batch);
+  step();
+  step();
+  EXPECT_FALSE(side_.tasks.has_visited_waiters());
+  EXPECT_EQ(waiting_at_second(), 0U);
 }
 
 }  // namespace
