@@ -95,12 +95,25 @@ void SpreadWaiters::renew_later(Waiter& waiter) noexcept {
 }
 
 void SpreadWaiters::renew_due() noexcept {
-  while (next_due_ns() <= clock_.ns()) begin_try(renewals_.front());
+  while (next_due_ns() <= clock_.ns()) {
+    Waiter& waiter = renewals_.front();
+    waiter.unlink();
+    to_renew_.push_back(waiter);
+  }
+}
+
+// One of each, alternately: many that are only renewed do not delay one that can be served.
+Waiter& SpreadWaiters::take_next() noexcept {
+  const bool renews = to_try_.empty() || (renews_next_ && !to_renew_.empty());
+  renews_next_ = !renews;
+  Waiters& from = renews ? to_renew_ : to_try_;
+  Waiter& waiter = from.front();
+  from.pop_front();
+  return waiter;
 }
 
 void SpreadWaiters::next_try(api::QuotaBatch& batch) noexcept {
-  Waiter& waiter = to_try_.front();
-  to_try_.pop_front();
+  Waiter& waiter = take_next();
   waiter.stage = Waiter::Stage::tried;
   waiter.fit_bits = 0;
   waiter.has_part_out = false;

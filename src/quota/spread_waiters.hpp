@@ -45,7 +45,7 @@ class SpreadWaiters {
   // At home: it goes on waiting after a try in which these parts fit.
   void go_on(Waiter& waiter, uint8_t fit_bits) noexcept;
 
-  bool has_tries() const noexcept { return !to_try_.empty(); }
+  bool has_tries() const noexcept { return !to_try_.empty() || !to_renew_.empty(); }
   // Fills the batch with the call of the next waiter to be tried.
   void next_try(api::QuotaBatch& batch) noexcept;
 
@@ -64,6 +64,7 @@ class SpreadWaiters {
   void consider(Waiter& waiter) noexcept;
   void renew_later(Waiter& waiter) noexcept;
   void begin_try(Waiter& waiter) noexcept;
+  Waiter& take_next() noexcept;
 
   const api::ShardId shard_;
   const int64_t renewal_ns_;
@@ -72,6 +73,8 @@ class SpreadWaiters {
   std::deque<api::QuotaCall>& outgoing_;
   Waiters to_try_;
   Waiters renewals_;  // that wait, and have parts on other nodes: in the order of their times
+  Waiters to_renew_;  // likewise, whose time has come
+  bool renews_next_ = false;
 };
 
 }  // namespace sluice::quota

@@ -157,6 +157,21 @@ class NodeWaitersTest : public SpreadWaitersTest {
     waiter().parts = {index_, 11, 6, 6};
     waiter().arrival = {.ns = 7, .number = 80};
   }
+  // Of the same subjects.
+  Waiter& join(int64_t arrival_ns) {
+    const api::WaiterId index =
+        queues_.take(waiter().request, {QuotaCall{.ticket = 4}, 0, {.ns = arrival_ns}});
+    queues_[index].part_bits = waiter().part_bits;
+    queues_[index].parts = waiter().parts;
+    queues_.enter(index, 0);
+    node_waiters_.on_joined(queues_[index]);
+    return queues_[index];
+  }
+  const Waiter* next() {
+    QuotaBatch batch;
+    node_waiters_.next_try(batch);
+    return &queues_[batch.spread.front().waiters[0]];
+  }
   void pass(int64_t ns) { driver_.clock.begin({.monotonic_ns = now_ns_ += ns, .wall_ns = 0}); }
 
   SpreadWaiters node_waiters_{
@@ -208,6 +223,23 @@ TEST_F(NodeWaitersTest, one_that_is_tried_for_a_report_or_has_left_is_not_renewe
   EXPECT_TRUE(node_waiters_.has_tries());
   EXPECT_EQ(node_waiters_.next_due_ns(), base::never_ns);
   queues_.leave(index_);
+  EXPECT_FALSE(node_waiters_.has_tries());
+}
+
+TEST_F(NodeWaitersTest, those_that_may_be_served_and_those_that_are_renewed_alternate) {
+  pass(0);
+  node_waiters_.on_joined(waiter());
+  Waiter& other = join(8);
+  Waiter& out = join(9);
+  Waiter& late = join(10);
+  pass(renewal_ns);
+  node_waiters_.renew_due();
+  node_waiters_.on_out(out);  // a reason to try it
+  node_waiters_.on_late(late);
+  EXPECT_EQ(next(), &out);
+  EXPECT_EQ(next(), &waiter());
+  EXPECT_EQ(next(), &late);
+  EXPECT_EQ(next(), &other);
   EXPECT_FALSE(node_waiters_.has_tries());
 }
 
