@@ -12,7 +12,7 @@ import time
 import pytest
 
 from fleet import OURS, name_at, quota_fleet
-from http_peer import HttpPeer, ask, request
+from http_peer import HttpPeer, ask, metrics, request
 from native_peer import CONNECTION_BOUND, NativePeer
 from quota_calls import call, encoded, put, reserve, show, slots, tokens, used
 from server_process import eventually
@@ -376,6 +376,23 @@ def test_a_quota_that_can_never_admit_it_ends_a_wait(nodes, key):
     assert (answer.status, answer.json()["code"]) == (429, "exceeds_limit")
     are_waiting(nodes[0], subjects, 0)
     end(nodes[0], held)
+
+
+def test_a_long_wait_costs_no_links(tmp_path, key):
+    """Its home asks again every two time-outs, and each time the full node has it wait on."""
+    with quota_fleet(tmp_path, [OURS] * 3, "--peer-timeout-millis", "300") as fleet:
+        subjects = subjects_of(key)
+        put_all(fleet[0], subjects, slots(1))
+        held = reserve(fleet[0], subjects[2])
+        with waiter(fleet[0], subjects) as peer:
+            are_waiting(fleet[0], subjects, 1)
+            assert peer.is_silent(2)
+            end(fleet[0], held)
+            answer = peer.read()
+        assert answer.status == 200, answer
+        lost = [value for node in fleet for name, value in metrics(node).items()
+                if name.startswith("sluicegate_node_links_lost_total")]
+        assert lost == [0] * 6
 
 
 @pytest.mark.parametrize("dead", [1, 2])
