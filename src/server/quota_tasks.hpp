@@ -81,7 +81,7 @@ class QuotaTasks {
 
   bool has_own_calls() const noexcept { return has_calls() || may_try(); }
   bool has_work() const noexcept {
-    return has_own_calls() || may_retry() || nodes_.has_own_calls();
+    return (has_own_calls() && pool_.has_room()) || may_retry() || nodes_.has_own_calls();
   }
   // No task of another node is under way, nor of this one at another.
   bool is_idle_for_nodes() const noexcept {
