@@ -40,8 +40,20 @@ void move_held(SpreadCall& from, SpreadCall& to) noexcept {
   from.state = State::done;
 }
 
+// Of what a verdict charges, or drops.
+bool has_hold(const SpreadCall& part) noexcept {
+  return std::ranges::any_of(part.holds, [](uint32_t hold) {
+    return hold != SpreadCall::no_hold && hold != SpreadCall::without_hold;
+  });
+}
+
 bool is_left(const SpreadCall& part) noexcept {
   return api::holds_anything(part) || (part.state == State::undecided && part.awaits());
+}
+
+bool is_asked_here(const QuotaBatch& batch, size_t index) noexcept {
+  const auto stops = std::span(batch.spread[index].shards).first(batch.calls[index].subjects_count);
+  return !std::ranges::all_of(stops, api::is_node_stop);
 }
 
 bool holds_any(const QuotaBatch& batch) noexcept {
@@ -85,14 +97,16 @@ bool VisitedParts::find_awaiting_shard(QuotaBatch& batch) {
   return true;
 }
 
-// A call that is asked for again is no longer what it was in an earlier round.
+// A call that is asked for again is no longer what it was in an earlier round. One whose part is
+// gone is asked at no shard: what the earlier round awaits is forgotten when it is overdue.
 void VisitedParts::replace_earlier(const QuotaTask& task) {
   for (auto at = kept_.begin(); at != kept_.end();) {
     QuotaBatch& kept = (*at)->batch;
     const auto here = at++;
     if (!is_of_one_batch(kept, task.batch)) continue;
-    for (const uint32_t place : task.batch.visit.places) {
-      SpreadCall* const earlier = find(kept, place);
+    for (size_t index = 0; index < task.batch.calls.size(); ++index) {
+      if (!is_asked_here(task.batch, index)) continue;
+      SpreadCall* const earlier = find(kept, task.batch.visit.places[index]);
       if (earlier != nullptr && !api::holds_anything(*earlier)) earlier->state = State::done;
     }
     drop_done(here);
@@ -207,10 +221,11 @@ QuotaTask& VisitedParts::task_to_refuse(QuotaBatch& kept, size_t index) {
 }
 
 // Whether a part that has had no verdict counts as charged. One without a reservation to be found
-// by is a repeat's, of which the home holds nothing either.
+// by is a repeat's, of which the home holds nothing either. A try that held nothing waits on.
 bool VisitedParts::is_charged(const api::QuotaCall& call, const SpreadCall& part) const noexcept {
   const bool is_nobodys = call.op == api::QuotaOp::reserve && part.reservation == 0;
-  return call.op != api::QuotaOp::check && !is_nobodys && !is_cancelled(part);
+  const bool waits_on = part.is_try && !has_hold(part);
+  return call.op != api::QuotaOp::check && !is_nobodys && !waits_on && !is_cancelled(part);
 }
 
 QuotaTask* VisitedParts::next_overdue(base::Now now) {

@@ -241,16 +241,32 @@ TEST_F(NodeWaitsTest, a_try_without_a_verdict_is_charged_and_has_left) {
   EXPECT_FALSE(side_.tasks.has_visited_waiters());
 }
 
-TEST_F(NodeWaitsTest, a_try_without_a_verdict_that_held_nothing_has_left) {
+TEST_F(NodeWaitsTest, one_whose_try_held_nothing_waits_on_without_a_verdict) {
   wait_here();
   free_all();
   shows_obstacle_ = true;
   visit(Pass::ask, State::undecided, QuotaCode::none, true);
   pass(fleet().timeout_ms);
+  EXPECT_EQ(used(), 0U);
+  EXPECT_TRUE(side_.tasks.has_visited_waiters());
+  EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+}
+
+TEST_F(NodeWaitsTest, nobody_awaits_a_try_of_a_part_that_is_gone) {
+  wait_here();
+  free_all();
+  charge(50);
+  for (int tries = 0; tries < 2; ++tries) {  // the second one awaits the verdict on the first
+    visit(Pass::ask, State::undecided, QuotaCode::none, true);
+    ++round_;
+  }
+  pass(fleet().timeout_ms);
+  EXPECT_EQ(used(), 80U);
   EXPECT_FALSE(side_.tasks.has_visited_waiters());
-  charge(1);
-  consume(1);  // nobody waits ahead of it any more
-  EXPECT_EQ(used(), 2U);
+  visit(Pass::ask, State::undecided, QuotaCode::none, true);
+  pass(fleet().timeout_ms);
+  consume(20);
+  EXPECT_EQ(used(), 100U);
 }
 
 TEST_F(NodeWaitsTest, one_that_leaves_while_it_is_held_is_not_looked_for_any_more) {
