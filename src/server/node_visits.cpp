@@ -65,6 +65,16 @@ void take_waiters(const SpreadCall& from, uint8_t subjects_there, uint32_t call,
   }
 }
 
+// A node that takes no place for a call that may wait, and names no reason, is full.
+void note_missing_places(const QuotaCall& call, SpreadCall& part) noexcept {
+  const bool is_decided =
+      part.is_repeat || part.awaits() || part.problem != QuotaCode::ok || part.is_try;
+  if (is_decided || !api::may_wait(call) || part.no_waiter_code != QuotaCode::none) return;
+  const bool has_places = std::any_of(part.waiters.begin() + 1, part.waiters.end(),
+                                      [](api::WaiterId id) { return id != api::no_waiter; });
+  if (!has_places) part.no_waiter_code = QuotaCode::waiters_full;
+}
+
 // What a node says of a part, which knows what the stops before it have said.
 void take_part(const SpreadCall& from, uint8_t place, uint32_t stop, SpreadCall& to) noexcept {
   to.has_quota = from.has_quota;
@@ -73,7 +83,7 @@ void take_part(const SpreadCall& from, uint8_t place, uint32_t stop, SpreadCall&
   to.awaits_own = from.awaits_own;
   to.awaits_others = from.awaits_others;
   if (from.awaits_others) to.awaits_at = static_cast<api::ShardId>(stop);
-  to.is_repeat = from.is_repeat;
+  to.is_repeat = from.is_repeat && !to.is_try;  // nobody has decided before what waits
   to.problem = from.problem;
   to.problem_place = from.problem_place;
   to.code = from.code;
@@ -235,9 +245,10 @@ void NodeVisits::on_answered(Visit& visit, base::Now now) {
     if (from.pass == Pass::apply || from.pass == Pass::await) continue;
     make_absolute(from.spread[index], now);
     note_lost_waiter(from.calls[index].op, to.spread[place], from.spread[index]);
+    if (from.pass == Pass::ask) note_missing_places(from.calls[index], from.spread[index]);
     take_waiters(from.spread[index], from.visit.subject_bits[index], place, to.spread[place]);
     take_part(from.spread[index], place_at(to, place, task.shard), task.shard, to.spread[place]);
-    if (from.spread[index].is_repeat) answer.code = from.answers[index].code;
+    if (to.spread[place].is_repeat) answer.code = from.answers[index].code;
   }
   for (api::PartReport report : from.part_reports) {
     report.call = from.visit.places[report.call];

@@ -64,9 +64,12 @@ bool are_bits_of(const api::QuotaCall& call, uint8_t bits) noexcept {
   return bits != 0 && (bits & 1U) == 0 && bits >> call.subjects_count == 0;
 }
 
-// What a home may say of a call in this pass.
+// What a home may say of a call in this pass. Whoever awaits another verdict is not asked.
 bool is_of_pass(const SpreadCall& part, QuotaCode verdict, Pass pass) noexcept {
-  if (pass != Pass::apply) return part.state == State::undecided && !api::holds_anything(part);
+  if (pass != Pass::apply) {
+    return part.state == State::undecided && !api::holds_anything(part) &&
+           (pass == Pass::await || !part.awaits());
+  }
   if (part.state == State::admitted) return api::admits(verdict);
   if (part.state == State::queued) return verdict == QuotaCode::queued;
   return part.state == State::undecided || part.state == State::refused;

@@ -286,6 +286,37 @@ TEST_F(NodeVisitsTest, a_call_for_which_a_node_has_no_place_does_not_wait) {
   EXPECT_EQ(side_.store->waiters_count(), 0U);
 }
 
+TEST_F(NodeVisitsTest, a_node_that_takes_no_place_and_says_nothing_has_none) {
+  reserve_and_wait();
+  answer(parcel(), 1);
+  const auto& outcomes = side_.store->statistics().reserves;
+  EXPECT_EQ(outcomes[static_cast<size_t>(QuotaCode::waiters_full)], 1U);
+  EXPECT_EQ(side_.store->waiters_count(), 0U);
+}
+
+TEST_F(NodeVisitsTest, only_a_call_that_does_not_wait_yet_may_be_a_repeat) {
+  NodeVisits visits(side_.mailboxes, side_.nodes, fleet());
+  visits.attach(sender_);
+  for (const bool is_try : {false, true}) {
+    QuotaTask task;
+    task.shard = api::stop_of_node(1);
+    task.batch.pass = Pass::ask;
+    task.batch.calls = {{.op = QuotaOp::consume, .subjects_count = 2}};
+    task.batch.subjects = {here_, there_};
+    task.batch.answers.resize(1);
+    task.batch.undecided = {0};
+    task.batch.round_size = 1;
+    task.batch.spread.push_back({.shards = {0, api::stop_of_node(1)}, .is_try = is_try});
+    visits.visit(task, side_.context.now);
+    parcel().is_answered = true;
+    parcel().batch.spread.at(0).is_repeat = true;
+    parcel().batch.answers.at(0).code = QuotaCode::unlimited;
+    visits.on_returned(parcel(), side_.context.now);
+    EXPECT_EQ(task.batch.spread[0].is_repeat, !is_try);
+    EXPECT_EQ(task.batch.answers[0].code, is_try ? QuotaCode::none : QuotaCode::unlimited);
+  }
+}
+
 TEST_F(NodeVisitsTest, ends_are_repeated_until_the_node_has_them) {
   reserve(30);
   const uint64_t reservation = parcel().batch.spread[0].reservation;

@@ -158,7 +158,6 @@ QuotaBatch visited_batch() {
   batch.visit = {.number = 3, .home = 2, .places = {17}, .subject_bits = {2}};
   batch.answers.resize(1);
   api::SpreadCall part{.has_quota = true,
-                       .awaits_others = true,
                        .rounds = 2,
                        .problem_place = 1,
                        .problem = api::QuotaCode::unknown_subject,
@@ -284,7 +283,8 @@ TEST(ForwardQuota, refuses_shares_that_are_impossible) {
            [](QuotaBatch& batch) { batch.spread[0].code = api::QuotaCode(api::quota_codes_count); },
            [](QuotaBatch& batch) { batch.spread[0].is_repeat = true; },  // of what answer?
            [](QuotaBatch& batch) { batch.spread[0].state = api::SpreadCall::State::admitted; },
-           [](QuotaBatch& batch) { batch.spread[0].holds[1] = 4; },  // before it is asked
+           [](QuotaBatch& batch) { batch.spread[0].holds[1] = 4; },          // before it is asked
+           [](QuotaBatch& batch) { batch.spread[0].awaits_others = true; },  // nor asked then
            [](QuotaBatch& batch) { batch.visit.subject_bits = {0}; },
            [](QuotaBatch& batch) { batch.visit.subject_bits = {3}; },  // the first is its home's
            [](QuotaBatch& batch) { batch.visit.subject_bits = {4}; },
