@@ -1,5 +1,6 @@
 #include "quota/reservation_book.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -185,7 +186,8 @@ void ReservationBook::extend_part(Reservation& part, uint32_t lifetime_ms) noexc
   DEBUG_ASSERT(part.has_home_at_other_node && part.state == ReservationState::open);
   touch(part);
   part.lifetime_ms = lifetime_ms;
-  wheel_.schedule(part.timer, clock_.due_ms(lifetime_ms + node_part_slack_ms_));
+  const int64_t due_ms = clock_.due_ms(lifetime_ms + node_part_slack_ms_);
+  wheel_.schedule(part.timer, std::max(part.timer.due_ms(), due_ms));
 }
 
 // Frees its slots, unless they were free before.

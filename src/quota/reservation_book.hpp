@@ -105,7 +105,8 @@ class ReservationBook {
 
   // Begins the lifetime of an open reservation anew; 0: as long as the last one.
   void extend(Reservation& reservation, uint32_t lifetime_ms) noexcept;
-  // The same of a part whose home is another node.
+  // The same of a part whose home is another node. It does not end earlier for that: the home may
+  // fail to extend other parts, and then keeps the old deadline. A shorter one ends by its word.
   void extend_part(Reservation& part, uint32_t lifetime_ms) noexcept;
   // Settles or cancels a reservation that is open or has expired. It is gone afterwards, unless it
   // has a client's id, under which it may be asked for again.

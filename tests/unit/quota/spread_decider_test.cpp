@@ -484,6 +484,15 @@ TEST_F(NodePartTest, is_extended_ended_and_expired_by_its_id) {
             QuotaCode::unknown_reservation);
 }
 
+TEST_F(NodePartTest, does_not_end_before_its_home_by_a_shorter_lifetime) {
+  admit();
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 1'000}), QuotaCode::ok);
+  advance_ms(60'000 + Options{}.node_part_slack_ms - 1);
+  EXPECT_EQ(open(), 1U);
+  advance_ms(1);
+  EXPECT_EQ(open(), 0U);
+}
+
 TEST_F(NodePartTest, that_has_expired_is_not_extended) {
   admit();
   EXPECT_EQ(about_part({.op = QuotaOp::expire_part, .lifetime_ms = 60'000}), QuotaCode::ok);
