@@ -169,7 +169,7 @@ void QuotaBatch::make_answers() {
   holders.clear();
   quotas.clear();
   answer_text.clear();
-  limits_checked = 0;
+  limits_checked = subjects_fetched = 0;
   pass = Pass::decide;
   is_last_asked = concluded = awaits_verdict = ended_claims = false;
   spread.clear();

@@ -483,7 +483,9 @@ struct QuotaBatch {
   std::vector<HolderRow> holders;
   std::vector<Quota> quotas;
   std::string answer_text;
-  uint32_t limits_checked = 0;  // of all subjects of all calls: what their work depends on
+  // What the work of all calls depends on.
+  uint32_t limits_checked = 0;    // of their subjects
+  uint32_t subjects_fetched = 0;  // that are probably not in the processor's cache
 
   // Between the shards.
   Pass pass = Pass::decide;

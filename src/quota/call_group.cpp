@@ -23,20 +23,19 @@ bool is_of_shard(const QuotaBatch& batch, size_t index, uint32_t place, uint32_t
 
 }  // namespace
 
-void CallGroup::prepare(const QuotaBatch& batch, size_t first, size_t count,
-                        uint32_t shard) noexcept {
+void CallGroup::prepare(QuotaBatch& batch, size_t first, size_t count, uint32_t shard) noexcept {
   prepare_each(
       batch, count, [first](size_t place) { return first + place; }, shard);
 }
 
-void CallGroup::prepare(const QuotaBatch& batch, std::span<const uint32_t> calls,
+void CallGroup::prepare(QuotaBatch& batch, std::span<const uint32_t> calls,
                         uint32_t shard) noexcept {
   prepare_each(
       batch, calls.size(), [calls](size_t place) { return calls[place]; }, shard);
 }
 
 template <typename IndexOf>
-inline void CallGroup::prepare_each(const QuotaBatch& batch, size_t count, IndexOf index_of,
+inline void CallGroup::prepare_each(QuotaBatch& batch, size_t count, IndexOf index_of,
                                     uint32_t shard) noexcept {
   bool names_reservations = false;
   for (size_t place = 0; place < count; ++place) {
@@ -59,6 +58,7 @@ inline void CallGroup::prepare_each(const QuotaBatch& batch, size_t count, Index
     add_subjects(batch, index_of(place), shard, hashes_[place], fetches);
   }
   fetch(fetches);
+  batch.subjects_fetched += static_cast<uint32_t>(fetches.size());
 }
 
 // Where the id of the call's counterpart in the next group leads: what it is, most probably. Those
@@ -88,7 +88,7 @@ void CallGroup::add_subjects(const QuotaBatch& batch, size_t index, uint32_t sha
     const Reservation* const reservation = reservations_.find(call.reservation);
     if (reservation == nullptr) return;
     for (const SubjectIndex subject : reservation->named()) {
-      if (is_here(subject)) fetches.push_back({subject, reservation->charged_ns});
+      if (is_here(subject)) add(subject, reservation->charged_ns, fetches);
     }
     return;
   }
@@ -96,8 +96,15 @@ void CallGroup::add_subjects(const QuotaBatch& batch, size_t index, uint32_t sha
   for (uint32_t place = 0; place < count; ++place) {
     if (!is_of_shard(batch, index, place, shard)) continue;
     const SubjectIndex subject = subjects_.index().first_with(hashes[place].low);
-    if (subject != no_subject) fetches.push_back({subject, clock_.ns()});
+    if (subject != no_subject) add(subject, clock_.ns(), fetches);
   }
+}
+
+// The subject of the call before is in the cache already.
+inline void CallGroup::add(SubjectIndex subject, int64_t charged_ns,
+                           Fetches& fetches) const noexcept {
+  if (!fetches.empty() && fetches.back().subject == subject) return;
+  fetches.push_back({subject, charged_ns});
 }
 
 SLUICE_PREFETCH_FUNCTION inline void CallGroup::fetch(const Fetches& fetches) const noexcept {

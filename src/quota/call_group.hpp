@@ -28,10 +28,9 @@ class CallGroup {
       : clock_(clock), subjects_(subjects), reservations_(reservations) {}
 
   // Prepares `count` calls of the batch, from `first` on, as far as this shard decides them.
-  void prepare(const api::QuotaBatch& batch, size_t first, size_t count, uint32_t shard) noexcept;
+  void prepare(api::QuotaBatch& batch, size_t first, size_t count, uint32_t shard) noexcept;
   // The same for these calls; their places in the group are those in the list.
-  void prepare(const api::QuotaBatch& batch, std::span<const uint32_t> calls,
-               uint32_t shard) noexcept;
+  void prepare(api::QuotaBatch& batch, std::span<const uint32_t> calls, uint32_t shard) noexcept;
 
   // The hashes of the subjects that a call names, by the call's place in the group.
   const SubjectHashes& hashes(size_t place) const noexcept { return hashes_[place]; }
@@ -45,13 +44,14 @@ class CallGroup {
   using Fetches = boost::container::static_vector<Fetch, calls_max * limits::call_subjects_max>;
 
   template <typename IndexOf>
-  void prepare_each(const api::QuotaBatch& batch, size_t count, IndexOf index_of,
+  void prepare_each(api::QuotaBatch& batch, size_t count, IndexOf index_of,
                     uint32_t shard) noexcept;
   void prefetch_ids(const api::QuotaBatch& batch, size_t index) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
                      SubjectHashes& hashes) noexcept;
   void add_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
                     const SubjectHashes& hashes, Fetches& fetches) const noexcept;
+  void add(SubjectIndex subject, int64_t charged_ns, Fetches& fetches) const noexcept;
   void fetch(const Fetches& fetches) const noexcept;
 
   const CallClock& clock_;

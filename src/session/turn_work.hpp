@@ -20,16 +20,18 @@ namespace work {
 inline constexpr uint64_t entry = 20;  // by key
 inline constexpr uint64_t handle = 4;
 inline constexpr uint64_t frame = 96;
-inline constexpr uint64_t quota_call = 128;
-inline constexpr uint64_t limit = 16;  // of a subject of a quota call
-inline constexpr uint64_t row = 32;    // of a page of keys or subjects, of reported limits or nodes
+inline constexpr uint64_t quota_call = 64;
+inline constexpr uint64_t limit = 8;             // of a subject of a quota call
+inline constexpr uint64_t fetched_subject = 72;  // beyond that
+inline constexpr uint64_t row = 32;  // of a page of keys or subjects, of reported limits or nodes
 inline constexpr uint64_t debug_key = 224;  // gathered, or written as JSON
 inline constexpr uint64_t rest_request = 512;
 inline constexpr uint64_t log_line = 2'048;
 inline uint64_t of(const api::QuotaBatch& batch) noexcept {
   const uint64_t rows_count = batch.rows.size() + batch.limits.size();
   const uint64_t calls_count = batch.calls.size() + batch.calls_repeated;
-  return calls_count * quota_call + batch.limits_checked * limit + rows_count * row;
+  return calls_count * quota_call + batch.limits_checked * limit +
+         batch.subjects_fetched * fetched_subject + rows_count * row;
 }
 // Header fields of HTTP/2: each byte received may stand for one, also where nobody reads it; one
 // that is read is checked byte by byte.

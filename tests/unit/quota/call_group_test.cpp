@@ -114,5 +114,29 @@ TEST(Batch, subjects_may_be_forgotten_after_they_were_fetched) {
   EXPECT_GT(stores.forgotten(), 1'000U);
 }
 
+// Once there are too many subjects for the cache.
+TEST(Batch, counts_a_subject_as_fetched_unless_the_call_before_has_it) {
+  StoreDriver driver({.subjects_max = kept_max, .reservations_max = 8'192, .waiters_max = 8});
+  Names names;
+  for (int number = 0; number < 600; ++number) {
+    names.push_back(numbered("t", number));
+    driver.ask_unchecked({.op = QuotaOp::put}, {names.back()}, quota_of({slots(100)}));
+  }
+  const auto fetched_by = [&](const Names& asked) {
+    api::QuotaBatch batch;
+    for (const std::string& name : asked) {
+      batch.calls.push_back({.op = QuotaOp::reserve, .subjects_count = 1, .lifetime_ms = 60'000});
+      batch.calls.back().first_subject = static_cast<uint32_t>(batch.subjects.size());
+      batch.subjects.push_back(name);
+    }
+    batch.make_answers();
+    driver.store.decide(batch, driver.now());
+    return batch.subjects_fetched;
+  };
+  EXPECT_EQ(fetched_by({names.begin(), names.begin() + 20}), 20U);
+  EXPECT_EQ(fetched_by(Names(16, names[0])), 1U);
+  EXPECT_EQ(fetched_by({names[0], names[1], names[1], names[0]}), 3U);
+}
+
 }  // namespace
 }  // namespace sluice::quota

@@ -32,7 +32,7 @@ TEST(TurnWork, serves_nobody_at_once_while_others_wait) {
   EXPECT_FALSE(work.is_over());
 }
 
-TEST(TurnWork, counts_the_calls_limits_and_rows_of_a_batch) {
+TEST(TurnWork, counts_the_calls_subjects_limits_and_rows_of_a_batch) {
   api::QuotaBatch batch;
   EXPECT_EQ(work::of(batch), 0u);
   batch.calls.resize(2);
@@ -42,6 +42,9 @@ TEST(TurnWork, counts_the_calls_limits_and_rows_of_a_batch) {
   EXPECT_EQ(work::of(batch), 2 * work::quota_call + 5 * work::limit + 7 * work::row);
   batch.calls_repeated = 30;
   EXPECT_EQ(work::of(batch), 32 * work::quota_call + 5 * work::limit + 7 * work::row);
+  batch.subjects_fetched = 6;
+  EXPECT_EQ(work::of(batch),
+            32 * work::quota_call + 5 * work::limit + 7 * work::row + 6 * work::fetched_subject);
 }
 
 }  // namespace
