@@ -68,7 +68,8 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
   if (goes_on && context_.work.is_over() && !held()) mark_ready();
   // A body that stalls ends its stream, also within a frame.
   const bool is_in_body = frames_.is_partial() && frames_.type() == wire::Http2Frames::Type::data;
-  note_partial(in_head_ || (frames_.is_partial() && !is_in_body) || left > 0);
+  const bool is_partial = frames_.is_partial() && !is_in_body;
+  note_partial(frames_.awaits_continuation() || is_partial || left > 0);
   return taken;
 }
 
@@ -84,7 +85,7 @@ void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
     return finish();
   }
   // What is partial from now on is another frame. A head is one until its last CONTINUATION.
-  if (is_whole && !in_head_) partial_since_ms_ = base::never_ms;
+  if (is_whole && !frames_.awaits_continuation()) partial_since_ms_ = base::never_ms;
   if (awaited_preface && is_whole) shared_.framing.resume(upgraded_stream);
   if (is_whole && !frames_.count(context_.now_ms())) {
     end_connection(Http2Error::enhance_your_calm);
@@ -125,7 +126,6 @@ bool Http2Session::ask_ready() noexcept {
 // --- Requests ------------------------------------------------------------------------------
 
 void Http2Session::on_head_begin(Http2StreamId) noexcept {
-  in_head_ = true;
   head_.begin();
 }
 
@@ -134,7 +134,6 @@ void Http2Session::on_field(std::string_view name, std::string_view value) noexc
 }
 
 void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
-  in_head_ = false;
   if (is_ending()) return;
   const bool has_room = shared_.unread_bytes <= unread_bytes_max &&
                         shared_.head_bytes <= head_bytes_max && streams_.size() < streams_max;
@@ -407,7 +406,7 @@ void Http2Session::begin_drain() noexcept {
 }
 
 int64_t Http2Session::stream_deadline_ms(const Http2Stream& stream) const noexcept {
-  if (stream.is_closed()) return base::never_ms;
+  if (stream.is_closed() || stream.is_reset()) return base::never_ms;
   const Options& options = context_.options;
   int64_t deadline = base::never_ms;
   if (stream.awaits_body()) deadline = stream.started_ms() + options.header_timeout_ms;
@@ -461,9 +460,10 @@ void Http2Session::end_drain() noexcept {
 void Http2Session::end_late_streams() noexcept {
   const int64_t now_ms = context_.now_ms();
   streams_due_ms_ = base::never_ms;
-  for (const Http2Stream& stream : streams_) {
+  for (Http2Stream& stream : streams_) {
     const int64_t deadline = stream_deadline_ms(stream);
     if (deadline <= now_ms) {
+      stream.set_reset();
       // Without an error where only the rest of a body is missing (RFC 9113, 8.1).
       shared_.framing.reset(stream.id(),
                             stream.is_sent() ? Http2Error::no_error : Http2Error::cancel);

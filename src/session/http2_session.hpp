@@ -130,8 +130,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this
   int64_t drain_started_ms_ = base::never_ms;
   uint32_t undecided_count_ = 0;  // requests in the turn
-  bool in_head_ = false;
-  bool said_goodbye_ = false;  // GOAWAY with the last stream is written
+  bool said_goodbye_ = false;     // GOAWAY with the last stream is written
 };
 
 }  // namespace sluice::session

@@ -134,11 +134,15 @@ void Http2Stream::begin_answer() noexcept {
   unread_since_ms_ = context_.now_ms();
 }
 
+void Http2Stream::log_answer(uint16_t status, uint64_t body_bytes) noexcept {
+  if (log_.answered(status, body_bytes)) context_.work.spend(work::log_line);
+}
+
 void Http2Stream::write(const wire::ReplyValue& value) noexcept {
   const wire::ReplyContext context = reply_context();
   const std::string_view body = context.head_only ? std::string_view{} : value.body;
   begin_answer();
-  if (is_logged_) log_.answered(is_closed_ ? client_left : value.head.status, body.size());
+  if (is_logged_) log_answer(is_closed_ ? client_left : value.head.status, body.size());
   if (is_closed_) return;
   answer_body_.set(body);
   connection_.unread_bytes += body.size();
@@ -205,7 +209,7 @@ void Http2Stream::write_key(const api::KeyState& key) noexcept {
 void Http2Stream::end_keys() noexcept {
   answer_body_.end();
   write_part(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_tail(keys_, out); });
-  if (is_logged_) log_.answered(200, keys_.body_bytes);
+  if (is_logged_) log_answer(200, keys_.body_bytes);
 }
 
 bool Http2Stream::has_room() const noexcept {

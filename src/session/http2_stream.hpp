@@ -101,6 +101,9 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   // Neither side sends on it any more.
   void close() noexcept;
   bool is_closed() const noexcept { return is_closed_; }
+  // Its RST_STREAM is to be sent once there is room for it; nothing more is due until then.
+  void set_reset() noexcept { is_reset_ = true; }
+  bool is_reset() const noexcept { return is_reset_; }
   // All of the answer has been sent.
   void on_sent() noexcept { answer_stage_ = AnswerStage::sent; }
   bool is_sent() const noexcept { return answer_stage_ == AnswerStage::sent; }
@@ -129,6 +132,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   void count_asked(size_t bytes) noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
   void release_window() noexcept;
+  void log_answer(uint16_t status, uint64_t body_bytes) noexcept;
   void write(const wire::ReplyValue& value) noexcept;
   template <typename Encode>
   void write_part(size_t bytes_max, Encode encode) noexcept;
@@ -153,6 +157,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   AnswerStage answer_stage_ = AnswerStage::none;
   bool is_outstanding_ = false;
   bool is_closed_ = false;
+  bool is_reset_ = false;
 };
 
 }  // namespace sluice::session

@@ -112,7 +112,7 @@ void HttpTransport::write_key(const api::KeyState& key) noexcept {
 
 void HttpTransport::end_keys() noexcept {
   write(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_tail(stream_, out); });
-  log_.answered(200, stream_.body_bytes);
+  if (log_.answered(200, stream_.body_bytes)) context_.work.spend(work::log_line);
   if ((kind_ & last) != 0) is_over_ = true;
 }
 

@@ -237,10 +237,12 @@ bool RequestLog::answered(std::span<const std::byte> response) noexcept {
   return logs;
 }
 
-void RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {
-  if (!keeps_) return;
-  if (is_logged(status)) log(status, body_bytes);
+bool RequestLog::answered(uint16_t status, uint64_t body_bytes) noexcept {
+  if (!keeps_) return false;
+  const bool logs = is_logged(status);
+  if (logs) log(status, body_bytes);
   forget_oldest();
+  return logs;
 }
 
 void RequestLog::abandoned() noexcept {

@@ -45,7 +45,7 @@ class RequestLog {
   // The oldest request's response, head and body as sent.
   // Returns whether it wrote a line.
   bool answered(std::span<const std::byte> response) noexcept;
-  void answered(uint16_t status, uint64_t body_bytes) noexcept;
+  bool answered(uint16_t status, uint64_t body_bytes) noexcept;
 
   // The client of the oldest request left while it waited.
   void abandoned() noexcept;

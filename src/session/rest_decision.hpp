@@ -85,7 +85,11 @@ void end_decision(Context& context, TicketShare& tickets, const DecidedEntry& de
   const api::Entry& entry = decided.entry;
   RequestLog& log = transport.log();
   free_or_abandon(context, tickets, WaitsFor::permits, entry.ticket, decided.is_queued());
-  if (has_left) return decided.is_queued() ? log.abandoned() : log.answered(client_left, 0);
+  if (has_left) {
+    if (decided.is_queued()) return log.abandoned();
+    log.answered(client_left, 0);
+    return;
+  }
   // Another node may own the key, and not answer: then nothing was released.
   const bool is_released =
       entry.op == api::Op::release && decided.verdict == api::Verdict::approved;

@@ -22,7 +22,9 @@ class Http2Frames {
   static constexpr int64_t period_ms = 10'000;
   static constexpr int64_t resets_at_once = 500;
   static constexpr int64_t resets_per_second = 50;
-  static constexpr size_t padded = 8;  // a flag of DATA
+  // Flags: of DATA; of HEADERS and CONTINUATION.
+  static constexpr size_t padded = 8;
+  static constexpr size_t end_headers = 4;
 
   enum class Type : uint8_t {
     data = 0,
@@ -46,6 +48,7 @@ class Http2Frames {
     type_ = static_cast<Type>(byte(3));
     // Padding may be all that it has.
     is_empty_ = left_bytes_ == head_bytes || (byte(4) & padded) != 0;
+    if (is_head()) awaits_continuation_ = (byte(4) & end_headers) == 0;
     return bytes.first(std::min(bytes.size(), left_bytes_));
   }
   // They were received. Returns whether the frame is whole.
@@ -58,6 +61,8 @@ class Http2Frames {
   Type type() const noexcept { return type_; }
   bool is_head() const noexcept { return type_ == Type::headers || type_ == Type::continuation; }
   bool is_partial() const noexcept { return left_bytes_ > 0; }
+  // Whether a head is not whole, also one that is refused, or trailers.
+  bool awaits_continuation() const noexcept { return awaits_continuation_; }
   bool awaits_preface() const noexcept { return type_ == Type::preface && is_partial(); }
 
   // A whole frame has arrived. False: too many have brought nothing forward.
@@ -90,6 +95,7 @@ class Http2Frames {
   size_t left_bytes_;
   Type type_ = Type::preface;
   bool is_empty_ = false;  // a frame of DATA without data
+  bool awaits_continuation_ = false;
   uint32_t useless_left_ = frames_in_period;
   int64_t period_ends_ms_ = 0;
   // The time until which resets are spent: each adds its part of a second.

@@ -3,9 +3,12 @@
 // Method: http2_session_driver.hpp.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "log/log.hpp"
 #include "tests/support/hpack.hpp"
 #include "tests/unit/session/http2_session_driver.hpp"
 
@@ -37,6 +40,21 @@ TEST_F(Http2SessionTest, answers_streams_in_any_order) {
   EXPECT_EQ(client_.answer(rate).status, 200);
   EXPECT_EQ(client_.answer(rate).body, "1");
   EXPECT_EQ(client_.answer(rate).fields.at("ratelimit-policy"), "\"window\";q=5;w=1");
+}
+
+TEST_F(Http2SessionTest, a_line_of_the_log_is_work_of_the_turn) {
+  std::FILE* const file = std::tmpfile();
+  for (const bool logs : {false, true}) {
+    if (logs) log::start({.level = log::Level::info, .includes_source = false, .stream = file});
+    exchange();
+    client_.ask("GET", "/healthz");
+    std::string bytes = client_.output();
+    context_.work.spend(context_.work.turn_work() - work::log_line);
+    session_->on_received(std::as_writable_bytes(std::span(bytes)));
+    EXPECT_EQ(context_.work.is_over(), logs);
+  }
+  EXPECT_TRUE(log::stop(std::chrono::milliseconds(10'000)));
+  std::fclose(file);
 }
 
 TEST_F(Http2SessionTest, decides_the_requests_of_a_group_of_streams_together) {
@@ -512,6 +530,31 @@ TEST_F(Http2SessionTest, resets_a_body_that_stalls_within_a_frame) {
   EXPECT_EQ(client_.goodbye(), std::nullopt);
 }
 
+// Its socket takes nothing, so the reset waits in the output.
+TEST_F(Http2SessionTest, resets_a_late_body_once_while_the_peer_receives_nothing) {
+  exchange();
+  client_.send_in_parts(1);
+  client_.ask("POST", "/v1/reserve", "{}");
+  exchange();
+  const std::string large("\x01\0\0\0", 4);
+  client_.raw(http2_frame(4, 0, 0, std::string("\0\x04", 2) + large));  // windows of 16 MiB
+  client_.raw(http2_frame(8, 0, 0, large));
+  while (!session_->connection().output_over_high()) {
+    client_.ask("GET", "/openapi.json");
+    std::string bytes = client_.output();
+    session_->on_received(std::as_writable_bytes(std::span(bytes)));
+    end_turn();
+  }
+  context_.now.monotonic_ns += context_.options.header_timeout_ms * base::ns_per_ms;
+  size_t timers = 0;
+  for (int turns = 0; turns < 3; ++turns) {
+    context_.timers.advance(context_.now_ms());
+    for (; context_.timers.pop_due() != nullptr; ++timers) session_->on_timer();
+    end_turn();
+  }
+  EXPECT_EQ(timers, 1u);
+}
+
 TEST_F(Http2SessionTest, ends_with_half_a_head_in_its_time) {
   exchange();
   client_.raw(http2_frame(1, 0, 1, hpack::head()));  // CONTINUATION is to follow
@@ -521,6 +564,30 @@ TEST_F(Http2SessionTest, ends_with_half_a_head_in_its_time) {
   pass(1);
   EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::no_error));
   EXPECT_TRUE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, a_malformed_head_ends_its_stream_alone) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  decide_all(api::Verdict::queued);
+  const std::string upper_case("\0\5Upper\4case", 12);
+  client_.raw(http2_frame(1, 5, 3, hpack::head() + upper_case));
+  exchange();
+  pass(context_.options.header_timeout_ms);
+  EXPECT_FALSE(session_->connection().finishing());
+}
+
+TEST_F(Http2SessionTest, ends_with_trailers_that_are_not_whole_in_their_time) {
+  client_.ask("POST", "/rate/a?canWait=true");
+  exchange();
+  decide_all(api::Verdict::queued);
+  client_.raw(http2_frame(1, 4, 3, hpack::head("/v1/reserve", hpack::method_post)));
+  client_.raw(http2_frame(1, 1, 3));  // trailers, of which CONTINUATION is to follow
+  exchange();
+  pass(context_.options.header_timeout_ms - 1);
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::no_error));
 }
 
 TEST_F(Http2SessionTest, ends_with_half_a_frame_in_its_time) {

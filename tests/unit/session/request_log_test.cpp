@@ -109,7 +109,7 @@ TEST_F(RequestLogTest, logs_the_only_request_where_its_head_lies) {
   const std::string text = head("/rate/a", "X-Correlation-ID: c\r\n");
   log.keep_view(text, {.monotonic_ns = 1, .wall_ns = 784'111'777'000'000'000});
   log.refused("cause");
-  log.answered(400, 7);
+  EXPECT_TRUE(log.answered(400, 7));
   const std::vector<Line> reported = lines();
   ASSERT_EQ(reported.size(), 2U);
   EXPECT_EQ(reported[0]["correlation-id"], "c");

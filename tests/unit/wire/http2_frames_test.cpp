@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/http2_client.hpp"
@@ -58,6 +59,18 @@ TEST(Http2Frames, know_a_head) {
     const std::string frame = http2_frame(static_cast<uint8_t>(type), 0, 1);
     frames.taken(frames.next(bytes_of(frame)).size());
     EXPECT_EQ(frames.is_head(), is_head) << type;
+  }
+}
+
+TEST(Http2Frames, know_whether_a_head_is_whole) {
+  Http2Frames frames{0};
+  for (const auto& [type, flags, awaits] :
+       {std::tuple{1, 1, true}, std::tuple{9, 0, true}, std::tuple{9, 4, false},
+        std::tuple{1, 5, false}, std::tuple{0, 1, false}}) {
+    const std::string frame =
+        http2_frame(static_cast<uint8_t>(type), static_cast<uint8_t>(flags), 1);
+    frames.taken(frames.next(bytes_of(frame)).size());
+    EXPECT_EQ(frames.awaits_continuation(), awaits) << type << ' ' << flags;
   }
 }
 
