@@ -203,6 +203,9 @@ def test_changed_takes_the_lines_that_changed(fake):
     path.write_text(FAKE["src/one/one.cpp"].replace("value + 1", "value + 4"), encoding="utf-8")
     listed = mutate(fake, "--changed", "HEAD", "--list").stdout.strip().split("\n")
     assert listed and all(line.startswith("src/one/one.cpp:3: ") for line in listed), listed
+    path.rename(path.with_name("new.cpp"))  # which git does not know
+    listed = mutate(fake, "--changed", "HEAD", "--list").stdout.strip().split("\n")
+    assert any(line.startswith("src/one/new.cpp:") for line in listed), listed
 
 
 def test_draws_the_same_for_the_same_seed(fake):

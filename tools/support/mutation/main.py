@@ -100,14 +100,22 @@ def wanted_files(options):
             if not wanted or any(file == path or file.startswith(path + "/") for path in wanted)]
 
 
+def git(*words):
+    run = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        fail(f"git {' '.join(words)}: {run.stderr.strip()}")
+    return run.stdout
+
+
 def changed_lines(since):
-    """(path, line number) of every line that the working tree changed or added."""
-    diff = subprocess.run(["git", "diff", "--unified=0", "--no-color", "--no-prefix", since, "--"],
-                          cwd=ROOT, capture_output=True, text=True, check=False)
-    if diff.returncode != 0:
-        fail(f"git diff {since}: {diff.stderr.strip()}")
+    """(path, line number) of every line that the working tree changed or added, also in files that
+    git does not know yet."""
     lines, path = set(), None
-    for row in diff.stdout.split("\n"):
+    for new in git("ls-files", "-z", "--others", "--exclude-standard").split("\0")[:-1]:
+        count = (ROOT / new).read_bytes().count(b"\n")
+        lines.update((new, number) for number in range(1, count + 1))
+    diff = git("diff", "--unified=0", "--no-color", "--no-prefix", since, "--")
+    for row in diff.split("\n"):
         if row.startswith("+++ "):
             path = row[4:]
         hunk = re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", row)
