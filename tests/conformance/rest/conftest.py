@@ -46,6 +46,10 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             for mark in item.iter_markers("http1"):
                 item.add_marker(pytest.mark.skip(reason=f"only HTTP/1.1 has {mark.args[0]}"))
+    if config.getoption("--http2") and config.getoption("--target") == "gocc":
+        for item in items:
+            for mark in item.iter_markers("gocc_http1"):
+                item.add_marker(pytest.mark.skip(reason=f"Go's HTTP/2 {mark.args[0]}"))
 
 
 # ------------------------------------------------------------------------------------ expectations

@@ -63,6 +63,7 @@ def test_refusal(server, expect, key):
         b"Content-Length: %d\r\n\r\n" % len(text), text))
 
 
+@pytest.mark.gocc_http1("serves the streams of a connection at once")
 def test_exactly_the_limit_is_approved(steady, expect, key):
     with Peer(steady) as peer:
         peer.send(request("POST", f"/rate/{key}?{MAX}=7") * 10)

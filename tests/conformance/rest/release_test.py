@@ -61,6 +61,7 @@ def test_release_of_several(steady, expect, key, query, gocc, ours):
     expect((status, counts_of(steady, key)[0]), gocc=gocc, ours=ours, topic="cost, maxWaitMillis")
 
 
+@pytest.mark.gocc_http1("serves the streams of a connection at once")
 @pytest.mark.section("1.4")
 def test_release_precedes_the_next_request_of_the_client(steady, expect, key):
     filled(steady, key, 1)

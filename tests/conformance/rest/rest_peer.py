@@ -2,6 +2,7 @@
 messages, and accept answers without Date, as when Go's HTTP layer refuses a head. Peer speaks the
 version that the run is about."""
 
+import re
 import socket
 import time
 
@@ -66,6 +67,12 @@ class Http2Peer(TranslatingPeer):
     def send(self, data):
         ASKED.append(f"over HTTP/2: {data.splitlines()[0][:200].decode('latin-1')}")
         super().send(data)
+
+    def response(self, stream):
+        """The length comes last, as over HTTP/1.1: Go's HTTP/2 puts it before the date."""
+        stream.heads[-1] = re.sub(rb"(Content-Length: \d+\r\n)(.*)(\r\n)$", rb"\2\1\3",
+                                  stream.heads[-1], flags=re.DOTALL)
+        return super().response(stream)
 
     def is_closed(self):
         """The same."""

@@ -56,6 +56,7 @@ def test_server_type_speaks_http_2(start, expect, kind, gocc):
     expect(spoken, gocc=gocc)
 
 
+@pytest.mark.gocc_http1("has no server type fast")
 @pytest.mark.parametrize("method, path, ours", by_first([
     ("GET", "/healthz", (200, b"")), ("POST", "/rate/k?maxRequests=x", (400, None)),
     ("PUT", "/no/such/path", (404, None)), ("DELETE", "/debug", (405, None))]))
@@ -65,6 +66,7 @@ def test_server_type_fast(shared, expect, method, path, ours):
     expect((answer.status, body), gocc=(200, b""), ours=ours, topic="server-type")
 
 
+@pytest.mark.gocc_http1("has no server type fast")
 def test_server_header_of_server_type_fast(shared, expect):
     answer = ask(shared("--server-type", "fast"), "GET", "/healthz")
     expect(answer.header("Server"), gocc="fasthttp", ours=None, topic="server-type")
@@ -209,6 +211,7 @@ def test_unsupported_version(server, expect):
 
 
 # gocc accepts these, but its specification does not mention them.
+@pytest.mark.gocc_http1("gives these to the endpoints")
 @pytest.mark.parametrize("method, target, headers, gocc", by_first([
     ("OPTIONS", "*", [], 200), ("GET", "/healthz", ["Expect: x"], 417)]))
 def test_odd_request(server, expect, method, target, headers, gocc):
@@ -257,6 +260,7 @@ def test_body_does_not_disturb_what_follows(server, expect, key):
     expect(statuses, gocc=[200, 200, 404, 200])
 
 
+@pytest.mark.gocc_http1("does not wait for a body that nobody reads")
 def test_answer_waits_for_the_body(steady, expect, key):
     with Peer(steady) as peer:
         peer.send(request("POST", f"/rate/{key}", "Content-Length: 5"))
@@ -269,6 +273,7 @@ def test_answer_waits_for_the_body(steady, expect, key):
     expect(counts_of(steady, key), gocc=(1, 0, 0), of="permits")
 
 
+@pytest.mark.gocc_http1("does not wait for a body that nobody reads")
 def test_expect_100_continue(steady, expect, key):
     with Peer(steady) as peer:
         peer.send(request("POST", f"/rate/{key}", "Content-Length: 5", "Expect: 100-continue"))
@@ -299,7 +304,8 @@ def test_connection_after_a_long_body(server, expect, key, size, gocc):
     expect(answer.header("Connection"), gocc=gocc, ours="close", topic="limits")
 
 
-@pytest.mark.parametrize("body", [b"", b"hello"], ids=["none", "some"])
+@pytest.mark.parametrize("body", [b"", pytest.param(b"hello", marks=pytest.mark.gocc_http1(
+    "notices the end of any stream"))], ids=["none", "some"])
 def test_waiter_with_a_body_hangs_up(steady, expect, key, body):
     permit(steady, key, "maxRequests=1")
     peer = Peer(steady)
