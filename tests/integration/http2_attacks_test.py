@@ -184,12 +184,13 @@ def test_some_errors_that_make_the_server_reset(server):
         assert peer.round_trip()
 
 
-@pytest.mark.parametrize("size", [0, 1, 16_000])
-def test_continuation_without_end(server, size):
+@pytest.mark.parametrize("size, growth_max", [
+    (0, GROWTH_MAX), (1, GROWTH_MAX), (16_000, 2 * GROWTH_MAX)])  # input buffers, if it is busy
+def test_continuation_without_end(server, size, growth_max):
     """An end is not needed for the memory to run out; nor are fields."""
     part = frame(CONTINUATION, 0, 1, (field(b"x", b"y" * 100) * (size // 100))[:size])
     data = frame(HEADERS, END_STREAM, 1, head(HEALTH)) + part * min(4_000, 3 * 2**20 // len(part))
-    with Attack(server, flooded(data)) as attack:
+    with Attack(server, flooded(data), growth_max) as attack:
         attack.all_are(None, ENHANCE_YOUR_CALM)
 
 
