@@ -117,6 +117,12 @@ bool holds_anything(const SpreadCall& call) noexcept {
                      [](uint32_t hold) { return hold != SpreadCall::no_hold; });
 }
 
+// The first place is the home's.
+bool waits_beside_home(const SpreadCall& call) noexcept {
+  return std::any_of(call.waiters.begin() + 1, call.waiters.end(),
+                     [](WaiterId waiter) { return waiter != no_waiter; });
+}
+
 void QuotaBatch::clear() noexcept {
   calls.clear();
   subjects.clear();

@@ -416,6 +416,8 @@ struct SpreadCall {
 
 // Whether a shard has something of the call to apply.
 bool holds_anything(const SpreadCall& call) noexcept;
+// Whether another shard, or node, than the home has a place in a queue for it.
+bool waits_beside_home(const SpreadCall& call) noexcept;
 
 // The place of a call in the one order of all calls of all nodes: when its batch came to a shard,
 // and the number that this shard gave it.

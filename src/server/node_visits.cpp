@@ -70,9 +70,7 @@ void note_missing_places(const QuotaCall& call, SpreadCall& part) noexcept {
   const bool is_decided =
       part.is_repeat || part.awaits() || part.problem != QuotaCode::ok || part.is_try;
   if (is_decided || !api::may_wait(call) || part.no_waiter_code != QuotaCode::none) return;
-  const bool has_places = std::any_of(part.waiters.begin() + 1, part.waiters.end(),
-                                      [](api::WaiterId id) { return id != api::no_waiter; });
-  if (!has_places) part.no_waiter_code = QuotaCode::waiters_full;
+  if (!api::waits_beside_home(part)) part.no_waiter_code = QuotaCode::waiters_full;
 }
 
 // What a node says of a part, which knows what the stops before it have said.

@@ -1,6 +1,7 @@
 #include "server/visited_parts.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -51,9 +52,11 @@ bool is_left(const SpreadCall& part) noexcept {
   return api::holds_anything(part) || (part.state == State::undecided && part.awaits());
 }
 
-bool is_asked_here(const QuotaBatch& batch, size_t index) noexcept {
+// The first shard here that has a part of the call.
+std::optional<api::ShardId> shard_of(const QuotaBatch& batch, size_t index) noexcept {
   const auto stops = std::span(batch.spread[index].shards).first(batch.calls[index].subjects_count);
-  return !std::ranges::all_of(stops, api::is_node_stop);
+  const auto shard = std::ranges::find_if_not(stops, api::is_node_stop);
+  return shard == stops.end() ? std::nullopt : std::optional(*shard);
 }
 
 bool holds_any(const QuotaBatch& batch) noexcept {
@@ -84,10 +87,8 @@ void VisitedParts::leave_out_cancelled(QuotaBatch& batch) const noexcept {
 // of it.
 bool VisitedParts::find_awaiting_shard(QuotaBatch& batch) {
   SpreadCall& part = batch.spread.front();
-  const auto stops = std::span(part.shards).first(batch.calls.front().subjects_count);
-  const auto shard =
-      std::ranges::find_if(stops, [](api::ShardId stop) { return !api::is_node_stop(stop); });
-  if (shard == stops.end()) return false;
+  const std::optional<api::ShardId> shard = shard_of(batch, 0);
+  if (!shard) return false;
   part.awaits_at = *shard;
   for (QuotaTask* const kept : kept_) {
     if (!is_of_one_round(kept->batch, batch)) continue;
@@ -105,7 +106,7 @@ void VisitedParts::replace_earlier(const QuotaTask& task) {
     const auto here = at++;
     if (!is_of_one_batch(kept, task.batch)) continue;
     for (size_t index = 0; index < task.batch.calls.size(); ++index) {
-      if (!is_asked_here(task.batch, index)) continue;
+      if (!shard_of(task.batch, index)) continue;
       SpreadCall* const earlier = find(kept, task.batch.visit.places[index]);
       if (earlier != nullptr && !api::holds_anything(*earlier)) earlier->state = State::done;
     }

@@ -1,6 +1,5 @@
 #include "server/visited_waiters.hpp"
 
-#include <algorithm>
 #include <iterator>
 
 namespace sluice::server {
@@ -10,20 +9,10 @@ using api::QuotaOp;
 using api::SpreadCall;
 using State = SpreadCall::State;
 
-namespace {
-
-// The first place is the home's.
-bool has_part_here(const SpreadCall& part) noexcept {
-  return std::any_of(part.waiters.begin() + 1, part.waiters.end(),
-                     [](api::WaiterId waiter) { return waiter != api::no_waiter; });
-}
-
-}  // namespace
-
 void VisitedWaiters::note_verdicts(const api::QuotaBatch& batch, base::Now now) {
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const SpreadCall& part = batch.spread[index];
-    const bool joined = !part.is_try && part.state == State::queued && has_part_here(part);
+    const bool joined = !part.is_try && part.state == State::queued && api::waits_beside_home(part);
     if (joined) add(batch.arrival_of(index), part, now);
     if (part.is_try && part.state == State::admitted) note_admitted(batch, index);
   }
