@@ -11,7 +11,8 @@ import signal
 import pytest
 
 from conftest import LONG_WINDOW
-from fleet import GOCC, OURS, Fleet, gocc, name_at, secret_file, why_no_gocc
+from fleet import GOCC, OURS, Fleet, name_at, secret_file
+from gocc_program import gocc, why_no_gocc
 from http_peer import ask
 from quota_calls import call, put, reserve
 

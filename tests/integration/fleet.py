@@ -19,26 +19,15 @@ from urllib.parse import unquote_to_bytes
 
 import http_peer
 from conftest import ENGINES
+from gocc_program import gocc
 from server_process import (LIBC, PR_SET_PDEATHSIG, ServerProcess, binary, clean_environment,
                             eventually)
 
-VENV = pathlib.Path(__file__).parents[2] / ".venv"
 GOCC, OURS = "gocc", "sluicegate"
 # False: fleets of the tests have gocc alone.
 OURS_TAKES_A_LIST = True
 NO_URING = os.environ.get("SLUICEGATE_NO_URING") == "1"
 NODE_ENGINES = [engine for engine in ENGINES if not (NO_URING and engine.startswith("uring"))]
-
-
-def gocc():
-    """gocc's path: that of the variable GOCC, or what tools/setup built; None if there is none."""
-    path = os.environ.get("GOCC") or VENV / "bin" / "gocc"
-    return str(path) if os.access(path, os.X_OK) else None
-
-
-def why_no_gocc():
-    note = VENV / "gocc.missing"
-    return note.read_text().strip() if note.exists() else "no gocc: tools/setup builds it"
 
 
 def fnv1a(data):

@@ -14,7 +14,8 @@ import time
 
 import pytest
 
-from fleet import GOCC, OURS, OURS_TAKES_A_LIST, Fleet, gocc, name_at, why_no_gocc
+from fleet import GOCC, OURS, OURS_TAKES_A_LIST, Fleet, name_at
+from gocc_program import gocc, why_no_gocc
 from fleet_book import Book
 from fleet_load import LIMIT, Keys, Load, Outcome
 from http_peer import HttpPeer, ask

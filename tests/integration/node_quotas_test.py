@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from fleet import GOCC, OURS, Fleet, gocc, name_at, quota_fleet, why_no_gocc
+from fleet import GOCC, OURS, Fleet, name_at, quota_fleet
+from gocc_program import gocc, why_no_gocc
 from http_peer import HttpPeer, ask, request
 from native_peer import CONNECTION_BOUND, MAY_WAIT, NativePeer
 from quota_calls import call, encoded, put, reserve, show, slots, tokens, used

@@ -378,17 +378,24 @@ def test_a_quota_that_can_never_admit_it_ends_a_wait(nodes, key):
     end(nodes[0], held)
 
 
-def test_a_long_wait_costs_no_links(tmp_path, key):
-    """Its home asks again every two time-outs, and each time the full node has it wait on."""
+@contextlib.contextmanager
+def waiting_fleet(tmp_path, key, asked=0, full=0):
+    """A fleet of three, and a call at one of it that waits for subjects of all: one has no slot."""
     with quota_fleet(tmp_path, [OURS] * 3, "--peer-timeout-millis", "300") as fleet:
         subjects = subjects_of(key)
         put_all(fleet[0], subjects, slots(1))
-        held = reserve(fleet[0], subjects[2])
-        with waiter(fleet[0], subjects) as peer:
-            are_waiting(fleet[0], subjects, 1)
-            assert peer.is_silent(2)
-            end(fleet[0], held)
-            answer = peer.read()
+        held = reserve(fleet[0], subjects[full])
+        with waiter(fleet[asked], subjects) as peer:
+            are_waiting(fleet[asked], subjects, 1)
+            yield fleet, subjects, held, peer
+
+
+def test_a_long_wait_costs_no_links(tmp_path, key):
+    """Its home asks again every two time-outs, and each time the full node has it wait on."""
+    with waiting_fleet(tmp_path, key, full=2) as (fleet, _, held, peer):
+        assert peer.is_silent(2)
+        end(fleet[0], held)
+        answer = peer.read()
         assert answer.status == 200, answer
         lost = [value for node in fleet for name, value in metrics(node).items()
                 if name.startswith("sluicegate_node_links_lost_total")]
@@ -397,27 +404,17 @@ def test_a_long_wait_costs_no_links(tmp_path, key):
 
 @pytest.mark.parametrize("dead", [1, 2])
 def test_a_node_that_dies_ends_the_waits_for_its_subjects(tmp_path, key, dead):
-    with quota_fleet(tmp_path, [OURS] * 3, "--peer-timeout-millis", "300") as fleet:
-        subjects = subjects_of(key)
-        put_all(fleet[0], subjects, slots(1))
-        reserve(fleet[0], subjects[0])
-        with waiter(fleet[0], subjects) as peer:
-            are_waiting(fleet[0], subjects, 1)
-            fleet[dead].kill()
-            answer = peer.read()
+    with waiting_fleet(tmp_path, key) as (fleet, subjects, _, peer):
+        fleet[dead].kill()
+        answer = peer.read()
         assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
         are_waiting(fleet[0], [subjects[0], subjects[3 - dead]], 0)
 
 
 def test_waiters_of_a_node_that_dies_leave_the_queues_of_others(tmp_path, key):
-    with quota_fleet(tmp_path, [OURS] * 3, "--peer-timeout-millis", "300") as fleet:
-        subjects = subjects_of(key)
-        put_all(fleet[0], subjects, slots(1))
-        reserve(fleet[0], subjects[0])
-        with waiter(fleet[1], subjects) as peer:
-            are_waiting(fleet[1], subjects, 1)
-            fleet[0].kill()
-            answer = peer.read()
-            assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
+    with waiting_fleet(tmp_path, key, asked=1) as (fleet, subjects, _, peer):
+        fleet[0].kill()
+        answer = peer.read()
+        assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
         are_waiting(fleet[1], subjects[1:], 0)
         reserve(fleet[1], *subjects[1:])
