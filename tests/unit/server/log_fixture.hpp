@@ -3,13 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "log/log.hpp"
+#include "tests/support/log_lines.hpp"
 
 namespace sluice::server::test {
 
@@ -17,28 +15,19 @@ using Json = nlohmann::json;
 
 class LogTest : public testing::Test {
  protected:
-  LogTest() { log::start({.level = log::Level::info, .includes_source = false, .stream = file_}); }
-  ~LogTest() override { std::fclose(file_); }
+  LogTest() { log_.start(); }
 
   std::vector<Json> lines() {
-    EXPECT_TRUE(log::stop(std::chrono::seconds(5)));
-    std::rewind(file_);
     std::vector<Json> found;
-    std::string line;
-    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_)) {
-      if (c != '\n') {
-        line += static_cast<char>(c);
-        continue;
-      }
-      found.push_back(Json::parse(line));
+    for (const log::Fields& line : log_.lines()) {
+      found.emplace_back(line);
       found.back().erase("time");
-      line.clear();
     }
     return found;
   }
 
  private:
-  std::FILE* const file_ = std::tmpfile();
+  support::LogLines log_;
 };
 
 }  // namespace sluice::server::test

@@ -6,7 +6,6 @@
 //         decides them, and forgets their keys then.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,13 +15,13 @@
 #include "log/log.hpp"
 #include "session/http_session.hpp"
 #include "tests/support/fake_io.hpp"
+#include "tests/support/log_lines.hpp"
 #include "tests/unit/session/keeping_backend.hpp"
 
 namespace sluice::session {
 namespace {
 
 using Texts = std::vector<std::string>;
-using Line = log::Fields;
 
 class HttpPipelineTest : public ::testing::Test {
  protected:
@@ -115,22 +114,10 @@ class HttpPipelineTest : public ::testing::Test {
 
   void start_log() {
     end();
-    log::start({.level = log::Level::info, .includes_source = false, .stream = file_});
+    log_lines_.start();
     open();
   }
-  // Path and status of each exchange that was logged.
-  Texts logged() {
-    EXPECT_TRUE(log::stop(std::chrono::milliseconds(10'000)));
-    Texts read;
-    std::rewind(file_);
-    for (char text[16 * 1024]; std::fgets(text, sizeof text, file_) != nullptr;) {
-      const Line line = Line::parse(text);
-      if (!line.contains("request")) continue;
-      read.push_back(line["request"]["path"].get<std::string>() + " " +
-                     std::to_string(line["response"]["status"].get<int>()));
-    }
-    return read;
-  }
+  Texts logged() { return log_lines_.exchanges(); }
 
   struct Request {
     route::Request request;
@@ -175,7 +162,7 @@ class HttpPipelineTest : public ::testing::Test {
   std::vector<Request> asked_;  // other shards
   std::optional<HttpSession> session_;
   std::string given_;
-  std::FILE* file_ = std::tmpfile();
+  support::LogLines log_lines_;
 };
 
 // ------------------------------------------------------------------------------------- order

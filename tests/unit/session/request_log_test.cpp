@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "log/log.hpp"
+#include "tests/support/log_lines.hpp"
 
 namespace sluice::session {
 namespace {
@@ -17,19 +17,8 @@ using Line = log::Fields;
 
 class RequestLogTest : public testing::Test {
  protected:
-  void start(log::Level level = log::Level::info) {
-    log::start({.level = level, .includes_source = false, .stream = file_});
-  }
-
-  std::vector<Line> lines() {
-    EXPECT_TRUE(log::stop(std::chrono::milliseconds(10'000)));
-    std::vector<Line> read;
-    std::rewind(file_);
-    for (char line[64 * 1024]; std::fgets(line, sizeof line, file_) != nullptr;) {
-      read.push_back(Line::parse(line));
-    }
-    return read;
-  }
+  void start(log::Level level = log::Level::info) { log_lines_.start(level); }
+  std::vector<Line> lines() { return log_lines_.lines(); }
 
   static std::string head(const std::string& target, const std::string& headers = {}) {
     return "POST " + target + " HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n";
@@ -40,7 +29,7 @@ class RequestLogTest : public testing::Test {
   }
 
   std::vector<char> memory_ = std::vector<char>(RequestLog::memory_bytes);
-  std::FILE* file_ = std::tmpfile();
+  support::LogLines log_lines_;
 };
 
 constexpr AccessLog everything{.of_2xx = true, .of_4xx = true, .of_5xx = true};
