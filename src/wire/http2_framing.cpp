@@ -136,10 +136,10 @@ struct Http2Framing::Callbacks {
   static int on_begin_frame(nghttp2_session* session, const nghttp2_frame_hd* head,
                             void* user) noexcept {
     // A head for a stream below the highest one: nghttp2 would take it for trailers of a stream
-    // that it has forgotten, as it may be up to the last stream that was refused.
+    // that it has forgotten, as it may be up to the last stream that was refused or reset.
     if (head->type != NGHTTP2_HEADERS) return 0;
     const int32_t last = nghttp2_session_get_last_proc_stream_id(session);
-    if (head->stream_id >= last || head->stream_id <= of(user).refused_) return 0;
+    if (head->stream_id >= last || head->stream_id <= of(user).reset_) return 0;
     const bool is_new = nghttp2_session_find_stream(session, head->stream_id) == nullptr;
     if (is_new) of(user).terminate(Http2Error::protocol_error);
     return 0;
@@ -147,7 +147,7 @@ struct Http2Framing::Callbacks {
 
   static int on_invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int error,
                               void* user) noexcept {
-    if (error == NGHTTP2_ERR_REFUSED_STREAM) of(user).refused_ = frame->hd.stream_id;
+    if (error == NGHTTP2_ERR_REFUSED_STREAM) of(user).reset_ = frame->hd.stream_id;
     return 0;
   }
 
@@ -326,6 +326,7 @@ void Http2Framing::consume_connection(size_t bytes) noexcept {
 }
 
 void Http2Framing::reset(Http2StreamId stream, Http2Error error) noexcept {
+  reset_ = std::max(reset_, stream);
   check(nghttp2_submit_rst_stream(session_.get(), NGHTTP2_FLAG_NONE, stream,
                                   static_cast<uint32_t>(error)));
 }

@@ -144,11 +144,11 @@ class Http2Framing {
   Http2Events& events_;
   base::BlockPool& blocks_;
   const size_t memory_bytes_max_;
-  size_t memory_bytes_ = 0;    // that nghttp2 has
-  size_t fields_bytes_ = 0;    // of the head, or the trailers, that are being decoded
-  size_t decoded_bytes_ = 0;   // of fields, since they were taken
-  bool has_failed_ = false;    // nghttp2 can do no more
-  Http2StreamId refused_ = 0;  // the last stream beyond streams_max; nghttp2 forgets it at once
+  size_t memory_bytes_ = 0;   // that nghttp2 has
+  size_t fields_bytes_ = 0;   // of the head, or the trailers, that are being decoded
+  size_t decoded_bytes_ = 0;  // of fields, since they were taken
+  bool has_failed_ = false;   // nghttp2 can do no more
+  Http2StreamId reset_ = 0;   // the last stream that was refused or reset; nghttp2 may forget it
   std::unique_ptr<nghttp2_session, void (*)(nghttp2_session*)> session_;
   std::unique_ptr<Http2Fields> fields_;
   std::span<const std::byte> pending_;

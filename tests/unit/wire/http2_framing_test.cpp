@@ -241,6 +241,21 @@ TEST_F(Http2FramingTest, ignores_the_rest_of_a_stream_that_it_has_refused) {
   EXPECT_EQ(output().find(goodbye), std::string::npos);
 }
 
+// They may be on their way when the stream is reset, and nghttp2 keeps closed streams only as long
+// as there are not too many others.
+TEST_F(Http2FramingTest, ignores_trailers_of_a_stream_that_it_has_reset) {
+  client_.send_in_parts(1);
+  const int32_t reset = client_.ask("POST", "/a", "body");
+  exchange();
+  framing_.reset(reset, Http2Error::cancel);
+  exchange();
+  for (uint32_t count = 0; count < Http2Framing::streams_max; ++count) client_.ask("GET", "/b");
+  EXPECT_TRUE(exchange());
+  client_.raw(http2_frame(1, 5, static_cast<uint32_t>(reset), std::string("\0\1a\1b", 5)));
+  EXPECT_TRUE(exchange());
+  EXPECT_EQ(client_.goodbye(), std::nullopt);
+}
+
 TEST_F(Http2FramingTest, ends_with_a_client_that_ignores_the_bound_it_has_acknowledged) {
   exchange();
   client_.raw(heads(Http2Framing::streams_max + 1));
