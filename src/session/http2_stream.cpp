@@ -31,6 +31,7 @@ void Http2Stream::Delete::operator()(Http2Stream* stream) const noexcept {
 }
 
 Http2Stream::~Http2Stream() {
+  if (is_undecided() && is_logged_) log_answer(client_left, 0);
   set_outstanding(false);
   connection_.unread_bytes -= answer_body_.unread_bytes();
   connection_.head_bytes -= head_.text.size();

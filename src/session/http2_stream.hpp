@@ -79,7 +79,8 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   bool has_large_body() const noexcept { return body_bytes_ > limits::http_body_bytes_max; }
   bool reads_body() const noexcept { return exchange_ && exchange_->takes_body(); }
 
-  // A decision of the turn; write_decision() and write_release() answer it.
+  // A decision of the turn; write_decision() and write_release() answer it. If the connection ends
+  // before its verdict, the log still has a line for it.
   void set_undecided(bool is_undecided) noexcept { set_outstanding(is_undecided); }
   void wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept;
   void write_decision(const wire::DecisionAnswer& decision) noexcept;
@@ -126,6 +127,7 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
 
   enum class AnswerStage : uint8_t { none, begun, sent };
 
+  bool is_undecided() const noexcept { return is_outstanding_ && !exchange_; }
   bool is_answered() const noexcept { return answer_stage_ != AnswerStage::none; }
   void begin_answer() noexcept;
   RestExchange& open_exchange() noexcept;

@@ -20,7 +20,9 @@ namespace sluice::session {
 class Http2SessionTest : public ::testing::Test {
  protected:
   explicit Http2SessionTest(uint32_t shards = 1)
-      : context_(backend_, {.waiters_max = 6, .shards = shards, .access_log = {.of_2xx = true}}) {
+      : context_(
+            backend_,
+            {.waiters_max = 6, .shards = shards, .access_log = {.of_2xx = true, .of_4xx = true}}) {
     begin_turn();
   }
   ~Http2SessionTest() override {

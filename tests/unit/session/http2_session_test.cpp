@@ -3,13 +3,11 @@
 // Method: http2_session_driver.hpp.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdio>
 #include <string>
 #include <vector>
 
-#include "log/log.hpp"
 #include "tests/support/hpack.hpp"
+#include "tests/support/log_lines.hpp"
 #include "tests/unit/session/http2_session_driver.hpp"
 
 namespace sluice::session {
@@ -43,9 +41,9 @@ TEST_F(Http2SessionTest, answers_streams_in_any_order) {
 }
 
 TEST_F(Http2SessionTest, a_line_of_the_log_is_work_of_the_turn) {
-  std::FILE* const file = std::tmpfile();
+  support::LogLines log_lines;
   for (const bool logs : {false, true}) {
-    if (logs) log::start({.level = log::Level::info, .includes_source = false, .stream = file});
+    if (logs) log_lines.start();
     exchange();
     client_.ask("GET", "/healthz");
     std::string bytes = client_.output();
@@ -53,8 +51,26 @@ TEST_F(Http2SessionTest, a_line_of_the_log_is_work_of_the_turn) {
     session_->on_received(std::as_writable_bytes(std::span(bytes)));
     EXPECT_EQ(context_.work.is_over(), logs);
   }
-  EXPECT_TRUE(log::stop(std::chrono::milliseconds(10'000)));
-  std::fclose(file);
+  log_lines.lines();
+}
+
+TEST_F(Http2SessionTest, logs_requests_that_are_undecided_when_the_connection_ends) {
+  support::LogLines log_lines;
+  log_lines.start();
+  client_.ask("POST", "/rate/undecided");
+  const int32_t reset = client_.ask("POST", "/rate/reset");
+  client_.ask("POST", "/rate/waiting?canWait=true");
+  client_.ask("GET", "/debug/key");
+  exchange();
+  decide(context_.turn.requests()[2], api::Verdict::queued);
+  client_.reset(reset);
+  exchange();
+  context_.turn.clear();  // the verdicts on the others find no session
+  session_->close();
+  session_ = begin();
+  EXPECT_EQ(
+      log_lines.exchanges(),
+      (std::vector<std::string>{"/rate/waiting 499", "/rate/undecided 499", "/rate/reset 499"}));
 }
 
 TEST_F(Http2SessionTest, decides_the_requests_of_a_group_of_streams_together) {
