@@ -110,15 +110,15 @@ void Http2Session::note_partial(bool is_partial) noexcept {
 bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
     if (held() || !make_query_room()) return false;
-    Http2Stream* const stream = find(ready_.front());
-    ready_.pop_front();
-    if (stream == nullptr || !stream->is_ready()) continue;
-    if (stream->take_put_off()) {
-      route(*stream);
+    Http2Stream& stream = asking_.front();
+    asking_.pop_front();
+    if (!stream.is_ready()) continue;
+    if (stream.take_put_off()) {
+      route(stream);
     } else {
-      stream->ask_shards();
+      stream.ask_shards();
     }
-    after_event(*stream);
+    after_event(stream);
   }
   return true;
 }
@@ -275,10 +275,9 @@ void Http2Session::on_reply(uint64_t id, Handle handle) noexcept {
 // Grants go on, and GET /debug; then everything is written that the peer has room for.
 void Http2Session::write_outcomes() noexcept {
   if (connection_.finishing()) return;
-  for (auto next = streams_.begin(); next != streams_.end();) {
+  for (auto next = unfinished_.begin(); next != unfinished_.end();) {
     Http2Stream& stream = *next++;
-    if (!stream.is_open()) continue;
-    if (stream.exchange()->end_turn()) mark_ready();
+    if (stream.is_unfinished() && stream.end_turn()) mark_ready();
     follow(stream);
   }
   write_output();
@@ -342,9 +341,15 @@ void Http2Session::after_event(Http2Stream& stream) noexcept {
 
 void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
-  if (stream.is_ready() && std::ranges::find(ready_, stream.id()) == ready_.end()) {
-    ready_.push_back(stream.id());
+  if (stream.is_ready() && !stream.StreamHook<AskingTag>::is_linked()) {
+    asking_.push_back(stream);
     if (may_ask() && !held()) mark_ready();
+  }
+  StreamHook<UnfinishedTag>& unfinished = stream;
+  if (!stream.is_unfinished()) {
+    unfinished.unlink();
+  } else if (!unfinished.is_linked()) {
+    unfinished_.push_back(stream);
   }
   streams_due_ms_ = std::min(streams_due_ms_, stream_deadline_ms(stream));
   remove_if_over(stream);

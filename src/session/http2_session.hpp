@@ -11,9 +11,9 @@
 //         times.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "session/http2_stream.hpp"
@@ -60,6 +60,10 @@ class Http2Session final : public Session, private wire::Http2Events {
     type operator()(const Http2Stream& stream) const noexcept { return stream.id(); }
   };
   using Streams = boost::intrusive::set<Http2Stream, boost::intrusive::key_of_value<ById>>;
+  template <typename Tag>
+  using StreamList =
+      boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<StreamHook<Tag>>,
+                             boost::intrusive::constant_time_size<false>>;
 
   size_t take(std::span<const std::byte> bytes) noexcept override;
   void write_refusal() noexcept override;
@@ -92,7 +96,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   bool has_answer_room() const noexcept {
     return shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
   }
-  bool may_ask() const noexcept { return !ready_.empty() && has_answer_room(); }
+  bool may_ask() const noexcept { return !asking_.empty() && has_answer_room(); }
   bool ask_ready() noexcept;
   void begin_request(Http2Stream& stream) noexcept;
   void route(Http2Stream& stream) noexcept;
@@ -123,7 +127,8 @@ class Http2Session final : public Session, private wire::Http2Events {
   wire::Http2Frames frames_;
   wire::Http2Head head_;
   Streams streams_;
-  std::deque<wire::Http2StreamId> ready_;  // streams that are to ask the shards
+  StreamList<AskingTag> asking_;
+  StreamList<UnfinishedTag> unfinished_;
   // Since when it waits for the rest of a head, or of a frame that is no part of a body.
   int64_t partial_since_ms_;
   int64_t idle_since_ms_;                    // since when it has no stream

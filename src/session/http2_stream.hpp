@@ -7,6 +7,7 @@
 //         shard owes it a reply any more.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +45,18 @@ struct Http2Connection {
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
 };
 
-class Http2Stream final : public SessionTransport, public boost::intrusive::set_base_hook<> {
+// The list of a connection's streams that a hook is for; it leaves the list when it is destroyed.
+template <typename Tag>
+using StreamHook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
+                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+struct AskingTag;      // those that are to ask the shards
+struct UnfinishedTag;  // those that have something to do at the turn's end
+
+class Http2Stream final : public SessionTransport,
+                          public boost::intrusive::set_base_hook<>,
+                          public StreamHook<AskingTag>,
+                          public StreamHook<UnfinishedTag> {
  public:
   static Http2Stream& make(Http2Connection& connection, wire::Http2StreamId id) noexcept;
   struct Delete {
@@ -87,11 +99,14 @@ class Http2Stream final : public SessionTransport, public boost::intrusive::set_
   void write_release() noexcept;
 
   RestExchange* exchange() noexcept { return exchange_ ? &*exchange_ : nullptr; }
-  bool is_open() const noexcept { return exchange_ && exchange_->is_open(); }
   bool is_waiting() const noexcept { return exchange_ && exchange_->is_waiting(); }
   // Whether it is to ask the shards as soon as there is room for their answer.
   bool is_ready() const noexcept { return is_put_off_ || (exchange_ && exchange_->is_ready()); }
   void ask_shards() noexcept;
+  // Whether end_turn() has something to do.
+  bool is_unfinished() const noexcept { return exchange_ && exchange_->is_unfinished(); }
+  // Returns whether it goes on in the next turn, too.
+  bool end_turn() noexcept { return exchange_->end_turn(); }
   // After any event of its exchange.
   void settle() noexcept;
 

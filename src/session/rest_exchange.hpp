@@ -71,6 +71,11 @@ class RestExchange {
   // Not answered yet, and waits for something other than its body or ask().
   bool is_pending() const noexcept { return is_open() && !takes_body() && !is_ready(); }
   bool is_open() const noexcept { return !std::holds_alternative<Idle>(state_); }
+  // end_turn() has something to do.
+  bool is_unfinished() const noexcept {
+    return is_at(QuotaExchange::Stage::due) || is_at(QuotaExchange::Stage::granted) ||
+           std::holds_alternative<Debug>(state_);
+  }
   // A shard's reply is outstanding, and will come also after drop().
   bool awaits_reply() const noexcept;
   // In a queue, or granted and not answered yet: then the exchange ends when the client leaves.
