@@ -56,6 +56,7 @@ class Script(typing.NamedTuple):
     settings: bytes = b""
     piece_bytes: int = PIECE_BYTES  # sent at once
     share: float = 1  # of the byte rate
+    reads: bool = True  # what the server sends
 
 
 def window_setting(size):
@@ -90,15 +91,14 @@ def later_bomb():
 
 
 def trailers_bomb(stream):
-    return (frame(HEADERS, END_HEADERS, stream, head(b"/v1/reserve"))
+    return (asked_with_body(stream)
             + frame(HEADERS, END_STREAM | END_HEADERS, stream,
                     INDEXED_FIELD + LAST_INDEXED * 12_000))
 
 
 def large_body(stream):
     """Above the 64 KiB that the server takes, without an end."""
-    return (frame(HEADERS, END_HEADERS, stream, head(b"/v1/reserve"))
-            + frame(DATA, 0, stream, bytes(16_000)) * 5)
+    return asked_with_body(stream) + frame(DATA, 0, stream, bytes(16_000)) * 5
 
 
 def unread_answers(stream):
@@ -106,11 +106,21 @@ def unread_answers(stream):
     return frame(HEADERS, END_STREAM | END_HEADERS, stream, head(b"/openapi.json", GET))
 
 
+def asked_with_body(stream):
+    return frame(HEADERS, END_HEADERS, stream, head(b"/v1/reserve"))
+
+
+def stalled_body(stream):
+    return asked_with_body(stream) + frame(DATA, 0, stream, b'{"subjects":')
+
+
 # All but its last byte, each byte alone.
 SLOW_HEAD = frame(HEADERS, END_STREAM | END_HEADERS, 1,
                   head(b"/healthz") + b"\0" + LARGE_FIELD)[:-1]
-OPENED = frame(HEADERS, END_HEADERS, 1, head(b"/v1/reserve"))
+OPENED = asked_with_body(1)
+WIDE_WINDOW = frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**31 - 65_536))  # the connection's
 FLOODS = {
+    "streams above 250": Script(on_streams(asked_with_body)),
     "rapid reset": Script(on_streams(
         lambda stream: ask(stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", 8)))),
     "continuation": Script(repeated(frame(CONTINUATION, 0, 1),
@@ -126,7 +136,11 @@ FLOODS = {
     "priority": Script(repeated(frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 7)))),
     "slow head": Script(SLOW_HEAD, piece_bytes=1, share=0.01),
     "closed window": Script(on_streams(unread_answers), window_setting(0)),
+    "full sockets": Script(WIDE_WINDOW + on_streams(unread_answers), window_setting(2**31 - 1),
+                           reads=False),
     "large body": Script(on_streams(large_body)),
+    # As many as may be open at once, then on another connection.
+    "stalled bodies": Script(b"".join(stalled_body(2 * number + 1) for number in range(250))),
 }
 
 
@@ -152,9 +166,7 @@ class Connection:
     def send(self):
         """Sends some, and drops what has arrived; returns the number of bytes that were sent."""
         try:
-            with contextlib.suppress(BlockingIOError):
-                while data := self.socket.recv(1 << 18):
-                    self.received += len(data)
+            if self.script.reads and not self.read():
                 return self.open()
             sent = self.socket.send(self.left[:self.piece_bytes])
         except BlockingIOError:
@@ -163,6 +175,14 @@ class Connection:
             return self.open()
         self.left = self.left[sent:]
         return sent + (0 if self.left else self.open())
+
+    def read(self):
+        """Drops what has arrived; false: the server has ended the connection."""
+        with contextlib.suppress(BlockingIOError):
+            while data := self.socket.recv(1 << 18):
+                self.received += len(data)
+            return False
+        return True
 
     def close(self):
         if self.socket:
