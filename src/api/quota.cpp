@@ -145,6 +145,17 @@ void QuotaBatch::clear() noexcept {
   kind = 0;
 }
 
+void QuotaBatch::free_page() noexcept {
+  constexpr size_t kept_rows = 16;
+  if (rows.size() + holders.size() <= kept_rows) return;
+  const auto free_memory = [](auto& list) { std::decay_t<decltype(list)>().swap(list); };
+  free_memory(rows);
+  free_memory(holders);
+  free_memory(quotas);
+  free_memory(limits);
+  free_memory(answer_text);
+}
+
 void QuotaBatch::own_texts() {
   if (std::exchange(owns_texts_, true)) return;
   size_t bytes = 0;

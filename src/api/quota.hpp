@@ -524,6 +524,8 @@ struct QuotaBatch {
   // The calls that take part in the present round.
   std::span<const uint32_t> round() const noexcept { return {undecided.data(), round_size}; }
   void clear() noexcept;
+  // Frees the memory of a page of many rows: few calls ask for one, and any batch may be its.
+  void free_page() noexcept;
   // Copies every text of the calls, so that the batch outlives the bytes they were read from.
   void own_texts();
   // Makes an empty answer for each call, and empties the lists that answers point into.

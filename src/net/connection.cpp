@@ -35,6 +35,10 @@ void ConnectionMemory::discard(uint32_t index) noexcept {
   region_.discard(index * bytes_each_, bytes_each_);
 }
 
+void ConnectionMemory::discard_input(uint32_t index, size_t begin, size_t end) noexcept {
+  region_.discard(index * bytes_each_ + begin, end - begin);
+}
+
 Connection::Connection(io::Io& io, io::SocketId socket, ConnectionMemory& memory,
                        uint32_t place) noexcept
     : io_(io),
@@ -130,6 +134,13 @@ void Connection::close() noexcept {
   if (closing_) return;
   closing_ = true;
   io_.close(socket_);
+}
+
+void Connection::trim_input() noexcept {
+  const size_t touched = input_.touched_bytes();
+  if (touched <= idle_memory_bytes) return;
+  memory_.discard_input(place_, input_.peak_bytes() - touched, input_.peak_bytes());
+  input_.reset_peak();
 }
 
 void Connection::trim() noexcept {

@@ -33,6 +33,7 @@ class ConnectionMemory {
   // For each of its output buffers: what the session remembers of replies that are not sent yet.
   std::array<std::span<uint64_t>, 2> undelivered(uint32_t index) const noexcept;
   void discard(uint32_t index) noexcept;
+  void discard_input(uint32_t index, size_t begin, size_t end) noexcept;
   uint64_t reserved_bytes() const noexcept { return region_.size(); }
 
  private:
@@ -97,6 +98,8 @@ class Connection {
 
   // Frees memory when the connection is idle after a large exchange.
   void trim() noexcept;
+  // Frees what bytes that came at once have touched, behind those that are still to be parsed.
+  void trim_input() noexcept;
 
  private:
   bool holds_much() const noexcept;

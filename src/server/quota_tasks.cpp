@@ -440,6 +440,7 @@ void QuotaTasks::end_failed(QuotaTask& task) noexcept {
 
 void QuotaTasks::free(QuotaTask& task) noexcept {
   task.visited_round = 0;
+  task.batch.free_page();
   if (task.is_of_node) {
     node_tasks_.free(task);
   } else {

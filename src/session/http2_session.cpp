@@ -283,6 +283,7 @@ void Http2Session::write_outcomes() noexcept {
   write_output();
   if (may_ask() && !held()) mark_ready();  // the peer has read on
   undecided_count_ = 0;
+  connection_.trim_input();
   if (!shared_.framing.is_open()) finish();
   schedule_timer();  // once for all events of the turn
 }

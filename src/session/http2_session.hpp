@@ -28,7 +28,7 @@ class Http2Session final : public Session, private wire::Http2Events {
  public:
   static constexpr int64_t idle_ms_max = 30'000;    // without a stream, as in gocc
   static constexpr int64_t unread_ms_max = 60'000;  // an answer that the peer does not read
-  static constexpr size_t unread_bytes_max = 512 * 1024;
+  static constexpr size_t unread_bytes_max = 320 * 1024;
   static constexpr size_t head_bytes_max = 256 * 1024;  // of open streams
   // With those that the peer has reset, and that shards still owe a reply.
   static constexpr size_t streams_max = 2 * wire::Http2Framing::streams_max;

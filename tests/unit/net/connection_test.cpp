@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "support/fake_io.hpp"
 
@@ -114,6 +115,22 @@ TEST_F(ConnectionTest, frees_memory_only_when_idle) {
   write("still usable");
   connection_.flush(0);
   EXPECT_EQ(io_.sent.back(), "still usable");
+}
+
+TEST_F(ConnectionTest, frees_what_received_bytes_have_touched_behind_those_that_are_unparsed) {
+  const std::vector<std::byte> large(100'000, std::byte{'x'});
+  net::InputBuffer& input = connection_.input();
+  ASSERT_TRUE(input.append(large));
+  const std::byte* const memory = input.unparsed().data();
+  connection_.trim_input();
+  EXPECT_EQ(memory[99'999], std::byte{'x'}) << "it is still to be parsed";
+  input.consume(99'000);
+  input.compact();
+  connection_.trim_input();
+  EXPECT_EQ(input.unparsed().size(), 1'000U);
+  EXPECT_EQ(memory[999], std::byte{'x'});
+  EXPECT_EQ(memory[50'000], std::byte{}) << "its page is the kernel's again";
+  EXPECT_EQ(input.peak_bytes(), 1'000U);
 }
 
 TEST_F(ConnectionTest, leaves_no_large_memory_to_the_next_of_its_slot) {
