@@ -3,7 +3,7 @@
 //         its frame, any other verdict frees the ticket; a grant names the ticket. The states in
 //         between are those of wait_state.hpp.
 // Shape:  tickets are pool indexes. A native frame with waiting entries is a WaitingFrame, found by
-//         its id; an HTTP connection waits with one ticket and no frame.
+//         its id; a REST request waits with one ticket and no frame.
 // Errors: take() returns api::no_ticket when the book is full: the entry's answer is waiters_full.
 // Lives:  one thread only; a ticket lives from take() to free().
 #pragma once
@@ -33,7 +33,7 @@ struct WaitingEntry : boost::intrusive::list_base_hook<> {
       : session(of_session), entry_index(of_index), waits_for(what) {}
 
   uint32_t session;      // valid until its client leaves
-  uint32_t entry_index;  // in its frame
+  uint32_t entry_index;  // in its frame; over HTTP/2, its stream
   WaitsFor waits_for;
   api::Ticket ticket = api::no_ticket;
   api::WaiterId waiter = api::no_waiter;
