@@ -298,7 +298,7 @@ void compare(uint64_t seed, int steps) {
 }
 
 TEST(QuotaSteps, have_the_same_outcome_as_a_single_step) {
-  for (const uint64_t seed : property_seeds(300)) {
+  for (const uint64_t seed : property_seeds(150)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     compare(seed, 1'000);
     if (testing::Test::HasFatalFailure()) return;
@@ -410,7 +410,7 @@ void check_order(uint64_t seed, int steps, bool overtaking) {
 }
 
 TEST(QuotaSteps, no_waiter_overtakes_another_meanwhile) {
-  for (const uint64_t seed : property_seeds(300)) {
+  for (const uint64_t seed : property_seeds(150)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     check_order(seed, 1'000, false);
     if (testing::Test::HasFatalFailure()) return;
@@ -418,7 +418,7 @@ TEST(QuotaSteps, no_waiter_overtakes_another_meanwhile) {
 }
 
 TEST(QuotaSteps, no_newcomer_overtakes_a_waiter_that_is_next) {
-  for (const uint64_t seed : property_seeds(300)) {
+  for (const uint64_t seed : property_seeds(150)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     check_order(seed, 1'000, true);
     if (testing::Test::HasFatalFailure()) return;

@@ -633,7 +633,7 @@ class World {
 };
 
 TEST(QuotaStore, decides_as_one_that_remembers_every_charge) {
-  for (const uint64_t seed : property_seeds(1000)) {
+  for (const uint64_t seed : property_seeds(500)) {
     SCOPED_TRACE("SEED=" + std::to_string(seed));
     World(seed).run(4'000);
     if (testing::Test::HasFailure()) return;
