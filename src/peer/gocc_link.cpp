@@ -36,6 +36,7 @@ void GoccLink::go_on() noexcept {
   }
   if (is_lost_ || connections_[0]->state() != GoccConnection::State::open) return;
   if (!std::exchange(is_open_, true)) target_.connect(*this);
+  was_open_ = true;
   send_requests();  // another connection may be there now
   open_connection();
 }

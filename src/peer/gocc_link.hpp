@@ -33,6 +33,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
 
   void connect(const io::PeerAddress& address) noexcept;
   bool is_open() const noexcept { return is_open_; }
+  bool was_open() const noexcept { return was_open_; }
   bool is_closed() const noexcept;
   const std::string& why_lost() const noexcept { return why_lost_; }
 
@@ -81,6 +82,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
   std::deque<Unsent> unsent_;
   uint64_t waiters_count_ = 0;  // so far: each has a number
   bool is_open_ = false;
+  bool was_open_ = false;  // also after it was lost
   bool wants_connection_ = false;
   bool is_lost_ = false;
   std::string why_lost_;

@@ -22,6 +22,7 @@ void NodeFetch::connect(const std::optional<io::PeerAddress>& address) noexcept 
   if (!address) return fail("its name has no address yet");
   const auto socket = context_.io.connect(*address);
   if (!socket) return fail(std::strerror(-socket.error()));
+  unreached_ = address;
   socket_ = *socket;
   is_open_ = true;
   context_.use(socket_, *this);
@@ -30,6 +31,7 @@ void NodeFetch::connect(const std::optional<io::PeerAddress>& address) noexcept 
 void NodeFetch::on_event(const io::Event& event) noexcept {
   switch (event.kind) {
     case io::EventKind::connected:
+      unreached_.reset();
       if (is_answered_) return;
       context_.io.receive_start(socket_);
       context_.io.send(socket_, std::as_bytes(std::span(request_)));

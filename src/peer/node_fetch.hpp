@@ -33,6 +33,8 @@ class NodeFetch final : public SocketUser {
 
   // Nothing: its name has no address yet.
   void connect(const std::optional<io::PeerAddress>& address) noexcept;
+  // Once it is answered: the address to which there was no connection.
+  const std::optional<io::PeerAddress>& unreached() const noexcept { return unreached_; }
   bool is_answered() const noexcept { return is_answered_; }
   bool is_over() const noexcept { return is_answered_ && !is_open_; }
   wire::NodeAnswer& answer() noexcept { return answer_; }
@@ -57,6 +59,7 @@ class NodeFetch final : public SocketUser {
   const std::string request_;
   size_t& room_;
   size_t room_taken_ = 0;
+  std::optional<io::PeerAddress> unreached_;
   io::SocketId socket_;
   boost::beast::http::response_parser<boost::beast::http::string_body> parser_;
   std::string unparsed_;

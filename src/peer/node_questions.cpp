@@ -4,7 +4,7 @@
 
 namespace sluice::peer {
 
-NodeQuestions::NodeQuestions(Context& context, const AddressBook& addresses)
+NodeQuestions::NodeQuestions(Context& context, AddressBook& addresses)
     : context_(context), addresses_(addresses) {}
 
 uint64_t NodeQuestions::ask(std::string_view method, std::string_view target) {
@@ -34,16 +34,20 @@ bool NodeQuestions::has_answered() const noexcept {
 std::optional<NodeQuestions::Answered> NodeQuestions::take_answered() {
   for (Question& question : questions_) {
     if (question.is_taken || !question.is_answered()) continue;
-    if (question.answers.empty()) {
-      for (const auto& fetch : question.fetches) {
-        question.answers.push_back(std::move(fetch->answer()));
-      }
-    }
+    if (question.answers.empty()) take_answers(question);
     if (!question.check.go_on(question.answers)) return std::nullopt;
     question.is_taken = true;
     return Answered{.question = question.number, .answers = std::move(question.answers)};
   }
   return std::nullopt;
+}
+
+void NodeQuestions::take_answers(Question& question) {
+  for (const auto& fetch : question.fetches) {
+    const auto node = static_cast<uint32_t>(question.answers.size());
+    if (const auto& address = fetch->unreached()) addresses_.note_failed(node, *address);
+    question.answers.push_back(std::move(fetch->answer()));
+  }
 }
 
 void NodeQuestions::on_tick() noexcept {

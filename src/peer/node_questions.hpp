@@ -31,7 +31,7 @@ class NodeQuestions {
     return questions_max * nodes_count;
   }
 
-  NodeQuestions(Context& context, const AddressBook& addresses);
+  NodeQuestions(Context& context, AddressBook& addresses);
 
   bool has_room() const noexcept { return !is_closing_ && questions_.size() < questions_max; }
   // `target`: as the client sent it. Returns the question's number.
@@ -71,9 +71,10 @@ class NodeQuestions {
   };
 
   std::optional<io::PeerAddress> address_of(uint32_t node) const;
+  void take_answers(Question& question);
 
   Context& context_;
-  const AddressBook& addresses_;
+  AddressBook& addresses_;
   std::list<Question> questions_;
   uint64_t count_ = 0;
   bool is_closing_ = false;

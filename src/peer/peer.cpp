@@ -7,7 +7,7 @@
 
 namespace sluice::peer {
 Peer::Peer(Context& context, net::ConnectionMemory& memory, uint32_t first_place, uint32_t node,
-           std::string host, const AddressBook& addresses, uint64_t seed)
+           std::string host, AddressBook& addresses, uint64_t seed)
     : context_(context),
       memory_(memory),
       first_place_(first_place),
@@ -52,8 +52,9 @@ void Peer::go_on() noexcept {
   if (gocc_ && gocc_->is_open()) pause_ms_ = pause_ms_min;
   if (gocc_ && gocc_->is_closed()) {
     why_down_ = gocc_->why_lost();
+    const bool was_open = gocc_->was_open();
     gocc_.reset();
-    if (!is_reachable_) lengthen_pause();
+    if (!was_open) note_failure();
   }
   serve_targets();
   follow_shards();
@@ -71,7 +72,7 @@ void Peer::remove_closed_lanes() noexcept {
     if (lane->wants_other_secret()) warn_of_secret();
     lane.reset();
   }
-  if (has_failed) lengthen_pause();
+  if (has_failed) note_failure();
 }
 
 // Once, until it is connected again.
@@ -99,7 +100,8 @@ void Peer::probe() noexcept {
   const auto address = addresses_.address(node_);
   if (!address) return on_failed("its name has no address yet");
   probe_ = std::make_unique<Probe>(context_, memory_, first_place_, host_);
-  probe_->connect(*address);
+  tried_ = *address;
+  probe_->connect(tried_);
 }
 
 void Peer::on_probed(const Probe& probe) noexcept {
@@ -111,13 +113,18 @@ void Peer::on_probed(const Probe& probe) noexcept {
 
 void Peer::on_failed(std::string_view why) noexcept {
   why_down_ = why;
-  lengthen_pause();
+  note_failure();
 }
 
-// It is tried again after a pause: half of it by chance, so that not all nodes come at once.
-void Peer::lengthen_pause() noexcept {
+// It is tried again at its next address, after a pause: half of it by chance, so that not all nodes
+// come at once. The more addresses its name has, the shorter the pauses are, so that the right one
+// is tried about as soon as a single one would be.
+void Peer::note_failure() noexcept {
   was_tried_ = true;
-  const int64_t doubled_ms = std::min(2 * pause_ms_, pause_ms_max);
+  addresses_.note_failed(node_, tried_);
+  const int64_t addresses_count = std::max(1U, addresses_.addresses_count(node_));
+  const int64_t most_ms = std::max(pause_ms_max / addresses_count, pause_ms_min);
+  const int64_t doubled_ms = std::min(2 * pause_ms_, most_ms);
   pause_ms_ = doubled_ms / 2 + static_cast<int64_t>(random_()) % (doubled_ms / 2 + 1);
 }
 

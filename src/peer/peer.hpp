@@ -2,7 +2,8 @@
 // Flow:   Probe -> a lane to each of its shards -> each lane serves its target.
 // Shape:  targets are attached to the mailboxes when they are needed first, and stay.
 // Errors: a lane that is lost is replaced after another probe, 50 ms to 1 s later: by then the node
-//         may be another instance, or a gocc.
+//         may be another instance, or a gocc. After a probe that fails, or a link that never opens,
+//         the next probe goes to the next address of the node's name.
 // Lives:  one per worker and node, one thread only.
 #pragma once
 
@@ -36,7 +37,7 @@ class Peer {
 
   // `host`: of the node's URL, with the port. Its buffers begin at `first_place` of `memory`.
   Peer(Context& context, net::ConnectionMemory& memory, uint32_t first_place, uint32_t node,
-       std::string host, const AddressBook& addresses, uint64_t seed);
+       std::string host, AddressBook& addresses, uint64_t seed);
 
   // From time to time: what is late, and what is to be tried again.
   void on_tick() noexcept;
@@ -73,7 +74,7 @@ class Peer {
   void probe() noexcept;
   void on_probed(const Probe& probe) noexcept;
   void on_failed(std::string_view why) noexcept;
-  void lengthen_pause() noexcept;
+  void note_failure() noexcept;
   void connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) noexcept;
   void serve_targets() noexcept;
   void follow_shards() noexcept;
@@ -90,7 +91,7 @@ class Peer {
   const uint32_t first_place_;
   const uint32_t node_;
   const std::string host_;
-  const AddressBook& addresses_;
+  AddressBook& addresses_;
   std::minstd_rand random_;
   PeerCounts counts_;
   wire::NodeState node_state_;
@@ -99,6 +100,7 @@ class Peer {
   std::unique_ptr<GoccLink> gocc_;                    // instead of lanes, if it is a gocc
   std::vector<std::unique_ptr<Lane>> lanes_;          // by shard of that node
   std::vector<std::unique_ptr<PeerTarget>> targets_;  // likewise
+  io::PeerAddress tried_;                             // by the last probe
   int64_t last_probe_ms_ = INT64_MIN / 2;
   int64_t pause_ms_ = pause_ms_min;
   uint64_t failed_entries_ = 0;  // at the last probe

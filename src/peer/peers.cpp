@@ -7,7 +7,7 @@
 namespace sluice::peer {
 
 Peers::Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options,
-             const Bounds& bounds, const AddressBook& addresses, uint64_t seed)
+             const Bounds& bounds, AddressBook& addresses, uint64_t seed)
     : context_(io, mailboxes, options, bounds),
       memory_(buffers_max(mailboxes.nodes())),
       questions_(context_, addresses),

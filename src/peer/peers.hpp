@@ -32,7 +32,7 @@ class Peers final : public ParcelSender {
   }
 
   Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options, const Bounds& bounds,
-        const AddressBook& addresses, uint64_t seed);
+        AddressBook& addresses, uint64_t seed);
 
   bool uses(io::SocketId socket) const noexcept {
     return context_.user_of(socket.index) != nullptr;

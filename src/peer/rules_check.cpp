@@ -5,7 +5,7 @@
 
 namespace sluice::peer {
 
-RulesCheck::RulesCheck(Context& context, const AddressBook& addresses)
+RulesCheck::RulesCheck(Context& context, AddressBook& addresses)
     : context_(context), addresses_(addresses), nodes_(context.options.instances.size()) {}
 
 void RulesCheck::on_tick() noexcept {
@@ -43,6 +43,7 @@ void RulesCheck::go_on() noexcept {
 // A node that does not answer, and a gocc, leave what was known of it.
 void RulesCheck::take_answer() noexcept {
   is_taken_ = true;
+  if (const auto& address = fetch_->unreached()) addresses_.note_failed(checked_, *address);
   const auto& facts = fetch_->facts();
   if (facts && facts->rules != 0) note(checked_, facts->rules);
 }

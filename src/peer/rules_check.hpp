@@ -21,7 +21,7 @@ class RulesCheck {
  public:
   static constexpr int64_t check_ms = 3'000;
 
-  RulesCheck(Context& context, const AddressBook& addresses);
+  RulesCheck(Context& context, AddressBook& addresses);
 
   // From now on; 0: unknown, nothing is checked.
   void set_own(uint64_t digest) noexcept { own_ = digest; }
@@ -48,7 +48,7 @@ class RulesCheck {
   void note(uint32_t node, uint64_t digest) noexcept;
 
   Context& context_;
-  const AddressBook& addresses_;
+  AddressBook& addresses_;
   uint64_t own_ = 0;
   std::vector<Node> nodes_;
   uint32_t next_node_ = 0;  // to be checked, if it is due

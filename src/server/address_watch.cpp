@@ -15,7 +15,7 @@ AddressWatch::Shared::Shared(const std::vector<peer::Instance>& of, Resolve with
     : instances(of), resolve(std::move(with)), book(static_cast<uint32_t>(of.size())) {
   for (uint32_t node = 0; node < instances.size(); ++node) {
     if (const auto literal = io::IpAddress::parse(instances[node].host)) {
-      book.set(node, {.bytes = literal->bytes, .port = instances[node].port});
+      book.set(node, io::PeerAddress{.bytes = literal->bytes, .port = instances[node].port});
     }
   }
 }
@@ -25,10 +25,12 @@ bool AddressWatch::Shared::resolve_all() {
   for (uint32_t node = 0; node < instances.size(); ++node) {
     const peer::Instance& instance = instances[node];
     if (io::IpAddress::parse(instance.host)) continue;
-    const io::ResolvedHost resolved = resolve(instance.host);
-    has_all = has_all && !resolved.addresses.empty();
-    if (resolved.addresses.empty()) continue;
-    book.set(node, {.bytes = resolved.addresses.front().bytes, .port = instance.port});
+    std::vector<io::PeerAddress> addresses;
+    for (const io::IpAddress& address : resolve(instance.host).addresses) {
+      addresses.push_back({.bytes = address.bytes, .port = instance.port});
+    }
+    has_all = has_all && !addresses.empty();
+    if (!addresses.empty()) book.set(node, addresses);
   }
   return has_all;
 }

@@ -3,7 +3,7 @@
 // Flow:   names -> resolve -> AddressBook, from which workers take addresses when they connect.
 // Shape:  one thread that sleeps. Names that have no address yet are asked for every second, others
 //         every 5 s. Literal addresses are there from the start.
-// Errors: a name that no longer resolves keeps its last address.
+// Errors: a name that no longer resolves keeps its last addresses.
 // Lives:  stop() does not wait for a name server: the thread goes on alone with what it shares.
 #pragma once
 
@@ -30,7 +30,7 @@ class AddressWatch {
   AddressWatch(const AddressWatch&) = delete;
   AddressWatch& operator=(const AddressWatch&) = delete;
 
-  const peer::AddressBook& addresses() const noexcept { return shared_->book; }
+  peer::AddressBook& addresses() noexcept { return shared_->book; }
 
  private:
   struct Shared {

@@ -24,10 +24,10 @@ struct WorkerOptions {
   policy::QuotaRules quotas;        // likewise
   StateOptions state;
   route::SplitOptions splits;
-  peer::FleetOptions fleet;                      // other instances, if any
-  const peer::AddressBook* addresses = nullptr;  // of the fleet
-  uint32_t connections_max = 10'000;             // of all workers together
-  uint32_t tasks_max = 64;                       // queries and batches of quota calls under way
+  peer::FleetOptions fleet;                // other instances, if any
+  peer::AddressBook* addresses = nullptr;  // of the fleet
+  uint32_t connections_max = 10'000;       // of all workers together
+  uint32_t tasks_max = 64;                 // queries and batches of quota calls under way
   int64_t drain_ms = 5'000;
   int64_t return_poll_ns = 0;  // see ReturnPoll; 0: never
 };

@@ -30,6 +30,7 @@ TEST_F(NodeFetchTest, sends_its_request_and_takes_the_answer) {
   event(io::EventKind::sent, 21);
   receive("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
   EXPECT_TRUE(fetch_.is_answered());
+  EXPECT_FALSE(fetch_.unreached());
   EXPECT_FALSE(fetch_.is_over());
   EXPECT_EQ(fetch_.answer().node, "node:8080");
   EXPECT_EQ(fetch_.answer().status, 200);
@@ -127,6 +128,8 @@ TEST_F(NodeFetchTest, ends_when_its_time_has_passed) {
 TEST_F(NodeFetchTest, fails_with_its_connection) {
   event(io::EventKind::failed, -ECONNREFUSED);
   EXPECT_EQ(reason(), "Connection refused");
+  ASSERT_TRUE(fetch_.unreached());
+  EXPECT_EQ(fetch_.unreached()->text(), "10.0.0.2:8080");
 }
 
 TEST_F(NodeFetchTest, is_over_at_once_without_an_address_or_a_socket) {
@@ -139,6 +142,7 @@ TEST_F(NodeFetchTest, is_over_at_once_without_an_address_or_a_socket) {
   none.connect(*io::PeerAddress::parse("10.0.0.2:8080"));
   EXPECT_TRUE(none.is_over());
   EXPECT_EQ(none.answer().reason, "Too many open files");
+  EXPECT_FALSE(none.unreached()) << "nobody was asked there";
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/peer/peer_fixture.hpp"
 
 namespace sluice::peer {
@@ -79,6 +81,25 @@ TEST_F(NodeQuestionsTest, a_silent_node_has_its_reason_when_its_time_has_passed)
   EXPECT_EQ(answered->answers[1].reason, "it does not answer");
   close(0);
   close(1);
+}
+
+TEST_F(NodeQuestionsTest, the_next_question_goes_to_the_next_address) {
+  addresses_.set(1, std::array{*io::PeerAddress::parse("10.0.0.2:8080"),
+                               *io::PeerAddress::parse("10.0.0.3:8080")});
+  questions_.ask("GET", "/top");
+  answer(0, "one");
+  event(1, io::EventKind::failed);
+  EXPECT_TRUE(questions_.take_answered());
+  close(0);
+  close(1);
+  questions_.ask("GET", "/top");
+  EXPECT_EQ(io_.connected_to.back().text(), "10.0.0.3:8080");
+  answer(2, "one");
+  answer(3, "two");
+  EXPECT_TRUE(questions_.take_answered());
+  close(2);
+  close(3);
+  EXPECT_EQ(addresses_.address(1)->text(), "10.0.0.3:8080");
 }
 
 TEST_F(NodeQuestionsTest, only_so_many_are_under_way) {

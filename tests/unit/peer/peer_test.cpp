@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/peer/gocc_side.hpp"
 #include "tests/unit/peer/peers_fixture.hpp"
 
@@ -55,6 +57,85 @@ TEST_F(PeerTest, tries_again_after_pauses_that_grow) {
   EXPECT_LE(pauses.front(), 160);
   for (const int64_t pause : pauses) EXPECT_LE(pause, 1'100);
   EXPECT_GE(pauses.back(), 500);
+}
+
+// "localhost" is ::1 and 127.0.0.1, and the node may listen on either.
+class PeerWithTwoAddresses : public PeerTest {
+ protected:
+  PeerWithTwoAddresses() {
+    addresses_.set(1, std::array{*io::PeerAddress::parse("10.0.0.2:8080"),
+                                 *io::PeerAddress::parse("10.0.0.3:8080")});
+  }
+  // Until the next connection begins.
+  std::string next_address() {
+    const size_t count = io_.connected_to.size();
+    for (int tries = 0; io_.connected_to.size() == count && tries < 500; ++tries) turn(10);
+    return io_.connected_to.back().text();
+  }
+};
+
+TEST_F(PeerWithTwoAddresses, a_probe_that_fails_is_followed_by_one_of_the_other) {
+  event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+  turn();
+  EXPECT_EQ(next_address(), "10.0.0.3:8080");
+  const uint32_t first = connect_ours();
+  EXPECT_TRUE(peer().is_reachable());
+  EXPECT_EQ(io_.connected_to[first].text(), "10.0.0.3:8081");
+  // It is found where it was.
+  lose(first);
+  EXPECT_EQ(next_address(), "10.0.0.3:8080");
+}
+
+TEST_F(PeerWithTwoAddresses, a_silent_one_is_left_too) {
+  event(event_of(last_socket(), io::EventKind::connected));
+  const size_t count = io_.connected_to.size();
+  turn(fleet(base::PeerFailure::error).silence_ms);
+  for (int turns = 0; turns < 5 && io_.connected_to.size() == count; ++turns) turn();
+  EXPECT_EQ(io_.connected_to.back().text(), "10.0.0.3:8080");
+}
+
+TEST_F(PeerWithTwoAddresses, a_lane_that_does_not_open_is_followed_by_the_other) {
+  answer_probe(header_of({.native_port = 8081, .shards = 1, .instance = 5}));
+  ASSERT_EQ(io_.connected_to.back().text(), "10.0.0.2:8081");
+  event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+  turn();
+  EXPECT_EQ(next_address(), "10.0.0.3:8080");
+}
+
+TEST_F(PeerWithTwoAddresses, a_gocc_that_falls_silent_is_tried_where_it_was) {
+  event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+  turn();
+  EXPECT_EQ(next_address(), "10.0.0.3:8080");
+  answer_probe("");
+  GoccSide gocc(last_socket());
+  event(event_of(gocc.socket, io::EventKind::connected));
+  turn();
+  ASSERT_TRUE(peer().is_reachable());
+  finish_send(gocc.socket);
+  std::string settings = gocc.http.output();
+  event(received_event(gocc.socket, std::as_writable_bytes(std::span(settings))));
+  send(key_of_the_other());
+  turn();
+  finish_send(gocc.socket);
+  for (int turns = 0; turns < 500 && peer().is_reachable(); ++turns) turn(10);
+  ASSERT_FALSE(peer().is_reachable());
+  EXPECT_EQ(next_address(), "10.0.0.3:8080");
+}
+
+TEST_F(PeerWithTwoAddresses, both_are_tried_within_the_time_of_one) {
+  for (int tries = 0; tries < 8; ++tries) {
+    event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+    turn();
+    next_address();
+  }
+  event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+  turn();
+  const int64_t begin_ms = now_ms_;
+  next_address();
+  event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+  turn();
+  next_address();
+  EXPECT_LE(now_ms_ - begin_ms, 1'200);
 }
 
 TEST_F(PeerTest, tries_again_soon_while_its_keys_are_asked_for) {

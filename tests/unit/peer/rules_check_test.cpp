@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/peer/peer_fixture.hpp"
 
 namespace sluice::peer {
@@ -96,6 +98,17 @@ TEST_F(RulesCheckTest, a_node_that_does_not_answer_does_not_keep_others_waiting)
   check_.on_tick();
   event(io::EventKind::closed);
   answer("10.0.0.3:8080", with_rules(7));
+}
+
+TEST_F(RulesCheckTest, a_node_that_is_not_reached_is_asked_at_its_next_address) {
+  addresses_.set(1, std::array{*io::PeerAddress::parse("10.0.0.2:8080"),
+                               *io::PeerAddress::parse("10.0.0.4:8080")});
+  check_.on_tick();
+  event(io::EventKind::failed);
+  event(io::EventKind::closed);
+  answer("10.0.0.3:8080", with_rules(7));
+  context_.now_ms += RulesCheck::check_ms;
+  answer("10.0.0.4:8080", with_rules(7));
 }
 
 TEST_F(RulesCheckTest, nobody_is_asked_while_the_own_rules_are_unknown) {

@@ -28,11 +28,11 @@ bool comes_true(Condition condition) {
 
 TEST(AddressWatch, has_literal_addresses_from_the_start_and_asks_nobody) {
   std::atomic<int> asked = 0;
-  const AddressWatch watch({instance_of("10.0.0.1"), instance_of("::1")},
-                           [&](const std::string&) -> io::ResolvedHost {
-                             ++asked;
-                             return {};
-                           });
+  AddressWatch watch({instance_of("10.0.0.1"), instance_of("::1")},
+                     [&](const std::string&) -> io::ResolvedHost {
+                       ++asked;
+                       return {};
+                     });
   EXPECT_EQ(watch.addresses().address(0)->text(), "10.0.0.1:8080");
   EXPECT_EQ(watch.addresses().address(1)->text(), "[::1]:8080");
   EXPECT_EQ(asked, 0);
@@ -41,14 +41,17 @@ TEST(AddressWatch, has_literal_addresses_from_the_start_and_asks_nobody) {
 TEST(AddressWatch, asks_for_a_name_until_it_has_an_address) {
   // What the thread uses outlives this test: it is not waited for.
   const auto asked = std::make_shared<std::atomic<int>>(0);
-  const AddressWatch watch({instance_of("10.0.0.1"), instance_of("other")},
-                           [asked](const std::string& name) -> io::ResolvedHost {
-                             if (name != "other" || ++*asked < 2) return {};
-                             return {.addresses = {ip("10.0.0.7"), ip("10.0.0.8")}};
-                           });
+  AddressWatch watch({instance_of("10.0.0.1"), instance_of("other")},
+                     [asked](const std::string& name) -> io::ResolvedHost {
+                       if (name != "other" || ++*asked < 2) return {};
+                       return {.addresses = {ip("10.0.0.7"), ip("10.0.0.8")}};
+                     });
   EXPECT_TRUE(comes_true([&] { return watch.addresses().address(1).has_value(); }));
-  EXPECT_EQ(watch.addresses().address(1)->text(), "10.0.0.7:8080");
+  peer::AddressBook& book = watch.addresses();
+  EXPECT_EQ(book.address(1)->text(), "10.0.0.7:8080");
   EXPECT_EQ(*asked, 2);
+  book.note_failed(1, *book.address(1));
+  EXPECT_EQ(book.address(1)->text(), "10.0.0.8:8080") << "all that the name has are known";
 }
 
 TEST(AddressWatch, ends_without_waiting_for_a_name_server) {
@@ -57,12 +60,11 @@ TEST(AddressWatch, ends_without_waiting_for_a_name_server) {
   };
   const auto server = std::make_shared<Server>();
   {
-    const AddressWatch watch({instance_of("slow")},
-                             [server](const std::string&) -> io::ResolvedHost {
-                               server->is_asked = true;
-                               while (!server->may_answer) std::this_thread::yield();
-                               return {};
-                             });
+    AddressWatch watch({instance_of("slow")}, [server](const std::string&) -> io::ResolvedHost {
+      server->is_asked = true;
+      while (!server->may_answer) std::this_thread::yield();
+      return {};
+    });
     EXPECT_TRUE(comes_true([&] { return server->is_asked.load(); }));
   }
   server->may_answer = true;
