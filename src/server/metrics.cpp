@@ -253,6 +253,9 @@ void write_nodes(Writer& write, std::span<const NodeStatistics> nodes,
             process.quotas_to_hand_over);
   write.all("misrouted_total", "counter", "Entries of other nodes that this one does not own.",
             [](const ShardStatistics& shard) { return shard.misrouted_entries; });
+  write.all("node_calls_dropped_total", "counter",
+            "Quota calls owed to other nodes that were dropped for lack of room.",
+            [](const ShardStatistics& shard) { return shard.node_calls_dropped; });
   for (const NodeFamily& family : node_families) {
     write.family(family.name, family.type, family.help);
     for (const NodeStatistics& node : nodes) {

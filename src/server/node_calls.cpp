@@ -313,16 +313,20 @@ void NodeCalls::end_binding(uint64_t binding) {
   bindings_.erase(used);
 }
 
-// So that waiters do not leave without room what is to be refunded.
-bool NodeCalls::has_room(QuotaOp op) const noexcept {
-  if (api::concerns_waiter(op)) return waiter_calls_ < waiter_calls_max;
-  return own_calls_.size() - waiter_calls_ < own_calls_max;
+// For one more call; false: it is dropped. Calls about waiters have room of their own, so that they
+// do not displace refunds.
+bool NodeCalls::take_room(QuotaOp op) noexcept {
+  const bool concerns_waiter = api::concerns_waiter(op);
+  const bool has_room = concerns_waiter ? waiter_calls_ < waiter_calls_max
+                                        : own_calls_.size() - waiter_calls_ < own_calls_max;
+  if (!has_room) ++dropped_count_;
+  if (has_room && concerns_waiter) ++waiter_calls_;
+  return has_room;
 }
 
 // Those that are sent the first time come first.
 void NodeCalls::add_own_call(const OwnNodeCall& call, int64_t kept_ms) {
-  if (!has_room(call.call.op)) return;
-  note_added(call.call.op);
+  if (!take_room(call.call.op)) return;
   own_calls_.push_front(call);
   own_calls_.front().ends_ms = context_.now_ms() + kept_ms;
 }
@@ -363,8 +367,7 @@ void NodeCalls::send_own_calls() {
 void NodeCalls::keep_for_later(NodeParcel& parcel) {
   const int64_t now_ms = context_.now_ms();
   for (OwnNodeCall& own : parcel.own_calls) {
-    if (own.ends_ms <= now_ms || !has_room(own.call.op)) continue;
-    note_added(own.call.op);
+    if (own.ends_ms <= now_ms || !take_room(own.call.op)) continue;
     own.due_ms = now_ms + own_calls_pause_ms;
     own.is_repeat = true;
     own_calls_.push_back(own);

@@ -10,6 +10,8 @@
 // Errors: a call whose node does not answer is answered by the failure policy.
 // Bounds: own calls are repeated for own_calls_kept_ms, and at most own_calls_max wait; besides,
 //         waiter_calls_max about waiters, which leave other nodes for as long as those keep them.
+//         A call that finds no room is dropped and counted: what it should have ended on the other
+//         node ends there with its lifetime.
 // Lives:  one per worker, one thread only.
 #pragma once
 
@@ -64,6 +66,8 @@ class NodeCalls {
     return !own_calls_.empty() && own_calls_.front().due_ms <= context_.now_ms();
   }
   void send_own_calls();
+  // Calls of the worker's own that found no room.
+  uint64_t dropped_count() const noexcept { return dropped_count_; }
 
   // No parcel is under way, and no call of the worker's own waits that was not sent once.
   bool is_idle() const noexcept {
@@ -86,8 +90,7 @@ class NodeCalls {
   void keep_for_later(NodeParcel& parcel);
   void free(NodeParcel& parcel);
   void add_own_call(const OwnNodeCall& call, int64_t kept_ms = own_calls_kept_ms);
-  bool has_room(api::QuotaOp op) const noexcept;
-  void note_added(api::QuotaOp op) noexcept { waiter_calls_ += api::concerns_waiter(op) ? 1 : 0; }
+  bool take_room(api::QuotaOp op) noexcept;
 
   session::Context& context_;
   const route::Mailboxes& mailboxes_;
@@ -97,8 +100,9 @@ class NodeCalls {
   peer::ParcelSender* sender_ = nullptr;  // null: this node is alone
   std::vector<std::unique_ptr<NodeParcel>> parcels_;
   std::vector<NodeParcel*> free_;
-  std::deque<OwnNodeCall> own_calls_;                       // those that were not sent first
-  size_t waiter_calls_ = 0;                                 // of them: about waiters
+  std::deque<OwnNodeCall> own_calls_;  // those that were not sent first
+  size_t waiter_calls_ = 0;            // of them: about waiters
+  uint64_t dropped_count_ = 0;
   std::map<uint64_t, std::set<route::TargetId>> bindings_;  // where each has been used
 };
 

@@ -48,6 +48,7 @@ struct ShardStatistics {
   uint64_t other_shard_entries = 0;  // entries that another shard decided
   uint64_t wakes = 0;                // of other workers
   uint64_t misrouted_entries = 0;    // of other nodes, but not this node's own
+  uint64_t node_calls_dropped = 0;   // owed to other nodes, for lack of room
   bool has_uncut_changes = false;    // of what survives a restart
   int64_t windows_behind_ns = 0;     // since the first call whose window is not durable
 };

@@ -213,7 +213,7 @@ void Worker::send_messages() noexcept {
   mailboxes_.flush();
   if (peers_) peers_->end_turn();
   context_.room_made |= mailboxes_.take_room_made();
-  if (peers_) note_misrouted();
+  if (peers_) warn_of_nodes();
   mailboxes_.ring_doorbells([this](uint32_t shard) { worker_group_.wake(shard); });
 }
 
@@ -325,10 +325,13 @@ void Worker::wake_others() noexcept {
   }
 }
 
-void Worker::note_misrouted() noexcept {
-  const uint64_t entries = context_.misrouted.entries();
-  const uint64_t noted = std::exchange(misrouted_noted_, entries);
-  if (entries != noted) worker_group_.misrouted().note(entries - noted, context_.now);
+void Worker::warn_of_nodes() noexcept {
+  const auto warn = [this](CountedWarning& warning, uint64_t count, uint64_t& noted) {
+    if (count != noted) warning.note(count - noted, context_.now);
+    noted = count;
+  };
+  warn(worker_group_.misrouted(), context_.misrouted.entries(), misrouted_noted_);
+  warn(worker_group_.calls_dropped(), node_calls_.dropped_count(), calls_dropped_noted_);
 }
 
 void Worker::adopt(route::Handover& handover) noexcept {
@@ -448,6 +451,7 @@ ShardStatistics Worker::shard_statistics() const noexcept {
           .other_shard_entries = router_.other_shard_entries(),
           .wakes = mailboxes_.wakes(),
           .misrouted_entries = context_.misrouted.entries(),
+          .node_calls_dropped = node_calls_.dropped_count(),
           .has_uncut_changes = keeper_.has_changes(),
           .windows_behind_ns = windows_.behind_ns(context_.now.monotonic_ns)};
 }

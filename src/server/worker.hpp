@@ -135,7 +135,7 @@ class Worker final : private ShardStatisticsSource {
   void begin_turn_of_peers() noexcept;
   void end_lost_bindings() noexcept;
   void wake_others() noexcept;
-  void note_misrouted() noexcept;
+  void warn_of_nodes() noexcept;
   int64_t wait_ns() const noexcept;
   void on_event(const io::Event& event) noexcept;
   void adopt(route::Handover& handover) noexcept;
@@ -182,6 +182,7 @@ class Worker final : private ShardStatisticsSource {
   uint32_t listeners_open_ = 0;
   uint64_t calls_kept_ = 0;  // quota calls before the last step of the keeper
   uint64_t misrouted_noted_ = 0;
+  uint64_t calls_dropped_noted_ = 0;
 };
 
 }  // namespace sluice::server

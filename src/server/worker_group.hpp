@@ -12,7 +12,7 @@
 
 #include "io/io.hpp"
 #include "route/mesh.hpp"
-#include "server/misrouted_log.hpp"
+#include "server/counted_warning.hpp"
 #include "server/moved_quota_log.hpp"
 #include "server/request_ids.hpp"
 #include "server/shortage_log.hpp"
@@ -28,7 +28,8 @@ class WorkerGroup {
   route::Mesh& mesh() noexcept { return mesh_; }
   RequestIds& ids() noexcept { return ids_; }
   ShortageLog& shortages() noexcept { return shortages_; }
-  MisroutedLog& misrouted() noexcept { return misrouted_; }
+  CountedWarning& misrouted() noexcept { return misrouted_; }
+  CountedWarning& calls_dropped() noexcept { return calls_dropped_; }
   MovedQuotaLog& moved_quotas() noexcept { return moved_quotas_; }
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
@@ -79,7 +80,8 @@ class WorkerGroup {
   route::Mesh mesh_;
   RequestIds ids_;
   ShortageLog shortages_;
-  MisroutedLog misrouted_;
+  CountedWarning misrouted_{misrouted_text};
+  CountedWarning calls_dropped_{calls_dropped_text};
   MovedQuotaLog moved_quotas_;
   std::atomic<uint64_t> rules_refused_{0};
   std::atomic<uint32_t> ready_to_accept_{0};

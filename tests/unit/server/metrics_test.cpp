@@ -169,6 +169,7 @@ TEST(Metrics, say_how_it_stands_with_each_other_node) {
                                                       .rules_differ = 1}},
                                           {.node = "b:80", .counts = {.links_wanted = 2}}};
   EXPECT_EQ(samples_of("sluicegate_node_", {}, {}, nodes),
+            "sluicegate_node_calls_dropped_total{shard=\"0\"} 0\n"
             "sluicegate_node_links{node=\"10.0.0.1:8080\"} 7\n"
             "sluicegate_node_links{node=\"b:80\"} 0\n"
             "sluicegate_node_links_wanted{node=\"10.0.0.1:8080\"} 8\n"
@@ -185,6 +186,9 @@ TEST(Metrics, say_how_it_stands_with_each_other_node) {
             "sluicegate_node_rules_differ{node=\"b:80\"} 0\n");
   EXPECT_EQ(samples_of("sluicegate_misrouted_", {}, {.shard_id = 1, .misrouted_entries = 5}, nodes),
             "sluicegate_misrouted_total{shard=\"1\"} 5\n");
+  EXPECT_EQ(
+      samples_of("sluicegate_node_calls_", {}, {.shard_id = 1, .node_calls_dropped = 6}, nodes),
+      "sluicegate_node_calls_dropped_total{shard=\"1\"} 6\n");
 }
 
 TEST(Metrics, are_silent_about_nodes_of_a_server_without_a_list) {

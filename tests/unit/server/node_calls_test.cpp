@@ -249,6 +249,8 @@ TEST_F(NodeCallsTest, waiters_leave_room_for_refunds) {
   side_.nodes.repeat({.op = QuotaOp::end_part, .reservation = reservation_of(1)}, 1, 0);
   side_.nodes.send_own_calls();
   EXPECT_EQ(sent_count(), NodeCalls::waiter_calls_max + 1);
+  EXPECT_EQ(side_.nodes.dropped_count(),
+            NodeCalls::own_calls_max + 1 - NodeCalls::waiter_calls_max);
   leave();  // those that were sent have left their places
   side_.nodes.send_own_calls();
   EXPECT_EQ(sent_count(), NodeCalls::waiter_calls_max + 2);
@@ -424,6 +426,24 @@ TEST_F(NodeCallsTest, own_calls_are_given_up_in_the_end) {
   EXPECT_GT(times, 100);
   pass(NodeCalls::own_calls_pause_ms);
   EXPECT_FALSE(side_.nodes.has_own_calls());
+}
+
+TEST_F(NodeCallsTest, own_calls_without_room_are_counted) {
+  const auto owe = [&] {
+    side_.nodes.repeat({.op = QuotaOp::end_part, .reservation = reservation_of(1)}, 1, 60'000);
+  };
+  for (size_t i = 0; i < NodeCalls::own_calls_max; ++i) owe();
+  EXPECT_EQ(side_.nodes.dropped_count(), 0U);
+  owe();
+  owe();
+  EXPECT_EQ(side_.nodes.dropped_count(), 2U);
+  // Those that were sent get no answer, and others have taken their places.
+  side_.nodes.send_own_calls();
+  const std::vector<QuotaParcel*> sent = sender_.parcels;
+  for (size_t i = 0; i < NodeCalls::own_calls_max; ++i) owe();
+  EXPECT_EQ(side_.nodes.dropped_count(), 2U);
+  for (QuotaParcel* const each : sent) lose(*each);
+  EXPECT_EQ(side_.nodes.dropped_count(), 2U + NodeCalls::own_calls_max);
 }
 
 TEST_F(NodeCallsTest, a_binding_ends_where_it_was_used) {

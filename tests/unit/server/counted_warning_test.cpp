@@ -1,5 +1,5 @@
-// Goal: nodes with different lists are noticed in the log, in one line a minute.
-#include "server/misrouted_log.hpp"
+// Goal: something that happens very often is logged in one line a minute, with its count.
+#include "server/counted_warning.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,17 +8,17 @@
 namespace sluice::server {
 namespace {
 
-class MisroutedLogTest : public test::LogTest {
+class CountedWarningTest : public test::LogTest {
  protected:
   static base::Now at(int64_t ns) { return {.monotonic_ns = ns, .wall_ns = 0}; }
 };
 
-TEST_F(MisroutedLogTest, one_line_a_minute_has_the_cure_and_the_count) {
-  MisroutedLog log;
+TEST_F(CountedWarningTest, one_line_a_minute_has_the_cure_and_the_count) {
+  CountedWarning log(misrouted_text);
   log.note(3, at(1));
   log.note(5, at(2));
-  log.note(7, at(MisroutedLog::pause_ns));
-  log.note(11, at(MisroutedLog::pause_ns + 1));
+  log.note(7, at(CountedWarning::pause_ns));
+  log.note(11, at(CountedWarning::pause_ns + 1));
   const std::vector<test::Json> reported = lines();
   ASSERT_EQ(reported.size(), 2u);
   const std::string message = reported[0]["message"];
