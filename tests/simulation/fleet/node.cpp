@@ -162,6 +162,12 @@ io::SimClient Node::connect(io::ListenerId listener) {
   return client;
 }
 
+uint32_t Node::waiters_count() const {
+  uint32_t count = 0;
+  for (const Shard& shard : shards_) count += shard.worker->keys().waiters_count();
+  return count;
+}
+
 std::string Node::describe() const {
   std::string text = "\n  node " + std::to_string(number_) + (has_started() ? "" : " is down") +
                      (is_paused_ ? " is paused" : "");

@@ -44,7 +44,8 @@ class Node {
   void check_idle() const;
   // Another client; the link is that of its connection.
   io::SimClient connect(io::ListenerId listener);
-  uint32_t tickets_count() const;
+  // Entries in its keys' queues.
+  uint32_t waiters_count() const;
   std::string describe() const;
 
  private:

@@ -55,31 +55,18 @@ void RestCaller::leave_calls() {
 }
 
 void RestCaller::take_answers() {
-  const std::string text(reinterpret_cast<const char*>(inbox_.data()), inbox_.size());
-  const size_t head_end = text.find("\r\n\r\n");
-  if (head_end == std::string::npos) return;
-  std::string head = text.substr(0, head_end + 2);
-  std::ranges::transform(head, head.begin(), [](unsigned char c) { return std::tolower(c); });
-  constexpr std::string_view length_name = "\r\ncontent-length: ";
-  size_t body_bytes = 0;
-  if (const size_t at = head.find(length_name); at != std::string::npos) {
-    body_bytes = std::stoul(head.substr(at + length_name.size()));
-  }
-  if (text.size() < head_end + 4 + body_bytes) return;
-  inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(head_end + 4 + body_bytes));
-  on_response(std::stoi(head.substr(9, 3)),
-              head.find("\r\nsluicegate-degraded") != std::string::npos);
+  if (const auto answer = take_rest_answer(inbox_)) on_response(*answer);
 }
 
-void RestCaller::on_response(int status, bool is_degraded) {
+void RestCaller::on_response(const RestAnswer& response) {
   if (call_ == nullptr) return fail("an answer to what was not asked");
   Call& call = *std::exchange(call_, nullptr);
-  const std::vector<Verdict> verdicts = verdicts_of(status);
-  if (verdicts.empty()) return fail("status " + std::to_string(status));
+  const std::vector<Verdict> verdicts = verdicts_of(response.status);
+  if (verdicts.empty()) return fail("status " + std::to_string(response.status));
   // What a waiter gets is its outcome.
   const bool waited = call.decision && call.decision->verdict == Verdict::queued;
   FleetOracle::Answer answer{.verdict = verdicts.front(),
-                             .is_degraded = is_degraded,
+                             .is_degraded = response.is_degraded,
                              .shows_degraded = true,
                              .may_have_waited = waited};
   answer.is_outcome = waited && call.decision->outcome.has_value();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "caller.hpp"
+#include "rest_answer.hpp"
 
 namespace sluice::simulation {
 
@@ -15,7 +16,7 @@ class RestCaller final : public Caller {
   void take_answers() override;
   bool awaits_answer() const override { return call_ != nullptr; }
   void leave_calls() override;
-  void on_response(int status, bool is_degraded);
+  void on_response(const RestAnswer& response);
 
   Call* call_ = nullptr;  // under way
 };
