@@ -139,9 +139,13 @@ class Node:
         """The other nodes to which links are missing; a gocc connects when it is asked."""
         if self.kind == GOCC:
             return []
-        series = http_peer.metrics(self.process)
-        return [node.url for node in nodes if node is not self and self.links_of(node) !=
-                series[f'sluicegate_node_links{{node="{node.host}:{node.port}"}}']]
+        return [node.url for node in nodes
+                if node is not self and self.links_of(node) != self.links_to(node)]
+
+    def links_to(self, other):
+        """Those that are open."""
+        authority = other.url.removeprefix("http://")
+        return http_peer.metrics(self.process)[f'sluicegate_node_links{{node="{authority}"}}']
 
     def command(self, kind, urls, flags):
         common = ["--port", self.port, "--instance-urls", ",".join(urls), *flags]
