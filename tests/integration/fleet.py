@@ -148,7 +148,9 @@ class Node:
         return http_peer.metrics(self.process)[f'sluicegate_node_links{{node="{authority}"}}']
 
     def command(self, kind, urls, flags):
-        common = ["--port", self.port, "--instance-urls", ",".join(urls), *flags]
+        """`{node}` in a flag is the node's number."""
+        own = [str(flag).replace("{node}", str(self.number)) for flag in flags]
+        common = ["--port", self.port, "--instance-urls", ",".join(urls), *own]
         if kind == GOCC:
             return [gocc(), *common, "--log-level", "ERROR"]
         return [binary(), *common, "--bind", self.host, "--native-port", "0", "--io", self.io,
@@ -183,7 +185,7 @@ class Fleet:
         try:
             for node, kind in zip(self.nodes, kinds, strict=True):
                 node.start(kind, self.urls, flags)
-            self._await_links()
+            self.await_links()
         except BaseException:
             self._kill()
             raise
@@ -206,10 +208,14 @@ class Fleet:
     def replace(self, number, kind):
         """Ends a node, and starts one of this kind at its address."""
         self.nodes[number].stop()
-        self.nodes[number].start(kind, self.urls, self.flags)
-        self._await_links()
+        self.start_again(number, kind)
 
-    def _await_links(self):
+    def start_again(self, number, kind=OURS):
+        """A node that has ended."""
+        self.nodes[number].start(kind, self.urls, self.flags)
+        self.await_links()
+
+    def await_links(self):
         """Before each of its workers has its links, a Sluicegate answers 502 for some keys."""
         for node in self.nodes:
             eventually(lambda node=node: not node.lacks_links(self.nodes),
