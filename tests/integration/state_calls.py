@@ -11,6 +11,8 @@ from http_peer import ask, metrics
 from quota_calls import encoded
 from server_process import eventually, run_binary
 
+WINDOWS_LAG = "sluicegate_state_windows_lag_seconds"
+
 
 def state_metrics(server):
     return {name: value for name, value in metrics(server).items()
@@ -27,6 +29,11 @@ def status(server):
 def wait_durable(server):
     """All that was answered before survives a crash."""
     eventually(lambda: metrics(server)["sluicegate_state_lag_seconds"] == 0, "all is durable")
+
+
+def wait_windows_durable(server):
+    """All that long windows of keys have counted before survives a crash."""
+    eventually(lambda: metrics(server)[WINDOWS_LAG] == 0, "all windows are durable")
 
 
 def stop(server):

@@ -16,14 +16,13 @@ from conftest import ONE_ENGINE
 from fleet import owner_of
 from http_peer import HttpPeer, ask, inspect, metrics
 from server_process import eventually, run_binary
-from state_calls import kill_now, stop
+from state_calls import WINDOWS_LAG, kill_now, stop, wait_windows_durable
 
 HOUR = "windowMillis=3600000"
-LAG = "sluicegate_state_windows_lag_seconds"
 
 
 def kill_when_durable(server):
-    eventually(lambda: metrics(server)[LAG] == 0, "all windows are durable")
+    wait_windows_durable(server)
     kill_now(server)
 
 
@@ -164,7 +163,7 @@ def test_a_kill_under_load_loses_a_lap_at_most(kept, key):
     def is_durable():
         nonlocal asked_at, lag_s
         asked_at = time.monotonic()
-        lag_s = metrics(server)[LAG]
+        lag_s = metrics(server)[WINDOWS_LAG]
         return begun_at < asked_at - lag_s
     eventually(is_durable, "a lap that has begun since, and has ended, is durable")
     kill_now(server)
@@ -181,14 +180,14 @@ def test_a_kill_under_load_loses_a_lap_at_most(kept, key):
 def test_the_lag_is_of_long_windows_alone(start_server, kept, key):
     server = kept.start()
     acquire(server, key, "windowMillis=59999")
-    assert metrics(server)[LAG] == 0
+    assert metrics(server)[WINDOWS_LAG] == 0
     numbers = itertools.count()
 
     def is_behind():
         acquire(server, f"{key}{next(numbers)}", "windowMillis=60000")
-        return metrics(server)[LAG] > 0
+        return metrics(server)[WINDOWS_LAG] > 0
 
     # Not always at once: it may be durable before the answer about it is read.
     eventually(is_behind, "a window waits to be written")
-    eventually(lambda: metrics(server)[LAG] == 0, "all windows are durable")
-    assert LAG not in metrics(start_server())
+    wait_windows_durable(server)
+    assert WINDOWS_LAG not in metrics(start_server())
