@@ -67,8 +67,16 @@ using ServerTypeFlag = ChoiceFlag<std::string, const char*>;
 // ------------------------------------------------------------------------------- the rows
 
 // Where a flag's effect is to be seen: on a listener or in its dialect, or of the process
-// (threads, log, start).
-enum class Seen : uint8_t { process, rest, native, both };
+// (threads, log, start). Flags of connections have an effect over HTTP/2 of its own, since there
+// streams wait, end and are counted beside the connection.
+enum class Seen : uint8_t {
+  process,
+  rest,
+  native,
+  both,
+  rest_connections,  // over HTTP/1.1 and HTTP/2
+  connections,       // these, and native ones
+};
 
 enum class FlagGroup : uint8_t { keys, listening, running, fleet, state, log, bounds, times };
 
@@ -136,7 +144,7 @@ inline constexpr std::array<Flag, 41> flag_table{{
      NumberFlag{&Config::window_ms, limits::window_ms_min, limits::default_window_ms_max},
      Seen::both, "length of a window, in milliseconds"},
     {FlagGroup::keys, "--max-wait-millis", NumberFlag{&Config::max_wait_ms, 0, limits::wait_ms_max},
-     Seen::both, "longest wait; a longer one is denied; 0: no limit"},
+     Seen::connections, "longest wait; a longer one is denied; 0: no limit"},
     {FlagGroup::keys, "-r,--requests-can-set-rate", SwitchFlag{&Config::requests_can_set_rate},
      Seen::both, "requests may bring their own maxRequests"},
     {FlagGroup::keys, "--requests-can-mod-queue", SwitchFlag{&Config::requests_can_mod_queue},
@@ -167,28 +175,27 @@ inline constexpr std::array<Flag, 41> flag_table{{
     {FlagGroup::running, "-s,--server-type", ServerTypeFlag{&Config::server_type, server_types},
      Seen::rest, "echo: without HTTP/2, as in gocc; fast is as echo-http2", "default echo-http2"},
 
-    {FlagGroup::fleet, "-i,--instance-urls", ListFlag{&Config::instance_urls, "URLS"},
-     Seen::process,
+    {FlagGroup::fleet, "-i,--instance-urls", ListFlag{&Config::instance_urls, "URLS"}, Seen::both,
      "all instances, this one included, in the same order on\n"
      "each: http://a:8080,http://b:8080. Every key has one owner\n"
      "among them, which counts for all",
      "default empty: this one is alone"},
-    {FlagGroup::fleet, "--own-url", TextFlag{&Config::own_url, "URL"}, Seen::process,
+    {FlagGroup::fleet, "--own-url", TextFlag{&Config::own_url, "URL"}, Seen::both,
      "which of --instance-urls this one is; needed only where\n"
      "neither host name nor addresses show it",
      "default: it is found"},
     {FlagGroup::fleet, "--peer-failure", PeerFailureFlag{&Config::peer_failure, peer_failures},
-     Seen::process,
+     Seen::both,
      "answer where a key's owner is lost: a 502; a denial; what\n"
      "this one decides by its own counts; or an approval that\n"
      "nobody counts",
      "default error"},
     {FlagGroup::fleet, "--peer-timeout-millis", NumberFlag{&Config::peer_timeout_ms, 10, 60'000},
-     Seen::process, "longest wait for the owner's answer to a request that\nmay not wait itself"},
+     Seen::both, "longest wait for the owner's answer to a request that\nmay not wait itself"},
     {FlagGroup::fleet, "--peer-silence-millis", NumberFlag{&Config::peer_silence_ms, 100, 60'000},
-     Seen::process, "an instance that owes an answer and sends nothing for\nso long is lost"},
+     Seen::both, "an instance that owes an answer and sends nothing for\nso long is lost"},
     {FlagGroup::fleet, "--peer-secret-file", TextFlag{&Config::peer_secret_file, "FILE"},
-     Seen::process,
+     Seen::both,
      "one line of 16 to 256 bytes, the same for all instances,\n"
      "by which they know each other",
      "default none"},
@@ -212,11 +219,12 @@ inline constexpr std::array<Flag, 41> flag_table{{
      "lines of lower levels are left out", "default INFO"},
     {FlagGroup::log, "--log-includes-source", SwitchFlag{&Config::log_includes_source},
      Seen::process, "name the source file and line (not system-default)"},
-    {FlagGroup::log, "--log2xx", SwitchFlag{&Config::log_2xx}, Seen::rest,
+    {FlagGroup::log, "--log2xx", SwitchFlag{&Config::log_2xx}, Seen::rest_connections,
      "a line for every REST request answered 2xx"},
-    {FlagGroup::log, "--log4xx", SwitchFlag{&Config::log_4xx}, Seen::rest,
+    {FlagGroup::log, "--log4xx", SwitchFlag{&Config::log_4xx}, Seen::rest_connections,
      "likewise 4xx, and waiters of clients that left"},
-    {FlagGroup::log, "--log5xx", SwitchFlag{&Config::log_5xx}, Seen::rest, "likewise 5xx"},
+    {FlagGroup::log, "--log5xx", SwitchFlag{&Config::log_5xx}, Seen::rest_connections,
+     "likewise 5xx"},
 
     {FlagGroup::bounds, "--max-keys", NumberFlag{&Config::max_keys, 1, 1'000'000'000}, Seen::both,
      "most keys in memory"},
@@ -230,17 +238,17 @@ inline constexpr std::array<Flag, 41> flag_table{{
      NumberFlag{&Config::max_reservations, 1, limits::reservations_max}, Seen::both,
      "reservations that are open"},
     {FlagGroup::bounds, "--max-waiters", NumberFlag{&Config::max_waiters, 1, 100'000'000},
-     Seen::both, "requests that wait"},
+     Seen::connections, "requests that wait"},
     {FlagGroup::bounds, "--max-connections", NumberFlag{&Config::max_connections, 1, 1'000'000},
-     Seen::both, "open connections, both ports together"},
+     Seen::connections, "open connections, both ports together"},
 
     {FlagGroup::times, "--header-timeout-millis",
-     NumberFlag{&Config::header_timeout_ms, 1, 3'600'000}, Seen::both,
+     NumberFlag{&Config::header_timeout_ms, 1, 3'600'000}, Seen::connections,
      "to send a whole HTTP header, native frame or Hello"},
     {FlagGroup::times, "--idle-timeout-millis", NumberFlag{&Config::idle_timeout_ms, 0, 86'400'000},
-     Seen::rest, "an HTTP connection without requests is closed;\n0: stays open"},
-    {FlagGroup::times, "--drain-millis", NumberFlag{&Config::drain_ms, 0, 3'600'000}, Seen::both,
-     "to finish after a signal to stop"},
+     Seen::rest_connections, "an HTTP connection without requests is closed;\n0: stays open"},
+    {FlagGroup::times, "--drain-millis", NumberFlag{&Config::drain_ms, 0, 3'600'000},
+     Seen::connections, "to finish after a signal to stop"},
 }};
 
 }  // namespace sluice::config

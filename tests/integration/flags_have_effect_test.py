@@ -3,7 +3,8 @@
 Method: a case sets a flag to a value beside its default, and asks for something that is answered so
 with this value only: a build that ignores the flag turns it red. The program that SLUICEGATE_FLAGS
 names prints the table (src/config/flag_table.hpp); the last test compares. Who listens where is
-read from the kernel. A case that needs to know the share of a shard runs one shard.
+read from the kernel. A case that needs to know the share of a shard runs one shard. "rest" is
+HTTP/1.1; rows about connections have cases over HTTP/2, too.
 """
 
 import json
@@ -16,14 +17,16 @@ import sys
 import time
 
 import pytest
+from hyperframe.frame import HeadersFrame
 
 from conftest import LONG_WINDOW
-from fleet import OURS, Fleet
+from fleet import OURS, Fleet, secret_file
+from http2_peer import NO_ERROR, Http2Peer, NoHttp2
 from http_peer import HttpPeer, ask, begin_a_request, inspect, metrics, request, waiting
 from native_peer import (APPROVED, DENIED, HANDLES_FULL, INVALID_KEY, KEEP, KEEP_WINDOW,
-                         NOT_ALLOWED, QUEUED, TABLE_FULL, WAIT_LIMIT, WAITERS_FULL, WINDOW,
-                         NativePeer, hello_frame, keyed_frame, ping_frame)
-from quota_calls import call, put, reserve
+                         NOT_ALLOWED, OWNER_UNREACHABLE, QUEUED, TABLE_FULL, WAIT_LIMIT,
+                         WAITERS_FULL, WINDOW, NativePeer, hello_frame, keyed_frame, ping_frame)
+from quota_calls import call, encoded, put, reserve
 from server_process import binary, clean_environment, eventually, in_some_try, run_binary
 
 CASES = set()
@@ -105,6 +108,17 @@ def test_wait_limit_over_rest(start_server, key):
     put(server, key, SLOT)
     assert call(server, "reserve", {"subjects": [key]}).status == 200
     assert call(server, "reserve", {"subjects": [key], "wait_limit_ms": 3_000_000}).status == 429
+
+
+@effect("max-wait-millis", "http2")
+def test_wait_limit_over_http2(start_server, key):
+    with Http2Peer(start_server(*LONG_WINDOW, "-m1", "--max-wait-millis", "200")) as peer:
+        assert peer.ask("POST", f"/rate/{key}").status == 200
+        started = time.monotonic()
+        waits = peer.request("POST", f"/rate/{key}?canWait=true")
+        assert peer.ask("GET", "/healthz").status == 200  # the connection does not wait
+        assert peer.read_stream(waits).status == 429
+        assert time.monotonic() - started >= 0.2
 
 
 @effect("max-wait-millis", "native")
@@ -333,7 +347,12 @@ def failed_start(*flags):
     return result.stderr
 
 
-@effect("instance-urls", "process")
+def native_peer(node):
+    node.native_port = node.wait_for_message("ready")["nativePort"]
+    return NativePeer(node)
+
+
+@effect("instance-urls", "rest")
 def test_instances_limit_together():
     with Fleet([OURS, OURS], *LONG_WINDOW, "-m", "1") as fleet:
         asked = [ask(fleet.nodes[node].process, "POST", f"/rate/{OF_NODE[0]}").status
@@ -341,37 +360,62 @@ def test_instances_limit_together():
     assert asked == [200, 429]
 
 
-@effect("own-url", "process")
+@effect("instance-urls", "native")
+def test_instances_limit_together_natively():
+    with Fleet([OURS, OURS], *LONG_WINDOW, "-m", "1") as fleet:
+        asked = []
+        for node in (1, 0):
+            with native_peer(fleet.nodes[node].process) as peer:
+                asked += peer.ask([OF_NODE[0], OF_NODE[1]]).verdicts
+    assert asked == [APPROVED] * 2 + [DENIED] * 2
+
+
+@effect("own-url", "rest", "native")
 @pytest.mark.parametrize("own", [0, 1])
 def test_own_url_is_the_own_place(start_server, own):
     url = ONE_OF_TWO[1].split(",")[own]
     server = start_server(*ONE_OF_TWO[:2], "--own-url", url)
-    assert [ask(server, "POST", f"/rate/{OF_NODE[node]}").status for node in (own, 1 - own)] == [
-        200, 502]
+    keys = [OF_NODE[own], OF_NODE[1 - own]]
+    assert [ask(server, "POST", f"/rate/{key}").status for key in keys] == [200, 502]
+    with NativePeer(server) as peer:
+        assert peer.ask(keys).verdicts == [APPROVED, OWNER_UNREACHABLE]
 
 
-@effect("peer-failure", "process")
-@pytest.mark.parametrize("policy, status, degraded", [
-    ("closed", 429, None), ("open", 200, "owner unreachable"), ("local", 200, None)])
-def test_failure_policy_answers_for_a_lost_owner(start_server, policy, status, degraded):
+@effect("peer-failure", "rest", "native")
+@pytest.mark.parametrize("policy, status, degraded, verdict", [
+    ("closed", 429, None, DENIED), ("open", 200, "owner unreachable", APPROVED),
+    ("local", 200, None, APPROVED)])
+def test_failure_policy_answers_for_a_lost_owner(start_server, policy, status, degraded, verdict):
     server = start_server(*ONE_OF_TWO, "--peer-failure", policy)
     answer = ask(server, "POST", f"/rate/{OF_NODE[0]}")
     assert (answer.status, answer.header("sluicegate-degraded")) == (status, degraded)
+    with NativePeer(server) as peer:
+        assert peer.ask([OF_NODE[0]]).verdicts == [verdict]
 
 
-@effect("peer-timeout-millis", "process")
-@effect("peer-silence-millis", "process")
+def is_lost_over_rest(node, key):
+    return ask(node, "POST", f"/rate/{key}").status == 502
+
+
+def is_lost_natively(node, key):
+    with native_peer(node) as peer:
+        return peer.ask([key]).verdicts == [OWNER_UNREACHABLE]
+
+
+@effect("peer-timeout-millis", "rest", "native")
+@effect("peer-silence-millis", "rest", "native")
+@pytest.mark.parametrize("is_lost", [is_lost_over_rest, is_lost_natively])
 @pytest.mark.parametrize("flag, other", [("timeout", "silence"), ("silence", "timeout")])
 @pytest.mark.parametrize("millis, least_s, most_s", [(100, 0, 20), (4_500, 3, 60)])
-def test_bounds_of_a_silent_owner(flag, other, millis, least_s, most_s):
+def test_bounds_of_a_silent_owner(is_lost, flag, other, millis, least_s, most_s):
     """The longer one is longer than the defaults; the owner may have been silent for a second."""
     flags = [f"--peer-{flag}-millis", str(millis), f"--peer-{other}-millis", "60000"]
     with Fleet([OURS, OURS], *flags) as fleet:
         fleet.nodes[1].process.pause()
         try:
             asked = time.monotonic()
-            status = ask(fleet.nodes[0].process, "POST", f"/rate/{OF_NODE[1]}").status
-            assert (status, least_s < time.monotonic() - asked < most_s) == (502, True)
+            lost = is_lost(fleet.nodes[0].process, OF_NODE[1])
+            assert (lost, least_s < time.monotonic() - asked < most_s) == (True, True)
         finally:
             fleet.nodes[1].process.resume()
 
@@ -383,7 +427,17 @@ def test_flags_about_peers_need_peers(flag, value):
         f"Error: --{flag} needs --instance-urls: without a list this instance is alone\n")
 
 
-@effect("peer-secret-file", "process")
+@effect("peer-secret-file", "rest")
+def test_nodes_with_a_secret_forward_quota_calls(tmp_path):
+    body = encoded({"limits": [SLOT]})
+    for secret, status in (None, 502), (secret_file(tmp_path), 200):
+        with Fleet([OURS, OURS], *(["--peer-secret-file", secret] if secret else [])) as fleet:
+            answer = ask(fleet.nodes[0].process, "PUT", f"/v1/subjects/{OF_NODE[1]}",
+                         f"Content-Length: {len(body)}", body=body)
+            assert answer.status == status
+
+
+@effect("peer-secret-file", "native")
 def test_who_has_not_shown_the_secret_forwards_nothing(start_server, tmp_path):
     assert "--peer-secret-file /none: No such file" in failed_start(*ONE_OF_TWO,
                                                                     "--peer-secret-file", "/none")
@@ -462,25 +516,27 @@ def test_log_source(start_server):
     assert not any("source" in line for line in start_server("--log-includes-source=false").log)
 
 
-def answered(server):
+def answered(server, peer_of):
     """Requests answered 200, 404 and 503, and the statuses that the log has of them."""
-    for number in range(200):
-        if ask(server, "POST", f"/rate/k{number}").status == 503:
-            break
-    assert ask(server, "DELETE", "/rate/unknown/1").status < 500
-    assert ask(server, "GET", "/no-such-path").status == 404
+    with peer_of(server) as peer:
+        for number in range(200):
+            if peer.ask("POST", f"/rate/k{number}").status == 503:
+                break
+        assert peer.ask("DELETE", "/rate/unknown/1").status < 500
+        assert peer.ask("GET", "/no-such-path").status == 404
     assert server.stop() == 0  # the log is complete
     return {line["response"]["status"] // 100 for line in server.log if "response" in line}
 
 
-@effect("log2xx", "rest")
-@effect("log4xx", "rest")
-@effect("log5xx", "rest")
+@effect("log2xx", "rest", "http2")
+@effect("log4xx", "rest", "http2")
+@effect("log5xx", "rest", "http2")
+@pytest.mark.parametrize("peer_of", [HttpPeer, Http2Peer])
 @pytest.mark.parametrize("classes", [(), (2,), (4,), (5,), (2, 4, 5)])
-def test_log_of_requests(start_server, classes):
+def test_log_of_requests(start_server, classes, peer_of):
     switches = [f"--log{digit}xx={'true' if digit in classes else 'false'}" for digit in (2, 4, 5)]
     server = start_server(*LONG_WINDOW, "--shards", "1", "--max-keys", "10", *switches)
-    assert answered(server) == set(classes)
+    assert answered(server, peer_of) == set(classes)
 
 
 # ------------------------------------------------------------------------------------------- bounds
@@ -569,6 +625,16 @@ def test_waiters_over_rest(start_server):
         assert (refused.status, refused.json()["code"]) == (503, "waiters_full")
 
 
+@effect("max-waiters", "http2")
+def test_waiters_over_http2(start_server):
+    server = start_server(*LONG_WINDOW, "--shards", "1", "-m1", "--max-waiters", "1")
+    with Http2Peer(server) as peer:
+        for key in "ab":
+            assert peer.ask("POST", f"/rate/{key}").status == 200
+        peer.request("POST", "/rate/a?canWait=true")
+        assert peer.ask("POST", "/rate/b?canWait=true").status == 503
+
+
 @effect("max-waiters", "native")
 def test_waiters_natively(start_server):
     server = start_server(*LONG_WINDOW, "--shards", "1", "-m1", "--max-waiters", "1")
@@ -591,6 +657,16 @@ def test_connections_over_rest(start_server):
     with HttpPeer(server) as held:
         assert held.ask("GET", "/healthz").status == 200
         assert ask(server, "GET", "/healthz").status == 503
+
+
+@effect("max-connections", "http2")
+def test_connections_over_http2(start_server):
+    server = start_server("--max-connections", "1")
+    with Http2Peer(server) as held:
+        assert held.ask("GET", "/healthz").status == 200
+        assert ask(server, "GET", "/healthz").status == 503
+        with pytest.raises(NoHttp2, match="503"):
+            Http2Peer(server)
 
 
 @effect("max-connections", "native")
@@ -621,6 +697,23 @@ def test_header_timeout_over_rest(start_server):
     in_some_try(ends_early, "it ends before the default", tries=3)
 
 
+@effect("header-timeout-millis", "http2")
+def test_header_timeout_over_http2(start_server):
+    """A head without end ends the connection, a body without end its stream alone."""
+    server = start_server("--header-timeout-millis", "1000")  # of the preface, too
+
+    def ends_early():
+        with Http2Peer(server) as peer:
+            body = peer.begin("POST", "/v1/reserve", "Content-Length: 5", has_body=True)
+            body_s = seconds_until(lambda: peer.read_any([body]))
+            assert peer.ask("GET", "/healthz").status == 200
+            peer.send_frame(HeadersFrame(max(peer.streams) + 2, b""))  # without END_HEADERS
+            head_s = seconds_until(peer.read_to_end)
+            assert peer.go_aways[-1][1] == NO_ERROR
+            return body_s < 9 and head_s < 9
+    in_some_try(ends_early, "it ends before the default", tries=3)
+
+
 @effect("header-timeout-millis", "native")
 def test_header_timeout_natively(start_server):
     server = start_server("--header-timeout-millis", "300")
@@ -631,6 +724,14 @@ def test_header_timeout_natively(start_server):
             return seconds_until(lambda: (unknown.read_error("helloTimeout", 0),
                                           peer.read_error("frameTimeout", 0))) < 9
     in_some_try(ends_early, "it ends before the default", tries=3)
+
+
+@effect("idle-timeout-millis", "http2")
+def test_idle_timeout_over_http2(start_server):
+    with Http2Peer(start_server("--idle-timeout-millis", "1000")) as peer:
+        assert peer.ask("GET", "/healthz").status == 200
+        peer.read_to_end()  # within the time-out of the socket: 30 s
+        assert peer.go_aways[-1][1] == NO_ERROR
 
 
 @effect("idle-timeout-millis", "rest")
@@ -656,6 +757,14 @@ def drained(start_server, peer_of, begin):
 @effect("drain-millis", "rest")
 def test_drain_over_rest(start_server):
     in_some_try(lambda: drained(start_server, HttpPeer, begin_a_request), "in time", tries=3)
+
+
+@effect("drain-millis", "http2")
+def test_drain_over_http2(start_server):
+    def begin(peer):
+        peer.begin("POST", "/v1/reserve", "Content-Length: 5", has_body=True)
+        peer.ping()
+    in_some_try(lambda: drained(start_server, Http2Peer, begin), "in time", tries=3)
 
 
 @effect("drain-millis", "native")

@@ -16,9 +16,13 @@ std::string_view places(sluice::config::Seen seen) {
     case Seen::native:
       return R"("native")";
     case Seen::both:
+      return R"("rest", "native")";
+    case Seen::rest_connections:
+      return R"("rest", "http2")";
+    case Seen::connections:
       break;
   }
-  return R"("rest", "native")";
+  return R"("rest", "http2", "native")";
 }
 
 }  // namespace
