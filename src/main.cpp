@@ -8,25 +8,8 @@
 #include <iostream>
 #include <string>
 
-#include "cli/about_command.hpp"
-#include "cli/acquire_command.hpp"
-#include "cli/bench_command.hpp"
-#include "cli/check_config_command.hpp"
-#include "cli/completion_command.hpp"
-#include "cli/consume_command.hpp"
-#include "cli/debug_command.hpp"
-#include "cli/export_command.hpp"
-#include "cli/import_command.hpp"
-#include "cli/ping_command.hpp"
-#include "cli/quota_command.hpp"
-#include "cli/release_command.hpp"
-#include "cli/reserve_command.hpp"
-#include "cli/reset_command.hpp"
+#include "cli/commands.hpp"
 #include "cli/serve_command.hpp"
-#include "cli/settle_command.hpp"
-#include "cli/state_command.hpp"
-#include "cli/top_command.hpp"
-#include "cli/usage_command.hpp"
 #include "config/flags.hpp"
 
 namespace {
@@ -48,24 +31,7 @@ int main(int argc, char** argv) {
   config::Warnings warnings;
   std::function<int()> run = [&] { return cli::serve(config, warnings); };
   config::add_server_flags(app, config);
-  cli::add_acquire_command(app, run);
-  cli::add_release_command(app, run);
-  cli::add_reset_command(app, run);
-  cli::add_reserve_command(app, run);
-  cli::add_settle_command(app, run);
-  cli::add_consume_command(app, run);
-  cli::add_quota_command(app, run);
-  cli::add_usage_command(app, run);
-  cli::add_debug_command(app, run);
-  cli::add_ping_command(app, run);
-  cli::add_bench_command(app, run);
-  cli::add_top_command(app, run);
-  cli::add_check_config_command(app, run);
-  cli::add_state_command(app, run);
-  cli::add_import_command(app, run);
-  cli::add_export_command(app, run);
-  cli::add_completion_command(app, run);
-  cli::add_about_commands(app, run);
+  cli::add_commands(app, run);
   try {
     warnings = config::parse(app, config, config::arguments_of(argc, argv));
   } catch (const CLI::ParseError& error) {

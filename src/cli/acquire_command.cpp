@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "base/limits.hpp"
 #include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/verdict_words.hpp"
@@ -160,25 +159,25 @@ void add_acquire_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   add("--cost", flags->cost,
       "permits to ask for at once; 0 takes none\nand shows the key; 0 to 1000000000", "N")
-      ->check(between(0U, limits::permits_max))
+      ->check(between(number_option("acquire", "--cost")))
       ->capture_default_str();
   add("--count", flags->count, "how often to ask, in one frame; 1 to 4096", "N")
-      ->check(between(1U, 4'096U))
+      ->check(between(number_option("acquire", "--count")))
       ->capture_default_str();
   auto* wait = command->add_flag("--wait", flags->wait, "wait in the key's queue when denied");
   add("--wait-limit-ms", flags->wait_limit_ms, "wait no longer than that; 0: no limit", "N")
       ->needs(wait)
-      ->check(between(0U, limits::wait_ms_max))
+      ->check(between(number_option("acquire", "--wait-limit-ms")))
       ->capture_default_str();
   add("--max-requests", flags->max_requests,
       "the key's own limit from now on, if the server allows that", "N")
-      ->check(between(1U, limits::permits_max));
+      ->check(between(number_option("acquire", "--max-requests")));
   add("--max-requests-in-queue", flags->max_requests_in_queue,
       "the key's own queue length from now on, if the server allows that", "N")
-      ->check(between(0U, limits::queue_max));
+      ->check(between(number_option("acquire", "--max-requests-in-queue")));
   add("--window-millis", flags->window_ms,
       "the key's own window from now on, if the server allows that", "N")
-      ->check(between(uint64_t{limits::window_ms_min}, uint64_t{limits::window_ms_max}));
+      ->check(between(number_option("acquire", "--window-millis")));
   command->add_flag(
       "--route", flags->route,
       "over a connection to the shard that owns the key:\nno messages between shards");

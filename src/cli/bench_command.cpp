@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "base/limits.hpp"
 #include "cli/between.hpp"
 #include "load/run.hpp"
 
@@ -38,17 +37,17 @@ struct Flags {
   const char* group;
 
   template <typename Value>
-  CLI::Option* add(const char* name, Value& value, const std::string& text,
+  CLI::Option* add(const std::string& name, Value& value, const std::string& text,
                    const char* type) const {
     return command.add_option(name, value, text)->type_name(type)->group(group);
   }
 
   // The bounds stand in the text instead of in CLI11's notation for them.
-  template <typename Number>
-  CLI::Option* add_number(const char* name, Number& value, Number min, Number max,
+  template <typename Number, typename Value>
+  CLI::Option* add_number(const OptionBounds<Number>& option, Value& value,
                           const std::string& text) const {
-    return add(name, value, text + "; " + bounds_text(min, max), "N")
-        ->check(between(min, max))
+    return add(std::string{option.name}, value, text + "; " + bounds_text(option), "N")
+        ->check(between(option))
         ->capture_default_str();
   }
 };
@@ -67,7 +66,8 @@ void add_target_flags(CLI::App& command, load::Options& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(address);
-  flags.add_number("--shards", options.shards, 1U, 256U, "that server's shards")->excludes(address);
+  flags.add_number(number_option("bench", "--shards"), options.shards, "that server's shards")
+      ->excludes(address);
   flags.add("--io", options.io, "that server's --io", "auto|uring|epoll")
       ->check(CLI::IsMember({"auto", "uring", "epoll"}, CLI::ignore_case).description(""))
       ->excludes(address);
@@ -76,14 +76,16 @@ void add_target_flags(CLI::App& command, load::Options& options) {
 
 void add_load_flags(CLI::App& command, load::Options& options) {
   const Flags flags{command, "Load"};
-  flags.add_number("--connections", options.connections, 1U, 65'536U, "to the one server");
-  flags.add_number("--batch", options.batch, 1U, limits::frame_entries_max, "keys in a frame");
-  flags.add_number("--window", options.window, 1U, 65'536U, "frames in flight on a connection");
-  flags.add_number("--keys", options.keys, 1U, 1'000'000'000U, "different keys");
+  flags.add_number(number_option("bench", "--connections"), options.connections,
+                   "to the one server");
+  flags.add_number(number_option("bench", "--batch"), options.batch, "keys in a frame");
+  flags.add_number(number_option("bench", "--window"), options.window,
+                   "frames in flight on a connection");
+  flags.add_number(number_option("bench", "--keys"), options.keys, "different keys");
   CLI::Option* new_keys =
-      flags.add_number("--new-keys", options.new_keys, 0U, 1'000'000'000U,
+      flags.add_number(number_option("bench", "--new-keys"), options.new_keys,
                        "more keys, each asked for first during a run with\n--rate, evenly over it");
-  flags.add_number("--key-bytes", options.key_bytes, 1U, 65'535U, "length of each key");
+  flags.add_number(number_option("bench", "--key-bytes"), options.key_bytes, "length of each key");
   const std::map<std::string, load::Distribution> distributions{
       {"uniform", load::Distribution::uniform},
       {"zipf", load::Distribution::zipf},
@@ -95,7 +97,8 @@ void add_load_flags(CLI::App& command, load::Options& options) {
            "uniform|zipf|one")
       ->transform(CLI::CheckedTransformer(distributions, CLI::ignore_case).description(""))
       ->default_str("uniform");
-  flags.add_number("--denied-share", options.denied_share, 0.0, 1.0, "of the decisions")
+  flags
+      .add_number(real_option("bench", "--denied-share"), options.denied_share, "of the decisions")
       ->excludes(new_keys);
   CLI::Option* handles = command
                              .add_flag("--handles", options.handles,
@@ -107,7 +110,7 @@ void add_load_flags(CLI::App& command, load::Options& options) {
       .add_flag("--client", options.client,
                 "ask through the client library instead of replaying frames")
       ->group(flags.group);
-  flags.add_number("--rate", options.rate, 0U, 1'000'000'000U,
+  flags.add_number(number_option("bench", "--rate"), options.rate,
                    "decisions per second at fixed times; 0: a closed\nloop");
   CLI::Option* route = command
                            .add_flag_callback(
@@ -135,8 +138,8 @@ void add_load_flags(CLI::App& command, load::Options& options) {
 
 void add_run_flags(CLI::App& command, load::Options& options) {
   const Flags flags{command, "Run"};
-  flags.add_number("--seconds", options.seconds, 0.01, 86'400.0, "to measure");
-  flags.add_number("--warm-up-seconds", options.warm_up_seconds, 0.0, 3'600.0,
+  flags.add_number(real_option("bench", "--seconds"), options.seconds, "to measure");
+  flags.add_number(real_option("bench", "--warm-up-seconds"), options.warm_up_seconds,
                    "before that, when every key was asked for once");
   command.add_flag("--json", options.json, "one line of JSON on stdout, the summary on stderr")
       ->group(flags.group);

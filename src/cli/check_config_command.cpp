@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/limits.hpp"
 #include "cli/between.hpp"
 #include "config/config.hpp"
 #include "policy/quota_text.hpp"
@@ -145,21 +144,17 @@ void add_check_config_command(CLI::App& app, Run& run) {
   command->add_option("--profiles", flags->profiles, "the server's --profiles")
       ->type_name("DIR")
       ->capture_default_str();
-  const auto add = [&](const char* name, auto& value, const char* text, int64_t min, int64_t max) {
-    using Value = std::decay_t<decltype(value)>;
-    command->add_option(name, value, text)
+  const auto add = [&](const NumberOption& option, auto& value) {
+    const std::string name{option.name};
+    command->add_option(name, value, "the server's " + name)
         ->type_name("N")
-        ->check(between(static_cast<Value>(min), static_cast<Value>(max)))
+        ->check(between(option))
         ->capture_default_str();
   };
-  add("--max-requests", flags->default_policy.max_requests, "the server's --max-requests", 1,
-      limits::permits_max);
-  add("--max-requests-in-queue", flags->default_policy.max_requests_in_queue,
-      "the server's --max-requests-in-queue", 0, limits::queue_max);
-  add("--window-millis", flags->default_policy.window_ms, "the server's --window-millis",
-      limits::window_ms_min, limits::default_window_ms_max);
-  add("--max-key-bytes", flags->max_key_bytes, "the server's --max-key-bytes", 1,
-      limits::key_bytes_max);
+  add(server_flag("--max-requests"), flags->default_policy.max_requests);
+  add(server_flag("--max-requests-in-queue"), flags->default_policy.max_requests_in_queue);
+  add(server_flag("--window-millis"), flags->default_policy.window_ms);
+  add(server_flag("--max-key-bytes"), flags->max_key_bytes);
   command->callback([flags, &run] { run = [flags] { return check(*flags); }; });
 }
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/limits.hpp"
 #include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
@@ -80,7 +79,7 @@ void add_consume_command(CLI::App& app, Run& run) {
                    "wait no longer than that; 0: no limit")
       ->type_name("N")
       ->needs(wait)
-      ->check(between(0U, limits::wait_ms_max))
+      ->check(between(number_option("consume", "--wait-limit-ms")))
       ->capture_default_str();
   command->add_option("--id", flags->id, "of your choosing: the same call again is charged once")
       ->type_name("TEXT");

@@ -38,12 +38,12 @@ Exit code: 0 when it was shown (without KEY: also when there are none), 1 when t
 live, 2 when there was no answer.
 )";
 
-constexpr uint32_t debug_limit_max = 1'000'000'000;
+constexpr NumberOption debug_limit = number_option("debug", "--limit");
 
 struct DebugFlags {
   std::optional<std::string> key;  // none: all keys
   NativeServer server;
-  uint32_t limit = debug_limit_max;
+  uint32_t limit{debug_limit.max};
   bool json = false;
 };
 
@@ -130,7 +130,7 @@ void add_debug_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   command->add_option("--limit", flags->limit, "show no more keys; 1 to 1000000000")
       ->type_name("N")
-      ->check(between(1U, debug_limit_max));
+      ->check(between(debug_limit));
   command->add_flag("--json", flags->json, "a line of JSON for each key");
   command->callback([flags, &run] { run = [flags] { return debug(*flags); }; });
 }

@@ -39,13 +39,13 @@ shown in quotes, with escapes; --json has a line for each reservation, as REST h
 Exit code: 0 when it was shown, also when there are no reservations; 1 when the subject has no
 quota, and no reservations; 2 when there was no answer.)";
 
-constexpr uint32_t holders_limit_max = 1'000'000'000;
+constexpr NumberOption holders_limit = number_option("holders", "--limit");
 
 struct HoldersFlags {
   std::optional<std::string> name;  // none: all subjects
   RestServer server;
   std::string address;  // of the REST port
-  uint32_t limit = holders_limit_max;
+  uint32_t limit{holders_limit.max};
   bool json = false;
 };
 
@@ -157,7 +157,7 @@ void add_holders_command(CLI::App& quota, Run& run) {
   add_rest_server(*command, flags->server, "--rest-address");
   command->add_option("--limit", flags->limit, "show no more reservations; 1 to 1000000000")
       ->type_name("N")
-      ->check(between(1U, holders_limit_max));
+      ->check(between(holders_limit));
   command->add_flag("--json", flags->json, "a line of JSON for each reservation");
   command->callback([flags, &run] {
     run = [flags] {

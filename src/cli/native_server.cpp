@@ -23,7 +23,7 @@ std::string variable(const char* name) {
 void add_timeout(CLI::App& command, uint32_t& timeout_ms) {
   command.add_option("--timeout-millis", timeout_ms, "wait no longer for the server; 1 to 3600000")
       ->type_name("N")
-      ->check(between(1U, 3'600'000U))
+      ->check(between(number_option("", "--timeout-millis")))
       ->capture_default_str();
 }
 

@@ -88,7 +88,7 @@ void add_ping_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   command->add_option("--count", flags->count, "how often; 1 to 1000000")
       ->type_name("N")
-      ->check(between(1U, 1'000'000U))
+      ->check(between(number_option("ping", "--count")))
       ->capture_default_str();
   command->callback([flags, &run] { run = [flags] { return ping(*flags); }; });
 }

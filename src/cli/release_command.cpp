@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "base/limits.hpp"
 #include "cli/between.hpp"
 #include "cli/native_server.hpp"
 
@@ -48,7 +47,7 @@ void add_release_command(CLI::App& app, Run& run) {
   add_native_server(*command, flags->server);
   command->add_option("--cost", flags->cost, "permits to release; 1 to 1000000000")
       ->type_name("N")
-      ->check(between(1U, limits::permits_max))
+      ->check(between(number_option("release", "--cost")))
       ->capture_default_str();
   command->callback([flags, &run] { run = [flags] { return release(*flags); }; });
 }

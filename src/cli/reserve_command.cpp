@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/limits.hpp"
 #include "cli/between.hpp"
 #include "cli/native_server.hpp"
 #include "cli/quota_words.hpp"
@@ -90,26 +89,26 @@ void add_reserve_command(CLI::App& app, Run& run) {
   add("NAME", flags->names, "the subjects; 1 to 8", "")->required();
   add_server_to_wait_for(*command, flags->server);
   add("--requests", flags->options.requests, "requests to reserve", "N")
-      ->check(requests_bounds())
+      ->check(between(number_option("reserve", "--requests")))
       ->capture_default_str();
   add("--input-tokens", flags->options.input_tokens, "input tokens to reserve", "N")
-      ->check(amount_bounds())
+      ->check(between(number_option("reserve", "--input-tokens")))
       ->capture_default_str();
   add("--max-output-tokens", flags->max_output_tokens,
       "the most there may be; left out: the server's default", "N")
-      ->check(amount_bounds());
+      ->check(between(number_option("reserve", "--max-output-tokens")));
   add("--cost", flags->options.cost, "cost in millionths of the currency unit", "N")
-      ->check(amount_bounds())
+      ->check(between(number_option("reserve", "--cost")))
       ->capture_default_str();
   auto* wait =
       command->add_flag("--wait", flags->options.may_wait, "wait in the queue when denied");
   add("--wait-limit-ms", flags->options.wait_limit_ms, "wait no longer than that; 0: no limit", "N")
       ->needs(wait)
-      ->check(between(0U, limits::wait_ms_max))
+      ->check(between(number_option("reserve", "--wait-limit-ms")))
       ->capture_default_str();
   add("--lifetime-ms", flags->options.lifetime_ms,
       "from its admission, after any wait, until it ends by itself; 0: the server's default", "N")
-      ->check(between(0U, limits::lifetime_ms_max))
+      ->check(between(number_option("reserve", "--lifetime-ms")))
       ->capture_default_str();
   add("--id", flags->id, "of your choosing: the same again gets the same reservation", "TEXT");
   add("--owner", flags->owner, "the holder's name, for people to read", "TEXT");

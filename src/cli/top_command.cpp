@@ -148,13 +148,13 @@ void add_top_command(CLI::App& app, Run& run) {
   add_rest_server(*command, flags->server, "ADDRESS,--rest-address");
   command->add_option("--keys", flags->keys, "how many keys to show; 1 to 100")
       ->type_name("N")
-      ->check(between(1U, limits::top_keys_max))
+      ->check(between(number_option("top", "--keys")))
       ->capture_default_str();
   command
       ->add_option("--interval-millis", flags->interval_ms,
                    "time between two updates; 100 to 3600000")
       ->type_name("N")
-      ->check(between(100U, 3'600'000U))
+      ->check(between(number_option("top", "--interval-millis")))
       ->capture_default_str();
   command->add_flag("--once", flags->once, "one update, as plain text");
   command->callback([flags, &run] {
