@@ -70,6 +70,15 @@ std::variant<Json, QuotaProblem> parse_body(std::string_view body) {
   return std::move(parsed.value);
 }
 
+// "1 to 8"
+std::string bounds_text(const text::NumberField& field) {
+  return std::to_string(field.min) + " to " + std::to_string(field.max);
+}
+
+bool is_within(const text::NumberField& field, uint64_t number) noexcept {
+  return field.min <= number && number <= field.max;
+}
+
 // --- Fields --------------------------------------------------------------------------------
 
 enum Field : uint32_t {
@@ -254,9 +263,9 @@ class BodyReader {
 
   void read_text(std::string_view name, const Json& value, std::string& out) {
     if (value.is_string()) out = value.get<std::string>();
-    if (!value.is_string() || out.empty() || out.size() > id_bytes_number.max) {
-      complain(name, "must be a string of 1 to " + std::to_string(id_bytes_number.max) +
-                         " bytes, not " + text::shown(value));
+    if (!value.is_string() || !is_within(id_bytes_number, out.size())) {
+      complain(name, "must be a string of " + bounds_text(id_bytes_number) + " bytes, not " +
+                         text::shown(value));
     }
   }
 
@@ -285,10 +294,10 @@ class BodyReader {
     if (!value.is_array()) {
       return complain("subjects", "must be an array of strings, not " + text::shown(value));
     }
-    if (value.empty() || value.size() > subjects_number.max) {
+    if (!is_within(subjects_number, value.size())) {
       problem_ = problem_of(QuotaCode::invalid_subject,
-                            "subjects: must have 1 to " + std::to_string(subjects_number.max) +
-                                " names, not " + std::to_string(value.size()));
+                            "subjects: must have " + bounds_text(subjects_number) + " names, not " +
+                                std::to_string(value.size()));
       return;
     }
     for (size_t i = 0; i < value.size() && !problem_; ++i) {
@@ -347,12 +356,12 @@ std::optional<QuotaProblem> read_style(std::string_view text, RateStyle& style) 
 std::optional<QuotaProblem> read_page(const RestQuota& asked, api::QuotaCall& call) {
   call.limit = quota_page_rows;
   if (!asked.limit.empty()) {
-    call.limit = text::parse_whole<uint32_t>(asked.limit).value_or(0);
-    if (call.limit == 0 || call.limit > page_limit_number.max) {
-      return bad_request("limit: must be a whole number from 1 to " +
-                         std::to_string(page_limit_number.max) + ", not " +
-                         text::quoted_excerpt(asked.limit));
+    const auto limit = text::parse_whole<uint32_t>(asked.limit);
+    if (!limit || !is_within(page_limit_number, *limit)) {
+      return bad_request("limit: must be a whole number from " + bounds_text(page_limit_number) +
+                         ", not " + text::quoted_excerpt(asked.limit));
     }
+    call.limit = *limit;
   }
   if (asked.cursor.empty()) return std::nullopt;
   const auto cursor = text::parse_hex_id(asked.cursor);

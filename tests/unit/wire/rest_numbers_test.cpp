@@ -156,8 +156,8 @@ bool names(const std::string& text, const text::NumberField& field) {
 }
 
 std::string in_body(QuotaEndpoint endpoint, std::string_view name, const std::string& value) {
-  const bool names_subjects = endpoint == QuotaEndpoint::reserve ||
-                              endpoint == QuotaEndpoint::check || endpoint == QuotaEndpoint::record;
+  const bool names_subjects =
+      endpoint != QuotaEndpoint::settle && endpoint != QuotaEndpoint::extend;
   const std::string start =
       names_subjects ? R"({"subjects": ["s"])" : R"({"reservation": "00000a5d1c2e9f03")";
   return refusal({.endpoint = endpoint, .method = "POST"},
@@ -187,23 +187,31 @@ TEST(BodyNumbers, of_a_reserve_and_a_check_are_bounded) {
   }
 }
 
-TEST(BodyNumbers, of_a_settle_and_a_record_are_bounded) {
-  for (const QuotaEndpoint endpoint : {QuotaEndpoint::settle, QuotaEndpoint::record}) {
+TEST(BodyNumbers, of_used_amounts_are_bounded) {
+  for (const QuotaEndpoint endpoint :
+       {QuotaEndpoint::settle, QuotaEndpoint::record, QuotaEndpoint::consume}) {
     for (const char* name :
          {"requests", "input_tokens", "cached_input_tokens", "output_tokens", "cost"}) {
       expect_bounds(endpoint, amount_number(name));
     }
   }
+  expect_bounds(QuotaEndpoint::consume, wait_limit_number);
 }
 
 TEST(BodyNumbers, of_an_extend_are_bounded) {
   expect_bounds(QuotaEndpoint::extend, lifetime_number);
 }
 
-TEST(BodyNumbers, of_texts_and_lists_are_bounded) {
-  for (const char* name : {"id", "owner"}) {
-    const auto sized = [&](size_t bytes) {
-      return in_body(QuotaEndpoint::reserve, name, "\"" + std::string(bytes, 'x') + "\"");
+TEST(BodyNumbers, of_texts_are_bounded) {
+  for (const auto& [endpoint, name] : {std::pair{QuotaEndpoint::reserve, "id"},
+                                       {QuotaEndpoint::reserve, "owner"},
+                                       {QuotaEndpoint::check, "id"},
+                                       {QuotaEndpoint::check, "owner"},
+                                       {QuotaEndpoint::record, "id"},
+                                       {QuotaEndpoint::consume, "id"},
+                                       {QuotaEndpoint::position, "id"}}) {
+    const auto sized = [endpoint = endpoint, name = name](size_t bytes) {
+      return in_body(endpoint, name, "\"" + std::string(bytes, 'x') + "\"");
     };
     const text::NumberField field{name, id_bytes_number.min, id_bytes_number.max};
     EXPECT_EQ(sized(field.min), "");
@@ -211,17 +219,23 @@ TEST(BodyNumbers, of_texts_and_lists_are_bounded) {
     EXPECT_TRUE(names(sized(field.min - 1), field));
     EXPECT_TRUE(names(sized(field.max + 1), field));
   }
-  const auto listed = [](size_t count) {
-    std::string subjects;
-    for (size_t i = 0; i < count; ++i)
-      subjects += (i == 0 ? "\"s" : ", \"s") + std::to_string(i) + '"';
-    return refusal({.endpoint = QuotaEndpoint::reserve, .method = "POST"},
-                   "{\"subjects\": [" + subjects + "]}");
-  };
-  EXPECT_EQ(listed(subjects_number.min), "");
-  EXPECT_EQ(listed(subjects_number.max), "");
-  EXPECT_TRUE(names(listed(subjects_number.min - 1), subjects_number));
-  EXPECT_TRUE(names(listed(subjects_number.max + 1), subjects_number));
+}
+
+TEST(BodyNumbers, of_lists_are_bounded) {
+  for (const QuotaEndpoint endpoint : {QuotaEndpoint::reserve, QuotaEndpoint::check,
+                                       QuotaEndpoint::record, QuotaEndpoint::consume}) {
+    const auto listed = [endpoint](size_t count) {
+      std::string subjects;
+      for (size_t i = 0; i < count; ++i)
+        subjects += (i == 0 ? "\"s" : ", \"s") + std::to_string(i) + '"';
+      return refusal({.endpoint = endpoint, .method = "POST"},
+                     "{\"subjects\": [" + subjects + "]}");
+    };
+    EXPECT_EQ(listed(subjects_number.min), "");
+    EXPECT_EQ(listed(subjects_number.max), "");
+    EXPECT_TRUE(names(listed(subjects_number.min - 1), subjects_number));
+    EXPECT_TRUE(names(listed(subjects_number.max + 1), subjects_number));
+  }
 }
 
 TEST(PageNumbers, are_bounded) {
