@@ -28,7 +28,7 @@ constexpr uint64_t operations_each = 2'000;
 // sanitizers, which look for other bugs than wrong decisions.
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 50;
-constexpr uint64_t fresh_seeds_of_a_run = 0;
+constexpr uint64_t fresh_seeds_of_a_run = 2;
 #else
 constexpr uint64_t seeds_of_a_run = 300;
 constexpr uint64_t fresh_seeds_of_a_run = 1;

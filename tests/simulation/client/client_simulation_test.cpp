@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 50;
-constexpr uint64_t fresh_seeds_of_a_run = 0;
+constexpr uint64_t fresh_seeds_of_a_run = 2;
 #else
 constexpr uint64_t seeds_of_a_run = 200;
 constexpr uint64_t fresh_seeds_of_a_run = 1;

@@ -19,8 +19,8 @@ namespace sluice::simulation {
 namespace {
 
 #ifdef SLUICE_ADDRESS_SANITIZER
-constexpr uint64_t seeds_of_a_run = 3;
-constexpr uint64_t fresh_seeds_of_a_run = 0;
+constexpr uint64_t seeds_of_a_run = 1;
+constexpr uint64_t fresh_seeds_of_a_run = 1;
 #else
 constexpr uint64_t seeds_of_a_run = 20;
 constexpr uint64_t fresh_seeds_of_a_run = 1;

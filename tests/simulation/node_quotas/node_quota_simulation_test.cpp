@@ -5,7 +5,6 @@
 //         of every node ask for subjects of every node. Each seed draws its own disturbances.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -22,10 +21,10 @@ namespace sluice::simulation {
 namespace {
 
 #ifdef SLUICE_ADDRESS_SANITIZER
-constexpr uint64_t seeds_of_a_run = 2;
-constexpr uint64_t fresh_seeds_of_a_run = 0;
+constexpr uint64_t seeds_of_a_run = 2;  // of two nodes 1; of more only the fresh ones
+constexpr uint64_t fresh_seeds_of_a_run = 1;
 #else
-constexpr uint64_t seeds_of_a_run = 20;  // divided by the number of nodes
+constexpr uint64_t seeds_of_a_run = 20;
 constexpr uint64_t fresh_seeds_of_a_run = 1;
 #endif
 constexpr int64_t run_ns = 12 * base::ns_per_s;
@@ -241,7 +240,7 @@ void play(const std::string& test, uint32_t nodes) {
       test::seeds_to_play({.test = test,
                            .tests = {"two_nodes", "three_nodes", "five_nodes"},
                            .red_seeds = "tests/simulation/node_quotas/red_seeds.txt",
-                           .seeds_count = std::max<uint64_t>(seeds_of_a_run / nodes, 1),
+                           .seeds_count = seeds_of_a_run / nodes,
                            .fresh_seeds_count = fresh_seeds_of_a_run});
   for (const uint64_t seed : seeds) {
     QuotaRun run(seed, nodes);

@@ -18,7 +18,7 @@ namespace {
 
 #ifdef SLUICE_ADDRESS_SANITIZER
 constexpr uint64_t seeds_of_a_run = 30;
-constexpr uint64_t fresh_seeds_of_a_run = 0;
+constexpr uint64_t fresh_seeds_of_a_run = 2;
 #else
 constexpr uint64_t seeds_of_a_run = 200;
 constexpr uint64_t fresh_seeds_of_a_run = 1;
