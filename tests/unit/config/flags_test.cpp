@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -101,6 +102,24 @@ class NumberFlags : public ::testing::TestWithParam<Row<NumberFlag>> {
   int64_t value(const Config& config) const { return number_of(config, GetParam().value); }
   bool takes_time() const { return name_.ends_with("-millis") || name_.ends_with("-us"); }
 };
+
+// A time that is only checked for its bounds may overflow, or end early, at the greatest of them.
+TEST(TimeFlags, are_lived_at_their_greatest_values) {
+  std::string lives;  // all files of tests that do so
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_folder() / "tests/unit")) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("longest_") || !name.ends_with("_test.cpp")) continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    lives += text.str();
+  }
+  for (const Flag& flag : flag_table) {
+    if (!flag.name().ends_with("-millis")) continue;
+    const std::string life = "greatest(\"" + std::string(flag.name()) + "\")";
+    EXPECT_NE(lives.find(life), lives.npos) << "no test has a line with " << life;
+  }
+}
 
 TEST_P(NumberFlags, has_its_default) {
   EXPECT_EQ(value(read({}).config), default_);

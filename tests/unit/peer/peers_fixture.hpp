@@ -21,8 +21,9 @@ class PeersFixture : public ::testing::Test {
     return options;
   }
   explicit PeersFixture(base::PeerFailure on_failure = base::PeerFailure::error)
-      : peers_(io_, mailboxes_, fleet(on_failure), {.waiters_max = 4, .sockets_max = 1'000},
-               addresses_, 1) {
+      : PeersFixture(fleet(on_failure)) {}
+  explicit PeersFixture(const FleetOptions& options)
+      : peers_(io_, mailboxes_, options, {.waiters_max = 4, .sockets_max = 1'000}, addresses_, 1) {
     addresses_.set(1, *io::PeerAddress::parse("10.0.0.2:8080"));
     turn();
   }

@@ -12,23 +12,17 @@
 #include <variant>
 #include <vector>
 
-#include "config/flag_table.hpp"
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
 #include "sluicegate/frames.hpp"
+#include "tests/support/greatest_flag.hpp"
 
 namespace sluice::server {
 namespace {
 
 constexpr int64_t minute_ms = 60'000;
 
-int64_t greatest(std::string_view flag_name) {
-  for (const config::Flag& flag : config::flag_table) {
-    if (flag.name() == flag_name) return std::get<config::NumberFlag>(flag.value).max;
-  }
-  ADD_FAILURE() << "there is no flag " << flag_name;
-  return 0;
-}
+using test::greatest;
 
 const int64_t header_ms = greatest("header-timeout-millis");
 const int64_t idle_ms = greatest("idle-timeout-millis");

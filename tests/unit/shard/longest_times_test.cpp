@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <string>
 
 #include "base/limits.hpp"
+#include "tests/support/greatest_flag.hpp"
 #include "unit/shard/shard_driver.hpp"
 
 namespace sluice::shard {
@@ -85,14 +88,54 @@ INSTANTIATE_TEST_SUITE_P(Steps, LongestTimes,
                          testing::Values(day_ms, limits::idle_windows* limits::window_ms_max));
 
 TEST(LongestDefaultWindow, ends_after_an_hour) {
+  const int64_t window_ms = test::greatest("window-millis");
   Options options = test_options();
-  options.policy.window_ms = limits::default_window_ms_max;
+  options.policy.window_ms = window_ms;
   ShardDriver driver{options};
   ASSERT_EQ(driver.acquire("k", {.cost = 10}), Verdict::approved);
-  driver.advance_ms(limits::default_window_ms_max - 1);
+  driver.advance_ms(window_ms - 1);
   EXPECT_EQ(driver.acquire("k"), Verdict::denied);
   driver.advance_ms(1);
   EXPECT_EQ(driver.acquire("k"), Verdict::approved);
+}
+
+// What survives a restart when only the longest windows do.
+class KeptWindows final : public state::WindowSink {
+ public:
+  void append(const state::WindowRecord& window) noexcept override {
+    keys.emplace_back(window.key);
+    last = window;
+    last.key = keys.back();
+  }
+  static KeptWindows of(ShardDriver& driver) {
+    KeptWindows kept;
+    driver.shard.write_windows({.cursor = 0, .end = positions_end, .buckets_max = UINT32_MAX / 2},
+                               kept, driver.now());
+    return kept;
+  }
+  std::deque<std::string> keys;
+  state::WindowRecord last;
+};
+
+TEST(LongestKeptWindow, survives_a_restart_to_its_last_millisecond) {
+  Options options = test_options();
+  options.kept_window_ms = test::greatest("state-window-millis");
+  ShardDriver driver{options};
+  ASSERT_EQ(driver.acquire("long", {.cost = 10, .window_ms = options.kept_window_ms}),
+            Verdict::approved);
+  ASSERT_EQ(driver.acquire("shorter", {.window_ms = options.kept_window_ms - 1}),
+            Verdict::approved);
+  driver.advance_ms(options.kept_window_ms - 2);
+  const KeptWindows kept = KeptWindows::of(driver);
+  ASSERT_EQ(kept.keys, std::deque<std::string>{"long"});
+
+  ShardDriver after{options};
+  after.now_ns = driver.now_ns + base::ns_per_ms;
+  ASSERT_EQ(after.shard.restore(kept.last, after.now()), Restoring::is_there);
+  EXPECT_EQ(after.acquire("long"), Verdict::denied);
+  EXPECT_EQ(after.detail.reset_ms, 1);
+  after.advance_ms(1);
+  EXPECT_EQ(after.acquire("long"), Verdict::approved);
 }
 
 // A full table of more buckets than one search for a key to evict visits: the only key that may be
