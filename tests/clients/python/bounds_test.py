@@ -2,12 +2,15 @@
 name and the bounds.
 
 Method: the rows that the clients check by, each put into a call of both clients that is valid
-otherwise. The real server must take what the clients take, so that both have the same bounds.
+otherwise. The real server must take what the clients take, and refuse one beyond, which it gets
+from a client whose rows are wider: so both have the same bounds.
 """
 
 import asyncio
+import contextlib
 import inspect
 import re
+import struct
 
 import pytest
 from real_server import serving
@@ -245,6 +248,78 @@ def test_arguments_of_awaited_calls(address, argument):
             return await getattr(client, call)(**given, **{name: value})
     check(lambda value: asyncio.run(outcome(value)), bound, *value_of)
 
+
+
+# ---- the server's bounds -------------------------------------------------------------------------
+
+# Clients alone have a bound of it; options are theirs, too.
+OF_CLIENTS = {_bounds.TIMEOUT.name}
+# One beyond stands for "not given" in a frame.
+UNSET_BEYOND = {_bounds.REQUESTS.name}
+# A frame has no room for one beyond (sizes of 16 bits, numbers of 64): encoding it fails.
+OF_THE_WIRE = {_bounds.KEY_BYTES.name, _bounds.SUBJECT_BYTES.name, _bounds.RESERVATION.name}
+
+
+@contextlib.contextmanager
+def widened(*bounds):
+    """The client takes anything for them meanwhile."""
+    before = {id(bound): (bound, bound.least, bound.most) for bound in bounds}
+    try:
+        for bound in bounds:
+            object.__setattr__(bound, "least", -1)
+            object.__setattr__(bound, "most", 4 * bound.most + 4)
+        yield
+    finally:
+        for bound, least, most in before.values():
+            object.__setattr__(bound, "least", least)
+            object.__setattr__(bound, "most", most)
+
+
+def beyond(bound):
+    """The numbers beyond the bounds that a frame can carry; a frame has no negative number, and a
+    wait without limit is none."""
+    step = 1 if isinstance(bound, Bound) else MILLISECOND
+    below = [round(bound.least - step, 3)] if bound.least > 0 else []
+    if bound.name in OF_CLIENTS | UNSET_BEYOND:
+        return below
+    return [*below, bound.most + step]
+
+
+def is_part_of_the_input(argument):
+    """Both clients compare it with the input tokens first."""
+    return argument[3] is _bounds.CACHED_INPUT_TOKENS and "input_tokens" in argument[1]
+
+
+def has_a_beyond(argument):
+    return beyond(argument[3]) != [] and not is_part_of_the_input(argument)
+
+
+@pytest.mark.parametrize("argument", filter(has_a_beyond, ARGUMENTS), ids=described)
+def test_the_server_refuses_one_beyond(address, argument, monkeypatch):
+    call, right, name, bound, *value_of = argument
+    value_of = value_of[0] if value_of else lambda number: number
+    if bound.name.startswith("period_ms"):  # made anew for each limit
+        monkeypatch.setattr(sluicegate.quota, "period_ms", lambda _: bound)
+    refused = (sluicegate.Refused, sluicegate.InvalidQuota, sluicegate.InvalidSubject)
+    if bound.name in OF_THE_WIRE:
+        refused = (*refused, struct.error, ValueError)
+    for number in beyond(bound):
+        with Client(address) as client:
+            given = {"handles": client.intern(["a"])} if right is HANDLES else right
+            with widened(bound, _bounds.RELEASED_COSTS, _bounds.WAIT_LIMIT), \
+                    pytest.raises(refused) as raised:
+                getattr(client, call)(**given, **{name: value_of(number)})
+            assert not isinstance(raised.value, LimitExceeded), "the client refused it"
+
+
+def test_one_request_beyond_is_none_that_is_given(address):
+    """As many as a call without any: one."""
+    requests = sluicegate.Limit("rph", "requests", 1, period_ms=3_600_000)
+    with Client(address) as client, widened(_bounds.REQUESTS):
+        client.put_quota("unset", [requests])
+        assert client.consume("unset", requests=2**32 - 1).allowed
+        with pytest.raises(sluicegate.QuotaDenied):
+            client.consume("unset")
 
 
 # ---- none is forgotten ---------------------------------------------------------------------------
