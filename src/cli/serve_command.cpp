@@ -185,7 +185,7 @@ void log_rules(const std::string& file, const server::StartReport& report) {
 }
 
 void log_started(const config::Config& config, const server::StartReport& report) {
-  if (!report.io_warning.empty()) log::warning(report.io_warning);
+  for (const std::string& warning : report.io_warnings) log::warning(warning);
   log_rules(config.config_file, report);
   log::info("limits", {{"maxRequests", config.max_requests},
                        {"maxRequestsInQueue", config.max_requests_in_queue},

@@ -138,6 +138,17 @@ std::string going_on_with_epoll(std::string_view why_not) {
   return std::string(why_not) + "; going on with epoll";
 }
 
+MadeIo make_epoll(Options options, std::vector<std::string> warnings = {}) {
+  auto epoll = std::make_unique<EpollIo>(std::move(options));
+  if (const int error = epoll->precise_wait_error(); error != 0) {
+    warnings.push_back("epoll_pwait2 does not work here (" +
+                       std::generic_category().message(error) +
+                       "): waits end up to a millisecond late; use Linux 5.11 or newer, and a "
+                       "seccomp profile that allows it");
+  }
+  return {std::move(epoll), std::move(warnings)};
+}
+
 }  // namespace
 
 std::string probe_uring() {
@@ -160,7 +171,7 @@ Choice choose_backend(IoBackend wanted) {
 
 MadeIo make_io(const Choice& choice, Options options) {
   ASSERT(choice.backend != IoBackend::automatic);
-  if (choice.backend == IoBackend::epoll) return {std::make_unique<EpollIo>(std::move(options))};
+  if (choice.backend == IoBackend::epoll) return make_epoll(std::move(options));
   try {
     return {std::make_unique<UringIo>(std::move(options))};
   } catch (const std::system_error& error) {
@@ -168,7 +179,7 @@ MadeIo make_io(const Choice& choice, Options options) {
     if (!step.starts_with("io_uring")) throw;  // epoll would need it, too
     const std::string why_not = explain(error.code().value(), step + " of a worker");
     if (!choice.may_fall_back) throw std::runtime_error(why_not);
-    return {std::make_unique<EpollIo>(std::move(options)), going_on_with_epoll(why_not)};
+    return make_epoll(std::move(options), {going_on_with_epoll(why_not)});
   }
 }
 

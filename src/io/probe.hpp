@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/io_backend.hpp"
 #include "io/io.hpp"
@@ -25,7 +26,7 @@ struct Choice {
 
 struct MadeIo {
   std::unique_ptr<Io> io;
-  std::string warning;  // as in Choice
+  std::vector<std::string> warnings = {};  // as in Choice; and where epoll waits coarsely
 };
 
 // Decides for the whole process, before workers start. Throws where `uring` was asked for and

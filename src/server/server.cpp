@@ -193,7 +193,7 @@ StartReport Server::start(Configuration configuration) {
   report.port = http.port;
   report.native_port = native.port;
   const io::Choice choice = io::choose_backend(config_.io);
-  report.io_warning = choice.warning;
+  if (!choice.warning.empty()) report.io_warnings.push_back(choice.warning);
   worker_group_ = std::make_unique<WorkerGroup>(
       route::MeshOptions{.shards = shards, .routing_seed = seeds.routing_seed});
   WorkerOptions options = worker_options(config_, report, seeds);
@@ -224,9 +224,12 @@ StartReport Server::start(Configuration configuration) {
   for (const auto& worker : workers_) {
     const WorkerStarted started = worker->wait_started();
     // That of a worker that had to fall back, if there is one.
-    const bool fell_back = !started.io_warning.empty();
+    const bool fell_back = !started.io_warnings.empty();
     if (report.io_backend.empty() || fell_back) report.io_backend = started.io_backend;
-    if (report.io_warning.empty()) report.io_warning = started.io_warning;
+    for (const std::string& warning : started.io_warnings) {
+      if (std::ranges::find(report.io_warnings, warning) != report.io_warnings.end()) continue;
+      report.io_warnings.push_back(warning);  // of the first worker that has it
+    }
     report.reserved_bytes += started.reserved_bytes;
     report.pinned = report.pinned && started.pinned;
     restored += started.restored;

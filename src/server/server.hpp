@@ -35,7 +35,8 @@ struct StartReport {
   std::vector<policy::Rule> rules;  // of the configuration file
   policy::QuotaRules quotas;        // likewise
   std::string io_backend;           // "uring" or "epoll"
-  std::string io_warning;           // why it is not io_uring, and the cure; empty: no warning
+  // Why it is not io_uring, or waits coarsely, and the cure; a line each.
+  std::vector<std::string> io_warnings;
   uint64_t reserved_bytes = 0;
   bool pinned = false;  // every worker is pinned to a CPU of its own
 };

@@ -72,7 +72,7 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
   try {
     pthread_setname_np(pthread_self(), ("shard-" + std::to_string(place.shard)).c_str());
     const bool pinned = place.cpu && pin_to(*place.cpu);
-    const auto [io, io_warning] = io::make_io(choice, std::move(io_options));
+    const auto [io, io_warnings] = io::make_io(choice, std::move(io_options));
     Deciders deciders = make_deciders(options);
     quota::Restored restored = restore(options, *deciders.quotas, io->now());
     Worker worker(*io, options, worker_group, std::move(deciders));
@@ -84,7 +84,7 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     }
     started = true;
     started_.set_value({.io_backend = std::string(io->name()),
-                        .io_warning = io_warning,
+                        .io_warnings = io_warnings,
                         .reserved_bytes = worker.reserved_bytes(),
                         .pinned = pinned,
                         .restored = std::move(restored),

@@ -11,7 +11,9 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "io/probe.hpp"
 #include "server/swap_slot.hpp"
@@ -26,7 +28,7 @@ struct WorkerPlace {
 
 struct WorkerStarted {
   std::string io_backend;
-  std::string io_warning;
+  std::vector<std::string> io_warnings;
   uint64_t reserved_bytes;
   bool pinned;  // false also when the kernel did not allow it
   // Of an earlier start.

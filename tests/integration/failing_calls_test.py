@@ -14,7 +14,7 @@ import pytest
 from conftest import LONG_WINDOW
 from http_peer import HttpPeer, ask, totals
 from native_peer import APPROVED, NativePeer
-from server_process import ServerProcess, eventually, run_binary
+from server_process import ServerProcess, assert_does_not_start, eventually, run_binary
 from system_calls import failing, needs_seccomp
 
 pytestmark = needs_seccomp
@@ -40,16 +40,6 @@ def only_warning(server):
     warnings = server.warnings()
     assert len(warnings) == 1, server.output()
     return warnings[0]
-
-
-def assert_does_not_start(*arguments, preexec, parts):
-    result = run_binary("--bind", "127.0.0.1", "--port", "0", "--native-port", "0", *arguments,
-                        preexec=preexec)
-    assert result.returncode == 2, result
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("Error: "), result
-    for part in parts:
-        assert part in lines[0]
 
 
 @pytest.fixture
@@ -149,11 +139,23 @@ def test_epoll_does_not_ask_for_uring(start):
 
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
-def test_epoll_without_the_precise_wait_serves_and_sleeps(start, error):
+def test_epoll_without_the_precise_wait_warns_once_serves_and_sleeps(start, error):
     server = start("epoll", preexec=failing(("epoll_pwait2", error)))
-    assert server.warnings() == []
+    message = only_warning(server)["message"]
+    for part in ["epoll_pwait2", "millisecond", "Linux 5.11", "seccomp"]:
+        assert part in message
     assert_serves(server)
     assert_sleeps(server)
+    assert only_warning(server)["message"] == message
+
+
+def test_without_uring_and_the_precise_wait_there_are_two_warnings(start):
+    """Of both workers' rings, which fail beyond the probe's, and of both their waits."""
+    server = start("auto", preexec=failing(("io_uring_setup", errno.ENOMEM, 8),
+                                           ("epoll_pwait2", errno.ENOSYS)))
+    uring, wait = [line["message"] for line in server.warnings()]
+    assert "going on with epoll" in uring and "epoll_pwait2" in wait
+    assert_serves(server)
 
 
 def test_epoll_that_cannot_wait_does_not_start():
@@ -206,6 +208,7 @@ def test_out_of_descriptors_it_sleeps_warns_once_and_recovers(start, io):
 
 @pytest.mark.parametrize("call, error, part", [
     ("eventfd2", errno.EMFILE, "eventfd"), ("epoll_ctl", errno.ENOSPC, "epoll"),
+    ("epoll_create1", errno.EMFILE, "epoll"), ("epoll_create1", errno.ENOMEM, "epoll"),
     ("setsockopt", errno.ENOPROTOOPT, "SO_REUSEADDR")])
 def test_start_without_a_needed_call_ends_with_one_line(call, error, part):
     assert_does_not_start("--io", "epoll", preexec=failing((call, error)), parts=[part])

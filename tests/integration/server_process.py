@@ -43,6 +43,16 @@ def run_binary(*arguments, environment=None, preexec=None):
         env=clean_environment() | (environment or {}), preexec_fn=preexec, check=False)
 
 
+def assert_does_not_start(*arguments, preexec, parts):
+    result = run_binary("--bind", "127.0.0.1", "--port", "0", "--native-port", "0", *arguments,
+                        preexec=preexec)
+    assert result.returncode == 2, result
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("Error: "), result
+    for part in parts:
+        assert part in lines[0]
+
+
 def spawn(*arguments, **options):
     """Starts a command, whose output nobody reads."""
     return subprocess.Popen([binary(), *arguments], stdout=subprocess.DEVNULL,

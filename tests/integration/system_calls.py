@@ -13,12 +13,12 @@ import pytest
 from server_process import LIBC
 
 NUMBERS = {
-    "x86_64": {"accept4": 288, "epoll_ctl": 233, "epoll_pwait2": 441, "epoll_wait": 232,
-               "eventfd2": 290, "inotify_add_watch": 254, "inotify_init1": 294,
+    "x86_64": {"accept4": 288, "epoll_create1": 291, "epoll_ctl": 233, "epoll_pwait2": 441,
+               "epoll_wait": 232, "eventfd2": 290, "inotify_add_watch": 254, "inotify_init1": 294,
                "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425,
                "setsockopt": 54, "timerfd_create": 283},
-    "aarch64": {"accept4": 242, "epoll_ctl": 21, "epoll_pwait2": 441, "epoll_wait": 22,
-                "eventfd2": 19, "inotify_add_watch": 27, "inotify_init1": 26,
+    "aarch64": {"accept4": 242, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait2": 441,
+                "epoll_wait": 22, "eventfd2": 19, "inotify_add_watch": 27, "inotify_init1": 26,
                 "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425,
                 "setsockopt": 208, "timerfd_create": 85},
 }.get(platform.machine())

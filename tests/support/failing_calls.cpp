@@ -208,6 +208,8 @@ SLUICE_WRAP(int, epoll_wait, (int epoll, epoll_event* events, int count, int tim
 SLUICE_WRAP(int, eventfd, (unsigned count, int flags), (count, flags), -1)
 SLUICE_WRAP(pid_t, fork, (), (), -1)
 SLUICE_WRAP(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size), -1)
+SLUICE_WRAP(int, getsockopt, (int fd, int level, int option, void* value, socklen_t* size),
+            (fd, level, option, value, size), -1)
 SLUICE_WRAP(int, inotify_add_watch, (int fd, const char* path, uint32_t mask), (fd, path, mask), -1)
 SLUICE_WRAP(int, inotify_init1, (int flags), (flags), -1)
 SLUICE_WRAP(void*, mmap64, (void* at, size_t size, int protection, int flags, int fd, off_t offset),
@@ -246,6 +248,15 @@ extern "C" int __wrap_open64(const char* path, int flags, ...) {
   const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(more, unsigned) : 0;
   va_end(more);
   return __real_open64(path_to_open(path).c_str(), flags, mode);
+}
+
+// An interrupted one goes on in the kernel.
+extern "C" int __real_connect(int fd, const sockaddr* address, socklen_t size);
+extern "C" int __wrap_connect(int fd, const sockaddr* address, socklen_t size) {
+  const int error = error_of(Call::connect);
+  if (error == 0) return __real_connect(fd, address, size);
+  if (error == EINTR) __real_connect(fd, address, size);
+  return errno = error, -1;
 }
 
 // These two may also be short.

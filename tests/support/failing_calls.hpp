@@ -15,6 +15,7 @@ namespace sluice::test {
 enum class Call : uint8_t {
   accept4,
   bind,
+  connect,
   epoll_create1,
   epoll_ctl,
   epoll_pwait2,
@@ -22,6 +23,7 @@ enum class Call : uint8_t {
   eventfd,
   fork,
   getsockname,
+  getsockopt,
   inotify_add_watch,
   inotify_init1,
   mmap64,

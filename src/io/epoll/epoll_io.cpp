@@ -260,11 +260,11 @@ void EpollIo::wait(EventSink& sink, int64_t wait_ns) noexcept {
 int EpollIo::wait_for_events(size_t events_max, int64_t wait_ns) noexcept {
   // Each socket that is ready gets a buffer: none is skipped again and again.
   const auto count = static_cast<int>(std::min({events_max, size_t{buffers_}, ready_.size()}));
-  if (precise_wait_) {
+  if (precise_wait_error_ == 0) {
     const timespec time{.tv_sec = wait_ns / base::ns_per_s, .tv_nsec = wait_ns % base::ns_per_s};
     const int ready = ::epoll_pwait2(epoll_.get(), ready_.data(), count, &time, nullptr);
     if (ready >= 0 || errno == EINTR) return ready;
-    precise_wait_ = false;  // before Linux 5.11, or forbidden
+    precise_wait_error_ = errno;  // before Linux 5.11, or forbidden
   }
   const auto wait_ms = static_cast<int>(base::ceil_ms(wait_ns));
   return ::epoll_wait(epoll_.get(), ready_.data(), count, wait_ms);

@@ -56,6 +56,9 @@ class EpollIo final : public Io {
   int64_t pause() noexcept override;
   const Statistics& statistics() const noexcept override { return statistics_; }
 
+  // Why waits are in whole milliseconds: the error of epoll_pwait2; 0: they are precise.
+  int precise_wait_error() const noexcept { return precise_wait_error_; }
+
  private:
   static constexpr uint32_t unwatched = 0xFFFF'FFFF;
 
@@ -108,7 +111,7 @@ class EpollIo final : public Io {
   size_t memory_used_ = 0;  // by what this poll() received
   std::array<epoll_event, 128> ready_{};
   RefusalPause refusal_pause_;
-  bool precise_wait_ = true;  // epoll_pwait2 is there
+  int precise_wait_error_ = 0;
   base::Now now_;
   const int64_t clock_offset_ns_;
   Statistics statistics_;

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "failing_io_fixture.hpp"
+#include "io/probe.hpp"
 
 namespace sluice::io::test {
 namespace {
@@ -23,6 +24,17 @@ TEST_F(FailingEpoll, waits_in_milliseconds_without_epoll_pwait2) {
     expect_new_client_is_served();
     EXPECT_EQ(failing.failed_count(), 1u);  // it is asked once
   }
+}
+
+TEST_F(FailingEpoll, has_a_warning_without_epoll_pwait2) {
+  const auto warnings = [] {
+    return make_io({.backend = base::IoBackend::epoll}, {.sockets_max = 1}).warnings;
+  };
+  EXPECT_TRUE(warnings().empty());
+  const FailingCall failing(Call::epoll_pwait2, ENOSYS);
+  ASSERT_EQ(warnings().size(), 1U);
+  EXPECT_TRUE(
+      warnings()[0].starts_with("epoll_pwait2 does not work here (Function not implemented): "));
 }
 
 // Rounded down, the last part of a millisecond would be spent spinning.
@@ -74,6 +86,57 @@ TEST_F(FailingEpoll, is_not_built_without_a_descriptor_for_it) {
     const FailingCall failing(call, EMFILE);
     EXPECT_THROW(rebuild(), std::system_error);
   }
+}
+
+TEST_F(FailingEpoll, a_connection_that_the_kernel_refuses_to_begin_fails_alone) {
+  rebuild();
+  for (const int error : {ENOMEM, EADDRNOTAVAIL, ENETUNREACH, EPERM}) {
+    const FailingCall failing(Call::connect, error, {.failing = 1});
+    const SocketId socket = connect_to(port_);
+    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
+    EXPECT_EQ(reported(socket).failure, -error);
+    EXPECT_EQ(reported(socket).connects, 0u);
+    close_and_wait(socket);
+  }
+  expect_new_client_is_served();
+}
+
+TEST_F(FailingEpoll, an_interrupted_connect_goes_on) {
+  rebuild();
+  const FailingCall failing(Call::connect, EINTR, {.failing = 1});
+  const SocketId socket = connect_to(port_);
+  EXPECT_TRUE(until([&] { return reported(socket).connects == 1; }));
+  EXPECT_EQ(failing.failed_count(), 1u);
+  close_and_wait(socket);
+}
+
+TEST_F(FailingEpoll, a_connection_whose_outcome_cannot_be_learned_fails_alone) {
+  rebuild();
+  for (const int error : {ENOBUFS, ENOMEM}) {
+    const FailingCall failing(Call::getsockopt, error, {.failing = 1});
+    const SocketId socket = connect_to(port_);
+    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
+    EXPECT_EQ(reported(socket).failure, -error);
+    EXPECT_EQ(reported(socket).connects, 0u);
+    EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+    close_and_wait(socket);
+  }
+  expect_new_client_is_served();
+}
+
+// A reset makes epoll report an error, whose number cannot be learned: it is no end of stream.
+TEST_F(FailingEpoll, a_stopped_connection_whose_error_cannot_be_learned_fails_alone) {
+  rebuild();
+  Client client(port_);
+  const SocketId socket = accept_one();
+  settle();
+  const FailingCall failing(Call::getsockopt, ENOBUFS, {.failing = 1});
+  client.reset();
+  ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
+  EXPECT_EQ(reported(socket).failure, -ENOBUFS);
+  EXPECT_LE(enters_in_one_wait(), enters_while_asleep);
+  close_and_wait(socket);
+  expect_new_client_is_served();
 }
 
 // fs.epoll.max_user_watches, or memory.
