@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -167,6 +170,7 @@ uint64_t calls_made(Call call) noexcept {
 using sluice::test::Call;
 using sluice::test::error_of;
 using sluice::test::fails;
+using sluice::test::is_nfs;
 using sluice::test::one_byte;
 using sluice::test::path_to_open;
 
@@ -206,6 +210,7 @@ SLUICE_WRAP(int, epoll_pwait2,
 SLUICE_WRAP(int, epoll_wait, (int epoll, epoll_event* events, int count, int time),
             (epoll, events, count, time), -1)
 SLUICE_WRAP(int, eventfd, (unsigned count, int flags), (count, flags), -1)
+SLUICE_WRAP(int, flock, (int fd, int operation), (fd, operation), -1)
 SLUICE_WRAP(pid_t, fork, (), (), -1)
 SLUICE_WRAP(int, getsockname, (int fd, sockaddr* address, socklen_t* size), (fd, address, size), -1)
 SLUICE_WRAP(int, getsockopt, (int fd, int level, int option, void* value, socklen_t* size),
@@ -214,6 +219,9 @@ SLUICE_WRAP(int, inotify_add_watch, (int fd, const char* path, uint32_t mask), (
 SLUICE_WRAP(int, inotify_init1, (int flags), (flags), -1)
 SLUICE_WRAP(void*, mmap64, (void* at, size_t size, int protection, int flags, int fd, off_t offset),
             (at, size, protection, flags, fd, offset), reinterpret_cast<void*>(-1))
+SLUICE_WRAP(int, renameat2,
+            (int from, const char* old_path, int to, const char* new_path, unsigned flags),
+            (from, old_path, to, new_path, flags), -1)
 SLUICE_WRAP(int, sched_getaffinity, (pid_t process, size_t bytes, cpu_set_t* set),
             (process, bytes, set), -1)
 SLUICE_WRAP(int, setsockopt, (int fd, int level, int option, const void* value, socklen_t size),
@@ -248,6 +256,15 @@ extern "C" int __wrap_open64(const char* path, int flags, ...) {
   const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(more, unsigned) : 0;
   va_end(more);
   return __real_open64(path_to_open(path).c_str(), flags, mode);
+}
+
+extern "C" int __real_statfs64(const char* path, struct statfs64* found);
+extern "C" int __wrap_statfs64(const char* path, struct statfs64* found) {
+  const int error = error_of(Call::statfs64);
+  if (error > 0) return errno = error, -1;
+  const int result = __real_statfs64(path, found);
+  if (error == is_nfs) found->f_type = NFS_SUPER_MAGIC;
+  return result;
 }
 
 // An interrupted one goes on in the kernel.

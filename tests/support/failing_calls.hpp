@@ -21,6 +21,7 @@ enum class Call : uint8_t {
   epoll_pwait2,
   epoll_wait,
   eventfd,
+  flock,
   fork,
   getsockname,
   getsockopt,
@@ -28,10 +29,12 @@ enum class Call : uint8_t {
   inotify_init1,
   mmap64,
   recv,
+  renameat2,
   sched_getaffinity,
   send,
   setsockopt,
   socket,
+  statfs64,
   timerfd_create,
   // Of liburing: they return the error.
   io_uring_queue_init_params,
@@ -54,6 +57,8 @@ inline constexpr uint32_t calls_count = static_cast<uint32_t>(Call::op_send) + 1
 
 // Not an error: the call transfers one byte at most (recv, send, op_send).
 inline constexpr int one_byte = -1;
+// Nor is this: the file system is NFS (statfs64).
+inline constexpr int is_nfs = -2;
 
 struct Times {
   uint32_t skipped = 0;  // that many calls work first
