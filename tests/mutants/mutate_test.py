@@ -316,6 +316,23 @@ def test_too_many_equivalents_are_noticed():
     assert "more than" not in report.summary(fates[:9] + fates[:1])
 
 
+def fates_of(path, killed, survived):
+    mutant = candidates.Mutant(candidates.Line(path, 1, "a\n"), "b\n", "")
+    outcomes = ["killed"] * killed + ["survived"] * survived + ["excluded", "not built"]
+    return [(mutant, trial.Fate(outcome)) for outcome in outcomes]
+
+
+def test_what_is_killed_is_held_against_the_aims():
+    enough = fates_of("src/a/b.cpp", 27, 3) + fates_of("src/c/d.cpp", 27, 3)
+    assert report.verdict(enough).splitlines() == [
+        "src/a: 90 % of 30 killed, 80 wanted", "src/c: 90 % of 30 killed, 80 wanted",
+        "all: 90 % of 60 killed, 90 wanted"]
+    few = fates_of("src/a/b.cpp", 23, 7) + fates_of("src/c/d.cpp", 1, 28)
+    assert report.verdict(few).splitlines() == [
+        "src/a: 77 % of 30 killed, 80 wanted: MISSED",
+        "all: 41 % of 59 killed, 90 wanted: MISSED"], "a small folder has no share of its own"
+
+
 # ---- tests in order, processes -------------------------------------------------------------------
 
 def make_test(name, suite, program):

@@ -5,6 +5,11 @@ from collections import Counter
 
 COLUMNS = ["killed", "survived", "excluded", "not built"]
 EXCLUDED_PERCENT_MAX = 10  # more of them, and the list is used too freely
+# What the tests should kill of the mutants that change something: in all, and in each folder with
+# so many of them that the share means something.
+KILLED_PERCENT_MIN = 90
+FOLDER_KILLED_PERCENT_MIN = 80
+FOLDER_MUTANTS_MIN = 30
 
 
 def column(outcome):
@@ -24,11 +29,30 @@ def diff(mutant):
     return f"{path}:{number}\n{body}" + ("" if body.endswith("\n") else "\n")
 
 
-def table(fates):
-    """`fates`: (mutant, fate) of every mutant that was tried."""
+def counts_by_folder(fates):
     counts = {}
     for mutant, fate in fates:
         counts.setdefault(folder_of(mutant.line.path), Counter())[column(fate.outcome)] += 1
+    return counts
+
+
+def verdict(fates):
+    """Whether the tests kill as many as they should, in all and in each large folder."""
+    def share(name, counts, percent_min):
+        noticeable = counts["killed"] + counts["survived"]
+        killed = counts["killed"] * 100 / noticeable if noticeable else 100
+        missed = "" if killed >= percent_min else ": MISSED"
+        return f"{name}: {killed:.0f} % of {noticeable} killed, {percent_min} wanted{missed}"
+    by_folder = counts_by_folder(fates)
+    lines = [share(folder, counts, FOLDER_KILLED_PERCENT_MIN)
+             for folder, counts in sorted(by_folder.items())
+             if counts["killed"] + counts["survived"] >= FOLDER_MUTANTS_MIN]
+    return "\n".join([*lines, share("all", sum(by_folder.values(), Counter()), KILLED_PERCENT_MIN)])
+
+
+def table(fates):
+    """`fates`: (mutant, fate) of every mutant that was tried."""
+    counts = counts_by_folder(fates)
     width = max(map(len, counts), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{name:>9}" for name in COLUMNS)]
     lines += [f"{folder:{width}}  " + "  ".join(f"{counts[folder][name]:9}" for name in COLUMNS)
@@ -58,4 +82,5 @@ def print_report(fates, passed_over):
     if passed_over:
         print(f"tests passed over: {', '.join(sorted(passed_over))}")
     print(table(fates))
+    print(verdict(fates))
     print(summary(fates), flush=True)
