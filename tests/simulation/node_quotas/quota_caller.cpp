@@ -1,21 +1,15 @@
 #include "quota_caller.hpp"
 
-#include <capnp/serialize.h>
-
 #include <algorithm>
-#include <cstring>
-#include <span>
 #include <utility>
 
-#include "api/quota.hpp"
-#include "base/limits.hpp"
 #include "base/time.hpp"
-#include "wire/capnp_codec_quota.hpp"
-#include "wire/frame_reader.hpp"
 
 namespace sluice::simulation {
 
 using api::QuotaCode;
+using api::QuotaOp;
+using Event = NodeQuotaEvent;
 
 namespace {
 
@@ -25,88 +19,67 @@ constexpr uint32_t wait_ms = 3'000;
 constexpr int64_t wait_slack_ns = 4 * base::ns_per_s;
 constexpr double patient_share = 0.7;
 constexpr double bound_share = 0.2;
-constexpr double id_share = 0.4;
+constexpr double id_share = 0.7;
 constexpr double several_share = 0.4;
 constexpr uint64_t several_max = 3;
 constexpr double calls_share = 0.3;  // of frames with several calls
 constexpr uint64_t calls_max = 4;
+// Each may have to wait for a silent node before the next one is read.
+constexpr size_t asked_max = 3;
+constexpr double short_share = 0.5;  // of lifetimes, the others are the longest
+constexpr uint64_t tokens_drawn = 20;
+constexpr double vague_share = 0.05;
+constexpr int64_t rest_ns_max = 500 * base::ns_per_ms;
+constexpr int64_t soon_ns = 5 * base::ns_per_s;
+constexpr int64_t probe_ns_max = 2 * soon_ns;
 
-// Of each call.
-template <typename Body>
-void set_subjects(Body body, const std::vector<Subjects>& calls) {
-  std::string names;
-  std::vector<uint16_t> sizes;
-  std::vector<uint8_t> counts;
-  for (const Subjects& subjects : calls) {
-    counts.push_back(static_cast<uint8_t>(subjects.size()));
-    for (const std::string& subject : subjects) {
-      names += subject;
-      sizes.push_back(static_cast<uint16_t>(subject.size()));
-    }
-  }
-  body.setSubjects(kj::StringPtr(names.c_str()).asBytes());
-  body.setSubjectSizes(kj::arrayPtr(sizes.data(), sizes.size()));
-  body.setSubjectCounts(kj::arrayPtr(counts.data(), counts.size()));
-}
-
-// One byte for all calls, or one for each.
-uint8_t code_of(capnp::Data::Reader codes, size_t call) {
-  if (codes.size() == 0) return 0;
-  return codes[codes.size() == 1 ? 0 : call];
-}
-// None for all calls, or one for each.
-uint64_t reservation_of(capnp::List<uint64_t>::Reader reservations, size_t call) {
-  return call < reservations.size() ? reservations[static_cast<kj::uint>(call)] : 0;
+ReserveEntry entry_of(const KnownCall& call) {
+  return {
+      .subjects = call.subjects, .amounts = {.input_tokens = call.tokens}, .client_id = call.id};
 }
 
 }  // namespace
 
-QuotaCaller::QuotaCaller(QuotaWorld& world, const QuotaNode& node, io::SimClient client)
+QuotaCaller::QuotaCaller(QuotaWorld& world, QuotaNode& node)
     : world_(world),
       node_(node),
-      client_(client),
+      talk_(std::make_unique<NativeQuotaTalk>(node.connect(), *this)),
       is_patient_(world.random.chance(patient_share)),
-      last_ns_(world.now_ns) {
-  send([](schema::ClientFrame::Builder frame) { frame.initHello().setVersion(1); });
-}
+      last_ns_(world.oracle.now_ns()) {}
 
-void QuotaCaller::send(const std::function<void(schema::ClientFrame::Builder)>& fill) {
-  capnp::MallocMessageBuilder message;
-  auto frame = message.initRoot<schema::ClientFrame>();
-  frame.setId(next_id_++);
-  fill(frame);
-  const auto words = capnp::messageToFlatArray(message);
-  client_.write(std::as_bytes(std::span(words.asBytes().begin(), words.asBytes().size())));
+QuotaCaller::Asked& QuotaCaller::ask(const QuotaQuestion& question) {
+  Asked& asked = asked_[talk_->ask(question)];
+  asked.op = question.op;
+  asked.is_bound = question.is_bound;
+  asked.may_wait = question.wait_limit_ms > 0;
+  asked.asked_ns = world_.oracle.now_ns();
+  asked.awake_ns = awake_ns_;
+  asked.settled_tokens = question.settled_tokens;
+  return asked;
 }
 
 void QuotaCaller::act() {
-  if (is_over_) return;
+  const bool has_many = asked_.size() >= asked_max;
+  if (is_over_ || has_many || world_.oracle.now_ns() < rests_until_ns_) return;
+  if (!is_patient_ || !is_waiting()) return act_at_random();
+  if (world_.random.below(100) < 10) end_one();
+}
+
+void QuotaCaller::act_at_random() {
+  if (probe()) return;
   const uint64_t dice = world_.random.below(100);
-  if (is_patient_ && is_waiting()) {
-    if (dice < 10) end_one();
-  } else if (dice < 35) {
-    reserve();
-  } else if (dice < 55) {
-    const bool has_id = world_.random.chance(id_share);
-    consume({.subjects = draw_subjects(),
-             .id = has_id ? "id" + std::to_string(++world_.ids) : std::string(),
-             .tokens = 1 + world_.random.below(20),
-             .starts = {}});
-  } else if (dice < 70 && !world_.to_repeat.empty()) {
-    const Unanswered repeated = world_.to_repeat.back();
-    world_.to_repeat.pop_back();
-    ++world_.repeated;
-    consume(repeated);
-  } else if (dice < 97) {
-    end_one();
-  } else {
-    leave();
-  }
+  if (dice < 32) return reserve();
+  if (dice < 45) return consume();
+  if (dice < 53) return world_.to_repeat.empty() ? consume() : repeat();
+  if (dice < 56) return record();
+  if (dice < 59) return check();
+  if (dice < 78) return extend_one();
+  if (dice < 99) return end_one();
+  if (asked_.empty() || world_.random.chance(0.1)) leave();
 }
 
 bool QuotaCaller::is_waiting() const {
-  return std::ranges::any_of(asked_,
-                             [](const auto& frame) { return frame.second.front().may_wait; });
+  return std::ranges::any_of(asked_, [](const auto& each) { return each.second.may_wait; });
 }
 
 // Different ones, in any order.
@@ -118,202 +91,270 @@ Subjects QuotaCaller::draw_subjects() {
     const std::string& subject = world_.subjects[world_.random.below(world_.subjects.size())];
     if (std::ranges::find(drawn, subject) == drawn.end()) drawn.push_back(subject);
   }
-  if (is_spread(drawn)) ++world_.spread;
+  if (world_.oracle.is_spread(drawn)) world_.counts.note(Event::spread);
   return drawn;
 }
 
-bool QuotaCaller::is_spread(const Subjects& subjects) const {
-  return std::ranges::any_of(subjects, [&](const std::string& subject) {
-    return world_.oracle.owner_of(subject) != world_.oracle.owner_of(subjects.front());
-  });
+uint64_t QuotaCaller::draw_tokens() {
+  return world_.random.chance(0.4) ? 0 : 1 + world_.random.below(tokens_drawn);
 }
 
-std::vector<uint64_t> QuotaCaller::starts_of(const Subjects& subjects) const {
-  std::vector<uint64_t> starts;
-  for (const std::string& subject : subjects) starts.push_back(world_.oracle.starts_of(subject));
-  return starts;
-}
-
-// The home of several owners may remember what one of them has forgotten in a crash: a repeat is
-// not charged there again.
-std::vector<uint64_t> QuotaCaller::starts_of(const Unanswered& consumed) const {
-  const bool is_remembered = !consumed.starts.empty() && is_spread(consumed.subjects);
-  return is_remembered ? consumed.starts : starts_of(consumed.subjects);
+// What another node may have charged for a call that has no answer cannot be known, unless the call
+// is repeated under its id: that would hide what is charged wrongly.
+KnownCall QuotaCaller::draw_call(QuotaOp op) {
+  KnownCall call;
+  call.op = op;
+  call.subjects = draw_subjects();
+  call.tokens = draw_tokens();
+  const bool is_vague = !is_at_home(call) && !world_.random.chance(vague_share);
+  if (op == QuotaOp::reserve) {
+    if (is_vague) call.tokens = 0;
+  } else if (op != QuotaOp::check && (is_vague || world_.random.chance(id_share))) {
+    call.id = "id" + std::to_string(++world_.ids);
+  }
+  return call;
 }
 
 void QuotaCaller::reserve() {
   const bool has_several = world_.random.chance(calls_share);
   const uint64_t calls_count = has_several ? 2 + world_.random.below(calls_max - 1) : 1;
-  std::vector<Subjects> calls;
-  while (calls.size() < calls_count) calls.push_back(draw_subjects());
-  const bool may_wait = !has_several && world_.random.chance(wait_share);
-  uint8_t flags = may_wait ? wire::quota_bit::may_wait : uint8_t{0};
-  const bool is_bound = world_.random.chance(bound_share);
-  if (is_bound) flags |= wire::quota_bit::connection_bound;
-  for (const Subjects& subjects : calls) {
-    asked_[next_id_].push_back({.is_bound = is_bound,
-                                .may_wait = may_wait,
-                                .awake_ns = awake_ns_,
-                                .subjects = subjects,
-                                .id = {},
-                                .starts = starts_of(subjects)});
+  const bool is_short = world_.random.chance(short_share);
+  QuotaQuestion question{.op = QuotaOp::reserve};
+  question.is_bound = world_.random.chance(bound_share);
+  question.wait_limit_ms = !has_several && world_.random.chance(wait_share) ? wait_ms : 0;
+  if (is_short) question.lifetime_ms = 500 + static_cast<uint32_t>(world_.random.below(4'000));
+  std::vector<CallPtr> calls;
+  while (calls.size() < calls_count) {
+    KnownCall call = draw_call(QuotaOp::reserve);
+    call.is_bound = question.is_bound;
+    call.lifetime_ms = is_short ? question.lifetime_ms : default_lifetime_ms;
+    question.calls.push_back(entry_of(call));
+    if (world_.random.chance(0.5)) question.calls.back().amounts.output_tokens = UINT64_MAX;
+    calls.push_back(world_.oracle.ask(std::move(call)));
   }
-  send([&](schema::ClientFrame::Builder frame) {
-    auto body = frame.initReserve();
-    body.setFlags(flags);
-    body.setWaitLimitMs(flags & wire::quota_bit::may_wait ? wait_ms : 0);
-    set_subjects(body, calls);
-  });
+  ask(question).calls = std::move(calls);
 }
 
-void QuotaCaller::consume(const Unanswered& what) {
-  asked_[next_id_] = {{.consumes = true,
-                       .subjects = what.subjects,
-                       .id = what.id,
-                       .tokens = what.tokens,
-                       .starts = starts_of(what)}};
-  send([&](schema::ClientFrame::Builder frame) {
-    auto body = frame.initConsume();
-    set_subjects(body, {what.subjects});
-    body.setInputTokens({what.tokens});
-    if (what.id.empty()) return;
-    body.setIds(kj::StringPtr(what.id.c_str()).asBytes());
-    body.setIdSizes({static_cast<uint16_t>(what.id.size())});
+void QuotaCaller::check() {
+  KnownCall call = draw_call(QuotaOp::check);
+  const QuotaQuestion question{.op = QuotaOp::check, .calls = {entry_of(call)}};
+  ask(question).checked = world_.oracle.for_check(std::move(call));
+}
+
+void QuotaCaller::consume() {
+  KnownCall call = draw_call(QuotaOp::consume);
+  ask_charge(world_.oracle.ask(std::move(call)));
+}
+
+// Little, where it shall not be in the way of all later calls.
+void QuotaCaller::record() {
+  KnownCall call = draw_call(QuotaOp::record);
+  const bool has_room = std::ranges::all_of(call.subjects, [&](const std::string& subject) {
+    return world_.oracle.most_charged(subject) + call.tokens <= world_.oracle.tokens_max();
   });
+  if (has_room || world_.overdraws) ask_charge(world_.oracle.ask(std::move(call)));
+}
+
+void QuotaCaller::ask_charge(const CallPtr& call) {
+  const QuotaQuestion question{.op = call->op, .calls = {entry_of(*call)}};
+  ask(question).calls = {call};
+}
+
+void QuotaCaller::ask_for_certainty() {
+  if (is_over_ || probe()) return;
+  repeat();
+}
+
+void QuotaCaller::repeat() {
+  if (world_.to_repeat.empty()) return;
+  const CallPtr call = world_.to_repeat.back();
+  world_.to_repeat.pop_back();
+  world_.counts.note(Event::repeated);
+  world_.oracle.ask_again(*call);
+  ask_charge(call);
 }
 
 // Of any client, made at any node.
 void QuotaCaller::end_one() {
   if (world_.open.empty()) return;
   const size_t place = world_.random.below(world_.open.size());
-  const KnownReservation ended = world_.open[place];
+  const CallPtr call = world_.open[place];
   world_.open.erase(world_.open.begin() + static_cast<ptrdiff_t>(place));
-  on_ending(ended);
-  const bool settles = world_.random.chance(0.5);
-  send([&](schema::ClientFrame::Builder frame) {
-    if (settles) {
-      frame.initSettle().setReservations({ended.number});
-    } else {
-      frame.initCancel().setReservations({ended.number});
-    }
-  });
+  QuotaQuestion question{.op = QuotaOp::cancel, .reservation = call->reservation};
+  if (world_.random.chance(0.6)) {
+    question.op = QuotaOp::settle;
+    const bool has_more = world_.overdraws && world_.random.chance(0.1);
+    question.settled_tokens = world_.random.below(call->tokens + 1) + (has_more ? 5 : 0);
+  }
+  world_.oracle.ask_end(*call, question.settled_tokens);
+  ask(question).calls = {call};
 }
 
-void QuotaCaller::on_ending(const KnownReservation& ended) {
-  for (const std::string& subject : ended.subjects) {
-    world_.oracle.on_ending(subject, ended.number);
-  }
+// One that ends soon, whose home is this node, and has parts at others, if there is one: what has
+// become of it can be seen later.
+void QuotaCaller::extend_one() {
+  if (world_.open.empty()) return;
+  const auto ends_soon = [&](const CallPtr& call) {
+    const int64_t left_ns = call->over_at_ns - world_.oracle.now_ns();
+    return left_ns > 0 && left_ns < soon_ns && is_at_home(*call) &&
+           world_.oracle.is_spread(call->subjects) && !call->is_extending;
+  };
+  const auto soon = std::ranges::find_if(world_.open, ends_soon);
+  const CallPtr call = soon != world_.open.end() && world_.random.chance(0.7)
+                           ? *soon
+                           : world_.open[world_.random.below(world_.open.size())];
+  const uint64_t dice = world_.random.below(4);
+  const auto drawn = static_cast<uint32_t>(500 + world_.random.below(4'000));
+  if (!call->is_extending) extend(call, dice == 0 ? 0 : dice == 1 ? drawn : default_lifetime_ms);
 }
+
+void QuotaCaller::extend(const CallPtr& call, uint32_t lifetime_ms) {
+  const QuotaQuestion question{
+      .op = QuotaOp::extend, .lifetime_ms = lifetime_ms, .reservation = call->reservation};
+  ask(question).extension = world_.oracle.ask_extension(call, lifetime_ms);
+}
+
+// Whether what could not be extended has ended at its old time.
+bool QuotaCaller::probe() {
+  const auto due = std::ranges::find_if(world_.to_probe, [&](const CallPtr& call) {
+    return call->is_ending || call->over_at_ns == base::never_ns ||
+           world_.oracle.probe_ns(*call) < world_.oracle.now_ns();
+  });
+  if (due == world_.to_probe.end()) return false;
+  const CallPtr call = *due;
+  world_.to_probe.erase(due);
+  const bool is_open = call->is_ending || call->over_at_ns == base::never_ns || call->is_extending;
+  if (is_open) return false;
+  world_.counts.note(Event::probed);
+  extend(call, default_lifetime_ms);
+  return true;
+}
+
+// --- the end of the connection
 
 void QuotaCaller::leave() {
   if (is_over_) return;
   forget_all();
-  client_.close();
+  talk_->close();
+}
+
+void QuotaCaller::forget_all() {
+  is_over_ = true;
+  for (const CallPtr& each : bound_) world_.oracle.unbound(*each);
+  for (const auto& [number, asked] : asked_) lose(asked);
 }
 
 // What was asked for and not answered may be charged or not.
-void QuotaCaller::forget_all() {
-  is_over_ = true;
-  for (const KnownReservation& each : bound_) on_ending(each);
-  for (const auto& [frame, calls] : asked_) {
-    for (const Asked& asked : calls) repeat_later(asked);
+void QuotaCaller::lose(const Asked& asked) {
+  if (asked.extension) world_.oracle.extension_lost(*asked.extension);
+  if (!charges(asked.op)) return;
+  for (const CallPtr& call : asked.calls) {
+    world_.oracle.lost(*call);
+    if (!call->id.empty()) world_.to_repeat.push_back(call);
   }
-}
-
-void QuotaCaller::repeat_later(const Asked& asked) {
-  if (!asked.consumes || asked.id.empty()) return;
-  world_.to_repeat.push_back({asked.subjects, asked.id, asked.tokens, asked.starts});
 }
 
 // Whatever happens to other nodes, a call that waits has an answer in time.
 void QuotaCaller::check_waits() {
-  if (!node_.is_paused) awake_ns_ += world_.now_ns - last_ns_;
-  last_ns_ = world_.now_ns;
+  const int64_t now_ns = world_.oracle.now_ns();
+  if (!node_.is_paused) awake_ns_ += now_ns - last_ns_;
+  last_ns_ = now_ns;
   const int64_t longest_ns = int64_t{wait_ms} * base::ns_per_ms + wait_slack_ns;
-  for (const auto& [frame, calls] : asked_) {
-    if (calls.front().may_wait && awake_ns_ - calls.front().awake_ns > longest_ns) {
-      world_.oracle.fail("a call that may wait has no answer in time");
+  for (const auto& [number, asked] : asked_) {
+    if (asked.may_wait && awake_ns_ - asked.awake_ns > longest_ns) {
+      world_.oracle.fail("call " + std::to_string(number) + " to node " +
+                         std::to_string(node_.number()) + " for " +
+                         asked.calls.front()->subjects.front() + ", asked at " +
+                         std::to_string(asked.asked_ns) + ", has no answer in time" +
+                         (asked.was_queued ? ": it waits" : ""));
     }
   }
 }
+
+// --- answers
 
 void QuotaCaller::receive() {
   if (is_over_) return;
   check_waits();
-  client_.read(received_);
-  size_t taken = 0;
-  while (!is_over_ && taken < received_.size()) {
-    std::vector<uint64_t> words((received_.size() - taken + 7) / 8);
-    std::memcpy(words.data(), received_.data() + taken, received_.size() - taken);
-    const auto bytes = std::as_bytes(std::span(words)).first(received_.size() - taken);
-    const auto read = wire::read_frame(bytes, limits::reply_bytes_max);
-    const auto* const frame = std::get_if<base::Complete<wire::Frame>>(&read);
-    if (frame == nullptr) break;
-    capnp::FlatArrayMessageReader message(
-        {reinterpret_cast<const capnp::word*>(words.data()), frame->value.size() / 8});
-    on_frame(message.getRoot<schema::ServerFrame>());
-    taken += frame->value.size();
-  }
-  received_.erase(received_.begin(), received_.begin() + static_cast<ptrdiff_t>(taken));
-  const bool is_cut_off = client_.was_reset() || client_.refused() || client_.end_of_stream();
-  if (is_cut_off && !is_over_) forget_all();
+  talk_->read();
+  if (talk_->is_cut_off() && !is_over_) forget_all();
 }
 
-void QuotaCaller::on_frame(schema::ServerFrame::Reader frame) {
-  const auto asked = asked_.find(frame.getId());
-  if (frame.isError())
-    return world_.oracle.fail("an error: " + std::string(frame.getError().getText().cStr()));
-  if (asked == asked_.end()) return;  // of a settle or cancel
-  if (frame.isQuotaAnswers()) {
-    const auto answers = frame.getQuotaAnswers();
-    if (code_of(answers.getCodes(), 0) == static_cast<uint8_t>(QuotaCode::queued)) {
-      ++world_.queued;
-      if (is_spread(asked->second.front().subjects)) ++world_.waiting_spread;
-      return;
+void QuotaCaller::on_queued(uint64_t question) {
+  world_.counts.note(Event::queued);
+  const auto found = asked_.find(question);
+  if (found == asked_.end()) return world_.oracle.fail("nothing was queued");
+  Asked& asked = found->second;
+  asked.was_queued = true;
+  const bool is_spread = world_.oracle.is_spread(asked.calls.front()->subjects);
+  if (is_spread) world_.counts.note(Event::waiting_spread);
+}
+
+void QuotaCaller::on_answered(uint64_t question, const std::vector<QuotaOutcome>& outcomes) {
+  const auto found = asked_.find(question);
+  if (found == asked_.end()) return world_.oracle.fail("an answer to nothing");
+  const Asked asked = std::move(found->second);
+  asked_.erase(found);
+  const QuotaCode code = outcomes.front().code;
+  if (asked.was_queued) world_.counts.note(Event::granted);
+  if (asked.extension) return on_extended(asked, code);
+  if (asked.op == QuotaOp::check) {
+    world_.counts.note(Event::checked);
+    if (api::admits(code)) world_.oracle.check_admitted(asked.checked);
+  } else if (charges(asked.op)) {
+    if (outcomes.size() != asked.calls.size()) world_.oracle.fail("not as many answers as calls");
+    for (size_t at = 0; at < asked.calls.size(); ++at) {
+      on_charge(asked, asked.calls[at], outcomes.at(at));
     }
-    on_outcomes(asked->second, answers.getCodes(), answers.getReservations());
-    asked_.erase(asked);
-  } else if (frame.isGranted()) {
-    ++world_.granted;
-    const auto granted = frame.getGranted();
-    const bool is_admitted = api::admits(static_cast<QuotaCode>(code_of(granted.getCodes(), 0)));
-    if (is_admitted && is_spread(asked->second.front().subjects)) ++world_.granted_spread;
-    on_outcomes(asked->second, granted.getCodes(), granted.getReservations());
-    asked_.erase(asked);
+  } else {
+    if (code == QuotaCode::ok) world_.counts.note(Event::settled);
+    world_.oracle.ended(*asked.calls.front(), asked.settled_tokens, code, asked.asked_ns);
   }
 }
 
-void QuotaCaller::on_outcomes(const std::vector<Asked>& calls, capnp::Data::Reader codes,
-                              capnp::List<uint64_t>::Reader reservations) {
-  for (size_t call = 0; call < calls.size(); ++call) {
-    on_outcome(calls[call], code_of(codes, call), reservation_of(reservations, call));
-  }
-}
-
-void QuotaCaller::on_outcome(const Asked& asked, uint8_t code, uint64_t reservation) {
-  const auto outcome = static_cast<QuotaCode>(code);
-  if (outcome == QuotaCode::owner_unreachable) {
-    ++world_.unreachable;
-    repeat_later(asked);
-  }
-  if (!api::admits(outcome)) return;
-  if (asked.consumes) {
-    for (size_t i = 0; i < asked.subjects.size(); ++i) {
-      world_.oracle.on_consumed(asked.subjects[i], asked.tokens, asked.id, asked.starts[i]);
-    }
+void QuotaCaller::on_charge(const Asked& asked, const CallPtr& call, const QuotaOutcome& outcome) {
+  if (outcome.code == QuotaCode::owner_unreachable) {
+    world_.counts.note(Event::unreachable);
+    rests_until_ns_ = world_.oracle.now_ns() + world_.random.between(0, rest_ns_max);
+    world_.oracle.unreachable(*call, is_at_home(*call));
+    if (!call->id.empty()) world_.to_repeat.push_back(call);
     return;
   }
-  // Its home, or the owner of a part, may have forgotten it.
-  if (asked.starts != starts_of(asked.subjects)) return;
-  for (size_t i = 0; i < asked.subjects.size(); ++i) {
-    world_.oracle.on_reserved(asked.subjects[i], reservation, asked.starts[i]);
-  }
+  if (!api::admits(outcome.code)) return world_.oracle.refused(*call);
+  const bool waited = asked.was_queued && world_.oracle.is_spread(call->subjects);
+  if (waited) world_.counts.note(Event::granted_spread);
+  if (asked.op == QuotaOp::reserve) return on_reserved(asked, call, outcome.reservation);
+  world_.counts.note(asked.op == QuotaOp::record ? Event::recorded : Event::consumed);
+  world_.oracle.admitted(*call);
+}
+
+void QuotaCaller::on_reserved(const Asked& asked, const CallPtr& call, uint64_t reservation) {
+  world_.counts.note(Event::reserved);
+  world_.oracle.reserved(call, reservation);
   if (asked.is_bound) {
-    ++world_.bound;
-    bound_.push_back({asked.subjects, reservation});
+    world_.counts.note(Event::bound);
+    bound_.push_back(call);
   } else {
-    world_.open.push_back({asked.subjects, reservation});
+    world_.open.push_back(call);
   }
+}
+
+void QuotaCaller::on_extended(const Asked& asked, QuotaCode code) {
+  const CallPtr& call = asked.extension->call;
+  world_.counts.note(code == QuotaCode::ok ? Event::extended : Event::not_extended);
+  world_.oracle.extended(*asked.extension, code, is_at_home(*call));
+  if (code != QuotaCode::owner_unreachable || !is_at_home(*call)) return;
+  world_.counts.note(Event::part_missed);
+  probe_later(call);
+}
+
+// Nobody ends it before.
+void QuotaCaller::probe_later(const CallPtr& call) {
+  const bool is_soon = call->over_at_ns != base::never_ns &&
+                       world_.oracle.probe_ns(*call) < world_.oracle.now_ns() + probe_ns_max;
+  if (!is_soon || call->is_ending) return;
+  std::erase(world_.open, call);
+  world_.to_probe.push_back(call);
 }
 
 }  // namespace sluice::simulation

@@ -1,101 +1,107 @@
-// A client of one node: reserves, consumes, waits, ends reservations of anybody, and leaves.
-// Flow:   act() -> frames -> receive() -> the oracle, and the run's book of reservations.
+// A client of one node: reserves, extends, consumes, records, checks, waits, ends reservations of
+// anybody, and leaves.
+// Flow:   act() -> QuotaTalk -> the node; receive() -> its answers -> the oracle, and the run's
+//         book of reservations.
 // Lives:  until is_over(): it has left, or its node has.
 #pragma once
 
-#include <capnp/message.h>
-#include <sluicegate.capnp.h>
-
-#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "io/sim/random.hpp"
-#include "io/sim/sim_client.hpp"
+#include "quota_event.hpp"
 #include "quota_node.hpp"
 #include "quota_oracle.hpp"
+#include "quota_talk.hpp"
 
 namespace sluice::simulation {
-
-using Subjects = std::vector<std::string>;  // of one call: of any nodes
-
-struct KnownReservation {
-  Subjects subjects;
-  uint64_t number = 0;
-};
-
-// A consume under an id whose answer its client does not know.
-struct Unanswered {
-  Subjects subjects;
-  std::string id;
-  uint64_t tokens = 0;
-  std::vector<uint64_t> starts;  // of the owners, when it was asked for first
-};
 
 // What the clients of a run share.
 struct QuotaWorld {
   io::Random& random;
   QuotaOracle& oracle;
   const std::vector<std::string> subjects;
-  std::vector<KnownReservation> open;  // not bound to a connection
-  std::vector<Unanswered> to_repeat;
+  const bool overdraws = false;    // records may exceed a limit
+  std::vector<CallPtr> open;       // reservations that are not bound to a connection
+  std::vector<CallPtr> to_repeat;  // under their ids
+  std::vector<CallPtr> to_probe;   // an extension of them has failed
   uint64_t ids = 0;
-  int64_t now_ns = 0;
-  uint64_t queued = 0, granted = 0, unreachable = 0, repeated = 0, bound = 0, spread = 0,
-           waiting_spread = 0, granted_spread = 0;
+  NodeQuotaCounts counts;
 };
 
-class QuotaCaller {
+class QuotaCaller final : public QuotaListener {
  public:
   // `node`: that it is connected to.
-  QuotaCaller(QuotaWorld& world, const QuotaNode& node, io::SimClient client);
+  QuotaCaller(QuotaWorld& world, QuotaNode& node);
 
   void act();
   void receive();
+  // A call under an id whose answer nobody knows, or an extension that must fail.
+  void ask_for_certainty();
   void leave();
   bool is_over() const { return is_over_; }
 
  private:
+  // A question without an answer.
   struct Asked {
-    bool consumes = false, is_bound = false, may_wait = false;
-    int64_t awake_ns = 0;  // when it was asked, by the clock of its node
-    Subjects subjects;
-    std::string id;
-    uint64_t tokens = 0;
-    std::vector<uint64_t> starts;  // of the owners
+    api::QuotaOp op{};
+    bool is_bound = false, may_wait = false, was_queued = false;
+    int64_t asked_ns = 0;
+    int64_t awake_ns = 0;        // when it was asked, by the clock of its node
+    std::vector<CallPtr> calls;  // that charge; the one that is ended or extended
+    KnownCall checked;
+    uint64_t settled_tokens = 0;
+    std::optional<QuotaOracle::Extension> extension;
   };
 
-  void send(const std::function<void(schema::ClientFrame::Builder)>& fill);
+  static bool charges(api::QuotaOp op) {
+    return op == api::QuotaOp::reserve || op == api::QuotaOp::consume || op == api::QuotaOp::record;
+  }
+  Asked& ask(const QuotaQuestion& question);
+  void act_at_random();
   Subjects draw_subjects();
-  bool is_spread(const Subjects& subjects) const;
-  std::vector<uint64_t> starts_of(const Subjects& subjects) const;
-  std::vector<uint64_t> starts_of(const Unanswered& consumed) const;
-  void on_ending(const KnownReservation& ended);
+  uint64_t draw_tokens();
+  KnownCall draw_call(api::QuotaOp op);
   void reserve();
-  void consume(const Unanswered& what);
+  void check();
+  void consume();
+  void record();
+  void ask_charge(const CallPtr& call);
+  void repeat();
   void end_one();
-  void on_frame(schema::ServerFrame::Reader frame);
-  void on_outcomes(const std::vector<Asked>& calls, capnp::Data::Reader codes,
-                   capnp::List<uint64_t>::Reader reservations);
-  void on_outcome(const Asked& asked, uint8_t code, uint64_t reservation);
+  void extend_one();
+  void extend(const CallPtr& call, uint32_t lifetime_ms);
+  bool probe();
+
+  void on_queued(uint64_t question) override;
+  void on_answered(uint64_t question, const std::vector<QuotaOutcome>& outcomes) override;
+  void on_usage(const SubjectUsage&) override {}  // it does not ask for it
+  void on_error(const std::string& text) override { world_.oracle.fail("an error: " + text); }
+  void on_charge(const Asked& asked, const CallPtr& call, const QuotaOutcome& outcome);
+  void on_extended(const Asked& asked, api::QuotaCode code);
+  void probe_later(const CallPtr& call);
+  void on_reserved(const Asked& asked, const CallPtr& call, uint64_t reservation);
+  bool is_at_home(const KnownCall& call) const {
+    return world_.oracle.home_of(call) == node_.number();
+  }
+
   void check_waits();
   bool is_waiting() const;
-  void repeat_later(const Asked& asked);
+  void lose(const Asked& asked);
   void forget_all();
 
   QuotaWorld& world_;
   const QuotaNode& node_;
-  io::SimClient client_;
-  std::vector<std::byte> received_;
-  uint64_t next_id_ = 1;
-  std::map<uint64_t, std::vector<Asked>> asked_;  // by frame: of its calls
-  std::vector<KnownReservation> bound_;           // to this connection
-  const bool is_patient_;  // while it waits it asks for nothing else, and stays
+  const std::unique_ptr<QuotaTalk> talk_;
+  std::map<uint64_t, Asked> asked_;  // by number
+  std::vector<CallPtr> bound_;       // reservations, to this connection
+  const bool is_patient_;            // while it waits it asks for nothing else, and stays
   bool is_over_ = false;
+  int64_t rests_until_ns_ = 0;
   int64_t last_ns_ = 0;
   int64_t awake_ns_ = 0;  // for which its node was not paused
 };

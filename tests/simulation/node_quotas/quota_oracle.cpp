@@ -1,0 +1,355 @@
+#include "quota_oracle.hpp"
+
+namespace sluice::simulation {
+
+using api::QuotaCode;
+using api::QuotaOp;
+
+namespace {
+
+const CallCharge& charge_of(const KnownCall& call, const std::string& subject) {
+  const auto at = std::ranges::find(call.subjects, subject);
+  return call.charges[static_cast<size_t>(at - call.subjects.begin())];
+}
+
+}  // namespace
+
+bool QuotaOracle::is_spread(const Subjects& subjects) const {
+  return std::ranges::any_of(subjects, [&](const std::string& subject) {
+    return owner_of(subject) != owner_of(subjects.front());
+  });
+}
+
+uint64_t QuotaOracle::starts_of(const std::string& subject) const {
+  const auto found = starts_.find(owner_of(subject));
+  return found == starts_.end() ? 0 : found->second;
+}
+
+std::vector<uint64_t> QuotaOracle::starts_of(const Subjects& subjects) const {
+  std::vector<uint64_t> starts;
+  for (const std::string& subject : subjects) starts.push_back(starts_of(subject));
+  return starts;
+}
+
+// --- calls that charge
+
+CallPtr QuotaOracle::ask(KnownCall call) {
+  call.charges.resize(call.subjects.size());
+  call.starts = starts_of(call.subjects);
+  call.asked_ns = now_ns_;
+  call.under_way = 1;
+  for (CallCharge& each : call.charges) {
+    each.charged.set(now_ns_, {.least = 0, .most = call.tokens});
+  }
+  CallPtr kept = std::make_shared<KnownCall>(std::move(call));
+  for (const std::string& subject : kept->subjects) calls_[subject].push_back(kept);
+  return kept;
+}
+
+// The home of several owners may remember what one of them has forgotten in a crash: a repeat is
+// not charged there again.
+void QuotaOracle::ask_again(KnownCall& call) {
+  if (!is_spread(call.subjects)) call.starts = starts_of(call.subjects);
+  ++call.under_way;
+  for (CallCharge& each : call.charges) {
+    if (each.charged.now().most == 0) {
+      each.charged.set(now_ns_, {.least = 0, .most = call.tokens});
+    }
+  }
+}
+
+void QuotaOracle::admitted(KnownCall& call) {
+  --call.under_way;
+  call.is_lost = false;
+  for (size_t place = 0; place < call.subjects.size(); ++place) {
+    if (call.starts[place] != starts_of(call.subjects[place])) {
+      call.charges[place].kept = Kept::unknown;
+      continue;
+    }
+    call.charges[place].kept = Kept::yes;
+    call.charges[place].charged.set(now_ns_, Charged::exactly(call.tokens));
+    if (call.op == QuotaOp::record) continue;
+    check_limit(call, place);
+    check_room(call, place);
+  }
+}
+
+void QuotaOracle::reserved(const CallPtr& call, uint64_t reservation) {
+  admitted(*call);
+  const int64_t lifetime_ns = int64_t{call->lifetime_ms} * base::ns_per_ms;
+  call->reservation = reservation;
+  call->opened_ns = now_ns_;
+  call->shortest_until_ns = call->open_until_ns = call->asked_ns + lifetime_ns - tick_ns;
+  call->over_at_ns = now_ns_ + lifetime_ns;
+  call->is_known_open = call->is_sure = is_since_start(*call);
+  if (!call->is_known_open) return;
+  for (const std::string& subject : call->subjects) {
+    std::vector<CallPtr>& opened = opened_[subject];
+    std::erase_if(opened, [](const CallPtr& each) { return !each->is_known_open; });
+    opened.push_back(call);
+    if (open_count(subject, now_ns_) > slots_max) {
+      fail(subject + " has more open reservations than slots: " + open_ones(subject));
+    }
+  }
+}
+
+// What a part has held may be charged there where its verdict is lost.
+void QuotaOracle::refused(KnownCall& call) {
+  --call.under_way;
+  if (!call.is_lost) take_back(call, was_disturbed_since(call.asked_ns));
+}
+
+void QuotaOracle::unreachable(KnownCall& call, bool is_at_home) {
+  --call.under_way;
+  if (call.op == QuotaOp::reserve && is_at_home) return take_back(call, true);
+  call.is_lost = true;
+}
+
+void QuotaOracle::lost(KnownCall& call) {
+  --call.under_way;
+  call.is_lost = true;
+}
+
+// Nothing is charged at its home. Other nodes may have charged their parts: of a reservation until
+// its home's cancel has reached them, else for good.
+void QuotaOracle::take_back(KnownCall& call, bool stays_at_parts) {
+  for (size_t place = 0; place < call.subjects.size(); ++place) {
+    CallCharge& charge = call.charges[place];
+    const bool may_stay = stays_at_parts && !is_at_home(call, place);
+    if (may_stay && call.op != QuotaOp::reserve) continue;
+    if (may_stay) charge.without_home = {.least = 0, .most = call.tokens};
+    if (may_stay && call.lifetime_ms * base::ns_per_ms < repeats_ns) continue;
+    charge.charged.set(now_ns_, {});
+    if (!charge.without_home && call.under_way == 0) {
+      std::erase_if(calls_[call.subjects[place]],
+                    [&](const CallPtr& each) { return each.get() == &call; });
+    }
+  }
+}
+
+// What callers have been admitted to use. A settle may charge more.
+void QuotaOracle::check_limit(const KnownCall& call, size_t place) {
+  uint64_t least = 0;
+  for (const CallPtr& each : calls_[call.subjects[place]]) {
+    if (each->op == QuotaOp::record) continue;
+    const CallCharge& charge = charge_of(*each, call.subjects[place]);
+    least += std::min(charge.charged.now().least, each->tokens);
+  }
+  if (least > tokens_max_) fail(call.subjects[place] + " has admitted more than its limit");
+}
+
+// What was charged when the call was asked for, and still is, leaves it no room.
+void QuotaOracle::check_room(const KnownCall& call, size_t place) {
+  const std::string& subject = call.subjects[place];
+  uint64_t used = 0;
+  for (const CallPtr& each : calls_[subject]) {
+    const CallCharge& charge = charge_of(*each, subject);
+    if (charge.charged.since_ns() < call.asked_ns) used += charge.charged.now().least;
+  }
+  if (used + call.tokens > tokens_max_) fail(subject + " has admitted a call without room for it");
+  if (open_count(subject, call.asked_ns) >= slots_max) {
+    fail(subject + " has admitted a call without a slot for it: " + open_ones(subject));
+  }
+}
+
+KnownCall QuotaOracle::for_check(KnownCall call) const {
+  call.starts = starts_of(call.subjects);
+  call.asked_ns = now_ns_;
+  return call;
+}
+
+void QuotaOracle::check_admitted(const KnownCall& call) {
+  for (size_t place = 0; place < call.subjects.size(); ++place) {
+    if (call.starts[place] == starts_of(call.subjects[place])) check_room(call, place);
+  }
+}
+
+// Those that were open then, and still are.
+uint64_t QuotaOracle::open_count(const std::string& subject, int64_t since_ns) const {
+  const auto found = opened_.find(subject);
+  if (found == opened_.end()) return 0;
+  return static_cast<uint64_t>(std::ranges::count_if(found->second, [&](const CallPtr& each) {
+    return each->is_known_open && each->opened_ns <= since_ns && each->open_until_ns > now_ns_;
+  }));
+}
+
+std::string QuotaOracle::open_ones(const std::string& subject) const {
+  std::string text;
+  for (const CallPtr& each : opened_.at(subject)) {
+    if (!each->is_known_open || each->open_until_ns <= now_ns_) continue;
+    text += std::to_string(each->reservation) + " of node " + std::to_string(home_of(*each)) +
+            " and of " + std::to_string(each->subjects.size()) + " subjects, for " +
+            std::to_string(each->open_until_ns - now_ns_) + " ns; ";
+  }
+  return text;
+}
+
+// --- the end of a reservation
+
+void QuotaOracle::ask_end(KnownCall& call, uint64_t tokens) {
+  call.is_ending = true;
+  call.is_known_open = false;
+  call.starts_at_end = starts_of(call.subjects);
+  for (CallCharge& each : call.charges) {
+    if (each.kept == Kept::no) continue;
+    each.charged.set(now_ns_, each.charged.now().or_else(Charged::exactly(tokens)));
+  }
+}
+
+void QuotaOracle::ended(KnownCall& call, uint64_t tokens, QuotaCode code, int64_t asked_ns) {
+  if (code == QuotaCode::ok) {
+    for (size_t place = 0; place < call.subjects.size(); ++place) {
+      end_charge(call, place, tokens, asked_ns);
+    }
+    return;
+  }
+  const bool must_be_open = call.open_until_ns > now_ns_ && call.is_sure;
+  if (must_be_open && code != QuotaCode::owner_unreachable) {
+    fail("the end of an open reservation is " + std::string(api::code_name(code)));
+  }
+}
+
+// At home it holds. Other nodes have it at once or, where messages are lost, as long as their parts
+// live and the home repeats it.
+void QuotaOracle::end_charge(KnownCall& call, size_t place, uint64_t tokens,
+                             int64_t asked_ns) const {
+  CallCharge& charge = call.charges[place];
+  const bool was_lost = call.starts_at_end[place] != starts_of(call.subjects[place]);
+  if (charge.kept == Kept::no || was_lost) return;
+  const Charged before = charge.charged.now();
+  const bool is_home = is_at_home(call, place);
+  if (!is_home && charge.kept == Kept::unknown) return;
+  const bool is_certain = !was_disturbed_since(asked_ns) && call.open_until_ns > now_ns_;
+  if (!is_home && !is_certain) {
+    if (call.open_until_ns - now_ns_ < repeats_ns) return;
+    charge.without_home = before;
+  }
+  charge.charged.set(now_ns_, Charged::exactly(tokens));
+}
+
+void QuotaOracle::unbound(KnownCall& call) {
+  call.is_ending = true;
+  call.is_known_open = false;
+}
+
+// --- extensions
+
+QuotaOracle::Extension QuotaOracle::ask_extension(const CallPtr& call, uint32_t lifetime_ms) {
+  const uint32_t wanted_ms = lifetime_ms != 0 ? lifetime_ms : call->lifetime_ms;
+  Extension extension{.call = call,
+                      .home_starts = starts_of(call->subjects.front()),
+                      .lifetime_ms = wanted_ms,
+                      .asked_ns = now_ns_,
+                      .until_before_ns = call->open_until_ns};
+  call->is_extending = true;
+  call->open_until_ns =
+      std::min(call->open_until_ns, now_ns_ + int64_t{wanted_ms} * base::ns_per_ms - tick_ns);
+  call->shortest_until_ns = std::min(call->shortest_until_ns, call->open_until_ns);
+  return extension;
+}
+
+void QuotaOracle::extended(const Extension& extension, QuotaCode code, bool is_at_home) {
+  KnownCall& call = *extension.call;
+  const bool may_be_lost = extension.home_starts != starts_of(call.subjects.front());
+  const bool is_uncertain = code == QuotaCode::owner_unreachable && !is_at_home;
+  if (may_be_lost || is_uncertain) return extension_lost(extension);
+  call.is_extending = false;
+  const int64_t lifetime_ns = int64_t{extension.lifetime_ms} * base::ns_per_ms;
+  if (code == QuotaCode::ok) {
+    if (call.over_at_ns != base::never_ns && extension.asked_ns > call.over_at_ns + late_ns) {
+      fail("a reservation is extended behind its end");
+    }
+    call.lifetime_ms = extension.lifetime_ms;
+    call.open_until_ns = extension.asked_ns + lifetime_ns - tick_ns;
+    if (call.over_at_ns != base::never_ns) call.over_at_ns = now_ns_ + lifetime_ns;
+    return;
+  }
+  call.open_until_ns = extension.until_before_ns;  // the old deadline
+  const bool must_be_open = call.open_until_ns > now_ns_ && call.is_sure && !call.is_ending;
+  if (must_be_open && code != QuotaCode::owner_unreachable) {
+    fail("the extension of an open reservation is " + std::string(api::code_name(code)));
+  }
+}
+
+// It may still come, and be the shorter one.
+void QuotaOracle::extension_lost(const Extension& extension) {
+  KnownCall& call = *extension.call;
+  call.is_extending = call.is_known_open = call.is_sure = false;
+  call.over_at_ns = base::never_ns;
+}
+
+// --- what happens to nodes
+
+void QuotaOracle::disturbed(int64_t until_ns) {
+  // A link that is back has messages, and connections, on the way.
+  constexpr int64_t settles_ns = base::ns_per_s;
+  disturbed_until_ns_ = std::max(disturbed_until_ns_, until_ns + settles_ns);
+}
+
+void QuotaOracle::crashed(uint32_t node, int64_t kept_ns) {
+  ++starts_[node];
+  for (const auto& [subject, calls] : calls_) {
+    for (const CallPtr& call : calls) {
+      const auto place = std::ranges::find(call->subjects, subject) - call->subjects.begin();
+      if (owner_of(subject) == node) restart(*call, static_cast<size_t>(place), kept_ns);
+      if (home_of(*call) == node && place == 0) lose_home(*call, kept_ns);
+    }
+  }
+}
+
+void QuotaOracle::restart(KnownCall& call, size_t place, int64_t kept_ns) const {
+  CallCharge& charge = call.charges[place];
+  const bool is_open = call.under_way > 0 || call.is_lost;
+  if (kept_ns != never_kept) {
+    Charged since = charge.charged.since(kept_ns);
+    if (charge.without_home) since = since.or_else(*charge.without_home);
+    charge.charged.set(now_ns_, since);
+    if (!was_known(call, kept_ns) && charge.kept == Kept::yes) charge.kept = Kept::unknown;
+  } else {
+    charge.charged.set(now_ns_, {.least = 0, .most = is_open ? charge.charged.now().most : 0});
+    charge.kept = is_open ? Kept::unknown : Kept::no;
+  }
+  if (!was_known(call, kept_ns)) call.is_known_open = call.is_sure = false;
+}
+
+// It repeats nothing to other nodes any more.
+void QuotaOracle::lose_home(KnownCall& call, int64_t kept_ns) const {
+  for (CallCharge& each : call.charges) {
+    if (!each.without_home || each.kept == Kept::no) continue;
+    each.charged.set(now_ns_, each.charged.now().or_else(*each.without_home));
+  }
+  call.over_at_ns = base::never_ns;
+  call.open_until_ns = std::min(call.open_until_ns, call.shortest_until_ns);
+  if (call.is_bound || !was_known(call, kept_ns)) call.is_known_open = call.is_sure = false;
+}
+
+// --- the end
+
+uint64_t QuotaOracle::most_charged(const std::string& subject) const {
+  const auto found = calls_.find(subject);
+  if (found == calls_.end()) return 0;
+  uint64_t most = 0;
+  for (const CallPtr& each : found->second) most += charge_of(*each, subject).charged.now().most;
+  return most;
+}
+
+void QuotaOracle::check_usage(const SubjectUsage& usage) {
+  Charged all;
+  for (const CallPtr& each : calls_[usage.name]) {
+    const Charged charged = charge_of(*each, usage.name).charged.now();
+    all.least += charged.least;
+    all.most += charged.most;
+  }
+  ++(all.least == all.most ? exact_ : between_);
+  charged_ += usage.used;
+  unknown_ += all.most - all.least;
+  if (usage.used < all.least || usage.used > all.most) {
+    fail(usage.name + " has charged " + std::to_string(usage.used) + ", and its callers know of " +
+         std::to_string(all.least) + " to " + std::to_string(all.most));
+  }
+  if (usage.reserved + usage.open_reservations + usage.waiting > 0) {
+    fail("something is reserved or waits in the end: " + usage.name);
+  }
+}
+
+}  // namespace sluice::simulation
