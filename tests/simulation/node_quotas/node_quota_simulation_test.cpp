@@ -46,7 +46,9 @@ constexpr double act_share = 0.1;
 class UsageReader final : public QuotaListener {
  public:
   UsageReader(QuotaNode& node, QuotaOracle& oracle, const std::vector<std::string>& subjects)
-      : oracle_(oracle), talk_(node.connect(), *this), awaited_(subjects.size()) {
+      : oracle_(oracle),
+        talk_(node.connect(server::native_listener), *this),
+        awaited_(subjects.size()) {
     talk_.ask_usage(subjects);
   }
   void read() { talk_.read(); }

@@ -19,6 +19,7 @@ constexpr uint32_t wait_ms = 3'000;
 constexpr int64_t wait_slack_ns = 4 * base::ns_per_s;
 constexpr double patient_share = 0.7;
 constexpr double bound_share = 0.2;
+constexpr double rest_share = 0.3;
 constexpr double id_share = 0.7;
 constexpr double several_share = 0.4;
 constexpr uint64_t several_max = 3;
@@ -43,9 +44,16 @@ ReserveEntry entry_of(const KnownCall& call) {
 QuotaCaller::QuotaCaller(QuotaWorld& world, QuotaNode& node)
     : world_(world),
       node_(node),
-      talk_(std::make_unique<NativeQuotaTalk>(node.connect(), *this)),
+      talk_(make_talk(node)),
       is_patient_(world.random.chance(patient_share)),
       last_ns_(world.oracle.now_ns()) {}
+
+std::unique_ptr<QuotaTalk> QuotaCaller::make_talk(QuotaNode& node) {
+  if (!world_.random.chance(rest_share)) {
+    return std::make_unique<NativeQuotaTalk>(node.connect(server::native_listener), *this);
+  }
+  return std::make_unique<RestQuotaTalk>(node.connect(server::http_listener), *this);
+}
 
 QuotaCaller::Asked& QuotaCaller::ask(const QuotaQuestion& question) {
   Asked& asked = asked_[talk_->ask(question)];
@@ -59,7 +67,7 @@ QuotaCaller::Asked& QuotaCaller::ask(const QuotaQuestion& question) {
 }
 
 void QuotaCaller::act() {
-  const bool has_many = asked_.size() >= asked_max;
+  const bool has_many = asked_.size() >= (talk_->takes_several() ? asked_max : 1);
   if (is_over_ || has_many || world_.oracle.now_ns() < rests_until_ns_) return;
   if (!is_patient_ || !is_waiting()) return act_at_random();
   if (world_.random.below(100) < 10) end_one();
@@ -116,11 +124,11 @@ KnownCall QuotaCaller::draw_call(QuotaOp op) {
 }
 
 void QuotaCaller::reserve() {
-  const bool has_several = world_.random.chance(calls_share);
+  const bool has_several = talk_->takes_several() && world_.random.chance(calls_share);
   const uint64_t calls_count = has_several ? 2 + world_.random.below(calls_max - 1) : 1;
   const bool is_short = world_.random.chance(short_share);
   QuotaQuestion question{.op = QuotaOp::reserve};
-  question.is_bound = world_.random.chance(bound_share);
+  question.is_bound = talk_->takes_several() && world_.random.chance(bound_share);
   question.wait_limit_ms = !has_several && world_.random.chance(wait_share) ? wait_ms : 0;
   if (is_short) question.lifetime_ms = 500 + static_cast<uint32_t>(world_.random.below(4'000));
   std::vector<CallPtr> calls;
@@ -262,11 +270,11 @@ void QuotaCaller::check_waits() {
   const int64_t longest_ns = int64_t{wait_ms} * base::ns_per_ms + wait_slack_ns;
   for (const auto& [number, asked] : asked_) {
     if (asked.may_wait && awake_ns_ - asked.awake_ns > longest_ns) {
-      world_.oracle.fail("call " + std::to_string(number) + " to node " +
-                         std::to_string(node_.number()) + " for " +
-                         asked.calls.front()->subjects.front() + ", asked at " +
-                         std::to_string(asked.asked_ns) + ", has no answer in time" +
-                         (asked.was_queued ? ": it waits" : ""));
+      world_.oracle.fail(
+          "call " + std::to_string(number) + " to node " + std::to_string(node_.number()) +
+          " for " + asked.calls.front()->subjects.front() + ", asked at " +
+          std::to_string(asked.asked_ns) + ", has no answer in time" +
+          (talk_->takes_several() ? "" : ", over REST") + (asked.was_queued ? ": it waits" : ""));
     }
   }
 }
@@ -297,6 +305,7 @@ void QuotaCaller::on_answered(uint64_t question, const std::vector<QuotaOutcome>
   asked_.erase(found);
   const QuotaCode code = outcomes.front().code;
   if (asked.was_queued) world_.counts.note(Event::granted);
+  if (!talk_->takes_several()) world_.counts.note(Event::by_rest);
   if (asked.extension) return on_extended(asked, code);
   if (asked.op == QuotaOp::check) {
     world_.counts.note(Event::checked);

@@ -61,6 +61,7 @@ class QuotaCaller final : public QuotaListener {
   static bool charges(api::QuotaOp op) {
     return op == api::QuotaOp::reserve || op == api::QuotaOp::consume || op == api::QuotaOp::record;
   }
+  std::unique_ptr<QuotaTalk> make_talk(QuotaNode& node);
   Asked& ask(const QuotaQuestion& question);
   void act_at_random();
   Subjects draw_subjects();

@@ -20,6 +20,7 @@ enum class NodeQuotaEvent : uint8_t {
   granted,
   unreachable,
   repeated,
+  by_rest,
   spread,
   waiting_spread,
   granted_spread,
@@ -36,7 +37,7 @@ enum class NodeQuotaEvent : uint8_t {
   part_missed,
   probed,
 };
-inline constexpr std::array<std::string_view, 26> node_quota_event_names = {
+inline constexpr std::array<std::string_view, 27> node_quota_event_names = {
     "reserved",
     "bound",
     "consumed",
@@ -49,6 +50,7 @@ inline constexpr std::array<std::string_view, 26> node_quota_event_names = {
     "granted",
     "unreachable",
     "repeated",
+    "answered over REST",
     "over several nodes",
     "queued over several nodes",
     "granted over several nodes",

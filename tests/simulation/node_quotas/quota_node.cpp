@@ -158,9 +158,9 @@ void QuotaNode::calm() const {
   if (state_) state_->calm();
 }
 
-io::SimClient QuotaNode::connect() {
+io::SimClient QuotaNode::connect(io::ListenerId listener) {
   Shard& shard = shards_[network_.random().below(shards_.size())];
-  const io::SimClient client = shard.io->connect(server::native_listener);
+  const io::SimClient client = shard.io->connect(listener);
   clients_.push_back(client.link_id());
   return client;
 }

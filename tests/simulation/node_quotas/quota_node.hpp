@@ -36,8 +36,8 @@ class QuotaNode {
   bool is_paused = false;
 
   void turn();
-  // Another client, natively.
-  io::SimClient connect();
+  // Another client, at server::native_listener or http_listener.
+  io::SimClient connect(io::ListenerId listener);
   uint32_t open_reservations() const;
   // Nothing is left of any call.
   bool is_idle() const;

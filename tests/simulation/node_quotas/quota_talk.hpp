@@ -1,4 +1,4 @@
-// What a client asks about quotas, and what it is answered.
+// What a client asks about quotas, and what it is answered, in either dialect.
 // Flow:   ask() -> bytes to the node; read() -> on_queued(), on_answered().
 // Lives:  one connection.
 #pragma once
@@ -50,6 +50,9 @@ class QuotaTalk {
 
   // Returns the question's number.
   virtual uint64_t ask(const QuotaQuestion& question) = 0;
+  // Whether it can be asked another one before that is answered, or something that needs a
+  // connection of frames.
+  virtual bool takes_several() const { return true; }
   void read();
   void close() { client_.close(); }
   bool is_cut_off() const {
@@ -78,6 +81,22 @@ class NativeQuotaTalk final : public QuotaTalk {
   void send(const Fill& fill);
 
   uint64_t last_number_ = 0;
+};
+
+// Over HTTP/1.1, one request at a time.
+class RestQuotaTalk final : public QuotaTalk {
+ public:
+  using QuotaTalk::QuotaTalk;
+  // With one call.
+  uint64_t ask(const QuotaQuestion& question) override;
+  bool takes_several() const override { return false; }
+
+ private:
+  bool take_answer() override;
+  void take(int status, const std::string& body);
+
+  uint64_t last_number_ = 0;
+  uint64_t answered_ = 0;
 };
 
 }  // namespace sluice::simulation
