@@ -125,7 +125,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
 
 Worker::~Worker() {
   // Sessions close first: they take their waiters off the book and the shard.
-  runner_.close_all();
+  close_sessions();
 }
 
 RestoredWindows Worker::restore_windows() {

@@ -67,6 +67,9 @@ class Worker final : private ShardStatisticsSource {
   // this one until they are drained too: go on with turns.
   void begin_drain() noexcept;
   bool drained() const noexcept;
+  // Behind the last turn, and before any worker of the group is destroyed: a waiter that leaves may
+  // have another one served, whose answer is in its own worker's memory.
+  void close_sessions() noexcept { runner_.close_all(); }
 
   const WorkerStatistics& statistics() const noexcept { return statistics_; }
   const shard::KeyDecider& keys() const noexcept { return *keys_; }

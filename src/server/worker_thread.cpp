@@ -92,6 +92,7 @@ void WorkerThread::run(const io::Choice& choice, io::Options io_options,
     if (wait_begin()) {
       worker.start();
       loop(worker);
+      worker.close_sessions();
     }
     std::unique_lock lock(mutex_);
     io_ = nullptr;

@@ -128,6 +128,7 @@ void QuotaNode::start() {
 
 int64_t QuotaNode::crash() {
   if (state_) state_->crash();
+  for (Shard& shard : shards_) shard.worker->close_sessions();
   shards_.clear();
   group_.reset();
   state_.reset();
