@@ -342,11 +342,11 @@ void Http2Session::after_event(Http2Stream& stream) noexcept {
 
 void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
-  if (stream.is_ready() && !stream.StreamHook<AskingTag>::is_linked()) {
+  if (stream.is_ready() && !stream.SessionHook<AskingTag>::is_linked()) {
     asking_.push_back(stream);
     if (may_ask() && !held()) mark_ready();
   }
-  StreamHook<UnfinishedTag>& unfinished = stream;
+  SessionHook<UnfinishedTag>& unfinished = stream;
   if (!stream.is_unfinished()) {
     unfinished.unlink();
   } else if (!unfinished.is_linked()) {

@@ -62,7 +62,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   using Streams = boost::intrusive::set<Http2Stream, boost::intrusive::key_of_value<ById>>;
   template <typename Tag>
   using StreamList =
-      boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<StreamHook<Tag>>,
+      boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<SessionHook<Tag>>,
                              boost::intrusive::constant_time_size<false>>;
 
   size_t take(std::span<const std::byte> bytes) noexcept override;

@@ -7,7 +7,6 @@
 //         shard owes it a reply any more.
 #pragma once
 
-#include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -45,18 +44,14 @@ struct Http2Connection {
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
 };
 
-// The list of a connection's streams that a hook is for; it leaves the list when it is destroyed.
-template <typename Tag>
-using StreamHook =
-    boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
-                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
-struct AskingTag;      // those that are to ask the shards
-struct UnfinishedTag;  // those that have something to do at the turn's end
+// Its session's lists.
+struct AskingTag;      // of streams that are to ask the shards
+struct UnfinishedTag;  // of those that have something to do at the turn's end
 
 class Http2Stream final : public SessionTransport,
                           public boost::intrusive::set_base_hook<>,
-                          public StreamHook<AskingTag>,
-                          public StreamHook<UnfinishedTag> {
+                          public SessionHook<AskingTag>,
+                          public SessionHook<UnfinishedTag> {
  public:
   static Http2Stream& make(Http2Connection& connection, wire::Http2StreamId id) noexcept;
   struct Delete {
