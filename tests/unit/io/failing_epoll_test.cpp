@@ -91,12 +91,7 @@ TEST_F(FailingEpoll, is_not_built_without_a_descriptor_for_it) {
 TEST_F(FailingEpoll, a_connection_that_the_kernel_refuses_to_begin_fails_alone) {
   rebuild();
   for (const int error : {ENOMEM, EADDRNOTAVAIL, ENETUNREACH, EPERM}) {
-    const FailingCall failing(Call::connect, error, {.failing = 1});
-    const SocketId socket = connect_to(port_);
-    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
-    EXPECT_EQ(reported(socket).failure, -error);
-    EXPECT_EQ(reported(socket).connects, 0u);
-    close_and_wait(socket);
+    expect_refused_connection_fails_alone(error);
   }
   expect_new_client_is_served();
 }

@@ -27,6 +27,7 @@ class FailingIoTest : public IoTest<Backend> {
   static constexpr bool is_uring = std::is_same_v<Backend, UringIo>;
   static constexpr Call accepting = is_uring ? Call::op_accept : Call::accept4;
   static constexpr Call receiving = is_uring ? Call::op_recv : Call::recv;
+  static constexpr Call connecting = is_uring ? Call::op_connect : Call::connect;
   static constexpr Call sending = is_uring ? Call::op_send : Call::send;
 
   // How many calls wait or submit in a poll() that has nothing to do.
@@ -85,6 +86,16 @@ class FailingIoTest : public IoTest<Backend> {
     const SocketId socket = socket_of(client);
     expect_received_whole(client, socket);
     expect_sent_whole(client, socket);
+  }
+
+  void expect_refused_connection_fails_alone(int error) {
+    SCOPED_TRACE(std::strerror(error));
+    const FailingCall failing(connecting, error, {.failing = 1});
+    const SocketId socket = this->connect_to(this->port_);
+    ASSERT_TRUE(this->until([&] { return this->reported(socket).failures == 1; }));
+    EXPECT_EQ(this->reported(socket).failure, -error);
+    EXPECT_EQ(this->reported(socket).connects, 0u);
+    this->close_and_wait(socket);
   }
 
   // `watching`: the call by which it learns that the peer of a socket hangs up.

@@ -199,12 +199,7 @@ TEST_F(FailingUring, receives_without_a_buffer_wait_for_one) {
 TEST_F(FailingUring, a_connection_that_the_kernel_refuses_to_begin_fails_alone) {
   rebuild();
   for (const int error : {ENOMEM, ETIMEDOUT, EHOSTUNREACH, ECANCELED}) {
-    const FailingCall failing(Call::op_connect, error, {.failing = 1});
-    const SocketId socket = connect_to(port_);
-    ASSERT_TRUE(until([&] { return reported(socket).failures == 1; }));
-    EXPECT_EQ(reported(socket).failure, -error);
-    EXPECT_EQ(reported(socket).connects, 0u);
-    close_and_wait(socket);
+    expect_refused_connection_fails_alone(error);
   }
   expect_new_client_is_served();
 }
