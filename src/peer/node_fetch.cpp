@@ -71,8 +71,8 @@ void NodeFetch::on_received(std::span<const std::byte> bytes) noexcept {
 // A body without a length ends with the connection.
 void NodeFetch::on_end_of_stream() noexcept {
   if (is_answered_) return;
-  boost::beast::error_code error;
-  parser_.put_eof(error);
+  boost::beast::error_code error = http::error::end_of_stream;
+  if (parser_.got_some()) parser_.put_eof(error);
   if (error || !parser_.is_done()) return fail("it has ended the connection");
   take_answer();
 }

@@ -72,6 +72,13 @@ TEST_F(NodeFetchTest, an_answer_that_breaks_off_is_none) {
   EXPECT_EQ(reason(), "it has ended the connection");
 }
 
+// As of a node that ends while it is asked.
+TEST_F(NodeFetchTest, a_connection_that_ends_without_a_byte_brings_no_answer) {
+  event(io::EventKind::connected);
+  event(io::EventKind::end_of_stream);
+  EXPECT_EQ(reason(), "it has ended the connection");
+}
+
 TEST_F(NodeFetchTest, refuses_more_than_it_has_room_for) {
   event(io::EventKind::connected);
   receive("HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n" + std::string(101, 'x'));
