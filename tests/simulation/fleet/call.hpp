@@ -30,7 +30,8 @@ struct CallDecision {
   int64_t at_ns = 0;
   std::optional<CallWindow> window;     // if it was approved, at once or later
   std::optional<api::Verdict> outcome;  // of a waiter
-  int64_t outcome_at_ns = 0;
+  // When the verdict was known, or the outcome: by the time that the entry node has run.
+  int64_t known_served_ns = 0;
   bool came_too_late = false;  // the outcome: the entry node knew that its client had left
 };
 

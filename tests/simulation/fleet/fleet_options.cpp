@@ -12,6 +12,9 @@ namespace {
 
 using io::Random;
 
+// While a node pauses, all shards of the others connect again and again.
+constexpr uint32_t connections_max = 400;
+
 io::PeerAddress address_of(uint32_t node) {
   io::PeerAddress address{.port = fleet_rest_port};
   address.bytes[15] = static_cast<uint8_t>(node + 1);
@@ -90,7 +93,7 @@ server::WorkerOptions draw_node(Random& random, const DrawnFleet& fleet, uint16_
                 .id_seed = random.next()},
       .splits = {},
       .fleet = options_of(fleet, node),
-      .connections_max = 60};
+      .connections_max = connections_max};
   options.sessions.handles_max = options.shard.handles_max;
   options.shard.policy = {
       .window_ms = fleet.window_ms, .max_requests = fleet.limit, .max_requests_in_queue = 1'000};

@@ -274,7 +274,8 @@ void FleetOracle::on_call(const DecidingShard& at, Call& call, const Decided& de
                                .start = at.start,
                                .verdict = decided.verdict,
                                .detail = decided.detail,
-                               .at_ns = now_ns()};
+                               .at_ns = now_ns(),
+                               .known_served_ns = served_ns_[call.entry_node]};
   if (decided.verdict == Verdict::queued) {
     waiting_[{at.node, at.shard, decided.origin, decided.entry.ticket}] = call.id;
     if (at.node != call.entry_node) count(FleetEvent::queued_by_owner);
@@ -334,7 +335,7 @@ void FleetOracle::on_grant(const DecidingShard& at, const api::Grant& grant) {
   trace(name_of(call) + " gets its outcome from node " + std::to_string(at.node) + ": " +
         text_of(grant.verdict));
   call.decision->outcome = grant.verdict;
-  call.decision->outcome_at_ns = now_ns();
+  call.decision->known_served_ns = served_ns_[call.entry_node];
   call.decision->came_too_late =
       call.gone_ns >= 0 && call.gone_served_ns + leave_seen_ns_max < served_ns_[call.entry_node] &&
       undisturbed_ns(call) + leave_seen_ns_max < now_ns();
@@ -352,7 +353,7 @@ void FleetOracle::on_left_queue(const DecidingShard& at, api::ShardId origin, ap
   waiting_.erase(waiting);
   trace(name_of(call) + " leaves the queue of node " + std::to_string(at.node));
   call.decision->outcome = Verdict::withdrawn;
-  call.decision->outcome_at_ns = now_ns();
+  call.decision->known_served_ns = served_ns_[call.entry_node];
   if (at.node != call.entry_node) count(FleetEvent::left_owner);
 }
 
@@ -371,7 +372,7 @@ void FleetOracle::on_crash(uint32_t node) {
     if (std::get<0>(waiting.first) != node) return false;
     Call& call = calls_.at(waiting.second);
     call.decision->outcome = Verdict::owner_unreachable;
-    call.decision->outcome_at_ns = now_ns();
+    call.decision->known_served_ns = served_ns_[call.entry_node];
     return true;
   });
 }
@@ -379,21 +380,22 @@ void FleetOracle::on_crash(uint32_t node) {
 // ------------------------------------------------------------------------------------ the run
 
 void FleetOracle::note_lane_lost(uint32_t entry_node, uint32_t owner) {
-  lost_[{entry_node, owner}].push_back(now_ns());
+  lost_[{entry_node, owner}].push_back({.at_ns = now_ns(), .served_ns = served_ns_[entry_node]});
 }
 
 void FleetOracle::note_healed(uint32_t from, uint32_t to, int64_t since_ns) {
-  const bool was_noticed =
-      was_lost(from, to, since_ns, now_ns()) || was_lost(to, from, since_ns, now_ns());
+  const bool was_noticed = was_lost(from, to, &LaneLoss::at_ns, since_ns, now_ns()) ||
+                           was_lost(to, from, &LaneLoss::at_ns, since_ns, now_ns());
   if (!was_noticed) count(FleetEvent::survived);
 }
 
-bool FleetOracle::was_lost(uint32_t entry_node, uint32_t owner, int64_t from_ns,
-                           int64_t until_ns) const {
+bool FleetOracle::was_lost(uint32_t entry_node, uint32_t owner, int64_t LaneLoss::*clock,
+                           int64_t from_ns, int64_t until_ns) const {
   const auto lost = lost_.find({entry_node, owner});
   if (lost == lost_.end()) return false;
-  return std::ranges::any_of(lost->second,
-                             [&](int64_t at_ns) { return from_ns <= at_ns && at_ns <= until_ns; });
+  return std::ranges::any_of(lost->second, [&](const LaneLoss& loss) {
+    return from_ns <= loss.*clock && loss.*clock <= until_ns;
+  });
 }
 
 void FleetOracle::begin_silence(uint32_t owner, uint32_t node) {
@@ -497,11 +499,12 @@ void FleetOracle::add_to_books(const Call& call) {
   KeyBook& book = keys_[call.key];
   book.undelivered += call.cost;
   // Of a waiter, if its client had left before; else the owner's answer must have come too late.
-  const int64_t known_ns = decision.outcome ? decision.outcome_at_ns : decision.at_ns;
   const bool came_too_late = decision.outcome ? decision.came_too_late : call.by_policy;
   const bool is_of_other_node = decision.node != call.entry_node;
+  // An entry node that pauses refunds nothing meanwhile.
   const bool was_lost_between =
-      was_lost(call.entry_node, decision.node, call.asked_ns, known_ns + refund_ns_max);
+      was_lost(call.entry_node, decision.node, &LaneLoss::served_ns, call.asked_served_ns,
+               decision.known_served_ns + refund_ns_max);
   if (!came_too_late || !is_of_other_node || was_lost_between) return;
   book.owed += call.cost;
   trace(name_of(call) + " must be refunded");

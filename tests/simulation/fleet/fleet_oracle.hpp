@@ -112,6 +112,10 @@ class FleetOracle {
     uint32_t causes = 0;
     int64_t since_served_ns = 0;  // by the time that the other node has run
   };
+  struct LaneLoss {
+    int64_t at_ns = 0;
+    int64_t served_ns = 0;  // by the time that the entry node has run
+  };
   struct KeyBook {
     uint64_t undelivered = 0;  // approved, and nobody has received it
     uint64_t owed = 0;         // of them, to be refunded for certain
@@ -138,7 +142,8 @@ class FleetOracle {
   bool has_left_queue(const Call& call);
   int64_t undisturbed_ns(const Call& call) const;
   void add_to_books(const Call& call);
-  bool was_lost(uint32_t entry_node, uint32_t owner, int64_t from_ns, int64_t until_ns) const;
+  bool was_lost(uint32_t entry_node, uint32_t owner, int64_t LaneLoss::*clock, int64_t from_ns,
+                int64_t until_ns) const;
   int64_t now_ns() const { return network_.clock().monotonic_ns; }
 
   const DrawnFleet& fleet_;
@@ -156,7 +161,7 @@ class FleetOracle {
   std::map<CallWindow, WindowBook> windows_;
   std::map<std::string, KeyBook> keys_;
   std::map<KeyHashName, std::string> claims_;  // keys of grants
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> lost_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneLoss>> lost_;
   std::map<std::pair<uint32_t, uint32_t>, Silence> silences_;  // by owner and the other node
   std::vector<int64_t> served_ns_;
   FleetCounts counts_{};
