@@ -137,9 +137,13 @@ void Connection::close() noexcept {
 }
 
 void Connection::trim_input() noexcept {
-  const size_t touched = input_.touched_bytes();
-  if (touched <= idle_memory_bytes) return;
-  memory_.discard_input(place_, input_.peak_bytes() - touched, input_.peak_bytes());
+  const size_t unparsed = input_.unparsed().size();
+  const size_t touched = input_.peak_bytes();
+  const size_t free = touched - unparsed;
+  // It moves at most as much as it frees.
+  if (free <= idle_memory_bytes || unparsed > free) return;
+  input_.compact();
+  memory_.discard_input(place_, unparsed, touched);
   input_.reset_peak();
 }
 

@@ -98,7 +98,8 @@ class Connection {
 
   // Frees memory when the connection is idle after a large exchange.
   void trim() noexcept;
-  // Frees what bytes that came at once have touched, behind those that are still to be parsed.
+  // Frees what bytes that came at once have touched, but for those that are still to be parsed. No
+  // entry of a turn may point at what was received.
   void trim_input() noexcept;
 
  private:

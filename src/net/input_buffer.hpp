@@ -22,8 +22,6 @@ class InputBuffer {
   std::span<std::byte> unparsed() const noexcept { return memory_.subspan(begin_, end_ - begin_); }
   bool empty() const noexcept { return begin_ == end_; }
   size_t peak_bytes() const noexcept { return peak_bytes_; }
-  // Of the free memory behind `unparsed`, since reset_peak().
-  size_t touched_bytes() const noexcept { return peak_bytes_ > end_ ? peak_bytes_ - end_ : 0; }
 
   void consume(size_t bytes) noexcept {
     ASSERT(bytes <= end_ - begin_);
