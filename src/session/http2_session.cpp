@@ -22,6 +22,16 @@ constexpr Http2StreamId upgraded_stream{1};
 // The kind of a request of the turn: its answer is JSON.
 constexpr uint8_t json_kind = 1;
 
+constexpr wire::HttpRefused too_many_bodies{
+    503, "too many request bodies are under way on this connection: send fewer at once"};
+
+// Whether it is so large that it waits while the peer does not read. The number of streams bounds
+// all others.
+bool has_large_answer(const wire::RestRequest& request, const Options& options) noexcept {
+  return std::holds_alternative<wire::RestOpenapi>(request) ||
+         RestExchange::gathered_bytes_max(request, options) > 0;
+}
+
 }  // namespace
 
 Http2Session::Http2Session(Remains&& remains) noexcept
@@ -60,7 +70,7 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
     if (part.empty()) break;
     taken += part.size();
     receive(part);
-    if (undecided_count_ >= group_requests && !is_ending()) answer_group();
+    if (group_count_ >= group_requests && !is_ending()) answer_group();
   }
   const size_t left = bytes.size() - taken;
   if (left > 0) needed_bytes_ = wire::Http2Frames::head_bytes;
@@ -95,7 +105,7 @@ void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
 void Http2Session::answer_group() noexcept {
   context_.backend.execute();
   write_output();
-  undecided_count_ = 0;
+  group_count_ = 0;
 }
 
 void Http2Session::note_partial(bool is_partial) noexcept {
@@ -106,7 +116,8 @@ void Http2Session::note_partial(bool is_partial) noexcept {
   }
 }
 
-// Asks the shards for what streams wait to ask. False: the session is held until there is room.
+// Goes on with streams that wait to ask the shards, or for room. False: the session is held until
+// the shards have room.
 bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
     if (held() || !make_query_room()) return false;
@@ -114,6 +125,7 @@ bool Http2Session::ask_ready() noexcept {
     asking_.pop_front();
     if (!stream.is_ready()) continue;
     if (stream.take_put_off()) {
+      ++group_count_;
       route(stream);
     } else {
       stream.ask_shards();
@@ -126,6 +138,7 @@ bool Http2Session::ask_ready() noexcept {
 // --- Requests ------------------------------------------------------------------------------
 
 void Http2Session::on_head_begin(Http2StreamId) noexcept {
+  frames_.note_request();
   head_.begin();
 }
 
@@ -135,9 +148,9 @@ void Http2Session::on_field(std::string_view name, std::string_view value) noexc
 
 void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
   if (is_ending()) return;
-  const bool has_room = shared_.unread_bytes <= unread_bytes_max &&
-                        shared_.head_bytes <= head_bytes_max && streams_.size() < streams_max;
-  if (!has_room) {
+  // The last GOAWAY, which may wait for room in the output, says that those behind it are not
+  // served: the client may repeat such a request to another server.
+  if (id > last_stream_ || !has_stream_room()) {
     return shared_.framing.reset(id, Http2Error::refused_stream);
   }
   Http2Stream& stream = open(id);
@@ -169,7 +182,7 @@ void Http2Session::route(Http2Stream& stream) noexcept {
       wire::route_request(request, rest_options(context_.options), context_.text.room());
   if (const auto* decision = std::get_if<wire::RestDecision>(&routed)) {
     decide(stream, *decision);
-  } else if (!has_answer_room() && RestExchange::gathered_bytes_max(routed, context_.options) > 0) {
+  } else if (!has_answer_room() && has_large_answer(routed, context_.options)) {
     stream.put_off();
   } else {
     stream.begin(routed);
@@ -192,15 +205,19 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
   add_decision(context_, request, decision, stream.log(), shared_.tickets,
                {.session = socket.index, .entry_index = static_cast<uint32_t>(stream.id())});
   stream.set_undecided(true);
-  ++undecided_count_;
 }
 
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
   Http2Stream* const stream = find(id);
   if (stream == nullptr) return shared_.framing.consume_connection(bytes.size());
-  stream->add_body(bytes);
-  if (!stream->has_large_body()) return;
-  end_large_body(*stream);
+  frames_.note_body();
+  if (!stream->add_body(bytes)) {
+    stream->refuse(too_many_bodies);
+  } else if (stream->has_large_body()) {
+    end_large_body(*stream);
+  } else {
+    return;
+  }
   after_event(*stream);
 }
 
@@ -282,7 +299,7 @@ void Http2Session::write_outcomes() noexcept {
   }
   write_output();
   if (may_ask() && !held()) mark_ready();  // the peer has read on
-  undecided_count_ = 0;
+  group_count_ = 0;
   connection_.trim_input();
   if (!shared_.framing.is_open()) finish();
   schedule_timer();  // once for all events of the turn
@@ -305,7 +322,10 @@ wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
                                                     std::span<std::byte> out) noexcept {
   if (frames_.awaits_preface()) return {};
   Http2Stream* const stream = find(id);
-  return stream == nullptr ? BodyPart{.is_last = true} : stream->read_body(out);
+  if (stream == nullptr) return {.is_last = true};
+  const BodyPart part = stream->read_body(out);
+  frames_.note_sent(part.bytes);
+  return part;
 }
 
 void Http2Session::on_answer_sent(Http2StreamId id, size_t frame_bytes) noexcept {
@@ -321,6 +341,7 @@ void Http2Session::on_answer_sent(Http2StreamId id, size_t frame_bytes) noexcept
 Http2Stream& Http2Session::open(Http2StreamId id) noexcept {
   Http2Stream& stream = Http2Stream::make(shared_, id);
   streams_.insert(streams_.end(), stream);
+  ++group_count_;
   return stream;
 }
 
@@ -432,14 +453,14 @@ int64_t Http2Session::partial_deadline_ms() const noexcept {
   return awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
 }
 
-int64_t Http2Session::goodbye_deadline_ms() const noexcept {
-  const bool ends_soon = drain_started_ms_ != base::never_ms && !said_goodbye_;
-  return ends_soon ? drain_started_ms_ + context_.options.drain_grace_ms : base::never_ms;
+int64_t Http2Session::last_goaway_deadline_ms() const noexcept {
+  const bool is_due = drain_started_ms_ != base::never_ms && !has_last_stream();
+  return is_due ? drain_started_ms_ + context_.options.drain_grace_ms : base::never_ms;
 }
 
 int64_t Http2Session::deadline_ms() const noexcept {
   return std::min(
-      {partial_deadline_ms(), goodbye_deadline_ms(), streams_due_ms_, idle_deadline_ms()});
+      {partial_deadline_ms(), last_goaway_deadline_ms(), streams_due_ms_, idle_deadline_ms()});
 }
 
 void Http2Session::on_deadline() noexcept {
@@ -448,18 +469,17 @@ void Http2Session::on_deadline() noexcept {
     return end_connection(Http2Error::no_error);
   }
   if (streams_due_ms_ <= now_ms) end_late_streams();
-  if (goodbye_deadline_ms() <= now_ms) say_goodbye();
+  if (last_goaway_deadline_ms() <= now_ms) submit_last_goaway();
   mark_dirty();
 }
 
-void Http2Session::say_goodbye() noexcept {
-  shared_.framing.go_away(Http2Error::no_error);
-  said_goodbye_ = true;
+void Http2Session::submit_last_goaway() noexcept {
+  last_stream_ = shared_.framing.go_away(Http2Error::no_error);
 }
 
 void Http2Session::end_drain() noexcept {
-  if (said_goodbye_ || is_ending()) return;
-  say_goodbye();
+  if (has_last_stream() || is_ending()) return;
+  submit_last_goaway();
   mark_dirty();
 }
 

@@ -5,10 +5,10 @@
 //         in any order; a frame is taken only when there is room for the request that it may end.
 // Errors: a request that the server does not take is answered; a broken connection ends with
 //         GOAWAY.
-// Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read, and heads of open
-//         streams: beyond them new streams are refused, and the shards are asked for no page, nor
-//         for /metrics, /top and /debug; a head, a body, and an answer that is not read have their
-//         times.
+// Bounds: Http2Framing's and Http2Frames'; answers that the peer does not read: beyond them large
+//         answers and calls under /v1 wait; heads of open streams: beyond them new streams are
+//         refused; bodies that are not whole: one more is refused; a head, a body, and an answer
+//         that is not read have their times.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -34,7 +34,8 @@ class Http2Session final : public Session, private wire::Http2Events {
   static constexpr size_t streams_max = 2 * wire::Http2Framing::streams_max;
 
   // So many requests are decided and answered together. Those of all connections at once, with
-  // nghttp2's memory for them, would not stay in the cache until they are answered.
+  // nghttp2's memory for them, would not stay in the cache until they are answered. And the heads
+  // of a group leave room for the next one's, if the client reads its answers.
   static constexpr uint32_t group_requests = 32;
 
   // Takes the connection over from its session of HTTP/1.1.
@@ -55,6 +56,8 @@ class Http2Session final : public Session, private wire::Http2Events {
   void end_drain() noexcept override;
 
  private:
+  static constexpr wire::Http2StreamId every_stream = INT32_MAX;
+
   struct ById {
     using type = wire::Http2StreamId;
     type operator()(const Http2Stream& stream) const noexcept { return stream.id(); }
@@ -92,7 +95,10 @@ class Http2Session final : public Session, private wire::Http2Events {
   void receive(std::span<const std::byte> bytes) noexcept;
   void answer_group() noexcept;
   void note_partial(bool is_partial) noexcept;
-  // Whether shards may gather an answer: not beyond what the peer reads.
+  bool has_stream_room() const noexcept {
+    return shared_.head_bytes <= head_bytes_max && streams_.size() < streams_max;
+  }
+  // Whether an answer may be large: not beyond what the peer reads.
   bool has_answer_room() const noexcept {
     return shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
   }
@@ -117,11 +123,12 @@ class Http2Session final : public Session, private wire::Http2Events {
   void write_output() noexcept;
   void end_connection(wire::Http2Error error) noexcept;
   int64_t partial_deadline_ms() const noexcept;
-  int64_t goodbye_deadline_ms() const noexcept;
+  bool has_last_stream() const noexcept { return last_stream_ != every_stream; }
+  int64_t last_goaway_deadline_ms() const noexcept;
   int64_t idle_deadline_ms() const noexcept;
   int64_t stream_deadline_ms(const Http2Stream& stream) const noexcept;
   void end_late_streams() noexcept;
-  void say_goodbye() noexcept;
+  void submit_last_goaway() noexcept;
 
   Http2Connection shared_;
   wire::Http2Frames frames_;
@@ -134,8 +141,8 @@ class Http2Session final : public Session, private wire::Http2Events {
   int64_t idle_since_ms_;                    // since when it has no stream
   int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this
   int64_t drain_started_ms_ = base::never_ms;
-  uint32_t undecided_count_ = 0;  // requests in the turn
-  bool said_goodbye_ = false;     // GOAWAY with the last stream is written
+  uint32_t group_count_ = 0;                        // requests since answers were last written
+  wire::Http2StreamId last_stream_ = every_stream;  // that is served, says the last GOAWAY
 };
 
 }  // namespace sluice::session

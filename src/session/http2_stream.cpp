@@ -61,32 +61,36 @@ void Http2Stream::begin(const wire::RestRequest& request) noexcept {
   settle();
 }
 
-// As over HTTP/1.1, invalid requests have no line in the log.
+// As over HTTP/1.1, invalid requests have no line in the log; one that finds no room has.
 void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
   exchange_.reset();
-  is_logged_ = false;
+  release_body();
+  if (refused.status < 500) is_logged_ = false;
   answer(wire::refusal_reply(refused.status, refused.cause), {});
 }
 
-void Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
+bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
   body_bytes_ += bytes.size();
-  std::string* const body = reads_body() && !has_large_body() ? exchange_->body() : nullptr;
   connection_.framing.consume_stream(id_, bytes.size());
-  if (body == nullptr) {
-    connection_.framing.consume_connection(bytes.size());
-  } else {
-    body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    kept_bytes_ += bytes.size();
-  }
+  connection_.framing.consume_connection(bytes.size());
+  std::string* const body = reads_body() && !has_large_body() ? exchange_->body() : nullptr;
+  if (body == nullptr) return true;
+  if (connection_.body_bytes + bytes.size() > kept_bytes_max) return false;
+  const size_t capacity = body->capacity();
+  body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t grown = body->capacity() - capacity;
+  kept_bytes_ += grown;
+  connection_.body_bytes += grown;
+  return true;
 }
 
-void Http2Stream::release_window() noexcept {
-  if (kept_bytes_ > 0) connection_.framing.consume_connection(std::exchange(kept_bytes_, 0));
+void Http2Stream::release_body() noexcept {
+  connection_.body_bytes -= std::exchange(kept_bytes_, 0);
 }
 
 void Http2Stream::end_body() noexcept {
   head_.awaits_body = false;
-  release_window();
+  release_body();
   if (reads_body()) exchange_->on_body();
   settle();
 }
@@ -119,7 +123,7 @@ void Http2Stream::set_outstanding(bool is_outstanding) noexcept {
 
 void Http2Stream::close() noexcept {
   is_closed_ = true;
-  release_window();
+  release_body();
   if (exchange_) exchange_->drop();
 }
 

@@ -41,11 +41,12 @@ struct Http2Connection {
   size_t unread_bytes = 0;         // of answers, which the peer's windows hold back
   size_t asked_bytes = 0;          // of answers that shards gather, at most
   size_t head_bytes = 0;           // of the requests' heads
+  size_t body_bytes = 0;           // allocated for bodies that are not whole yet
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
 };
 
 // Its session's lists.
-struct AskingTag;      // of streams that are to ask the shards
+struct AskingTag;      // of streams that are to ask the shards, or wait for room
 struct UnfinishedTag;  // of those that have something to do at the turn's end
 
 class Http2Stream final : public SessionTransport,
@@ -78,8 +79,9 @@ class Http2Stream final : public SessionTransport,
   RequestLog& log() noexcept { return log_; }
   void keep_head() noexcept;
 
-  // The request's body. What is kept of it holds the connection's window back until its end.
-  void add_body(std::span<const std::byte> bytes) noexcept;
+  // The request's body. False: the connection keeps no more of bodies that are not whole.
+  static constexpr size_t kept_bytes_max = 512 * 1024;
+  bool add_body(std::span<const std::byte> bytes) noexcept;
   void end_body() noexcept;
   bool awaits_body() const noexcept { return head_.awaits_body; }
   // It is larger than any that is read: a request that reads it is refused.
@@ -143,7 +145,7 @@ class Http2Stream final : public SessionTransport,
   RestExchange& open_exchange() noexcept;
   void count_asked(size_t bytes) noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
-  void release_window() noexcept;
+  void release_body() noexcept;
   void log_answer(uint16_t status, uint64_t body_bytes) noexcept;
   void write(const wire::ReplyValue& value) noexcept;
   template <typename Encode>
@@ -157,7 +159,7 @@ class Http2Stream final : public SessionTransport,
   std::optional<RestExchange> exchange_;
   std::string key_;        // of a request that waits, if its answer shows it
   size_t body_bytes_ = 0;  // received
-  size_t kept_bytes_ = 0;  // of them, which hold the connection's window back
+  size_t kept_bytes_ = 0;  // allocated for it, counted in body_bytes of the connection
   size_t asked_bytes_ = 0;
   AnswerBody answer_body_;
   wire::DebugStream keys_;

@@ -49,6 +49,7 @@ bool is_valid_setting(uint32_t id, uint32_t value) noexcept {
   switch (id) {
     case NGHTTP2_SETTINGS_ENABLE_PUSH:
     case NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL:
+    case NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES:
       return value <= 1;
     case NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE:
       return value <= NGHTTP2_MAX_WINDOW_SIZE;
@@ -82,7 +83,10 @@ bool is_trailers(const nghttp2_frame* frame) noexcept {
 
 std::optional<std::string> decode_http2_settings(std::string_view text) {
   std::optional<std::string> settings = decode_base64url(text);
-  if (!settings || settings->size() % setting_bytes != 0) return std::nullopt;
+  if (!settings || settings->size() % setting_bytes != 0 ||
+      settings->size() > settings_max * setting_bytes) {
+    return std::nullopt;
+  }
   const auto number = [&](size_t begin, size_t bytes) {
     uint32_t value = 0;
     for (size_t at = begin; at < begin + bytes; ++at) {
@@ -91,7 +95,14 @@ std::optional<std::string> decode_http2_settings(std::string_view text) {
     return value;
   };
   for (size_t at = 0; at < settings->size(); at += setting_bytes) {
-    if (!is_valid_setting(number(at, 2), number(at + 2, 4))) return std::nullopt;
+    const uint32_t id = number(at, 2);
+    const uint32_t value = number(at + 2, 4);
+    if (!is_valid_setting(id, value)) return std::nullopt;
+    if (id != NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES) continue;
+    // It may not change (RFC 9218, 2.1).
+    for (size_t before = 0; before < at; before += setting_bytes) {
+      if (number(before, 2) == id && number(before + 2, 4) != value) return std::nullopt;
+    }
   }
   return settings;
 }
@@ -148,7 +159,8 @@ struct Http2Framing::Callbacks {
 
   static int on_invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int error,
                               void* user) noexcept {
-    if (error == NGHTTP2_ERR_REFUSED_STREAM) of(user).reset_ = frame->hd.stream_id;
+    if (error != NGHTTP2_ERR_REFUSED_STREAM) return 0;
+    of(user).reset_ = std::max(of(user).reset_, frame->hd.stream_id);
     return 0;
   }
 
@@ -333,13 +345,15 @@ void Http2Framing::reset(Http2StreamId stream, Http2Error error) noexcept {
 }
 
 void Http2Framing::announce_end() noexcept {
-  check(nghttp2_submit_shutdown_notice(session_.get()));
+  if (session_) check(nghttp2_submit_shutdown_notice(session_.get()));
 }
 
-void Http2Framing::go_away(Http2Error error) noexcept {
-  check(nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(session_.get()),
-                              static_cast<uint32_t>(error), nullptr, 0));
+Http2StreamId Http2Framing::go_away(Http2Error error) noexcept {
+  if (!session_) return 0;
+  const Http2StreamId last = nghttp2_session_get_last_proc_stream_id(session_.get());
+  check(nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE, last, static_cast<uint32_t>(error),
+                              nullptr, 0));
+  return last;
 }
 
 void Http2Framing::terminate(Http2Error error) noexcept {

@@ -1,7 +1,7 @@
 // HTTP/2's framing of one connection, by libnghttp2: the bytes of frames <-> requests and answers.
 // Flow:   received bytes -> receive() -> Http2Events; answer(), reset(), ... -> next() -> output.
 // Shape:  RFC 9113 without push. An answer's body is read from its stream as the peer opens its
-//         windows. Nothing outside this class knows nghttp2.
+//         windows. Beside it only Http2Fields and Http2Client know nghttp2.
 // Errors: a peer's mistake is answered by RST_STREAM or GOAWAY; receive() returns false when the
 //         connection cannot go on.
 // Bounds: streams_max at once, the others are refused (REFUSED_STREAM); windows of 64 KiB a stream
@@ -35,8 +35,8 @@ inline constexpr std::string_view http2_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\
 
 using Http2StreamId = int32_t;
 
-// The payload of a SETTINGS frame, as HTTP2-Settings has it (RFC 7540, 3.2.1). Empty: it is not
-// valid.
+// The payload of a SETTINGS frame, as HTTP2-Settings has it (RFC 7540, 3.2.1). Nothing: upgrade()
+// would not take it.
 std::optional<std::string> decode_http2_settings(std::string_view text);
 
 // RFC 9113, 7.
@@ -123,8 +123,8 @@ class Http2Framing {
   void reset(Http2StreamId stream, Http2Error error) noexcept;
   // GOAWAY with the highest number of all: the peer is to open no more streams.
   void announce_end() noexcept;
-  // GOAWAY with the last stream that was served; those behind it were not.
-  void go_away(Http2Error error) noexcept;
+  // GOAWAY with the last stream that is served, which it returns; those behind it are not.
+  Http2StreamId go_away(Http2Error error) noexcept;
   // GOAWAY, and no stream goes on.
   void terminate(Http2Error error) noexcept;
 

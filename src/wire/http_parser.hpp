@@ -54,7 +54,7 @@ struct HttpBodyEnd {
 struct HttpRefused {
   static constexpr uint16_t no_answer = 0;  // what is no HTTP at all (RFC 9113, 3.4)
 
-  uint16_t status;         // 400, 413, 417, 431 or 505
+  uint16_t status;         // 400, 413, 417, 431, 503 (no room) or 505
   std::string_view cause;  // a static sentence for the log and the body
   bool in_body = false;    // the head was returned before
 };

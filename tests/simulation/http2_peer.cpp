@@ -369,7 +369,7 @@ void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
       if (stream.end == no_offset) count(Http2Event::late_body);
       break;
     case NGHTTP2_REFUSED_STREAM:
-      if (is_decided(id) || !(has_large_ || resets_count_ > 0)) {
+      if (is_decided(id) || !(id > last_stream_ || resets_count_ > 0)) {
         return fail_stream(id, "was refused for no reason");
       }
       count(Http2Event::refused_stream);

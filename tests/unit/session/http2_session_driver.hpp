@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "session/http2_session.hpp"
@@ -19,10 +20,12 @@ namespace sluice::session {
 
 class Http2SessionTest : public ::testing::Test {
  protected:
-  explicit Http2SessionTest(uint32_t shards = 1)
-      : context_(
-            backend_,
-            {.waiters_max = 6, .shards = shards, .access_log = {.of_2xx = true, .of_4xx = true}}) {
+  // `window`: of each answer, in bytes, which the client opens.
+  explicit Http2SessionTest(uint32_t shards = 1, std::optional<uint32_t> window = {})
+      : context_(backend_, {.waiters_max = 6,
+                            .shards = shards,
+                            .access_log = {.of_2xx = true, .of_4xx = true, .of_5xx = true}}),
+        client_(window) {
     begin_turn();
   }
   ~Http2SessionTest() override {
@@ -51,6 +54,9 @@ class Http2SessionTest : public ::testing::Test {
     return session;
   }
 
+  void send_to_session(std::string bytes) {
+    session_->on_received(std::as_writable_bytes(std::span(bytes)));
+  }
   // Delivers what the client has to say, and the session's answers.
   void exchange() {
     for (int rounds = 0; rounds < 20; ++rounds) {
@@ -65,19 +71,31 @@ class Http2SessionTest : public ::testing::Test {
       io_.sent.clear();
     }
   }
-  void end_turn() {
+  void deliver_one() {
+    const std::string sent = std::exchange(io_.sent.front(), {});
+    io_.sent.erase(io_.sent.begin());
+    EXPECT_TRUE(client_.receive(sent));
+    session_->on_sent(static_cast<int32_t>(sent.size()), 0);
+  }
+  void resume() {
     while (!context_.ready.empty()) {
       begin_turn();
       context_.ready.pop().resume();
     }
+  }
+  void end_turn() {
+    resume();
     if (!session_->ended()) session_->end_turn();
     begin_turn();
   }
   void pass(int64_t ms) {
+    pass_without_reading(ms);
+    exchange();
+  }
+  void pass_without_reading(int64_t ms) {
     context_.now.monotonic_ns += ms * base::ns_per_ms;
     context_.timers.advance(context_.now_ms());
     while (context_.timers.pop_due() != nullptr) session_->on_timer();
-    exchange();
   }
 
   // Decides the turn's entries, the first one first.

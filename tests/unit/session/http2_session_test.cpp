@@ -155,32 +155,47 @@ TEST_F(Http2SessionTest, ends_the_stream_of_a_late_body_without_an_error_behind_
   EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::no_error));
 }
 
-// Unfinished bodies that the server keeps hold back the connection's window, so that it keeps no
-// more than the window of them.
-TEST_F(Http2SessionTest, keeps_no_more_of_unfinished_bodies_than_the_window) {
-  exchange();
-  const std::string head = hpack::head("/v1/reserve", hpack::method_post);
-  const auto window_updates = [&](std::string bytes) {
-    session_->on_received(std::as_writable_bytes(std::span(bytes)));
-    end_turn();
-    size_t count = 0;
-    for (const std::string& sent : std::exchange(io_.sent, {})) {
-      session_->on_sent(static_cast<int32_t>(sent.size()), 0);
-      const std::string update = std::string("\0\0\4\x08\0\0\0\0\0", 9);  // of the connection
-      count += sent.find(update) != sent.npos ? 1 : 0;
-    }
-    return count;
+// Nobody waits for room that others hold: a body that finds none is refused.
+TEST_F(Http2SessionTest, refuses_a_body_beyond_what_it_keeps_of_all) {
+  constexpr size_t part_bytes = 8'000;
+  client_.send_in_parts(part_bytes);
+  const auto status_of_another = [&] {
+    const int32_t stream = client_.ask("POST", "/v1/reserve", std::string(3 * part_bytes, ' '));
+    exchange();
+    return client_.answer(stream).status;
   };
-  std::string bytes;
-  for (uint32_t stream = 1; stream < 8; stream += 2) {
-    bytes += http2_frame(1, 4, stream, head);
-    for (int parts = 0; parts < 4; ++parts) {
-      bytes += http2_frame(0, 0, stream, std::string(16'000, ' '));
-    }
+  for (size_t kept = part_bytes; kept <= Http2Stream::kept_bytes_max; kept += part_bytes) {
+    ASSERT_EQ(status_of_another(), 0) << kept;
   }
-  EXPECT_EQ(window_updates(bytes), 0u);
-  EXPECT_EQ(window_updates(http2_frame(0, 1, 1) + http2_frame(0, 1, 3) + http2_frame(0, 1, 5)), 1u);
-  EXPECT_EQ(backend_.batches.size(), 0u) << "blanks are no JSON";
+  EXPECT_EQ(status_of_another(), 503);
+  client_.send_part(1);
+  exchange();
+  EXPECT_EQ(client_.answer(1).status, 503) << "also one that has begun";
+  EXPECT_EQ(status_of_another(), 0) << "its room is free";
+  EXPECT_EQ(status_of_another(), 503);
+  client_.reset(3);
+  exchange();
+  EXPECT_EQ(status_of_another(), 0) << "so is that of one that has ended";
+}
+
+TEST_F(Http2SessionTest, logs_a_body_that_finds_no_room) {
+  support::LogLines log_lines;
+  log_lines.start();
+  constexpr size_t part_bytes = 16'000;
+  client_.send_in_parts(part_bytes);
+  for (size_t kept = 0; kept <= Http2Stream::kept_bytes_max; kept += part_bytes) {
+    client_.ask("POST", "/v1/reserve", std::string(2 * part_bytes, ' '));
+    exchange();
+  }
+  EXPECT_EQ(log_lines.exchanges(), std::vector<std::string>{"/v1/reserve 503"});
+}
+
+TEST_F(Http2SessionTest, keeps_no_room_for_bodies_that_are_whole) {
+  for (size_t bytes = 0; bytes < 2 * Http2Stream::kept_bytes_max; bytes += 60'000) {
+    const int32_t stream = client_.ask("POST", "/v1/reserve", std::string(60'000, ' '));
+    exchange();
+    EXPECT_EQ(client_.answer(stream).status, 400) << "blanks are no JSON";
+  }
 }
 
 TEST_F(Http2SessionTest, continues_where_it_is_asked_to) {
@@ -333,13 +348,39 @@ TEST_F(Http2SessionTest, cancels_a_reservation_whose_last_byte_the_kernel_did_no
 
 // -------------------------------------------------------------------------------------- bounds
 
-TEST_F(Http2SessionTest, refuses_streams_while_its_answers_are_not_read) {
+TEST_F(Http2SessionTest, large_answers_wait_while_none_is_read) {
   client_.read_nothing();
-  int32_t refused = 0;
-  for (int count = 0; count < 8; ++count) refused = client_.ask("GET", "/openapi.json");
+  std::vector<int32_t> large;
+  for (int count = 0; count < 8; ++count) large.push_back(client_.ask("GET", "/openapi.json"));
+  const int32_t small = client_.ask("GET", "/healthz");
   exchange();
-  EXPECT_EQ(client_.answer(1).status, 200);
-  EXPECT_EQ(client_.answer(refused).reset, static_cast<uint32_t>(Http2Error::refused_stream));
+  EXPECT_EQ(client_.answer(large.front()).status, 200);
+  EXPECT_EQ(client_.answer(large.back()).status, 0);
+  EXPECT_EQ(client_.answer(small).status, 200);
+  client_.read_on();
+  exchange();
+  for (const int32_t stream : large) EXPECT_TRUE(client_.answer(stream).ended) << stream;
+}
+
+// Whose windows have room for all that it asks for.
+class Http2WideSessionTest : public Http2SessionTest {
+ protected:
+  Http2WideSessionTest() : Http2SessionTest(1, 1U << 20) {
+    client_.open_window(0, 1 << 24);
+    exchange();
+  }
+};
+
+// They arrive together, and their answers are more than a client may leave unread.
+TEST_F(Http2WideSessionTest, takes_many_requests_at_once) {
+  for (int count = 0; count < 16; ++count) client_.ask("GET", "/openapi.json");
+  for (int count = 0; count < 200; ++count) {
+    client_.ask("GET", "/healthz", {}, {{"x", std::string(2'000, 'y')}});
+  }
+  exchange();
+  for (int32_t stream = 1; stream < 2 * 216; stream += 2) {
+    ASSERT_EQ(client_.answer(stream).status, 200) << stream;
+  }
 }
 
 // Behind the largest reply that is under way others are put off, but nothing else is.
@@ -672,6 +713,39 @@ TEST_F(Http2SessionTest, ends_with_too_many_useless_frames) {
   EXPECT_TRUE(session_->connection().finishing());
 }
 
+// nghttp2 ignores frames for a stream that the server has reset.
+class Http2ResetStreamTest : public Http2SessionTest,
+                             public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(Http2ResetStreamTest, ends_with_too_many_frames_for_it) {
+  client_.send_in_parts(1);
+  client_.ask("PUT", "/v1/subjects/a", "body");
+  exchange();
+  pass(context_.options.header_timeout_ms);
+  ASSERT_EQ(client_.answer(1).reset, static_cast<uint32_t>(Http2Error::cancel));
+  for (uint32_t count = 0; count < wire::Http2Frames::frames_in_period + 20; ++count) {
+    client_.raw(GetParam());
+  }
+  exchange();
+  EXPECT_EQ(client_.goodbye(), static_cast<uint32_t>(Http2Error::enhance_your_calm));
+}
+INSTANTIATE_TEST_SUITE_P(Each, Http2ResetStreamTest,
+                         ::testing::Values(http2_frame(1, 5, 1, hpack::head()),
+                                           http2_frame(0, 0, 1, "b")));
+
+TEST_F(Http2SessionTest, takes_updates_of_windows_for_what_is_read) {
+  for (int answers = 0; answers < 200; ++answers) {
+    const int32_t stream = client_.ask("GET", "/openapi.json");
+    exchange();
+    const size_t updates = 2 * client_.answer(stream).body.size() / 4'096;
+    for (size_t count = 0; count < updates; ++count) {
+      client_.raw(http2_frame(8, 0, 0, std::string("\0\0\0\1", 4)));
+    }
+    exchange();
+    ASSERT_EQ(client_.goodbye(), std::nullopt) << answers;
+  }
+}
+
 TEST_F(Http2SessionTest, ends_with_too_many_resets_that_the_client_provokes) {
   client_.send_in_parts(1);
   const auto provoke = [&] {
@@ -753,6 +827,27 @@ TEST_F(Http2SessionTest, ends_after_its_last_waiter_while_it_drains) {
   exchange();
   EXPECT_TRUE(client_.answer(1).ended);
   EXPECT_TRUE(session_->connection().finishing());
+}
+
+// The client may ask another server for what its GOAWAY does not name.
+TEST_F(Http2WideSessionTest, serves_no_request_behind_a_last_goaway_that_waits_for_room) {
+  for (uint32_t count = 0; count < Http2Session::group_requests; ++count) {
+    client_.ask("GET", "/openapi.json");
+  }
+  send_to_session(client_.output());
+  ASSERT_TRUE(session_->connection().output_over_high());
+  context_.draining = true;
+  session_->begin_drain();
+  pass_without_reading(context_.options.drain_grace_ms);
+  end_turn();
+  const int32_t late = client_.ask("DELETE", "/rate/k/7");
+  send_to_session(client_.output());
+  deliver_one();
+  resume();  // takes what was received, before the turn's end writes
+  exchange();
+  EXPECT_TRUE(context_.turn.requests().empty());
+  EXPECT_LT(client_.last_stream(), late);
+  EXPECT_EQ(client_.goodbyes(), 2);
 }
 
 TEST_F(Http2SessionTest, names_its_last_stream_before_it_is_closed) {

@@ -200,9 +200,14 @@ TEST_F(Http2FramingTest, decodes_only_valid_settings) {
   for (const char* bad :
        {"AAMAAABkAA", "???", "AAIAAAAF" /* ENABLE_PUSH 5 */,
         "AAEAAAAAAAIAAAAC" /* and behind a valid one */, "AASAAAAA" /* INITIAL_WINDOW_SIZE 2^31 */,
-        "AAUAAD__" /* MAX_FRAME_SIZE 2^14 - 1 */, "AAUBAAAA" /* 2^24 */}) {
+        "AAUAAD__" /* MAX_FRAME_SIZE 2^14 - 1 */, "AAUBAAAA" /* 2^24 */,
+        "AAkAAAAC" /* NO_RFC7540_PRIORITIES 2 */, "AAkAAAABAAkAAAAA" /* 1, then 0 */}) {
     EXPECT_EQ(decode_http2_settings(bad), std::nullopt) << bad;
   }
+  std::string many;
+  for (int entries = 0; entries < 32; ++entries) many += "AJkAAAAF";
+  EXPECT_NE(decode_http2_settings(many), std::nullopt);
+  EXPECT_EQ(decode_http2_settings(many + "AJkAAAAF"), std::nullopt);
 }
 
 // ------------------------------------------------------------------------------------ the end
