@@ -295,7 +295,9 @@ TEST(BenchCommand, an_open_loop_asks_at_its_rate) {
     testing::internal::CaptureStdout();
     EXPECT_EQ(bench(at(server, 2, "100", "0.2") + " --rate 4000" + client)(), 0);
     const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
-    EXPECT_LE(line["decisions"], 4000 * line["seconds"].get<double>() + 2 * 8);
+    // On a busy machine the clock may begin some frames behind the schedule.
+    const auto late = line["outstanding"].get<double>();
+    EXPECT_LE(line["decisions"], 4000 * line["seconds"].get<double>() + 2 * 8 + late);
     EXPECT_EQ(line["open_loop"]["rate"], 4000);
     // A busy machine may stop us for a while.
     const bool kept_up = line["open_loop"]["kept_up"];
