@@ -20,6 +20,7 @@ from system_calls import failing, needs_seccomp
 pytestmark = needs_seccomp
 
 TURNED_AWAY = "connections are turned away: "
+RELOADED = "configuration file reloaded"
 ANSWERED_LATE = "requests are answered late or not at all: "
 
 
@@ -237,6 +238,9 @@ def test_without_inotify_it_polls_and_warns_once(start, tmp_path, call, error, c
     assert_sleeps(server)
     warning = only_warning(server)
     assert "no inotify" in warning["message"] and cure in warning["message"]
+    # Without a change nothing but the signal has the file read again.
+    server.signal(signal.SIGHUP)
+    eventually(lambda: server.messages().count(RELOADED) == 2, "it is read again")
 
 
 def test_configuration_file_that_cannot_be_watched_ends_the_start(tmp_path):

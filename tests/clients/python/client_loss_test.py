@@ -92,6 +92,13 @@ def test_pauses_between_connections_grow_to_a_bound():
     assert backoff.not_before == 0.0
 
 
+def test_pauses_have_their_bound_however_long_the_server_is_away():
+    backoff = Backoff(0.05, 5.0)
+    for _ in range(5_000):  # some five hours
+        backoff.failed(100.0)
+        assert backoff.not_before <= 105.0
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_backs_off_from_a_peer_that_answers_wrongly(many):
     def script(peer):

@@ -163,6 +163,18 @@ TEST(Meter, fits_at_the_very_nanosecond_that_it_reports) {
   }
 }
 
+// Amount times period is more than 64 bits hold.
+TEST(Meter, large_amounts_fit_when_their_part_of_the_period_has_passed) {
+  constexpr uint64_t amount = 2'000'000'000;
+  constexpr int64_t day_ns = 86'400 * s;
+  Driver driver(limit_of(LimitKind::gcra, amount, day_ns / base::ns_per_ms));
+  driver.charge(amount);
+  const auto after = [&](int64_t at_ns) { return at_ns - driver.now().ns; };
+  EXPECT_NEAR(after(driver.fits_at(amount / 2)), day_ns / 2, 2.0);
+  EXPECT_NEAR(after(driver.fits_at(amount)), day_ns, 2.0);
+  EXPECT_NEAR(after(driver.empty_at()), day_ns, 2.0);
+}
+
 TEST(Meter, is_empty_at_the_very_nanosecond_that_it_reports) {
   for (const Limit& limit : all_kinds(100)) {
     SCOPED_TRACE(api::kind_name(limit.kind));

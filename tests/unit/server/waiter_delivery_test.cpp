@@ -132,7 +132,9 @@ TEST_F(WaiterDeliveryTest, refunds_grant_of_abandoned_waiter) {
 TEST_F(WaiterDeliveryTest, refunds_nothing_when_abandoned_waiter_is_denied) {
   here_.keys.still_waits = false;
   WaitingEntry& entry = here_.queued_by(0);
-  here_.keys.outcomes = {{.ticket = entry.ticket, .verdict = api::Verdict::wait_limit}};
+  // A grant names the waiter's cost, whatever its verdict is.
+  here_.keys.outcomes = {
+      {.ticket = entry.ticket, .verdict = api::Verdict::wait_limit, .refund_claim = {.cost = 2}}};
   here_.waiters.abandon(entry);
   here_.waiters.deliver_grants();
   EXPECT_EQ(here_.keys.calls, Calls{"abandon 5 of 0"});
