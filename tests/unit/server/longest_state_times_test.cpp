@@ -4,7 +4,6 @@
 //         second and in one step, and a writer that commits when the test says so.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "io/sim/sim_io.hpp"
 #include "server/worker.hpp"
 #include "tests/support/greatest_flag.hpp"
+#include "tests/unit/server/clock_steps.hpp"
 #include "tests/unit/server/fake_writer.hpp"
 
 namespace sluice::server {
@@ -45,12 +45,7 @@ class LongestSync : public testing::TestWithParam<int64_t> {
   }
   // Goes on in steps of the parameter.
   void pass_ms(int64_t ms) {
-    while (ms > 0) {
-      const int64_t step = std::min(ms, GetParam());
-      network_.advance(step * base::ns_per_ms);
-      ms -= step;
-      worker_->turn(0);
-    }
+    pass_in_steps(network_, *worker_, ms, GetParam());
     turns();
   }
   void commit() {

@@ -4,7 +4,6 @@
 //         minute, so that timers move through the levels of the wheel; and in one step.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "server/worker.hpp"
 #include "sluicegate/frames.hpp"
 #include "tests/support/greatest_flag.hpp"
+#include "tests/unit/server/clock_steps.hpp"
 
 namespace sluice::server {
 namespace {
@@ -59,12 +59,7 @@ class LongestTimeouts : public ::testing::TestWithParam<int64_t> {
   }
   // Goes on in steps of the parameter.
   void pass_ms(int64_t ms) {
-    while (ms > 0) {
-      const int64_t step = std::min(ms, GetParam());
-      network_.advance(step * base::ns_per_ms);
-      ms -= step;
-      worker_->turn(0);
-    }
+    pass_in_steps(network_, *worker_, ms, GetParam());
     turns();
   }
   static std::string received(io::SimClient& client) {
