@@ -209,7 +209,7 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
 
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
   Http2Stream* const stream = find(id);
-  if (stream == nullptr) return shared_.framing.consume_connection(bytes.size());
+  if (stream == nullptr) return;
   frames_.note_body();
   if (!stream->add_body(bytes)) {
     stream->refuse(too_many_bodies);

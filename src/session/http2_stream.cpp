@@ -71,8 +71,6 @@ void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
 
 bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
   body_bytes_ += bytes.size();
-  connection_.framing.consume_stream(id_, bytes.size());
-  connection_.framing.consume_connection(bytes.size());
   std::string* const body = reads_body() && !has_large_body() ? exchange_->body() : nullptr;
   if (body == nullptr) return true;
   if (connection_.body_bytes + bytes.size() > kept_bytes_max) return false;

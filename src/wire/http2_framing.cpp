@@ -31,7 +31,6 @@ using SessionPointer = std::unique_ptr<nghttp2_session, void (*)(nghttp2_session
 nghttp2_option* make_option() noexcept {
   nghttp2_option* option = nullptr;
   ASSERT(nghttp2_option_new(&option) == 0);
-  nghttp2_option_set_no_auto_window_update(option, 1);
   // Http2Frames bounds resets: nghttp2's goodbye would be INTERNAL_ERROR.
   nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, 1);
   nghttp2_option_set_max_continuations(option, continuations_max);
@@ -328,14 +327,6 @@ void Http2Framing::answer_continue(Http2StreamId stream) noexcept {
 
 void Http2Framing::resume(Http2StreamId stream) noexcept {
   check(nghttp2_session_resume_data(session_.get(), stream));
-}
-
-void Http2Framing::consume_stream(Http2StreamId stream, size_t bytes) noexcept {
-  check(nghttp2_session_consume_stream(session_.get(), stream, bytes));
-}
-
-void Http2Framing::consume_connection(size_t bytes) noexcept {
-  check(nghttp2_session_consume_connection(session_.get(), bytes));
 }
 
 void Http2Framing::reset(Http2StreamId stream, Http2Error error) noexcept {

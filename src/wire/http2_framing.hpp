@@ -116,10 +116,6 @@ class Http2Framing {
   void answer_continue(Http2StreamId stream) noexcept;  // 100
   void resume(Http2StreamId stream) noexcept;
 
-  // The peer may send as many more bytes of a body: on this stream, and on the connection.
-  void consume_stream(Http2StreamId stream, size_t bytes) noexcept;
-  void consume_connection(size_t bytes) noexcept;
-
   void reset(Http2StreamId stream, Http2Error error) noexcept;
   // GOAWAY with the highest number of all: the peer is to open no more streams.
   void announce_end() noexcept;
