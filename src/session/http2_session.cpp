@@ -22,9 +22,6 @@ constexpr Http2StreamId upgraded_stream{1};
 // The kind of a request of the turn: its answer is JSON.
 constexpr uint8_t json_kind = 1;
 
-constexpr wire::HttpRefused too_many_bodies{
-    503, "too many request bodies are under way on this connection: send fewer at once"};
-
 // Whether it is so large that it waits while the peer does not read. The number of streams bounds
 // all others.
 bool has_large_answer(const wire::RestRequest& request, const Options& options) noexcept {
@@ -38,12 +35,9 @@ Http2Session::Http2Session(Remains&& remains) noexcept
     : Session(std::move(remains)),
       shared_(context_, *this, *this),
       frames_(wire::http2_preface.size()),
-      partial_since_ms_(context_.now_ms()),
-      idle_since_ms_(context_.now_ms()) {}
+      times_(context_.options, context_.now_ms()) {}
 
-Http2Session::~Http2Session() {
-  streams_.clear_and_dispose(Http2Stream::Delete());
-}
+Http2Session::~Http2Session() = default;
 
 void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
   mark_ready();
@@ -79,7 +73,11 @@ size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
   // A body that stalls ends its stream, also within a frame.
   const bool is_in_body = frames_.is_partial() && frames_.type() == wire::Http2Frames::Type::data;
   const bool is_partial = frames_.is_partial() && !is_in_body;
-  note_partial(frames_.awaits_continuation() || is_partial || left > 0);
+  if (frames_.awaits_continuation() || is_partial || left > 0) {
+    times_.note_partial(context_.now_ms());
+  } else {
+    times_.note_whole();
+  }
   return taken;
 }
 
@@ -95,7 +93,7 @@ void Http2Session::receive(std::span<const std::byte> bytes) noexcept {
     return finish();
   }
   // What is partial from now on is another frame. A head is one until its last CONTINUATION.
-  if (is_whole && !frames_.awaits_continuation()) partial_since_ms_ = base::never_ms;
+  if (is_whole && !frames_.awaits_continuation()) times_.note_whole();
   if (awaited_preface && is_whole) shared_.framing.resume(upgraded_stream);
   if (is_whole && !frames_.count(context_.now_ms())) {
     end_connection(Http2Error::enhance_your_calm);
@@ -108,21 +106,12 @@ void Http2Session::answer_group() noexcept {
   group_count_ = 0;
 }
 
-void Http2Session::note_partial(bool is_partial) noexcept {
-  if (!is_partial) {
-    partial_since_ms_ = base::never_ms;
-  } else if (partial_since_ms_ == base::never_ms) {
-    partial_since_ms_ = context_.now_ms();
-  }
-}
-
 // Goes on with streams that wait to ask the shards, or for room. False: the session is held until
 // the shards have room.
 bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
     if (held() || !make_query_room()) return false;
-    Http2Stream& stream = asking_.front();
-    asking_.pop_front();
+    Http2Stream& stream = streams_.next_asking();
     if (!stream.is_ready()) continue;
     if (stream.take_put_off()) {
       ++group_count_;
@@ -155,7 +144,7 @@ void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
   }
   Http2Stream& stream = open(id);
   Http2Stream::Head& head = stream.head();
-  head.awaits_body = has_body;
+  if (has_body) stream.expect_body();
   const auto refused = head_.finish(has_body, head.text, head.request);
   stream.count_head();
   if (refused) {
@@ -208,30 +197,17 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
 }
 
 void Http2Session::on_body(Http2StreamId id, std::span<const std::byte> bytes) noexcept {
-  Http2Stream* const stream = find(id);
+  Http2Stream* const stream = streams_.find(id);
   if (stream == nullptr) return;
   frames_.note_body();
-  if (!stream->add_body(bytes)) {
-    stream->refuse(too_many_bodies);
-  } else if (stream->has_large_body()) {
-    end_large_body(*stream);
-  } else {
-    return;
-  }
+  stream->on_body(bytes);
   after_event(*stream);
 }
 
-// A client gets its answer only if that is whole before the stream ends (RFC 9113, 8.1): until then
-// the body is read, and dropped.
-void Http2Session::end_large_body(Http2Stream& stream) noexcept {
-  if (stream.reads_body()) stream.refuse(wire::http_fault::body_size);
-  if (stream.is_sent()) shared_.framing.reset(stream.id(), Http2Error::no_error);
-}
-
 void Http2Session::on_body_end(Http2StreamId id) noexcept {
-  Http2Stream* const stream = find(id);
+  Http2Stream* const stream = streams_.find(id);
   if (stream == nullptr) return;
-  stream->end_body();
+  stream->on_body_end();
   after_event(*stream);
 }
 
@@ -292,11 +268,10 @@ void Http2Session::on_reply(uint64_t id, Handle handle) noexcept {
 // Grants go on, and GET /debug; then everything is written that the peer has room for.
 void Http2Session::write_outcomes() noexcept {
   if (connection_.finishing()) return;
-  for (auto next = unfinished_.begin(); next != unfinished_.end();) {
-    Http2Stream& stream = *next++;
+  streams_.for_unfinished([&](Http2Stream& stream) {
     if (stream.is_unfinished() && stream.end_turn()) mark_ready();
     follow(stream);
-  }
+  });
   write_output();
   if (may_ask() && !held()) mark_ready();  // the peer has read on
   group_count_ = 0;
@@ -321,37 +296,29 @@ void Http2Session::write_output() noexcept {
 wire::Http2Events::BodyPart Http2Session::read_body(Http2StreamId id,
                                                     std::span<std::byte> out) noexcept {
   if (frames_.awaits_preface()) return {};
-  Http2Stream* const stream = find(id);
+  Http2Stream* const stream = streams_.find(id);
   if (stream == nullptr) return {.is_last = true};
-  const BodyPart part = stream->read_body(out);
+  const BodyPart part = stream->read_answer(out);
   frames_.note_sent(part.bytes);
   return part;
 }
 
 void Http2Session::on_answer_sent(Http2StreamId id, size_t frame_bytes) noexcept {
-  Http2Stream* const stream = find(id);
+  Http2Stream* const stream = streams_.find(id);
   if (stream == nullptr) return;
-  stream->on_sent();
-  on_reply_written(std::array{stream->take_reservation()}, frame_bytes);
-  if (stream->has_large_body()) end_large_body(*stream);
+  on_reply_written(std::array{stream->on_answer_sent()}, frame_bytes);
 }
 
 // --- Streams -------------------------------------------------------------------------------
 
 Http2Stream& Http2Session::open(Http2StreamId id) noexcept {
-  Http2Stream& stream = Http2Stream::make(shared_, id);
-  streams_.insert(streams_.end(), stream);
   ++group_count_;
-  return stream;
-}
-
-Http2Stream* Http2Session::find(Http2StreamId id) noexcept {
-  const auto found = streams_.find(id);
-  return found == streams_.end() ? nullptr : &*found;
+  times_.end_idle();
+  return streams_.open(shared_, id);
 }
 
 Http2Stream& Http2Session::outstanding(uint64_t id) noexcept {
-  Http2Stream* const stream = find(static_cast<Http2StreamId>(id));
+  Http2Stream* const stream = streams_.find(static_cast<Http2StreamId>(id));
   ASSERT(stream != nullptr);
   return *stream;
 }
@@ -363,24 +330,15 @@ void Http2Session::after_event(Http2Stream& stream) noexcept {
 
 void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
-  if (stream.is_ready() && !stream.SessionHook<AskingTag>::is_linked()) {
-    asking_.push_back(stream);
-    if (may_ask() && !held()) mark_ready();
-  }
-  SessionHook<UnfinishedTag>& unfinished = stream;
-  if (!stream.is_unfinished()) {
-    unfinished.unlink();
-  } else if (!unfinished.is_linked()) {
-    unfinished_.push_back(stream);
-  }
-  streams_due_ms_ = std::min(streams_due_ms_, stream_deadline_ms(stream));
+  if (streams_.note(stream) && may_ask() && !held()) mark_ready();
+  times_.note_stream(stream.deadline_ms());
   remove_if_over(stream);
 }
 
 void Http2Session::on_closed(Http2StreamId id) noexcept {
-  Http2Stream* const stream = find(id);
+  Http2Stream* const stream = streams_.find(id);
   if (stream == nullptr) return;
-  close(*stream);
+  stream->close();
   after_event(*stream);
 }
 
@@ -390,27 +348,19 @@ void Http2Session::on_error_reset() noexcept {
   shared_.framing.terminate(Http2Error::enhance_your_calm);
 }
 
-// A reservation that no client will hear of ends.
-void Http2Session::close(Http2Stream& stream) noexcept {
-  stream.close();
-  const uint64_t reservation = stream.take_reservation();
-  if (reservation != 0) context_.backend.cancel_undelivered(reservation);
-}
-
 void Http2Session::remove_if_over(Http2Stream& stream) noexcept {
   if (!stream.is_closed() || stream.is_outstanding()) return;
-  streams_.erase_and_dispose(streams_.iterator_to(stream), Http2Stream::Delete());
-  idle_since_ms_ = context_.now_ms();
+  streams_.remove(stream);
+  if (streams_.empty()) times_.begin_idle(context_.now_ms());
 }
 
 void Http2Session::drop_waiting() noexcept {
   write_output();  // the answers of this turn, while there is somewhere to write them
-  for (Http2Stream& stream : streams_) close(stream);
+  for (Http2Stream& stream : streams_) stream.close();
 }
 
 bool Http2Session::has_waiting() const noexcept {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [](const Http2Stream& stream) { return stream.is_waiting(); });
+  return streams_.is_any_waiting();
 }
 
 // --- The connection's end ------------------------------------------------------------------
@@ -427,54 +377,26 @@ void Http2Session::write_refusal() noexcept {
 
 void Http2Session::begin_drain() noexcept {
   shared_.framing.announce_end();
-  drain_started_ms_ = context_.now_ms();
+  times_.begin_drain(context_.now_ms());
   mark_dirty();
   schedule_timer();
 }
 
-int64_t Http2Session::stream_deadline_ms(const Http2Stream& stream) const noexcept {
-  if (stream.is_closed() || stream.is_reset()) return base::never_ms;
-  const Options& options = context_.options;
-  int64_t deadline = base::never_ms;
-  if (stream.awaits_body()) deadline = stream.started_ms() + options.header_timeout_ms;
-  if (stream.is_unread()) deadline = std::min(deadline, stream.unread_since_ms() + unread_ms_max);
-  return deadline;
-}
-
-int64_t Http2Session::idle_deadline_ms() const noexcept {
-  if (!streams_.empty()) return base::never_ms;
-  const int64_t idle_ms = context_.options.idle_timeout_ms;
-  return idle_since_ms_ + (idle_ms == 0 ? idle_ms_max : std::min(idle_ms, idle_ms_max));
-}
-
-// Not while the session is held: then it takes no rest.
-int64_t Http2Session::partial_deadline_ms() const noexcept {
-  const bool awaits_rest = partial_since_ms_ != base::never_ms && !held();
-  return awaits_rest ? partial_since_ms_ + context_.options.header_timeout_ms : base::never_ms;
-}
-
-int64_t Http2Session::last_goaway_deadline_ms() const noexcept {
-  const bool is_due = drain_started_ms_ != base::never_ms && !has_last_stream();
-  return is_due ? drain_started_ms_ + context_.options.drain_grace_ms : base::never_ms;
-}
-
 int64_t Http2Session::deadline_ms() const noexcept {
-  return std::min(
-      {partial_deadline_ms(), last_goaway_deadline_ms(), streams_due_ms_, idle_deadline_ms()});
+  return times_.deadline_ms(held());
 }
 
 void Http2Session::on_deadline() noexcept {
   const int64_t now_ms = context_.now_ms();
-  if (std::min(partial_deadline_ms(), idle_deadline_ms()) <= now_ms) {
-    return end_connection(Http2Error::no_error);
-  }
-  if (streams_due_ms_ <= now_ms) end_late_streams();
-  if (last_goaway_deadline_ms() <= now_ms) submit_last_goaway();
+  if (times_.is_over(now_ms, held())) return end_connection(Http2Error::no_error);
+  if (times_.take_due_streams(now_ms)) end_late_streams();
+  if (times_.is_goaway_due(now_ms)) submit_last_goaway();
   mark_dirty();
 }
 
 void Http2Session::submit_last_goaway() noexcept {
   last_stream_ = shared_.framing.go_away(Http2Error::no_error);
+  times_.end_drain();
 }
 
 void Http2Session::end_drain() noexcept {
@@ -484,18 +406,9 @@ void Http2Session::end_drain() noexcept {
 }
 
 void Http2Session::end_late_streams() noexcept {
-  const int64_t now_ms = context_.now_ms();
-  streams_due_ms_ = base::never_ms;
   for (Http2Stream& stream : streams_) {
-    const int64_t deadline = stream_deadline_ms(stream);
-    if (deadline <= now_ms) {
-      stream.set_reset();
-      // Without an error where only the rest of a body is missing (RFC 9113, 8.1).
-      shared_.framing.reset(stream.id(),
-                            stream.is_sent() ? Http2Error::no_error : Http2Error::cancel);
-    } else {
-      streams_due_ms_ = std::min(streams_due_ms_, deadline);
-    }
+    if (stream.deadline_ms() <= context_.now_ms()) stream.reset();
+    times_.note_stream(stream.deadline_ms());
   }
 }
 

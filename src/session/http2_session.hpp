@@ -11,12 +11,12 @@
 //         that is not read have their times.
 #pragma once
 
-#include <boost/intrusive/list.hpp>
-#include <boost/intrusive/set.hpp>
 #include <cstdint>
 #include <memory>
 
-#include "session/http2_stream.hpp"
+#include "session/http2_connection.hpp"
+#include "session/http2_streams.hpp"
+#include "session/http2_times.hpp"
 #include "session/session.hpp"
 #include "wire/http2_frames.hpp"
 #include "wire/http2_framing.hpp"
@@ -26,8 +26,6 @@ namespace sluice::session {
 
 class Http2Session final : public Session, private wire::Http2Events {
  public:
-  static constexpr int64_t idle_ms_max = 30'000;    // without a stream, as in gocc
-  static constexpr int64_t unread_ms_max = 60'000;  // an answer that the peer does not read
   static constexpr size_t unread_bytes_max = 320 * 1024;
   static constexpr size_t head_bytes_max = 256 * 1024;  // of open streams
   // With those that the peer has reset, and that shards still owe a reply.
@@ -58,16 +56,6 @@ class Http2Session final : public Session, private wire::Http2Events {
  private:
   static constexpr wire::Http2StreamId every_stream = INT32_MAX;
 
-  struct ById {
-    using type = wire::Http2StreamId;
-    type operator()(const Http2Stream& stream) const noexcept { return stream.id(); }
-  };
-  using Streams = boost::intrusive::set<Http2Stream, boost::intrusive::key_of_value<ById>>;
-  template <typename Tag>
-  using StreamList =
-      boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<SessionHook<Tag>>,
-                             boost::intrusive::constant_time_size<false>>;
-
   size_t take(std::span<const std::byte> bytes) noexcept override;
   void write_refusal() noexcept override;
   void write_outcomes() noexcept override;
@@ -94,7 +82,6 @@ class Http2Session final : public Session, private wire::Http2Events {
   bool is_ending() const noexcept { return connection_.finishing() || connection_.closing(); }
   void receive(std::span<const std::byte> bytes) noexcept;
   void answer_group() noexcept;
-  void note_partial(bool is_partial) noexcept;
   bool has_stream_room() const noexcept {
     return shared_.head_bytes <= head_bytes_max && streams_.size() < streams_max;
   }
@@ -102,14 +89,12 @@ class Http2Session final : public Session, private wire::Http2Events {
   bool has_answer_room() const noexcept {
     return shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
   }
-  bool may_ask() const noexcept { return !asking_.empty() && has_answer_room(); }
+  bool may_ask() const noexcept { return streams_.has_asking() && has_answer_room(); }
   bool ask_ready() noexcept;
   void begin_request(Http2Stream& stream) noexcept;
   void route(Http2Stream& stream) noexcept;
   void decide(Http2Stream& stream, const wire::RestDecision& decision) noexcept;
-  void end_large_body(Http2Stream& stream) noexcept;
   Http2Stream& open(wire::Http2StreamId id) noexcept;
-  Http2Stream* find(wire::Http2StreamId id) noexcept;
   // Of something that a shard still owes a reply.
   Http2Stream& outstanding(uint64_t id) noexcept;
   // after_event(): the turn's end has more to do. follow(): what the event means for the stream.
@@ -117,30 +102,18 @@ class Http2Session final : public Session, private wire::Http2Events {
   void follow(Http2Stream& stream) noexcept;
   template <typename Handle>
   void on_reply(uint64_t id, Handle handle) noexcept;
-  using Session::close;
-  void close(Http2Stream& stream) noexcept;
   void remove_if_over(Http2Stream& stream) noexcept;
   void write_output() noexcept;
   void end_connection(wire::Http2Error error) noexcept;
-  int64_t partial_deadline_ms() const noexcept;
   bool has_last_stream() const noexcept { return last_stream_ != every_stream; }
-  int64_t last_goaway_deadline_ms() const noexcept;
-  int64_t idle_deadline_ms() const noexcept;
-  int64_t stream_deadline_ms(const Http2Stream& stream) const noexcept;
   void end_late_streams() noexcept;
   void submit_last_goaway() noexcept;
 
   Http2Connection shared_;
   wire::Http2Frames frames_;
   wire::Http2Head head_;
-  Streams streams_;
-  StreamList<AskingTag> asking_;
-  StreamList<UnfinishedTag> unfinished_;
-  // Since when it waits for the rest of a head, or of a frame that is no part of a body.
-  int64_t partial_since_ms_;
-  int64_t idle_since_ms_;                    // since when it has no stream
-  int64_t streams_due_ms_ = base::never_ms;  // no stream is late before this
-  int64_t drain_started_ms_ = base::never_ms;
+  Http2Streams streams_;
+  Http2Times times_;
   uint32_t group_count_ = 0;                        // requests since answers were last written
   wire::Http2StreamId last_stream_ = every_stream;  // that is served, says the last GOAWAY
 };

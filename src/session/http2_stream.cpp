@@ -8,13 +8,19 @@
 
 namespace sluice::session {
 
+using wire::Http2Error;
 using wire::rest_head_bytes_max;
+
+constexpr wire::HttpRefused too_many_bodies{
+    503, "too many request bodies are under way on this connection: send fewer at once"};
 
 Http2Stream::Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept
     : SessionTransport(connection.context, connection.session, static_cast<uint64_t>(id)),
       connection_(connection),
       id_(id),
       log_({}, connection.context.options.access_log),
+      body_(connection.body_bytes),
+      answer_(connection, id),
       started_ms_(connection.context.now_ms()) {}
 
 Http2Stream& Http2Stream::make(Http2Connection& connection, wire::Http2StreamId id) noexcept {
@@ -33,7 +39,6 @@ void Http2Stream::Delete::operator()(Http2Stream* stream) const noexcept {
 Http2Stream::~Http2Stream() {
   if (is_undecided() && is_logged_) log_answer(client_left, 0);
   set_outstanding(false);
-  connection_.unread_bytes -= answer_body_.unread_bytes();
   connection_.head_bytes -= head_.text.size();
 }
 
@@ -57,40 +62,36 @@ void Http2Stream::begin(const wire::RestRequest& request) noexcept {
   RestExchange& exchange = open_exchange();
   count_asked(RestExchange::gathered_bytes_max(request, context_.options));
   exchange.begin(request);
-  if (!head_.awaits_body && reads_body()) exchange.on_body();
+  if (!body_.is_expected() && reads_body()) exchange.on_body();
   settle();
 }
 
 // As over HTTP/1.1, invalid requests have no line in the log; one that finds no room has.
 void Http2Stream::refuse(const wire::HttpRefused& refused) noexcept {
   exchange_.reset();
-  release_body();
+  body_.release();
   if (refused.status < 500) is_logged_ = false;
   answer(wire::refusal_reply(refused.status, refused.cause), {});
 }
 
-bool Http2Stream::add_body(std::span<const std::byte> bytes) noexcept {
-  body_bytes_ += bytes.size();
-  std::string* const body = reads_body() && !has_large_body() ? exchange_->body() : nullptr;
-  if (body == nullptr) return true;
-  if (connection_.body_bytes + bytes.size() > kept_bytes_max) return false;
-  const size_t capacity = body->capacity();
-  body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const size_t grown = body->capacity() - capacity;
-  kept_bytes_ += grown;
-  connection_.body_bytes += grown;
-  return true;
+void Http2Stream::on_body(std::span<const std::byte> part) noexcept {
+  if (!body_.add(part, reads_body() ? exchange_->body() : nullptr)) {
+    refuse(too_many_bodies);
+  } else if (body_.is_large()) {
+    end_large_body();
+  }
 }
 
-void Http2Stream::release_body() noexcept {
-  connection_.body_bytes -= std::exchange(kept_bytes_, 0);
+// A client gets its answer only if that is whole before the stream ends (RFC 9113, 8.1): until then
+// the body is read, and dropped.
+void Http2Stream::end_large_body() noexcept {
+  if (reads_body()) refuse(wire::http_fault::body_size);
+  if (answer_.is_sent()) reset();
 }
 
-void Http2Stream::end_body() noexcept {
-  head_.awaits_body = false;
-  release_body();
+void Http2Stream::on_body_end() noexcept {
+  body_.end();
   if (reads_body()) exchange_->on_body();
-  settle();
 }
 
 void Http2Stream::wait(const api::Entry& entry, uint64_t request_id, bool json) noexcept {
@@ -119,42 +120,46 @@ void Http2Stream::set_outstanding(bool is_outstanding) noexcept {
   if (!is_outstanding) connection_.asked_bytes -= std::exchange(asked_bytes_, 0);
 }
 
+// --- The stream's end ----------------------------------------------------------------------
+
+int64_t Http2Stream::deadline_ms() const noexcept {
+  if (phase_ != Phase::open) return base::never_ms;
+  const int64_t body_ms =
+      body_.is_expected() ? started_ms_ + context_.options.header_timeout_ms : base::never_ms;
+  return std::min(body_ms, answer_.deadline_ms());
+}
+
+// Without an error where only the rest of a body is missing (RFC 9113, 8.1).
+void Http2Stream::reset() noexcept {
+  if (phase_ != Phase::open) return;
+  phase_ = Phase::reset;
+  connection_.framing.reset(id_, answer_.is_sent() ? Http2Error::no_error : Http2Error::cancel);
+}
+
 void Http2Stream::close() noexcept {
-  is_closed_ = true;
-  release_body();
+  phase_ = Phase::closed;
+  body_.release();
   if (exchange_) exchange_->drop();
+  // A reservation that no client will hear of ends.
+  const uint64_t reservation = answer_.take_reservation();
+  if (reservation != 0) context_.backend.cancel_undelivered(reservation);
+  answer_.drop();
 }
 
 // --- The answer ----------------------------------------------------------------------------
-
-wire::ReplyContext Http2Stream::reply_context() const noexcept {
-  return {.head_only = head_.request.method == "HEAD", .wall_ns = context_.now.wall_ns};
-}
-
-void Http2Stream::begin_answer() noexcept {
-  ASSERT(!is_answered());
-  answer_stage_ = AnswerStage::begun;
-  unread_since_ms_ = context_.now_ms();
-}
 
 void Http2Stream::log_answer(uint16_t status, uint64_t body_bytes) noexcept {
   if (log_.answered(status, body_bytes)) context_.work.spend(work::log_line);
 }
 
-void Http2Stream::write(const wire::ReplyValue& value) noexcept {
-  const wire::ReplyContext context = reply_context();
-  const std::string_view body = context.head_only ? std::string_view{} : value.body;
-  begin_answer();
-  if (is_logged_) log_answer(is_closed_ ? client_left : value.head.status, body.size());
-  if (is_closed_) return;
-  answer_body_.set(body);
-  connection_.unread_bytes += body.size();
-  std::optional<size_t> body_bytes;
-  if (wire::has_length(value.head, context)) body_bytes = value.body.size();
-  connection_.framing.answer(id_, {.head = value.head,
-                                   .wall_ns = context.wall_ns,
-                                   .body_bytes = body_bytes,
-                                   .has_body = !body.empty()});
+void Http2Stream::write(const wire::ReplyValue& value, uint64_t reservation) noexcept {
+  const wire::ReplyContext context{.head_only = head_.request.method == "HEAD",
+                                   .wall_ns = context_.now.wall_ns};
+  if (is_logged_) {
+    log_answer(is_closed() ? client_left : value.head.status,
+               context.head_only ? 0 : value.body.size());
+  }
+  answer_.write(value, context, reservation);
 }
 
 void Http2Stream::write_decision(const wire::DecisionAnswer& decision) noexcept {
@@ -171,52 +176,39 @@ void Http2Stream::answer(const wire::RestAnswer& answer, const AnswerOptions& op
   if (const auto* decision = std::get_if<wire::DecisionAnswer>(&answer)) {
     return write_decision(*decision);
   }
-  reservation_ = options.reservation;
   const std::span<std::byte> room = context_.scratch.reply_room(wire::answer_bytes_max(answer));
-  write(wire::reply_value(answer, room));
+  write(wire::reply_value(answer, room), options.reservation);
 }
 
-wire::Http2Events::BodyPart Http2Stream::read_body(std::span<std::byte> out) noexcept {
-  const size_t bytes = answer_body_.read(out);
-  connection_.unread_bytes -= bytes;
-  unread_since_ms_ = context_.now_ms();
-  return {.bytes = bytes, .is_last = answer_body_.is_read()};
+uint64_t Http2Stream::on_answer_sent() noexcept {
+  answer_.on_sent();
+  if (body_.is_large()) end_large_body();
+  return answer_.take_reservation();
 }
 
 // --- GET /debug, streamed ------------------------------------------------------------------
 
-template <typename Encode>
-void Http2Stream::write_part(size_t bytes_max, Encode encode) noexcept {
-  connection_.unread_bytes += answer_body_.append(bytes_max, encode);
-  if (!is_closed_) connection_.framing.resume(id_);
-}
-
 void Http2Stream::begin_keys(bool pretty, bool table_order) noexcept {
   keys_ = {.pretty = pretty, .chunked = false};
-  begin_answer();
-  if (!is_closed_) {
-    connection_.framing.answer(
-        id_, {.head = {.content_type = wire::application_json, .table_order = table_order},
-              .wall_ns = context_.now.wall_ns,
-              .body_bytes = std::nullopt,
-              .has_body = true});
-  }
-  write_part(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_open(keys_, out); });
+  answer_.begin({.content_type = wire::application_json, .table_order = table_order});
+  answer_.append(rest_head_bytes_max,
+                 [&](auto out) { return wire::encode_debug_open(keys_, out); });
 }
 
 void Http2Stream::write_key(const api::KeyState& key) noexcept {
-  write_part(wire::debug_key_bytes_max(key.key.size()),
-             [&](auto out) { return wire::encode_debug_key(keys_, key, out); });
+  answer_.append(wire::debug_key_bytes_max(key.key.size()),
+                 [&](auto out) { return wire::encode_debug_key(keys_, key, out); });
 }
 
 void Http2Stream::end_keys() noexcept {
-  answer_body_.end();
-  write_part(rest_head_bytes_max, [&](auto out) { return wire::encode_debug_tail(keys_, out); });
+  answer_.end();
+  answer_.append(rest_head_bytes_max,
+                 [&](auto out) { return wire::encode_debug_tail(keys_, out); });
   if (is_logged_) log_answer(200, keys_.body_bytes);
 }
 
 bool Http2Stream::has_room() const noexcept {
-  return answer_body_.has_room();
+  return answer_.has_room();
 }
 
 }  // namespace sluice::session

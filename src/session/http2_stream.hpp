@@ -1,8 +1,8 @@
 // One request on a connection of HTTP/2, from its head to the last byte of its answer.
-// Flow:   head -> a decision of the turn, or a RestExchange -> answer -> read_body() as the peer
-//         opens its window.
+// Flow:   head -> a decision of the turn, or a RestExchange, which may read the Http2RequestBody ->
+//         Http2Answer.
 // Shape:  a transport of its own: streams are answered in any order, and each has its log.
-// Bounds: a body of limits::http_body_bytes_max; an AnswerBody.
+// Bounds: a body of limits::http_body_bytes_max; those of its answer.
 // Lives:  in a block of its worker's, from the head on until nghttp2 has closed the stream and no
 //         shard owes it a reply any more.
 #pragma once
@@ -16,34 +16,17 @@
 #include <string_view>
 #include <utility>
 
-#include "base/limits.hpp"
-#include "session/answer_body.hpp"
-#include "session/context.hpp"
+#include "session/http2_answer.hpp"
+#include "session/http2_connection.hpp"
+#include "session/http2_request_body.hpp"
 #include "session/request_log.hpp"
 #include "session/rest_exchange.hpp"
 #include "session/session.hpp"
 #include "session/session_transport.hpp"
-#include "session/ticket_share.hpp"
 #include "wire/http2_framing.hpp"
 #include "wire/http_codec.hpp"
 
 namespace sluice::session {
-
-// What the streams of a connection share.
-struct Http2Connection {
-  Http2Connection(Context& of_context, Session& of_session, wire::Http2Events& events) noexcept
-      : context(of_context), session(of_session), framing(events, of_context.blocks) {}
-
-  Context& context;
-  Session& session;
-  wire::Http2Framing framing;
-  TicketShare tickets;
-  size_t unread_bytes = 0;         // of answers, which the peer's windows hold back
-  size_t asked_bytes = 0;          // of answers that shards gather, at most
-  size_t head_bytes = 0;           // of the requests' heads
-  size_t body_bytes = 0;           // allocated for bodies that are not whole yet
-  uint32_t outstanding_count = 0;  // streams that shards owe a reply
-};
 
 // Its session's lists.
 struct AskingTag;      // of streams that are to ask the shards, or wait for room
@@ -65,7 +48,6 @@ class Http2Stream final : public SessionTransport,
   struct Head {
     std::string text;
     wire::HttpRequest request;  // views of `text`
-    bool awaits_body = false;   // until it has ended
   };
   Head& head() noexcept { return head_; }
   void count_head() noexcept { connection_.head_bytes += head_.text.size(); }
@@ -79,14 +61,10 @@ class Http2Stream final : public SessionTransport,
   RequestLog& log() noexcept { return log_; }
   void keep_head() noexcept;
 
-  // The request's body. False: the connection keeps no more of bodies that are not whole.
-  static constexpr size_t kept_bytes_max = 512 * 1024;
-  bool add_body(std::span<const std::byte> bytes) noexcept;
-  void end_body() noexcept;
-  bool awaits_body() const noexcept { return head_.awaits_body; }
-  // It is larger than any that is read: a request that reads it is refused.
-  bool has_large_body() const noexcept { return body_bytes_ > limits::http_body_bytes_max; }
-  bool reads_body() const noexcept { return exchange_ && exchange_->takes_body(); }
+  // The request's body.
+  void expect_body() noexcept { body_.expect(); }
+  void on_body(std::span<const std::byte> part) noexcept;
+  void on_body_end() noexcept;
 
   // A decision of the turn; write_decision() and write_release() answer it. If the connection ends
   // before its verdict, the log still has a line for it.
@@ -107,24 +85,20 @@ class Http2Stream final : public SessionTransport,
   // After any event of its exchange.
   void settle() noexcept;
 
-  wire::Http2Events::BodyPart read_body(std::span<std::byte> out) noexcept;
-  // The reservation that the answer names, once: 0 if none.
-  uint64_t take_reservation() noexcept { return std::exchange(reservation_, 0); }
+  wire::Http2Events::BodyPart read_answer(std::span<std::byte> out) noexcept {
+    return answer_.read(out);
+  }
+  // All of the answer has been sent. Returns the reservation that it names; 0: none.
+  uint64_t on_answer_sent() noexcept;
 
+  // Until then the peer has to send, or read, on; base::never_ms: it does not have to.
+  int64_t deadline_ms() const noexcept;
+  // Sends RST_STREAM, as soon as there is room for it; nothing more is due until then.
+  void reset() noexcept;
   // Neither side sends on it any more.
   void close() noexcept;
-  bool is_closed() const noexcept { return is_closed_; }
-  // Its RST_STREAM is to be sent once there is room for it; nothing more is due until then.
-  void set_reset() noexcept { is_reset_ = true; }
-  bool is_reset() const noexcept { return is_reset_; }
-  // All of the answer has been sent.
-  void on_sent() noexcept { answer_stage_ = AnswerStage::sent; }
-  bool is_sent() const noexcept { return answer_stage_ == AnswerStage::sent; }
+  bool is_closed() const noexcept { return phase_ == Phase::closed; }
   bool is_outstanding() const noexcept { return is_outstanding_; }
-  int64_t started_ms() const noexcept { return started_ms_; }
-  // Whether the peer has not read all of the answer, and since when it has read nothing.
-  bool is_unread() const noexcept { return is_answered() && !answer_body_.is_read(); }
-  int64_t unread_since_ms() const noexcept { return unread_since_ms_; }
 
   // RestTransport.
   void answer(const wire::RestAnswer& answer, const AnswerOptions& options) noexcept override;
@@ -137,41 +111,32 @@ class Http2Stream final : public SessionTransport,
   Http2Stream(Http2Connection& connection, wire::Http2StreamId id) noexcept;
   ~Http2Stream();
 
-  enum class AnswerStage : uint8_t { none, begun, sent };
+  enum class Phase : uint8_t { open, reset, closed };
 
   bool is_undecided() const noexcept { return is_outstanding_ && !exchange_; }
-  bool is_answered() const noexcept { return answer_stage_ != AnswerStage::none; }
-  void begin_answer() noexcept;
+  bool reads_body() const noexcept { return exchange_ && exchange_->takes_body(); }
+  void end_large_body() noexcept;
   RestExchange& open_exchange() noexcept;
   void count_asked(size_t bytes) noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
-  void release_body() noexcept;
   void log_answer(uint16_t status, uint64_t body_bytes) noexcept;
-  void write(const wire::ReplyValue& value) noexcept;
-  template <typename Encode>
-  void write_part(size_t bytes_max, Encode encode) noexcept;
-  wire::ReplyContext reply_context() const noexcept;
+  void write(const wire::ReplyValue& value, uint64_t reservation = 0) noexcept;
 
   Http2Connection& connection_;
   const wire::Http2StreamId id_;
   Head head_;
   RequestLog log_;
   std::optional<RestExchange> exchange_;
-  std::string key_;        // of a request that waits, if its answer shows it
-  size_t body_bytes_ = 0;  // received
-  size_t kept_bytes_ = 0;  // allocated for it, counted in body_bytes of the connection
-  size_t asked_bytes_ = 0;
-  AnswerBody answer_body_;
+  std::string key_;  // of a request that waits, if its answer shows it
+  Http2RequestBody body_;
+  Http2Answer answer_;
   wire::DebugStream keys_;
-  uint64_t reservation_ = 0;  // named by the answer, which is not sent yet
   const int64_t started_ms_;
-  int64_t unread_since_ms_ = 0;
+  size_t asked_bytes_ = 0;
+  Phase phase_ = Phase::open;
   bool is_logged_ = false;
   bool is_put_off_ = false;
-  AnswerStage answer_stage_ = AnswerStage::none;
   bool is_outstanding_ = false;
-  bool is_closed_ = false;
-  bool is_reset_ = false;
 };
 
 }  // namespace sluice::session

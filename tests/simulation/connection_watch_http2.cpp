@@ -9,7 +9,7 @@ namespace sluice::simulation {
 namespace {
 
 // How long a connection of HTTP/2 stays without a stream, at most.
-constexpr int64_t http2_idle_ms_max = session::Http2Session::idle_ms_max;
+constexpr int64_t http2_idle_ms_max = session::Http2Times::idle_ms_max;
 
 }  // namespace
 

@@ -18,9 +18,10 @@ enum class Http2Event : uint8_t {
   head_refused,    // 431
   quota_call,      // was answered
   quota_waited,    // likewise, after it was queued
+  closed_window,   // the server has reset the stream, whose answer nobody read
   refused_stream,  // behind the last GOAWAY, or many resets: seldom
 };
-inline constexpr uint32_t http2_events_count = 11;
+inline constexpr uint32_t http2_events_count = 12;
 using Http2Counts = std::array<uint64_t, http2_events_count>;
 
 constexpr std::string_view http2_event_name(Http2Event event) {
@@ -28,7 +29,7 @@ constexpr std::string_view http2_event_name(Http2Event event) {
       "http/2: prior knowledge", "http/2: upgraded",      "http/2: waiter reset",
       "http/2: GOAWAY of drain", "http/2: drained",       "http/2: late body",
       "http/2: body refused",    "http/2: head refused",  "http/2: quota call",
-      "http/2: quota waited",    "http/2: refused stream"};
+      "http/2: quota waited",    "http/2: closed window", "http/2: refused stream"};
   return names[static_cast<uint32_t>(event)];
 }
 

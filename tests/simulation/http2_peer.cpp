@@ -354,7 +354,7 @@ void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
   trace("got RST_STREAM " + std::to_string(error) + " of stream " + std::to_string(id));
   const int64_t age_ms = now_ms() - stream.asked_ms + clock_slack_ms;
   const bool is_late_body = stream.asked.body && age_ms >= world_.header_timeout_ms;
-  const bool is_late = is_late_body || age_ms >= session::Http2Session::unread_ms_max;
+  const bool is_late = is_late_body || age_ms >= session::Http2Answer::unread_ms_max;
   // The client need not send what is left of a body, once it has the whole answer.
   switch (error) {
     case NGHTTP2_NO_ERROR:
@@ -366,7 +366,7 @@ void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
     case NGHTTP2_CANCEL:
       if (stream.is_answered) return fail_stream(id, "was cancelled behind its answer");
       if (!is_late) return fail_stream(id, "was cancelled too early");
-      if (stream.end == no_offset) count(Http2Event::late_body);
+      count(stream.end == no_offset ? Http2Event::late_body : Http2Event::closed_window);
       break;
     case NGHTTP2_REFUSED_STREAM:
       if (is_decided(id) || !(id > last_stream_ || resets_count_ > 0)) {

@@ -1,0 +1,78 @@
+// When a connection of HTTP/2 has waited too long for its peer, and when it ends while the server
+// drains.
+// Flow:   note_...(), begin_...() as things happen -> deadline_ms() -> what is due then.
+// Units:  milliseconds of the worker's clock; base::never_ms: nothing is due.
+// Lives:  as long as its session.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/time.hpp"
+#include "session/context.hpp"
+
+namespace sluice::session {
+
+class Http2Times {
+ public:
+  static constexpr int64_t idle_ms_max = 30'000;  // without a stream, as in gocc
+
+  // The peer's first bytes are awaited.
+  Http2Times(const Options& options, int64_t now_ms) noexcept
+      : options_(options), partial_since_ms_(now_ms), idle_since_ms_(now_ms) {}
+
+  // A head, or a frame that is no part of a body, has begun, and its rest is awaited.
+  void note_partial(int64_t now_ms) noexcept {
+    partial_since_ms_ = std::min(partial_since_ms_, now_ms);
+  }
+  void note_whole() noexcept { partial_since_ms_ = base::never_ms; }
+
+  // The connection has no stream any more, or has one again.
+  void begin_idle(int64_t now_ms) noexcept { idle_since_ms_ = now_ms; }
+  void end_idle() noexcept { idle_since_ms_ = base::never_ms; }
+
+  // A stream is late then.
+  void note_stream(int64_t deadline_ms) noexcept {
+    streams_due_ms_ = std::min(streams_due_ms_, deadline_ms);
+  }
+  // Whether one may be late. Then all are to be noted again.
+  bool take_due_streams(int64_t now_ms) noexcept {
+    if (streams_due_ms_ > now_ms) return false;
+    streams_due_ms_ = base::never_ms;
+    return true;
+  }
+
+  // The last GOAWAY is due --drain-grace-millis later, if it is not sent before.
+  void begin_drain(int64_t now_ms) noexcept { goaway_due_ms_ = now_ms + options_.drain_grace_ms; }
+  void end_drain() noexcept { goaway_due_ms_ = base::never_ms; }
+  bool is_goaway_due(int64_t now_ms) const noexcept { return goaway_due_ms_ <= now_ms; }
+
+  // Whether the connection ends. A session that is held takes no rest.
+  bool is_over(int64_t now_ms, bool is_held) const noexcept { return end_ms(is_held) <= now_ms; }
+  int64_t deadline_ms(bool is_held) const noexcept {
+    return std::min({end_ms(is_held), streams_due_ms_, goaway_due_ms_});
+  }
+
+ private:
+  static int64_t after(int64_t since_ms, int64_t ms) noexcept {
+    return since_ms == base::never_ms ? base::never_ms : since_ms + ms;
+  }
+  int64_t idle_ms() const noexcept {
+    const int64_t ms = options_.idle_timeout_ms;
+    return ms == 0 ? idle_ms_max : std::min(ms, idle_ms_max);
+  }
+  int64_t end_ms(bool is_held) const noexcept {
+    const int64_t partial_since_ms = is_held ? base::never_ms : partial_since_ms_;
+    return std::min(after(partial_since_ms, options_.header_timeout_ms),
+                    after(idle_since_ms_, idle_ms()));
+  }
+
+  const Options& options_;
+  int64_t partial_since_ms_;
+  int64_t idle_since_ms_;
+  int64_t streams_due_ms_ = base::never_ms;
+  int64_t goaway_due_ms_ = base::never_ms;
+};
+
+}  // namespace sluice::session

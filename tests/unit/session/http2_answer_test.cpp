@@ -1,0 +1,104 @@
+// Goal: the connection counts exactly what its peer has not read, the peer has its time for it, and
+//       a reservation is named once.
+// Method: the answer alone; nghttp2 does not know its stream, and drops what it is asked to send.
+#include "session/http2_answer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "tests/unit/session/http2_session_driver.hpp"
+
+namespace sluice::session {
+namespace {
+
+class Http2AnswerTest : public Http2SessionTest, private wire::Http2Events {
+ protected:
+  void write(std::string_view body, bool head_only = false, uint64_t reservation = 0) {
+    answer_.write({.head = {}, .body = body}, {.head_only = head_only}, reservation);
+  }
+  wire::Http2Events::BodyPart read(size_t bytes_max) {
+    std::string out(bytes_max, '\0');
+    return answer_.read(std::as_writable_bytes(std::span(out)));
+  }
+  static size_t encode(std::span<std::byte> out) {
+    out[0] = std::byte{'x'};
+    return 1;
+  }
+
+  void on_head_begin(wire::Http2StreamId) noexcept override {}
+  void on_field(std::string_view, std::string_view) noexcept override {}
+  void on_head_end(wire::Http2StreamId, bool) noexcept override {}
+  void on_body(wire::Http2StreamId, std::span<const std::byte>) noexcept override {}
+  void on_body_end(wire::Http2StreamId) noexcept override {}
+  BodyPart read_body(wire::Http2StreamId, std::span<std::byte>) noexcept override { return {}; }
+  void on_answer_sent(wire::Http2StreamId, size_t) noexcept override {}
+  void on_closed(wire::Http2StreamId) noexcept override {}
+  void on_error_reset() noexcept override {}
+
+  Http2Connection connection_{context_, *session_, *this};
+  Http2Answer answer_{connection_, 1};
+};
+
+TEST_F(Http2AnswerTest, counts_what_is_not_read) {
+  write("answer");
+  EXPECT_EQ(connection_.unread_bytes, 6u);
+  EXPECT_FALSE(read(4).is_last);
+  EXPECT_EQ(connection_.unread_bytes, 2u);
+  EXPECT_TRUE(read(4).is_last);
+  EXPECT_EQ(connection_.unread_bytes, 0u);
+}
+
+TEST_F(Http2AnswerTest, has_no_body_for_head) {
+  write("answer", true);
+  EXPECT_EQ(connection_.unread_bytes, 0u);
+  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+}
+
+TEST_F(Http2AnswerTest, grows_until_it_ends) {
+  answer_.begin({});
+  answer_.append(1, encode);
+  EXPECT_EQ(connection_.unread_bytes, 1u);
+  EXPECT_FALSE(read(1).is_last);
+  EXPECT_LT(answer_.deadline_ms(), base::never_ms) << "its stream waits for the shards";
+  answer_.end();
+  answer_.append(1, encode);
+  EXPECT_TRUE(read(1).is_last);
+}
+
+TEST_F(Http2AnswerTest, is_to_be_read_in_its_time) {
+  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  write("answer");
+  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
+  context_.now.monotonic_ns += base::ns_per_ms;
+  read(1);
+  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
+  read(10);
+  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+}
+
+TEST_F(Http2AnswerTest, names_its_reservation_once) {
+  write("", false, 7);
+  EXPECT_EQ(answer_.take_reservation(), 7u);
+  EXPECT_EQ(answer_.take_reservation(), 0u);
+}
+
+TEST_F(Http2AnswerTest, holds_nothing_once_it_is_dropped) {
+  write("answer");
+  answer_.drop();
+  EXPECT_EQ(connection_.unread_bytes, 0u);
+  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  answer_.append(1, encode);
+  EXPECT_EQ(connection_.unread_bytes, 0u);
+}
+
+TEST_F(Http2AnswerTest, is_not_written_once_it_is_dropped) {
+  answer_.drop();
+  write("answer", false, 7);
+  EXPECT_EQ(connection_.unread_bytes, 0u);
+  EXPECT_EQ(answer_.take_reservation(), 0u);
+}
+
+}  // namespace
+}  // namespace sluice::session
