@@ -114,6 +114,24 @@ def stalled_body(stream):
     return asked_with_body(stream) + frame(DATA, 0, stream, b'{"subjects":')
 
 
+CONTENT_LENGTH = b"\x0f\x0d" + text(b"1")  # by its name's index, 28
+
+
+# Each of these makes the server reset the stream.
+def window_overflow(stream):
+    return asked_with_body(stream) + frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 2**31 - 1))
+
+
+def wrong_length(stream):
+    return (frame(HEADERS, END_HEADERS, stream, head(b"/v1/reserve") + CONTENT_LENGTH)
+            + frame(DATA, END_STREAM, stream, b"22"))
+
+
+def invalid_field(stream):
+    return frame(HEADERS, END_STREAM | END_HEADERS, stream,
+                 head(b"/healthz") + b"\0" + text(b"X") + text(b"y"))
+
+
 # All but its last byte, each byte alone.
 SLOW_HEAD = frame(HEADERS, END_STREAM | END_HEADERS, 1,
                   head(b"/healthz") + b"\0" + LARGE_FIELD)[:-1]
@@ -123,6 +141,9 @@ FLOODS = {
     "streams above 250": Script(on_streams(asked_with_body)),
     "rapid reset": Script(on_streams(
         lambda stream: ask(stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", 8)))),
+    "window overflow": Script(on_streams(window_overflow)),
+    "wrong length": Script(on_streams(wrong_length)),
+    "invalid field": Script(on_streams(invalid_field)),
     "continuation": Script(repeated(frame(CONTINUATION, 0, 1),
                                     frame(HEADERS, END_STREAM, 1, head(b"/healthz")))),
     "settings": Script(repeated(frame(SETTINGS))),

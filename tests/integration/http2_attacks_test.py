@@ -6,6 +6,7 @@ server's memory grows by less than GROWTH_MAX, and by what a shard keeps of the 
 import concurrent.futures
 import contextlib
 import json
+import os
 import struct
 import time
 
@@ -19,7 +20,7 @@ from http2_attacker import (ACK, CANCEL, COMPRESSION_ERROR, CONTINUATION, DATA, 
                             streams, window_setting)
 from http_peer import HttpPeer, ask, totals, waiting
 from quota_calls import HOUR_MS, put, reserve, slots
-from server_process import eventually
+from server_process import TIMEOUT_S, eventually
 
 ATTACKERS = 20
 GROWTH_MAX = 16 << 20
@@ -696,6 +697,26 @@ def test_large_pages_without_a_window(full_server):
         return peer.goodbye
     with Attack(full_server, one, settings=window_setting(0)) as attack:
         attack.all_are(None)
+
+
+@pytest.mark.skipif(os.environ.get("LONG") != "1", reason="takes a minute: LONG=1")
+def test_answers_that_nobody_reads(server):
+    """Their streams end, and the connection goes on."""
+    def path_of(stream):
+        return "/openapi.json" if stream < 5 else f"/rate/unread?maxRequests={STREAMS_MAX}"
+    with Http2Attacker(server, settings=window_setting(0)) as peer:
+        begin = time.monotonic()
+        peer.send(b"".join(ask_frame(stream, path_of(stream))
+                           for stream in streams(STREAMS_MAX)))
+        assert peer.until(lambda: len(peer.heads) == STREAMS_MAX)
+        while not peer.resets:
+            assert peer.round_trip() and time.monotonic() - begin < 60 + TIMEOUT_S
+            time.sleep(0.1)
+        assert time.monotonic() - begin >= 59.9
+        assert peer.until(lambda: len(peer.resets) == STREAMS_MAX)
+        assert set(peer.resets.values()) == {CANCEL} and not any(peer.bodies.values())
+        peer.send(ask_frame(2 * STREAMS_MAX + 1, HEALTH))
+        assert peer.status(2 * STREAMS_MAX + 1) == 200 and peer.goodbye is None
 
 
 @pytest.mark.parametrize("path", LARGE_ANSWERS)
