@@ -138,7 +138,6 @@ void Http2Stream::reset() noexcept {
 
 void Http2Stream::close() noexcept {
   phase_ = Phase::closed;
-  body_.release();
   if (exchange_) exchange_->drop();
   // A reservation that no client will hear of ends.
   const uint64_t reservation = answer_.take_reservation();
