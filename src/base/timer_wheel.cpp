@@ -29,6 +29,8 @@ void TimerWheel::put(Timer& timer) noexcept {
   Level& target = levels_[static_cast<size_t>(level)];
   target.slots[slot].push_back(timer);
   target.occupied[slot / 64] |= uint64_t{1} << (slot % 64);
+  const int shift = slot_bits * level;
+  next_slot_ms_ = std::min(next_slot_ms_, place >> shift << shift);
 }
 
 // Takes the timers of the slot that begins now; those of the lowest level are due.
@@ -59,10 +61,12 @@ bool TimerWheel::cascade(int& moves_left) noexcept {
 void TimerWheel::advance(int64_t now_ms) noexcept {
   int moves_left = moves_max_;
   if (!cascade(moves_left)) return;
-  for (int64_t next = next_slot_ms(); next <= now_ms; next = next_slot_ms()) {
-    now_ms_ = next;
+  while (next_slot_ms_ <= now_ms) {
+    now_ms_ = next_slot_ms_;
     cascade_level_ = levels_count;
-    if (!cascade(moves_left)) return;
+    const bool is_done = cascade(moves_left);
+    next_slot_ms_ = find_next_slot_ms();
+    if (!is_done) return;
   }
   // No occupied slot begins in between, so the digits of the timers left still give their levels.
   if (now_ms > now_ms_) now_ms_ = now_ms;
@@ -77,10 +81,10 @@ Timer* TimerWheel::pop_due() noexcept {
 
 int64_t TimerWheel::next_due_ms() const noexcept {
   const bool is_stopped = cascade_level_ > 0 || !moving_.empty();
-  return due_.empty() && !is_stopped ? next_slot_ms() : now_ms_;
+  return due_.empty() && !is_stopped ? next_slot_ms_ : now_ms_;
 }
 
-int64_t TimerWheel::next_slot_ms() const noexcept {
+int64_t TimerWheel::find_next_slot_ms() const noexcept {
   for (int level = 0; level < levels_count; ++level) {
     const int shift = slot_bits * level;
     const int64_t digit = now_ms_ >> shift;

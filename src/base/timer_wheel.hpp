@@ -66,9 +66,10 @@ class TimerWheel {
   void put(Timer& timer) noexcept;
   bool cascade(int& moves_left) noexcept;
   void take_slot(int level) noexcept;
-  int64_t next_slot_ms() const noexcept;
+  int64_t find_next_slot_ms() const noexcept;
 
   int64_t now_ms_;  // every slot that begins up to and including this millisecond was collected
+  int64_t next_slot_ms_ = never_ms;  // the first occupied one begins
   std::array<Level, levels_count> levels_;
   Slot due_;
   const int moves_max_;
