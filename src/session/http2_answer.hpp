@@ -1,7 +1,8 @@
 // The answer on a stream of HTTP/2, until its peer has read it.
 // Flow:   write(), or begin(), append() part by part and end() -> read() as the peer opens its
 //         windows -> on_sent().
-// Bounds: who appends asks has_room() before; unread_ms_max; the connection counts unread bytes.
+// Bounds: the caller asks has_room() before append(); unread_ms_max; the connection counts unread
+//         bytes.
 // Lives:  as long as its stream.
 #pragma once
 

@@ -1,10 +1,11 @@
 // What the streams of a connection of HTTP/2 share, and what they hold together.
-// Lives:  as long as their session.
+// Lives:  as long as their session, and longer than they: then they hold nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "session/context.hpp"
 #include "session/ticket_share.hpp"
 #include "wire/http2_framing.hpp"
@@ -16,6 +17,12 @@ class Session;
 struct Http2Connection {
   Http2Connection(Context& of_context, Session& of_session, wire::Http2Events& events) noexcept
       : context(of_context), session(of_session), framing(events, of_context.blocks) {}
+  ~Http2Connection() {
+    ASSERT(unread_bytes == 0 && asked_bytes == 0 && head_bytes == 0 && body_bytes == 0);
+    ASSERT(outstanding_count == 0);
+  }
+  Http2Connection(const Http2Connection&) = delete;
+  Http2Connection& operator=(const Http2Connection&) = delete;
 
   Context& context;
   Session& session;

@@ -48,8 +48,7 @@ void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
     return end_connection(Http2Error::protocol_error);
   }
   Http2Stream& stream = open(upgraded_stream);
-  stream.head() = {.text = std::move(upgrade->head), .request = upgrade->request};
-  stream.count_head();
+  stream.set_head(std::move(upgrade->head), upgrade->request);
   begin_request(stream);
   schedule_timer();
 }
@@ -143,15 +142,11 @@ void Http2Session::on_head_end(Http2StreamId id, bool has_body) noexcept {
     return shared_.framing.reset(id, Http2Error::refused_stream);
   }
   Http2Stream& stream = open(id);
-  Http2Stream::Head& head = stream.head();
-  if (has_body) stream.expect_body();
-  const auto refused = head_.finish(has_body, head.text, head.request);
-  stream.count_head();
-  if (refused) {
+  if (const auto refused = stream.read_head(head_, has_body)) {
     stream.refuse(*refused);
     return after_event(stream);
   }
-  if (head.request.expects_continue) shared_.framing.answer_continue(id);
+  if (stream.request().expects_continue) shared_.framing.answer_continue(id);
   begin_request(stream);
 }
 
@@ -163,7 +158,7 @@ void Http2Session::begin_request(Http2Stream& stream) noexcept {
 }
 
 void Http2Session::route(Http2Stream& stream) noexcept {
-  const wire::HttpRequest& request = stream.head().request;
+  const wire::HttpRequest& request = stream.request();
   if (!context_.text.has_room(request.target.size()) || !context_.turn.has_room(1)) {
     context_.backend.execute();
   }
@@ -377,7 +372,7 @@ void Http2Session::write_refusal() noexcept {
 
 void Http2Session::begin_drain() noexcept {
   shared_.framing.announce_end();
-  times_.begin_drain(context_.now_ms());
+  times_.expect_last_goaway(context_.now_ms());
   mark_dirty();
   schedule_timer();
 }
@@ -396,7 +391,7 @@ void Http2Session::on_deadline() noexcept {
 
 void Http2Session::submit_last_goaway() noexcept {
   last_stream_ = shared_.framing.go_away(Http2Error::no_error);
-  times_.end_drain();
+  times_.note_last_goaway();
 }
 
 void Http2Session::end_drain() noexcept {

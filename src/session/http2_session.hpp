@@ -115,7 +115,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   Http2Streams streams_;
   Http2Times times_;
   uint32_t group_count_ = 0;                        // requests since answers were last written
-  wire::Http2StreamId last_stream_ = every_stream;  // that is served, says the last GOAWAY
+  wire::Http2StreamId last_stream_ = every_stream;  // that is served; the last GOAWAY's
 };
 
 }  // namespace sluice::session

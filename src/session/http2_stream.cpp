@@ -39,13 +39,27 @@ void Http2Stream::Delete::operator()(Http2Stream* stream) const noexcept {
 Http2Stream::~Http2Stream() {
   if (is_undecided() && is_logged_) log_answer(client_left, 0);
   set_outstanding(false);
-  connection_.head_bytes -= head_.text.size();
+  connection_.head_bytes -= head_.size();
 }
 
 // --- The request ---------------------------------------------------------------------------
 
+std::optional<wire::HttpRefused> Http2Stream::read_head(wire::Http2Head& head,
+                                                        bool has_body) noexcept {
+  if (has_body) body_.expect();
+  const auto refused = head.finish(has_body, head_, request_);
+  connection_.head_bytes += head_.size();
+  return refused;
+}
+
+void Http2Stream::set_head(std::string&& text, const wire::HttpRequest& request) noexcept {
+  head_ = std::move(text);
+  request_ = request;
+  connection_.head_bytes += head_.size();
+}
+
 void Http2Stream::keep_head() noexcept {
-  log_.keep_view(head_.text, context_.now);
+  log_.keep_view(head_, context_.now);
   is_logged_ = true;
 }
 
@@ -139,7 +153,7 @@ void Http2Stream::reset() noexcept {
 void Http2Stream::close() noexcept {
   phase_ = Phase::closed;
   if (exchange_) exchange_->drop();
-  // A reservation that no client will hear of ends.
+  // The client never gets the answer that names it.
   const uint64_t reservation = answer_.take_reservation();
   if (reservation != 0) context_.backend.cancel_undelivered(reservation);
   answer_.drop();
@@ -152,7 +166,7 @@ void Http2Stream::log_answer(uint16_t status, uint64_t body_bytes) noexcept {
 }
 
 void Http2Stream::write(const wire::ReplyValue& value, uint64_t reservation) noexcept {
-  const wire::ReplyContext context{.head_only = head_.request.method == "HEAD",
+  const wire::ReplyContext context{.head_only = request_.method == "HEAD",
                                    .wall_ns = context_.now.wall_ns};
   if (is_logged_) {
     log_answer(is_closed() ? client_left : value.head.status,

@@ -24,6 +24,7 @@
 #include "session/session.hpp"
 #include "session/session_transport.hpp"
 #include "wire/http2_framing.hpp"
+#include "wire/http2_head.hpp"
 #include "wire/http_codec.hpp"
 
 namespace sluice::session {
@@ -44,13 +45,11 @@ class Http2Stream final : public SessionTransport,
 
   wire::Http2StreamId id() const noexcept { return id_; }
 
-  // The request's head; its text stays here, and is counted.
-  struct Head {
-    std::string text;
-    wire::HttpRequest request;  // views of `text`
-  };
-  Head& head() noexcept { return head_; }
-  void count_head() noexcept { connection_.head_bytes += head_.text.size(); }
+  // The request's head. read_head() returns the refusal of one that the server does not take.
+  std::optional<wire::HttpRefused> read_head(wire::Http2Head& head, bool has_body) noexcept;
+  // That of HTTP/1.1 which asked for the upgrade; `request` has views of `text`.
+  void set_head(std::string&& text, const wire::HttpRequest& request) noexcept;
+  const wire::HttpRequest& request() const noexcept { return request_; }
   // Answers it, or leaves it to its exchange.
   void begin(const wire::RestRequest& request) noexcept;
   // Leaves it for later, to be routed again: there is no room for the answer that it asks for, or
@@ -62,7 +61,6 @@ class Http2Stream final : public SessionTransport,
   void keep_head() noexcept;
 
   // The request's body.
-  void expect_body() noexcept { body_.expect(); }
   void on_body(std::span<const std::byte> part) noexcept;
   void on_body_end() noexcept;
 
@@ -124,7 +122,8 @@ class Http2Stream final : public SessionTransport,
 
   Http2Connection& connection_;
   const wire::Http2StreamId id_;
-  Head head_;
+  std::string head_;
+  wire::HttpRequest request_;  // views of `head_`
   RequestLog log_;
   std::optional<RestExchange> exchange_;
   std::string key_;  // of a request that waits, if its answer shows it

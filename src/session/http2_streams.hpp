@@ -1,5 +1,6 @@
 // The streams of a connection of HTTP/2, and which of them are to go on.
-// Flow:   open() -> note() after each event of a stream -> next_asking(), unfinished() -> remove().
+// Flow:   open() -> note() after each event of a stream -> next_asking(), for_unfinished() ->
+//         remove().
 // Lives:  as long as their session; streams end with it.
 #pragma once
 

@@ -1,5 +1,5 @@
-// When a connection of HTTP/2 has waited too long for its peer, and when it ends while the server
-// drains.
+// When a connection of HTTP/2 has waited too long for its peer, and when its last GOAWAY is due
+// while the server drains.
 // Flow:   note_...(), begin_...() as things happen -> deadline_ms() -> what is due then.
 // Units:  milliseconds of the worker's clock; base::never_ms: nothing is due.
 // Lives:  as long as its session.
@@ -43,12 +43,15 @@ class Http2Times {
     return true;
   }
 
-  // The last GOAWAY is due --drain-grace-millis later, if it is not sent before.
-  void begin_drain(int64_t now_ms) noexcept { goaway_due_ms_ = now_ms + options_.drain_grace_ms; }
-  void end_drain() noexcept { goaway_due_ms_ = base::never_ms; }
+  // The last GOAWAY is due after the drain's grace, if it is not sent before.
+  void expect_last_goaway(int64_t now_ms) noexcept {
+    goaway_due_ms_ = now_ms + options_.drain_grace_ms;
+  }
+  void note_last_goaway() noexcept { goaway_due_ms_ = base::never_ms; }
   bool is_goaway_due(int64_t now_ms) const noexcept { return goaway_due_ms_ <= now_ms; }
 
-  // Whether the connection ends. A session that is held takes no rest.
+  // Whether the connection ends. A held session reads nothing, so it misses no
+  // rest.
   bool is_over(int64_t now_ms, bool is_held) const noexcept { return end_ms(is_held) <= now_ms; }
   int64_t deadline_ms(bool is_held) const noexcept {
     return std::min({end_ms(is_held), streams_due_ms_, goaway_due_ms_});

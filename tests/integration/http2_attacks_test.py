@@ -1,7 +1,7 @@
 """HTTP/2: each bound of docs/rest.md holds against connections that go beyond it.
-Method: raw frames on twenty connections at once; beside them a lone client is answered, and the
-server's memory grows by less than GROWTH_MAX, and by what a shard keeps of the bytes of one turn
-(docs/performance.md)."""
+Method: raw frames. An Attack is twenty connections at once: beside them a lone client is answered,
+and the server's memory grows by less than GROWTH_MAX (more where --max-waiters is the bound), and
+by what a shard keeps of the bytes of one turn (docs/performance.md)."""
 
 import concurrent.futures
 import contextlib

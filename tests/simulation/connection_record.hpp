@@ -81,7 +81,8 @@ struct ConnectionRecord {
   uint64_t http2_from = no_offset;         // behind this offset it speaks HTTP/2
   bool upgrades = false;                   // by a request of HTTP/1.1
   bool has_hidden_stream = false;  // a shard may still decide a stream that the client has reset
-  std::map<int32_t, SentBody> bodies;  // by stream; without those that the client has reset
+  std::map<int32_t, SentBody> bodies;   // by stream; without those that the client has reset
+  std::map<int32_t, int64_t> whole_ms;  // by stream: when the server had all of a body
   uint32_t wanted_shard = UINT32_MAX;
   bool was_welcomed = false;
   bool saw_last_answer = false;

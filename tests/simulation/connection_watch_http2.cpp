@@ -60,6 +60,9 @@ ConnectionWatch::Deadlines ConnectionWatch::http2_deadlines(const ConnectionReco
 
 // Since when the server waits for the rest of a body: it may have had the head for longer.
 void ConnectionWatch::follow_bodies(ConnectionRecord& record, int64_t now_ms) {
+  for (const auto& [stream, body] : record.bodies) {
+    if (body.end <= record.delivered) record.whole_ms.emplace(stream, now_ms);
+  }
   std::erase_if(record.bodies, [&](const auto& one) {
     return one.second.end <= record.delivered || record.sent_frames.has_reset(one.first);
   });

@@ -350,10 +350,18 @@ bool Http2Peer::check_stream(int32_t id, Stream& stream) {
   return true;
 }
 
+// Whether the server lacked a part of the body when its time was over.
+bool Http2Peer::has_late_body(int32_t id, const Stream& stream) const {
+  if (!stream.asked.body) return false;
+  const auto whole = record().whole_ms.find(id);
+  const int64_t until_ms = whole == record().whole_ms.end() ? now_ms() : whole->second;
+  return until_ms - stream.asked_ms + clock_slack_ms >= world_.header_timeout_ms;
+}
+
 void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
   trace("got RST_STREAM " + std::to_string(error) + " of stream " + std::to_string(id));
   const int64_t age_ms = now_ms() - stream.asked_ms + clock_slack_ms;
-  const bool is_late_body = stream.asked.body && age_ms >= world_.header_timeout_ms;
+  const bool is_late_body = has_late_body(id, stream);
   const bool is_late = is_late_body || age_ms >= session::Http2Answer::unread_ms_max;
   // The client need not send what is left of a body, once it has the whole answer.
   switch (error) {
@@ -366,7 +374,7 @@ void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
     case NGHTTP2_CANCEL:
       if (stream.is_answered) return fail_stream(id, "was cancelled behind its answer");
       if (!is_late) return fail_stream(id, "was cancelled too early");
-      count(stream.end == no_offset ? Http2Event::late_body : Http2Event::closed_window);
+      count(is_late_body ? Http2Event::late_body : Http2Event::closed_window);
       break;
     case NGHTTP2_REFUSED_STREAM:
       if (is_decided(id) || !(id > last_stream_ || resets_count_ > 0)) {

@@ -72,6 +72,7 @@ class Http2Peer final : public Peer {
   void on_goodbye(std::string_view payload);
   void check_streams();
   bool check_stream(int32_t id, Stream& stream);
+  bool has_late_body(int32_t id, const Stream& stream) const;
   void on_reset(int32_t id, const Stream& stream, uint32_t error);
   void on_answer(int32_t id, const Stream& stream, const support::Http2Client::Answer& answer);
   void on_decided(int32_t id, const Stream& stream, const RestAnswer& answer);

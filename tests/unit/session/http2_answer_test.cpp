@@ -9,11 +9,12 @@
 #include <string>
 
 #include "tests/unit/session/http2_session_driver.hpp"
+#include "tests/unit/session/quiet_http2_events.hpp"
 
 namespace sluice::session {
 namespace {
 
-class Http2AnswerTest : public Http2SessionTest, private wire::Http2Events {
+class Http2AnswerTest : public Http2SessionTest {
  protected:
   void write(std::string_view body, bool head_only = false, uint64_t reservation = 0) {
     answer_.write({.head = {}, .body = body}, {.head_only = head_only}, reservation);
@@ -27,17 +28,8 @@ class Http2AnswerTest : public Http2SessionTest, private wire::Http2Events {
     return 1;
   }
 
-  void on_head_begin(wire::Http2StreamId) noexcept override {}
-  void on_field(std::string_view, std::string_view) noexcept override {}
-  void on_head_end(wire::Http2StreamId, bool) noexcept override {}
-  void on_body(wire::Http2StreamId, std::span<const std::byte>) noexcept override {}
-  void on_body_end(wire::Http2StreamId) noexcept override {}
-  BodyPart read_body(wire::Http2StreamId, std::span<std::byte>) noexcept override { return {}; }
-  void on_answer_sent(wire::Http2StreamId, size_t) noexcept override {}
-  void on_closed(wire::Http2StreamId) noexcept override {}
-  void on_error_reset() noexcept override {}
-
-  Http2Connection connection_{context_, *session_, *this};
+  QuietHttp2Events events_;
+  Http2Connection connection_{context_, *session_, events_};
   Http2Answer answer_{connection_, 1};
 };
 

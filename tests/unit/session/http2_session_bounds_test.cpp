@@ -1,5 +1,5 @@
 // Goal: every bound of a connection of HTTP/2, in bytes, streams, frames and time, has its answer,
-//       and a server that drains serves what its last GOAWAY says.
+//       and a server that drains serves the streams up to its last GOAWAY's.
 // Method: http2_session_driver.hpp.
 #include <gtest/gtest.h>
 

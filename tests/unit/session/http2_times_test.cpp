@@ -64,13 +64,13 @@ TEST_F(Http2TimesTest, has_its_streams_checked_when_the_first_is_due) {
   EXPECT_FALSE(times_.take_due_streams(start_ms + 40)) << "until they are noted again";
 }
 
-TEST_F(Http2TimesTest, says_its_last_goodbye_once) {
+TEST_F(Http2TimesTest, has_its_last_goaway_due_once) {
   EXPECT_FALSE(times_.is_goaway_due(base::never_ms - 1));
-  times_.begin_drain(start_ms);
+  times_.expect_last_goaway(start_ms);
   EXPECT_EQ(times_.deadline_ms(false), start_ms + options_.drain_grace_ms);
   EXPECT_FALSE(times_.is_goaway_due(start_ms + options_.drain_grace_ms - 1));
   EXPECT_TRUE(times_.is_goaway_due(start_ms + options_.drain_grace_ms));
-  times_.end_drain();
+  times_.note_last_goaway();
   EXPECT_FALSE(times_.is_goaway_due(start_ms + options_.drain_grace_ms));
 }
 
