@@ -383,10 +383,11 @@ int64_t Http2Session::deadline_ms() const noexcept {
 
 void Http2Session::on_deadline() noexcept {
   const int64_t now_ms = context_.now_ms();
-  if (times_.is_over(now_ms, held())) return end_connection(Http2Error::no_error);
-  if (times_.take_due_streams(now_ms)) end_late_streams();
-  if (times_.is_goaway_due(now_ms)) submit_last_goaway();
   mark_dirty();
+  if (times_.is_goaway_due(now_ms)) submit_last_goaway();
+  if (held()) return;
+  if (times_.is_over(now_ms)) return end_connection(Http2Error::no_error);
+  if (times_.take_due_streams(now_ms)) end_late_streams();
 }
 
 void Http2Session::submit_last_goaway() noexcept {

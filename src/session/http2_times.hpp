@@ -50,11 +50,12 @@ class Http2Times {
   void note_last_goaway() noexcept { goaway_due_ms_ = base::never_ms; }
   bool is_goaway_due(int64_t now_ms) const noexcept { return goaway_due_ms_ <= now_ms; }
 
-  // Whether the connection ends. A held session reads nothing, so it misses no
-  // rest.
-  bool is_over(int64_t now_ms, bool is_held) const noexcept { return end_ms(is_held) <= now_ms; }
+  // Whether the connection ends.
+  bool is_over(int64_t now_ms) const noexcept { return end_ms() <= now_ms; }
+  // Of all. A held session reads nothing, so the peer may have done what it lacks: until the
+  // session goes on only GOAWAY is due.
   int64_t deadline_ms(bool is_held) const noexcept {
-    return std::min({end_ms(is_held), streams_due_ms_, goaway_due_ms_});
+    return is_held ? goaway_due_ms_ : std::min({end_ms(), streams_due_ms_, goaway_due_ms_});
   }
 
  private:
@@ -65,9 +66,8 @@ class Http2Times {
     const int64_t ms = options_.idle_timeout_ms;
     return ms == 0 ? idle_ms_max : std::min(ms, idle_ms_max);
   }
-  int64_t end_ms(bool is_held) const noexcept {
-    const int64_t partial_since_ms = is_held ? base::never_ms : partial_since_ms_;
-    return std::min(after(partial_since_ms, options_.header_timeout_ms),
+  int64_t end_ms() const noexcept {
+    return std::min(after(partial_since_ms_, options_.header_timeout_ms),
                     after(idle_since_ms_, idle_ms()));
   }
 

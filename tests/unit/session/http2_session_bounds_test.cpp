@@ -296,6 +296,26 @@ TEST_F(Http2SessionTest, resets_a_body_that_stalls_within_a_frame) {
   EXPECT_EQ(client_.goodbye(), std::nullopt);
 }
 
+// The rest of it arrives in its time, but the session waits for the shards.
+TEST_F(Http2SessionTest, a_body_that_a_held_session_does_not_read_is_not_late) {
+  client_.send_in_parts(1);
+  const int32_t stream = client_.ask("POST", "/v1/reserve", R"({"subjects": ["gpt"]})");
+  client_.send_in_parts(SIZE_MAX);
+  exchange();
+  backend_.has_room = false;
+  reserve();
+  exchange();
+  client_.raw(http2_frame(0, 1, static_cast<uint32_t>(stream), R"("subjects": ["gpt"]})"));
+  exchange();
+  pass(context_.options.header_timeout_ms);
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  backend_.has_room = true;
+  session_->unblock();
+  exchange();
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  EXPECT_EQ(backend_.batches.size(), 2u);
+}
+
 // Its socket takes nothing, so the reset waits in the output.
 TEST_F(Http2SessionTest, resets_a_late_body_once_while_the_peer_receives_nothing) {
   exchange();

@@ -13,8 +13,8 @@ class Http2TimesTest : public ::testing::Test {
   // Its one due time is then.
   void expect_end(int64_t end_ms) {
     EXPECT_EQ(times_.deadline_ms(false), end_ms);
-    EXPECT_FALSE(times_.is_over(end_ms - 1, false));
-    EXPECT_TRUE(times_.is_over(end_ms, false));
+    EXPECT_FALSE(times_.is_over(end_ms - 1));
+    EXPECT_TRUE(times_.is_over(end_ms));
   }
 
   Options options_{.header_timeout_ms = 5'000, .idle_timeout_ms = 0, .drain_grace_ms = 700};
@@ -35,10 +35,11 @@ TEST_F(Http2TimesTest, counts_from_the_first_part_of_a_head) {
   EXPECT_EQ(times_.deadline_ms(false), base::never_ms);
 }
 
-TEST_F(Http2TimesTest, awaits_no_rest_while_the_session_is_held) {
-  times_.end_idle();
+TEST_F(Http2TimesTest, awaits_nothing_of_the_peer_while_the_session_is_held) {
+  times_.note_stream(start_ms);
   EXPECT_EQ(times_.deadline_ms(true), base::never_ms);
-  EXPECT_FALSE(times_.is_over(start_ms + options_.header_timeout_ms, true));
+  times_.expect_last_goaway(start_ms);
+  EXPECT_EQ(times_.deadline_ms(true), start_ms + options_.drain_grace_ms);
 }
 
 TEST_F(Http2TimesTest, ends_without_a_stream_after_the_shorter_of_its_times) {
