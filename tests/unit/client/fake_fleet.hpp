@@ -135,6 +135,11 @@ class FakeFleet {
     const std::lock_guard lock{mutex_};
     nodes_[place]->holds = true;
   }
+  // From now on acquires wait in its queue until they are withdrawn.
+  void queue(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->queues = true;
+  }
   // So many frames may be under way on its later connections.
   void take_frames(uint32_t place, uint32_t frames_max) {
     const std::lock_guard lock{mutex_};
@@ -164,6 +169,7 @@ class FakeFleet {
     uint64_t instance = 0;
     bool is_dead = false;
     bool holds = false;
+    bool queues = false;
     bool is_silent = false;
     uint32_t frames_max = 0;  // 0: as other fake servers
     size_t questions = 0;
@@ -228,11 +234,14 @@ class FakeFleet {
         return peer.write(interned_from(question, 0));
       case schema::ClientFrame::INSPECT:
         return peer.write(test::answer(question.id, [](auto frame) { frame.initInspected(); }));
-      case schema::ClientFrame::RELEASE:
       case schema::ClientFrame::WITHDRAW:
+        peer.write(test::granted(question.target, question.numbers,
+                                 std::vector<uint8_t>(question.numbers.size(), withdrawn)));
+        return peer.write(done(question.id));
+      case schema::ClientFrame::RELEASE:
         return peer.write(done(question.id));
       default:
-        return peer.write(verdict_for_all(question, approved));
+        return peer.write(verdict_for_all(question, node.queues ? queued : approved));
     }
   }
 

@@ -4,6 +4,8 @@
 //         for a length of time.
 #include <gtest/gtest.h>
 
+#include <future>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -370,7 +372,31 @@ TEST(Fleet, handles_of_a_lost_node_are_asked_by_key) {
   }
 }
 
-TEST(Fleet, calls_that_another_node_took_over_can_time_out_and_be_cancelled) {
+// Both withdraw their call where it waits now, and not where it was made.
+TEST(Fleet, waiting_calls_that_another_node_took_over_can_be_cancelled_and_stopped) {
+  Piled piled{{.requeue = true}};
+  Client& client = piled.client;
+  const std::string key = a_key_of(1, 2);
+  piled.fleet.queue(0);
+  std::promise<Outcome> called_back;
+  const AcquireOptions options{.may_wait = true, .timeout = 30s};
+  const Ticket ticket = client.acquire_async(
+      key, [&](const Outcome& outcome) { called_back.set_value(outcome); }, options);
+  std::stop_source stop;
+  auto stopped = std::async(std::launch::async, [&] {
+    return client.acquire(key, options, stop.get_token());
+  });
+  wait_until_pending(client, 2);
+  piled.fleet.kill(1);
+  while (piled.fleet.keys(0).size() < 2) std::this_thread::sleep_for(1ms);
+  client.cancel(ticket);
+  EXPECT_EQ(called_back.get_future().get().verdict, Verdict::withdrawn);
+  stop.request_stop();
+  EXPECT_EQ(stopped.get().verdict, Verdict::withdrawn);
+  wait_until_pending(client, 0);
+}
+
+TEST(Fleet, calls_that_another_node_took_over_time_out) {
   Piled piled{{.on_failure = OnFailure::closed}};
   Client& client = piled.client;
   const std::string key = a_key_of(1, 2);
@@ -383,6 +409,7 @@ TEST(Fleet, calls_that_another_node_took_over_can_time_out_and_be_cancelled) {
   wait_until_pending(client, 3);
   piled.fleet.kill(1);
   blocking.join();
+  ASSERT_EQ(late.wait_for(30s), std::future_status::ready);
   EXPECT_EQ(late.get().failure, Failure::timed_out);
   EXPECT_EQ(sent.get().failure, Failure::connection_lost);
   wait_until_pending(client, 0);
