@@ -27,7 +27,7 @@ void Http2Answer::send_head(const wire::ReplyHead& head, std::optional<size_t> b
                             bool has_body) noexcept {
   ASSERT(stage_ == Stage::none);
   stage_ = Stage::begun;
-  unread_since_ms_ = connection_.context.now_ms();
+  note_progress();
   connection_.framing.answer(stream_, {.head = head,
                                        .wall_ns = connection_.context.now.wall_ns,
                                        .body_bytes = body_bytes,
@@ -37,13 +37,18 @@ void Http2Answer::send_head(const wire::ReplyHead& head, std::optional<size_t> b
 wire::Http2Events::BodyPart Http2Answer::read(std::span<std::byte> out) noexcept {
   const size_t bytes = body_.read(out);
   connection_.unread_bytes -= bytes;
-  unread_since_ms_ = connection_.context.now_ms();
+  read_bytes_ += bytes;
+  if (read_bytes_ >= read_bytes_min) note_progress();
   return {.bytes = bytes, .is_last = body_.is_read()};
 }
 
-int64_t Http2Answer::deadline_ms() const noexcept {
-  const bool is_unread = stage_ == Stage::begun && !body_.is_read();
-  return is_unread ? unread_since_ms_ + unread_ms_max : base::never_ms;
+void Http2Answer::note_progress() noexcept {
+  unread_since_ms_ = connection_.context.now_ms();
+  read_bytes_ = 0;
+}
+
+int64_t Http2Answer::deadline_ms(int64_t unread_ms) const noexcept {
+  return body_.unread_bytes() > 0 ? unread_since_ms_ + unread_ms : base::never_ms;
 }
 
 void Http2Answer::drop() noexcept {

@@ -20,7 +20,9 @@ namespace sluice::session {
 
 class Http2Answer {
  public:
-  static constexpr int64_t unread_ms_max = 60'000;  // in which the peer reads nothing
+  // In so much time the peer has to read at least so much, or all that there is.
+  static constexpr int64_t unread_ms_max = 60'000;
+  static constexpr size_t read_bytes_min = 1'024;
 
   Http2Answer(Http2Connection& connection, wire::Http2StreamId stream) noexcept
       : connection_(connection), stream_(stream) {}
@@ -38,6 +40,7 @@ class Http2Answer {
   template <typename Encode>
   void append(size_t bytes_max, Encode encode) noexcept {
     if (is_dropped()) return;
+    if (body_.unread_bytes() == 0) note_progress();
     connection_.unread_bytes += body_.append(bytes_max, encode);
     connection_.framing.resume(stream_);
   }
@@ -45,8 +48,8 @@ class Http2Answer {
   bool has_room() const noexcept { return body_.has_room(); }
 
   wire::Http2Events::BodyPart read(std::span<std::byte> out) noexcept;
-  // By then the peer has to read on; base::never_ms: it has nothing to read.
-  int64_t deadline_ms() const noexcept;
+  // By then the peer has to read on; base::never_ms: it has nothing to read. `unread_ms`: its time.
+  int64_t deadline_ms(int64_t unread_ms = unread_ms_max) const noexcept;
 
   // All of it has been sent.
   void on_sent() noexcept { stage_ = Stage::sent; }
@@ -61,6 +64,7 @@ class Http2Answer {
   enum class Stage : uint8_t { none, begun, sent, dropped };
 
   bool is_dropped() const noexcept { return stage_ == Stage::dropped; }
+  void note_progress() noexcept;
   void send_head(const wire::ReplyHead& head, std::optional<size_t> body_bytes,
                  bool has_body) noexcept;
 
@@ -70,6 +74,7 @@ class Http2Answer {
   AnswerBody body_;
   uint64_t reservation_ = 0;  // until the answer is sent
   int64_t unread_since_ms_ = 0;
+  size_t read_bytes_ = 0;  // since then
 };
 
 }  // namespace sluice::session

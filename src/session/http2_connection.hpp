@@ -19,7 +19,7 @@ struct Http2Connection {
       : context(of_context), session(of_session), framing(events, of_context.blocks) {}
   ~Http2Connection() {
     ASSERT(unread_bytes == 0 && asked_bytes == 0 && head_bytes == 0 && body_bytes == 0);
-    ASSERT(outstanding_count == 0);
+    ASSERT(outstanding_count == 0 && walks_count == 0);
   }
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
@@ -33,6 +33,7 @@ struct Http2Connection {
   size_t head_bytes = 0;           // of the requests' heads
   size_t body_bytes = 0;           // allocated for bodies that are not whole yet
   uint32_t outstanding_count = 0;  // streams that shards owe a reply
+  uint32_t walks_count = 0;        // of GET /debug, under way
 };
 
 }  // namespace sluice::session

@@ -168,6 +168,10 @@ void Http2Session::route(Http2Stream& stream) noexcept {
     decide(stream, *decision);
   } else if (!has_answer_room() && has_large_answer(routed, context_.options)) {
     stream.put_off();
+  } else if (std::holds_alternative<wire::RestDebug>(routed) && shared_.walks_count > 0) {
+    // As over HTTP/1.1, a connection has one at a time: it would be refused.
+    stream.put_off();
+    streams_.wait_for_walk(stream);
   } else {
     stream.begin(routed);
   }
@@ -325,9 +329,12 @@ void Http2Session::after_event(Http2Stream& stream) noexcept {
 
 void Http2Session::follow(Http2Stream& stream) noexcept {
   stream.settle();
-  if (streams_.note(stream) && may_ask() && !held()) mark_ready();
+  bool asks = streams_.note(stream);
   times_.note_stream(stream.deadline_ms());
   remove_if_over(stream);
+  const bool may_walk = shared_.walks_count == 0 && !streams_.has_asking();
+  if (may_walk && streams_.end_wait_for_walk()) asks = true;
+  if (asks && may_ask() && !held()) mark_ready();
 }
 
 void Http2Session::on_closed(Http2StreamId id) noexcept {

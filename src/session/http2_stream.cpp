@@ -39,6 +39,7 @@ void Http2Stream::Delete::operator()(Http2Stream* stream) const noexcept {
 Http2Stream::~Http2Stream() {
   if (is_undecided() && is_logged_) log_answer(client_left, 0);
   set_outstanding(false);
+  set_walking(false);
   connection_.head_bytes -= head_.size();
 }
 
@@ -126,6 +127,12 @@ void Http2Stream::count_asked(size_t bytes) noexcept {
 
 void Http2Stream::settle() noexcept {
   if (exchange_) set_outstanding(exchange_->awaits_reply());
+  set_walking(exchange_ && exchange_->walks());
+}
+
+void Http2Stream::set_walking(bool is_walking) noexcept {
+  connection_.walks_count += uint32_t{is_walking} - uint32_t{is_walking_};
+  is_walking_ = is_walking;
 }
 
 void Http2Stream::set_outstanding(bool is_outstanding) noexcept {
@@ -140,7 +147,10 @@ int64_t Http2Stream::deadline_ms() const noexcept {
   if (phase_ != Phase::open) return base::never_ms;
   const int64_t body_ms =
       body_.is_expected() ? started_ms_ + context_.options.header_timeout_ms : base::never_ms;
-  return std::min(body_ms, answer_.deadline_ms());
+  // Other clients may wait for the end of its walk.
+  const int64_t unread_ms =
+      is_walking_ ? context_.options.send_timeout_ms : Http2Answer::unread_ms_max;
+  return std::min(body_ms, answer_.deadline_ms(unread_ms));
 }
 
 // Without an error where only the rest of a body is missing (RFC 9113, 8.1).

@@ -31,11 +31,13 @@ namespace sluice::session {
 
 // Its session's lists.
 struct AskingTag;      // of streams that are to ask the shards, or wait for room
+struct WalkTag;        // of those that wait for another GET /debug of their connection
 struct UnfinishedTag;  // of those that have something to do at the turn's end
 
 class Http2Stream final : public SessionTransport,
                           public boost::intrusive::set_base_hook<>,
                           public SessionHook<AskingTag>,
+                          public SessionHook<WalkTag>,
                           public SessionHook<UnfinishedTag> {
  public:
   static Http2Stream& make(Http2Connection& connection, wire::Http2StreamId id) noexcept;
@@ -117,6 +119,7 @@ class Http2Stream final : public SessionTransport,
   RestExchange& open_exchange() noexcept;
   void count_asked(size_t bytes) noexcept;
   void set_outstanding(bool is_outstanding) noexcept;
+  void set_walking(bool is_walking) noexcept;
   void log_answer(uint16_t status, uint64_t body_bytes) noexcept;
   void write(const wire::ReplyValue& value, uint64_t reservation = 0) noexcept;
 
@@ -136,6 +139,7 @@ class Http2Stream final : public SessionTransport,
   bool is_logged_ = false;
   bool is_put_off_ = false;
   bool is_outstanding_ = false;
+  bool is_walking_ = false;
 };
 
 }  // namespace sluice::session

@@ -42,6 +42,16 @@ class Http2Streams {
                        [](const Http2Stream& stream) { return stream.is_waiting(); });
   }
 
+  // The stream waits for the end of another one's walk. end_wait_for_walk() notes the one that has
+  // waited longest, and returns what note() does.
+  void wait_for_walk(Http2Stream& stream) noexcept { waiting_.push_back(stream); }
+  bool end_wait_for_walk() noexcept {
+    if (waiting_.empty()) return false;
+    Http2Stream& stream = waiting_.front();
+    waiting_.pop_front();
+    return note(stream);
+  }
+
   // What is next for the stream. Returns whether it has joined those that are to ask the shards.
   bool note(Http2Stream& stream) noexcept {
     SessionHook<UnfinishedTag>& unfinished = stream;
@@ -50,7 +60,9 @@ class Http2Streams {
     } else if (!unfinished.is_linked()) {
       unfinished_.push_back(stream);
     }
-    if (!stream.is_ready() || stream.SessionHook<AskingTag>::is_linked()) return false;
+    const bool is_listed =
+        stream.SessionHook<AskingTag>::is_linked() || stream.SessionHook<WalkTag>::is_linked();
+    if (!stream.is_ready() || is_listed) return false;
     asking_.push_back(stream);
     return true;
   }
@@ -82,6 +94,7 @@ class Http2Streams {
 
   boost::intrusive::set<Http2Stream, boost::intrusive::key_of_value<ById>> streams_;
   List<AskingTag> asking_;
+  List<WalkTag> waiting_;
   List<UnfinishedTag> unfinished_;
 };
 

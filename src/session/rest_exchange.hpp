@@ -74,8 +74,10 @@ class RestExchange {
   // end_turn() has something to do.
   bool is_unfinished() const noexcept {
     return is_at(QuotaExchange::Stage::due) || is_at(QuotaExchange::Stage::granted) ||
-           std::holds_alternative<Debug>(state_);
+           walks();
   }
+  // It is a GET /debug that walks through the keys: only a few do at a time (DebugExchange).
+  bool walks() const noexcept { return std::holds_alternative<Debug>(state_); }
   // A shard's reply is outstanding, and will come also after drop().
   bool awaits_reply() const noexcept;
   // In a queue, or granted and not answered yet: then the exchange ends when the client leaves.

@@ -53,7 +53,7 @@ TEST_F(Http2AnswerTest, grows_until_it_ends) {
   answer_.append(1, encode);
   EXPECT_EQ(connection_.unread_bytes, 1u);
   EXPECT_FALSE(read(1).is_last);
-  EXPECT_LT(answer_.deadline_ms(), base::never_ms) << "its stream waits for the shards";
+  EXPECT_EQ(answer_.deadline_ms(), base::never_ms) << "its stream waits for the shards";
   answer_.end();
   answer_.append(1, encode);
   EXPECT_TRUE(read(1).is_last);
@@ -63,11 +63,27 @@ TEST_F(Http2AnswerTest, is_to_be_read_in_its_time) {
   EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
   write("answer");
   EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
-  context_.now.monotonic_ns += base::ns_per_ms;
-  read(1);
-  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
+  EXPECT_EQ(answer_.deadline_ms(500), context_.now_ms() + 500);
   read(10);
   EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+}
+
+TEST_F(Http2AnswerTest, is_not_read_on_by_a_few_bytes) {
+  write(std::string(3 * Http2Answer::read_bytes_min, 'b'));
+  const int64_t begun_ms = context_.now_ms();
+  context_.now.monotonic_ns += base::ns_per_ms;
+  read(Http2Answer::read_bytes_min - 1);
+  EXPECT_EQ(answer_.deadline_ms(), begun_ms + Http2Answer::unread_ms_max);
+  read(1);
+  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
+}
+
+TEST_F(Http2AnswerTest, is_not_late_while_it_has_nothing_to_read) {
+  answer_.begin({});
+  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  context_.now.monotonic_ns += base::ns_per_ms;
+  answer_.append(1, encode);
+  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
 }
 
 TEST_F(Http2AnswerTest, names_its_reservation_once) {

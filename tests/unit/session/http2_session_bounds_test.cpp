@@ -145,6 +145,29 @@ TEST_F(Http2SessionTest, asks_shards_for_more_when_its_answers_are_read) {
   EXPECT_EQ(client_.answer(first).body, text);
 }
 
+TEST_F(Http2SessionTest, walks_through_the_keys_for_one_stream_at_a_time) {
+  std::vector<int32_t> streams;
+  for (int count = 0; count < 4; ++count) streams.push_back(client_.ask("GET", "/debug"));
+  const auto walk = [&](size_t number) {
+    EXPECT_EQ(std::exchange(backend_.queries, {}), std::vector<std::string>{"count"}) << number;
+    session_->on_counted(static_cast<uint64_t>(streams[number]), 0);
+    exchange();
+    session_->on_page(static_cast<uint64_t>(streams[number]), {}, 0);
+    backend_.queries.clear();
+    exchange();
+    EXPECT_EQ(client_.answer(streams[number]).status, 200) << number;
+  };
+  exchange();
+  walk(0);
+  client_.reset(streams[1]);  // as it walks
+  exchange();
+  EXPECT_TRUE(std::exchange(backend_.queries, {}).size() == 1) << "a shard still owes it a reply";
+  session_->on_counted(static_cast<uint64_t>(streams[1]), 0);
+  exchange();
+  walk(2);
+  walk(3);
+}
+
 TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
   client_.ask("GET", "/top");
   const int32_t last = client_.ask("GET", "/top");
@@ -247,10 +270,11 @@ TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
   session_->on_page(id, keys, 1);
   exchange();
   EXPECT_EQ(client_.answer(stream).status, 200);
-  pass(Http2Answer::unread_ms_max - 1);
+  pass(context_.options.send_timeout_ms - 1);
   EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
   pass(1);
-  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel));
+  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel))
+      << "others may wait for the end of its walk";
   session_->on_page(id, {}, 0);
 }
 
