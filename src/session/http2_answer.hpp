@@ -22,6 +22,7 @@ class Http2Answer {
  public:
   // In so much time the peer has to read at least so much, or all that there is.
   static constexpr int64_t unread_ms_max = 60'000;
+  static constexpr int64_t walk_unread_ms_max = 10'000;  // others may wait for the end of its walk
   static constexpr size_t read_bytes_min = 1'024;
 
   Http2Answer(Http2Connection& connection, wire::Http2StreamId stream) noexcept

@@ -267,13 +267,15 @@ HttpParsed HttpParser::parse_head(std::span<const std::byte> bytes) noexcept {
 
 HttpParsed HttpParser::parse_whole_head(std::string_view head) noexcept {
   if (head.starts_with("PRI * HTTP/2.0\r\n")) {
-    return refuse(505, "HTTP/2 is switched off (--server-type echo), or its preface is wrong");
+    return refuse(505,
+                  "HTTP/2 is switched off (--server-type echo), or its preface is wrong, or not "
+                  "the first that was sent");
   }
   HeadReader reader;
   if (!reader.read(head)) {
     if (is_no_http(head)) return refuse(HttpRefused::no_answer, "neither a path nor a version");
     if (is_unsupported_version(head))
-      return refuse(505, "only HTTP/1.1 and HTTP/1.0 are supported");
+      return refuse(505, "only HTTP/1.1, HTTP/1.0, and HTTP/2 with its preface are supported");
     return refuse(reader.status(), reader.cause());
   }
   if (reader.content_bytes() > limits::http_body_bytes_max) {

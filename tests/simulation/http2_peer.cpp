@@ -362,7 +362,10 @@ void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
   trace("got RST_STREAM " + std::to_string(error) + " of stream " + std::to_string(id));
   const int64_t age_ms = now_ms() - stream.asked_ms + clock_slack_ms;
   const bool is_late_body = has_late_body(id, stream);
-  const bool is_late = is_late_body || age_ms >= session::Http2Answer::unread_ms_max;
+  const int64_t unread_ms = stream.asked.target == "/debug"
+                                ? session::Http2Answer::walk_unread_ms_max
+                                : session::Http2Answer::unread_ms_max;
+  const bool is_late = is_late_body || age_ms >= unread_ms;
   // The client need not send what is left of a body, once it has the whole answer.
   switch (error) {
     case NGHTTP2_NO_ERROR:

@@ -383,9 +383,8 @@ TEST(Fleet, waiting_calls_that_another_node_took_over_can_be_cancelled_and_stopp
   const Ticket ticket = client.acquire_async(
       key, [&](const Outcome& outcome) { called_back.set_value(outcome); }, options);
   std::stop_source stop;
-  auto stopped = std::async(std::launch::async, [&] {
-    return client.acquire(key, options, stop.get_token());
-  });
+  auto stopped = std::async(std::launch::async,
+                            [&] { return client.acquire(key, options, stop.get_token()); });
   wait_until_pending(client, 2);
   piled.fleet.kill(1);
   while (piled.fleet.keys(0).size() < 2) std::this_thread::sleep_for(1ms);

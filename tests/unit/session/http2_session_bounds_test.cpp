@@ -270,7 +270,7 @@ TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
   session_->on_page(id, keys, 1);
   exchange();
   EXPECT_EQ(client_.answer(stream).status, 200);
-  pass(context_.options.send_timeout_ms - 1);
+  pass(Http2Answer::walk_unread_ms_max - 1);
   EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
   pass(1);
   EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel))

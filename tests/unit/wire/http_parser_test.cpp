@@ -412,10 +412,13 @@ const RefusedCase refused_cases[] = {
     {"long_version", "GET / HTTP/1.10\r\nHost: h\r\n\r\n", "400 malformed HTTP version"},
     {"one_word", "hello\r\n\r\n", "400 malformed method"},
     {"http_2_preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-     "505 HTTP/2 is switched off (--server-type echo), or its preface is wrong"},
-    {"http_2", "GET / HTTP/2.0\r\nHost: h\r\n\r\n", "505 only HTTP/1.1 and HTTP/1.0 are supported"},
+     "505 HTTP/2 is switched off (--server-type echo), or its preface is wrong, or not the first "
+     "that "
+     "was sent"},
+    {"http_2", "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
+     "505 only HTTP/1.1, HTTP/1.0, and HTTP/2 with its preface are supported"},
     {"http_1_2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n",
-     "505 only HTTP/1.1 and HTTP/1.0 are supported"},
+     "505 only HTTP/1.1, HTTP/1.0, and HTTP/2 with its preface are supported"},
     {"malformed_connection", with_headers("Connection: a@b\r\n"), "400 malformed header value"},
 };
 
