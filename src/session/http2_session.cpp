@@ -111,11 +111,10 @@ bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
     if (held() || !make_query_room()) return false;
     Http2Stream& stream = streams_.next_asking();
-    if (!stream.is_ready()) continue;
     if (stream.take_put_off()) {
       ++group_count_;
       route(stream);
-    } else {
+    } else if (stream.is_ready()) {
       stream.ask_shards();
     }
     after_event(stream);

@@ -68,7 +68,7 @@ class Http2Streams {
   }
 
   // Those that are to ask the shards, or wait for room, the one that has waited longest first. One
-  // that is not ready any more has been closed.
+  // may not be ready any more.
   bool has_asking() const noexcept { return !asking_.empty(); }
   Http2Stream& next_asking() noexcept {
     Http2Stream& stream = asking_.front();
