@@ -53,6 +53,22 @@ bool names_subjects(QuotaOp op) noexcept {
   }
 }
 
+// Those that clients make by the thousand: neither paged, nor administrative, nor of every shard.
+bool is_common(QuotaOp op) noexcept {
+  switch (op) {
+    case QuotaOp::reserve:
+    case QuotaOp::check:
+    case QuotaOp::settle:
+    case QuotaOp::cancel:
+    case QuotaOp::extend:
+    case QuotaOp::record:
+    case QuotaOp::consume:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Whether a call may be decided by several shards.
 bool may_be_spread(const QuotaCall& call) noexcept {
   return api::concerns_limits(call.op) && call.subjects_count > 1 &&
@@ -129,10 +145,10 @@ uint32_t QuotaTasks::owner_of(const api::QuotaBatch& batch, const QuotaCall& cal
 }
 
 bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
-  if (batch.calls.empty()) return false;
+  if (batch.calls.empty() || stops_.end() == 1) return false;
   const bool leaves_node = std::any_of(batch.calls.begin(), batch.calls.end(),
                                        [&](auto& call) { return nodes_.leaves(batch, call); });
-  if (leaves_node || stops_.end() == 1) return leaves_node;
+  if (leaves_node) return true;
   const uint32_t owner = owner_of(batch, batch.calls.front());
   return std::any_of(batch.calls.begin(), batch.calls.end(), [&](const QuotaCall& call) {
     return is_of_every_shard(batch, call.op) || owner_of(batch, call) != owner || has_parts(call) ||
@@ -217,6 +233,7 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
   api::QuotaBatch& batch = task.batch;
   note_arrival(batch);
   const bool alone = mailboxes_.is_only_shard();
+  const bool has_one_stop = stops_.end() == 1;
   const bool refuses_changes =
       keeper_.is_on() && !(keeper_.may_promise(context_.now) && pool_.may_park());
   bool leaves = false;
@@ -226,6 +243,10 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
   task.epoch = 0;
   for (QuotaCall& call : batch.calls) {
     call.shard = static_cast<api::ShardId>(alone ? mailboxes_.shard() : owner_of(batch, call));
+    if (has_one_stop && is_common(call.op)) {
+      task.goes_on |= api::may_wait(call);
+      continue;
+    }
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
     task.goes_on |=
         api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(batch, call.op);

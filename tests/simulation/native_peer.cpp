@@ -439,6 +439,8 @@ void NativePeer::on_frame(schema::ServerFrame::Reader frame) {
     case schema::ServerFrame::GO_AWAY:
       return take_go_away();
     case schema::ServerFrame::QUOTA_ANSWERS:
+    case schema::ServerFrame::QUOTA_OUTCOMES:
+    case schema::ServerFrame::TOPOLOGY_REPLY:
     case schema::ServerFrame::USAGE_REPLY:
     case schema::ServerFrame::UNSET:
       fail("got a frame of a kind that it cannot get");
