@@ -54,9 +54,10 @@ bool Engine::abandon(api::WaiterId waiter, api::Ticket ticket, base::Now now,
 
 void Engine::end_try(const api::QuotaBatch& batch, base::Now now) noexcept {
   clock_.begin(now);
-  // Its connection's end may have passed this shard before the reservation was opened.
-  const uint64_t ended = server_.end_try(batch);
-  if (ended != 0 && lifecycle_.end_connection(ended)) server_.serve_marked();
+  const uint64_t orphan = server_.end_try(batch);
+  // Not all that its connection has bound: that of a client of another node may still be there, if
+  // only the link is gone.
+  if (orphan != 0 && lifecycle_.end_if_bound(orphan)) server_.serve_marked();
 }
 
 bool Engine::has_changes() const noexcept {

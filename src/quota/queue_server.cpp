@@ -399,7 +399,7 @@ uint64_t QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
   Waiter& waiter = queues_[index];
   waiter.stage = Waiter::Stage::waiting;
   const bool is_admitted = api::admits(answer.code);
-  const uint64_t ended = is_admitted && waiter.is_abandoned ? waiter.request.connection : 0;
+  const uint64_t orphan = is_admitted && waiter.is_abandoned ? answer.reservation : 0;
   if (answer.code != QuotaCode::queued) {
     if (spread.is_unconfirmed) spread_.forget_shards(waiter);
     if (is_admitted) {
@@ -414,7 +414,7 @@ uint64_t QueueServer::end_try(const api::QuotaBatch& batch) noexcept {
     spread_.go_on(waiter, spread.fit_bits);
   }
   serve_marked();
-  return ended;
+  return orphan;
 }
 
 void QueueServer::count_overtaken(WaiterId index) noexcept {

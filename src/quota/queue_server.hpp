@@ -53,8 +53,8 @@ class QueueServer {
   void leave(api::WaiterId part) noexcept;
   // The waiter is about to leave its queues, admitted: it has overtaken those ahead of it.
   void count_overtaken(api::WaiterId index) noexcept;
-  // A try of a waiter over several shards is over (SpreadWaiters). Returns the connection of one
-  // that was admitted after its client had left, if the reservation is bound to it; 0: none.
+  // A try of a waiter over several shards is over (SpreadWaiters). Returns the reservation of one
+  // that was admitted after its client had left; 0: none.
   uint64_t end_try(const api::QuotaBatch& batch) noexcept;
 
   // Serves marked queues until none is left, or the budget is spent; serving one may mark others.

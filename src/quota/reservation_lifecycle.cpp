@@ -253,6 +253,15 @@ bool ReservationLifecycle::end_connection(uint64_t connection) noexcept {
   return true;
 }
 
+bool ReservationLifecycle::end_if_bound(uint64_t reservation) noexcept {
+  Reservation* const bound = reservations_.find(reservation);
+  const bool is_open = bound != nullptr && bound->state == ReservationState::open;
+  if (!is_open || !bound->is_connection_bound()) return false;
+  clock_.next_call();
+  expire(*bound);
+  return true;
+}
+
 // A connection may have bound every reservation: they expire in slices.
 void ReservationLifecycle::expire_bound() noexcept {
   while (budget_.may_go_on()) {

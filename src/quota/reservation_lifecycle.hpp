@@ -66,6 +66,9 @@ class ReservationLifecycle {
 
   // Expires what is bound to the connection. True: something is.
   bool end_connection(uint64_t connection) noexcept;
+  // Expires a reservation that was made when the end of its connection had passed this shard. True:
+  // it was open, and bound to one.
+  bool end_if_bound(uint64_t reservation) noexcept;
   // Continues with the ends of connections.
   void expire_bound() noexcept;
 

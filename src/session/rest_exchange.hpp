@@ -73,8 +73,7 @@ class RestExchange {
   bool is_open() const noexcept { return !std::holds_alternative<Idle>(state_); }
   // end_turn() has something to do.
   bool is_unfinished() const noexcept {
-    return is_at(QuotaExchange::Stage::due) || is_at(QuotaExchange::Stage::granted) ||
-           walks();
+    return is_at(QuotaExchange::Stage::due) || is_at(QuotaExchange::Stage::granted) || walks();
   }
   // It is a GET /debug that walks through the keys: only a few do at a time (DebugExchange).
   bool walks() const noexcept { return std::holds_alternative<Debug>(state_); }

@@ -220,6 +220,20 @@ TEST_F(SpreadWaitingTest, an_abandoned_waiter_that_is_admitted_leaves_nothing_bo
   expect_left(0);
 }
 
+// The link to the client's node was lost, and the client is still connected to that node.
+TEST_F(SpreadWaitingTest, an_abandoned_waiter_that_is_admitted_ends_nothing_else_of_its_client) {
+  put("other", 1);
+  const api::QuotaCall bound{.lifetime_ms = 60'000, .binding = connection};
+  ASSERT_EQ(ask(bound, {"other"}).answers[0].code, QuotaCode::ok);
+  wait({.binding = connection});
+  free_second();
+  begin_try();
+  EXPECT_FALSE(home().abandon(waiter_, ticket, now_));
+  finish_try();
+  expect_left(0);
+  EXPECT_EQ(ask({.op = QuotaOp::usage}, {"other"}).rows[0].open_reservations, 1U);
+}
+
 TEST_F(SpreadWaitingTest, a_drain_during_a_try_ends_the_wait_after_it) {
   wait();
   free_second();
