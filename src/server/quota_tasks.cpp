@@ -53,20 +53,9 @@ bool names_subjects(QuotaOp op) noexcept {
   }
 }
 
-// Those that clients make by the thousand: neither paged, nor administrative, nor of every shard.
+// Whether it is neither paged, nor administrative, nor of every shard, as most calls are.
 bool is_common(QuotaOp op) noexcept {
-  switch (op) {
-    case QuotaOp::reserve:
-    case QuotaOp::check:
-    case QuotaOp::settle:
-    case QuotaOp::cancel:
-    case QuotaOp::extend:
-    case QuotaOp::record:
-    case QuotaOp::consume:
-      return true;
-    default:
-      return false;
-  }
+  return api::concerns_limits(op) || api::names_reservation(op);
 }
 
 // Whether a call may be decided by several shards.
@@ -250,7 +239,7 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
     if (api::is_paged(call.op)) call.cursor = ShardCursor::of(call.cursor).place;
     task.goes_on |=
         api::may_wait(call) || api::is_paged(call.op) || is_of_every_shard(batch, call.op);
-    spreads = spreads || (stops_.end() > 1 && is_spread(batch, call));
+    spreads = spreads || (!has_one_stop && is_spread(batch, call));
     if (api::is_administrative(call.op)) {
       task.may_change = keeper_.is_on();
       if (refuses_changes) call.flags |= api::quota_flag::not_durable;
@@ -258,7 +247,7 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
     leaves |= spreads || call.shard != mailboxes_.shard() || is_of_every_shard(batch, call.op) ||
               leads_through_shards(call);
   }
-  if (leaves && stops_.end() > 1) batch.own_texts();
+  if (leaves && !has_one_stop) batch.own_texts();
   batch.make_answers();
   if (spreads) spread(batch);
   task.shard = 0;

@@ -168,7 +168,7 @@ void Http2Session::route(Http2Stream& stream) noexcept {
   } else if (!has_answer_room() && has_large_answer(routed, context_.options)) {
     stream.put_off();
   } else if (std::holds_alternative<wire::RestDebug>(routed) && shared_.walks_count > 0) {
-    // As over HTTP/1.1, a connection has one at a time: it would be refused.
+    // A connection has one at a time, as over HTTP/1.1: the shards refuse all but a few.
     stream.put_off();
     streams_.wait_for_walk(stream);
   } else {

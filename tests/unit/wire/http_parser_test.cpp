@@ -413,8 +413,7 @@ const RefusedCase refused_cases[] = {
     {"one_word", "hello\r\n\r\n", "400 malformed method"},
     {"http_2_preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
      "505 HTTP/2 is switched off (--server-type echo), or its preface is wrong, or not the first "
-     "that "
-     "was sent"},
+     "that was sent"},
     {"http_2", "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
      "505 only HTTP/1.1, HTTP/1.0, and HTTP/2 with its preface are supported"},
     {"http_1_2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n",
