@@ -108,6 +108,15 @@ class CppNodes : public ::testing::TestWithParam<uint32_t> {
     }
     return sum;
   }
+  // Between the nodes: each worker has one to each worker of every other node.
+  void wait_for_links() const {
+    const uint64_t wanted = uint64_t{nodes_count - 1} * GetParam() * GetParam();
+    for (const uint16_t port : rest_ports_) {
+      const auto links = [&] { return sum_of(metrics_of(port), "sluicegate_node_links"); };
+      for (int i = 0; i < 6'000 && links() != wanted; ++i) std::this_thread::sleep_for(10ms);
+      ASSERT_EQ(links(), wanted);
+    }
+  }
   std::vector<std::string_view> keys_of(uint32_t node) const {
     std::vector<std::string_view> keys;
     std::ranges::copy_if(keys_, std::back_inserter(keys),
@@ -203,6 +212,7 @@ TEST_P(CppNodes, an_owner_out_of_reach_is_reached_through_another_node) {
   Client client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
                                              options, platform)};
   wait_for_connections(client, all_connections() - GetParam());
+  wait_for_links();
   const auto apart = keys_of(2);
   for (int i = 0; i < limit / 2; ++i) EXPECT_TRUE(client.acquire_batch(apart).all_approved());
   EXPECT_GE(forwarded(), apart.size() * limit / 2);
