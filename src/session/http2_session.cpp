@@ -56,6 +56,7 @@ void Http2Session::begin_http2(std::unique_ptr<Http2Upgrade> upgrade) noexcept {
 // --- Bytes ---------------------------------------------------------------------------------
 
 size_t Http2Session::take(std::span<const std::byte> bytes) noexcept {
+  times_.note_hold(held(), context_.now_ms());
   size_t taken = 0;
   needed_bytes_ = 0;
   while (may_take() && ask_ready() && make_output_room()) {
@@ -273,6 +274,7 @@ void Http2Session::write_outcomes() noexcept {
   write_output();
   if (may_ask() && !held()) mark_ready();  // the peer has read on
   group_count_ = 0;
+  times_.note_hold(held(), context_.now_ms());
   connection_.trim_input();
   if (!shared_.framing.is_open()) finish();
   schedule_timer();  // once for all events of the turn
@@ -384,14 +386,15 @@ void Http2Session::begin_drain() noexcept {
 }
 
 int64_t Http2Session::deadline_ms() const noexcept {
-  return times_.deadline_ms(held());
+  return times_.deadline_ms();
 }
 
 void Http2Session::on_deadline() noexcept {
   const int64_t now_ms = context_.now_ms();
   mark_dirty();
   if (times_.is_goaway_due(now_ms)) submit_last_goaway();
-  if (held()) return;
+  write_output();  // the peer may have opened its windows in this turn
+  times_.note_hold(held(), now_ms);
   if (times_.is_over(now_ms)) return end_connection(Http2Error::no_error);
   if (times_.take_due_streams(now_ms)) end_late_streams();
 }

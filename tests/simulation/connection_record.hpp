@@ -110,6 +110,9 @@ struct ConnectionRecord {
   int64_t placed_ms = never;
   int64_t delivered_ms = never;
   int64_t caught_up_ms = never;  // since when its session waits for no turn and no other shard
+  // HTTP/2: since when its session may be held, and until when its client has that time again.
+  int64_t held_since_ms = never;
+  int64_t late_from_ms = 0;
   int64_t begun_ms = never;      // when the first byte behind request_begin arrived
   int64_t sent_ms = never;       // the last send: when it began ...
   int64_t written_ms = never;    // ... and when its first byte was written at the earliest ...

@@ -542,6 +542,13 @@ void ConnectionWatch::follow_catching_up(ConnectionRecord& record, int64_t now_m
   } else if (record.caught_up_ms == never) {
     record.caught_up_ms = now_ms;
   }
+  const bool may_be_held = record.caught_up_ms == never || record.is_sending;
+  if (may_be_held) {
+    if (record.held_since_ms == never) record.held_since_ms = now_ms;
+  } else if (record.held_since_ms != never) {
+    const int64_t held_ms = now_ms - std::exchange(record.held_since_ms, never);
+    record.late_from_ms = std::max(record.late_from_ms, now_ms + held_ms);
+  }
 }
 
 // A reason that appears at the end of a turn, after its timers, acts in the next.
