@@ -34,11 +34,12 @@ void Http2Answer::send_head(const wire::ReplyHead& head, std::optional<size_t> b
                                        .has_body = has_body});
 }
 
-wire::Http2Events::BodyPart Http2Answer::read(std::span<std::byte> out) noexcept {
+wire::Http2Events::BodyPart Http2Answer::read(std::span<std::byte> out,
+                                              const Pace& least) noexcept {
   const size_t bytes = body_.read(out);
   connection_.unread_bytes -= bytes;
   read_bytes_ += bytes;
-  if (read_bytes_ >= read_bytes_min) note_progress();
+  if (read_bytes_ >= least.bytes) note_progress();
   return {.bytes = bytes, .is_last = body_.is_read()};
 }
 
@@ -47,8 +48,8 @@ void Http2Answer::note_progress() noexcept {
   read_bytes_ = 0;
 }
 
-int64_t Http2Answer::deadline_ms(int64_t unread_ms) const noexcept {
-  return body_.unread_bytes() > 0 ? unread_since_ms_ + unread_ms : base::never_ms;
+int64_t Http2Answer::deadline_ms(const Pace& least) const noexcept {
+  return body_.unread_bytes() > 0 ? unread_since_ms_ + least.ms : base::never_ms;
 }
 
 void Http2Answer::drop() noexcept {

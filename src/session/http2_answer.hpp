@@ -1,8 +1,8 @@
 // The answer on a stream of HTTP/2, until its peer has read it.
 // Flow:   write(), or begin(), append() part by part and end() -> read() as the peer opens its
 //         windows -> on_sent().
-// Bounds: the caller asks has_room() before append(); unread_ms_max; the connection counts unread
-//         bytes.
+// Bounds: the caller asks has_room() before append(); the peer reads at a pace; the connection
+//         counts unread bytes.
 // Lives:  as long as its stream.
 #pragma once
 
@@ -21,9 +21,12 @@ namespace sluice::session {
 class Http2Answer {
  public:
   // In so much time the peer has to read at least so much, or all that there is.
-  static constexpr int64_t unread_ms_max = 60'000;
-  static constexpr int64_t walk_unread_ms_max = 10'000;  // others may wait for the end of its walk
-  static constexpr size_t read_bytes_min = 1'024;
+  struct Pace {
+    int64_t ms;
+    size_t bytes;
+  };
+  static constexpr Pace pace{.ms = 60'000, .bytes = 1'024};
+  static constexpr Pace walk_pace{.ms = 10'000, .bytes = 32 * 1024};  // others may wait for its end
 
   Http2Answer(Http2Connection& connection, wire::Http2StreamId stream) noexcept
       : connection_(connection), stream_(stream) {}
@@ -48,9 +51,9 @@ class Http2Answer {
   void end() noexcept { body_.end(); }
   bool has_room() const noexcept { return body_.has_room(); }
 
-  wire::Http2Events::BodyPart read(std::span<std::byte> out) noexcept;
-  // By then the peer has to read on; base::never_ms: it has nothing to read. `unread_ms`: its time.
-  int64_t deadline_ms(int64_t unread_ms = unread_ms_max) const noexcept;
+  wire::Http2Events::BodyPart read(std::span<std::byte> out, const Pace& least) noexcept;
+  // By then the peer has to read on; base::never_ms: it has nothing to read.
+  int64_t deadline_ms(const Pace& least) const noexcept;
 
   // All of it has been sent.
   void on_sent() noexcept { stage_ = Stage::sent; }

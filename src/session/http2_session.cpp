@@ -107,15 +107,16 @@ void Http2Session::answer_group() noexcept {
 }
 
 // Goes on with streams that wait to ask the shards, or for room. False: the session is held until
-// the shards have room.
+// the shards have room. Decisions come first: their answers are small.
 bool Http2Session::ask_ready() noexcept {
   while (may_ask()) {
-    if (held() || !make_query_room()) return false;
-    Http2Stream& stream = streams_.next_asking();
+    const bool decides = streams_.has_to_decide();
+    if (held() || !(decides || make_query_room())) return false;
+    Http2Stream& stream = decides ? streams_.next_to_decide() : streams_.next_asking();
     if (stream.take_put_off()) {
       ++group_count_;
       route(stream);
-    } else if (stream.is_ready()) {
+    } else {
       stream.ask_shards();
     }
     after_event(stream);
@@ -184,7 +185,10 @@ void Http2Session::decide(Http2Stream& stream, const wire::RestDecision& decisio
     return stream.write_decision(
         {.verdict = api::Verdict::draining, .key = asked.key(), .json = decision.json});
   }
-  if (!make_lone_room(asked)) return stream.put_off();
+  if (!make_lone_room(asked)) {
+    stream.put_off();
+    return streams_.wait_for_shard(stream);
+  }
   const io::SocketId socket = connection_.socket();
   const route::Request request{.session = socket.index,
                                .generation = socket.generation,

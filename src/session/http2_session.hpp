@@ -61,9 +61,10 @@ class Http2Session final : public Session, private wire::Http2Events {
   void write_outcomes() noexcept override;
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override;
-  // Also of streams that are to ask the shards, as soon as these have room for a query.
+  // Also of streams that are to ask the shards, as soon as these have room for a query, and of GET
+  // /debug, which goes on while the peer reads.
   bool has_undecided() const noexcept override {
-    return shared_.outstanding_count > 0 || may_ask();
+    return shared_.outstanding_count > 0 || shared_.walks_count > 0 || may_ask();
   }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;
@@ -89,7 +90,9 @@ class Http2Session final : public Session, private wire::Http2Events {
   bool has_answer_room() const noexcept {
     return shared_.unread_bytes + shared_.asked_bytes <= unread_bytes_max;
   }
-  bool may_ask() const noexcept { return streams_.has_asking() && has_answer_room(); }
+  bool may_ask() const noexcept {
+    return streams_.has_to_decide() || (streams_.has_asking() && has_answer_room());
+  }
   bool ask_ready() noexcept;
   void begin_request(Http2Stream& stream) noexcept;
   void route(Http2Stream& stream) noexcept;

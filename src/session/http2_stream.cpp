@@ -147,9 +147,7 @@ int64_t Http2Stream::deadline_ms() const noexcept {
   if (phase_ != Phase::open) return base::never_ms;
   const int64_t body_ms =
       body_.is_expected() ? started_ms_ + context_.options.header_timeout_ms : base::never_ms;
-  const int64_t unread_ms =
-      is_walking_ ? Http2Answer::walk_unread_ms_max : Http2Answer::unread_ms_max;
-  return std::min(body_ms, answer_.deadline_ms(unread_ms));
+  return std::min(body_ms, answer_.deadline_ms(pace()));
 }
 
 // Without an error where only the rest of a body is missing (RFC 9113, 8.1).

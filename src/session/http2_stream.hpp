@@ -30,7 +30,7 @@
 namespace sluice::session {
 
 // Its session's lists.
-struct AskingTag;      // of streams that are to ask the shards, or wait for room
+struct AskingTag;      // of streams that are to ask the shards, or wait for room or a decision
 struct WalkTag;        // of those that wait for another GET /debug of their connection
 struct UnfinishedTag;  // of those that have something to do at the turn's end
 
@@ -86,7 +86,7 @@ class Http2Stream final : public SessionTransport,
   void settle() noexcept;
 
   wire::Http2Events::BodyPart read_answer(std::span<std::byte> out) noexcept {
-    return answer_.read(out);
+    return answer_.read(out, pace());
   }
   // All of the answer has been sent. Returns the reservation that it names; 0: none.
   uint64_t on_answer_sent() noexcept;
@@ -113,6 +113,9 @@ class Http2Stream final : public SessionTransport,
 
   enum class Phase : uint8_t { open, reset, closed };
 
+  const Http2Answer::Pace& pace() const noexcept {
+    return is_walking_ ? Http2Answer::walk_pace : Http2Answer::pace;
+  }
   bool is_undecided() const noexcept { return is_outstanding_ && !exchange_; }
   bool reads_body() const noexcept { return exchange_ && exchange_->takes_body(); }
   void end_large_body() noexcept;

@@ -1,6 +1,6 @@
 // The streams of a connection of HTTP/2, and which of them are to go on.
-// Flow:   open() -> note() after each event of a stream -> next_asking(), for_unfinished() ->
-//         remove().
+// Flow:   open() -> [wait_for_shard(), wait_for_walk()] -> note() after each event of a stream ->
+//         next_to_decide(), end_wait_for_walk(), next_asking(), for_unfinished() -> remove().
 // Lives:  as long as their session; streams end with it.
 #pragma once
 
@@ -44,13 +44,13 @@ class Http2Streams {
 
   // The stream waits for the end of another one's walk. end_wait_for_walk() notes the one that has
   // waited longest, and returns what note() does.
-  void wait_for_walk(Http2Stream& stream) noexcept { waiting_.push_back(stream); }
-  bool end_wait_for_walk() noexcept {
-    if (waiting_.empty()) return false;
-    Http2Stream& stream = waiting_.front();
-    waiting_.pop_front();
-    return note(stream);
-  }
+  void wait_for_walk(Http2Stream& stream) noexcept { to_walk_.push_back(stream); }
+  bool end_wait_for_walk() noexcept { return !to_walk_.empty() && note(take_first(to_walk_)); }
+
+  // The stream waits until the shard that decides it takes more.
+  void wait_for_shard(Http2Stream& stream) noexcept { to_decide_.push_back(stream); }
+  bool has_to_decide() const noexcept { return !to_decide_.empty(); }
+  Http2Stream& next_to_decide() noexcept { return take_first(to_decide_); }
 
   // What is next for the stream. Returns whether it has joined those that are to ask the shards.
   bool note(Http2Stream& stream) noexcept {
@@ -67,14 +67,10 @@ class Http2Streams {
     return true;
   }
 
-  // Those that are to ask the shards, or wait for room, the one that has waited longest first. One
-  // may not be ready any more.
+  // Those that are to ask the shards, or wait for room for an answer, the one that has waited
+  // longest first.
   bool has_asking() const noexcept { return !asking_.empty(); }
-  Http2Stream& next_asking() noexcept {
-    Http2Stream& stream = asking_.front();
-    asking_.pop_front();
-    return stream;
-  }
+  Http2Stream& next_asking() noexcept { return take_first(asking_); }
 
   // Calls `handle(stream)`, which may remove it, for each that has something to do at the turn's
   // end.
@@ -92,9 +88,17 @@ class Http2Streams {
   using List = boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<SessionHook<Tag>>,
                                       boost::intrusive::constant_time_size<false>>;
 
+  template <typename Streams>
+  static Http2Stream& take_first(Streams& streams) noexcept {
+    Http2Stream& stream = streams.front();
+    streams.pop_front();
+    return stream;
+  }
+
   boost::intrusive::set<Http2Stream, boost::intrusive::key_of_value<ById>> streams_;
   List<AskingTag> asking_;
-  List<WalkTag> waiting_;
+  List<AskingTag> to_decide_;
+  List<WalkTag> to_walk_;
   List<UnfinishedTag> unfinished_;
 };
 

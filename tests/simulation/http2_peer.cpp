@@ -362,10 +362,11 @@ void Http2Peer::on_reset(int32_t id, const Stream& stream, uint32_t error) {
   trace("got RST_STREAM " + std::to_string(error) + " of stream " + std::to_string(id));
   const int64_t age_ms = now_ms() - stream.asked_ms + clock_slack_ms;
   const bool is_late_body = has_late_body(id, stream);
-  const int64_t unread_ms = stream.asked.target == "/debug"
-                                ? session::Http2Answer::walk_unread_ms_max
-                                : session::Http2Answer::unread_ms_max;
-  const bool is_late = is_late_body || age_ms >= unread_ms;
+  const session::Http2Answer::Pace pace = stream.asked.target == "/debug"
+                                              ? session::Http2Answer::walk_pace
+                                              : session::Http2Answer::pace;
+  const bool reads_little = has_blocked_ || has_small_window_;
+  const bool is_late = is_late_body || (reads_little && age_ms >= pace.ms);
   // The client need not send what is left of a body, once it has the whole answer.
   switch (error) {
     case NGHTTP2_NO_ERROR:

@@ -21,8 +21,9 @@ class Http2AnswerTest : public Http2SessionTest {
   }
   wire::Http2Events::BodyPart read(size_t bytes_max) {
     std::string out(bytes_max, '\0');
-    return answer_.read(std::as_writable_bytes(std::span(out)));
+    return answer_.read(std::as_writable_bytes(std::span(out)), Http2Answer::pace);
   }
+  int64_t due_ms() const { return answer_.deadline_ms(Http2Answer::pace); }
   static size_t encode(std::span<std::byte> out) {
     out[0] = std::byte{'x'};
     return 1;
@@ -45,7 +46,7 @@ TEST_F(Http2AnswerTest, counts_what_is_not_read) {
 TEST_F(Http2AnswerTest, has_no_body_for_head) {
   write("answer", true);
   EXPECT_EQ(connection_.unread_bytes, 0u);
-  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  EXPECT_EQ(due_ms(), base::never_ms);
 }
 
 TEST_F(Http2AnswerTest, grows_until_it_ends) {
@@ -53,37 +54,50 @@ TEST_F(Http2AnswerTest, grows_until_it_ends) {
   answer_.append(1, encode);
   EXPECT_EQ(connection_.unread_bytes, 1u);
   EXPECT_FALSE(read(1).is_last);
-  EXPECT_EQ(answer_.deadline_ms(), base::never_ms) << "its stream waits for the shards";
+  EXPECT_EQ(due_ms(), base::never_ms) << "its stream waits for the shards";
   answer_.end();
   answer_.append(1, encode);
   EXPECT_TRUE(read(1).is_last);
 }
 
 TEST_F(Http2AnswerTest, is_to_be_read_in_its_time) {
-  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  EXPECT_EQ(due_ms(), base::never_ms);
   write("answer");
-  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
-  EXPECT_EQ(answer_.deadline_ms(500), context_.now_ms() + 500);
+  EXPECT_EQ(due_ms(), context_.now_ms() + Http2Answer::pace.ms);
+  EXPECT_EQ(answer_.deadline_ms(Http2Answer::walk_pace),
+            context_.now_ms() + Http2Answer::walk_pace.ms);
   read(10);
-  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  EXPECT_EQ(due_ms(), base::never_ms);
 }
 
 TEST_F(Http2AnswerTest, is_not_read_on_by_a_few_bytes) {
-  write(std::string(3 * Http2Answer::read_bytes_min, 'b'));
+  write(std::string(3 * Http2Answer::pace.bytes, 'b'));
   const int64_t begun_ms = context_.now_ms();
   context_.now.monotonic_ns += base::ns_per_ms;
-  read(Http2Answer::read_bytes_min - 1);
-  EXPECT_EQ(answer_.deadline_ms(), begun_ms + Http2Answer::unread_ms_max);
+  read(Http2Answer::pace.bytes - 1);
+  EXPECT_EQ(due_ms(), begun_ms + Http2Answer::pace.ms);
   read(1);
-  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
+  EXPECT_EQ(due_ms(), context_.now_ms() + Http2Answer::pace.ms);
 }
 
 TEST_F(Http2AnswerTest, is_not_late_while_it_has_nothing_to_read) {
   answer_.begin({});
-  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  EXPECT_EQ(due_ms(), base::never_ms);
   context_.now.monotonic_ns += base::ns_per_ms;
   answer_.append(1, encode);
-  EXPECT_EQ(answer_.deadline_ms(), context_.now_ms() + Http2Answer::unread_ms_max);
+  EXPECT_EQ(due_ms(), context_.now_ms() + Http2Answer::pace.ms);
+}
+
+// A peer that reads little lets little be appended.
+TEST_F(Http2AnswerTest, is_not_read_on_by_what_is_appended) {
+  answer_.begin({});
+  answer_.append(1, encode);
+  answer_.append(1, encode);
+  const int64_t due_ms_before = due_ms();
+  context_.now.monotonic_ns += base::ns_per_ms;
+  read(1);
+  answer_.append(1, encode);
+  EXPECT_EQ(due_ms(), due_ms_before);
 }
 
 TEST_F(Http2AnswerTest, names_its_reservation_once) {
@@ -96,7 +110,7 @@ TEST_F(Http2AnswerTest, holds_nothing_once_it_is_dropped) {
   write("answer");
   answer_.drop();
   EXPECT_EQ(connection_.unread_bytes, 0u);
-  EXPECT_EQ(answer_.deadline_ms(), base::never_ms);
+  EXPECT_EQ(due_ms(), base::never_ms);
   answer_.append(1, encode);
   EXPECT_EQ(connection_.unread_bytes, 0u);
 }

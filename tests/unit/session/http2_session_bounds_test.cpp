@@ -145,27 +145,55 @@ TEST_F(Http2SessionTest, asks_shards_for_more_when_its_answers_are_read) {
   EXPECT_EQ(client_.answer(first).body, text);
 }
 
-TEST_F(Http2SessionTest, walks_through_the_keys_for_one_stream_at_a_time) {
-  std::vector<int32_t> streams;
-  for (int count = 0; count < 4; ++count) streams.push_back(client_.ask("GET", "/debug"));
-  const auto walk = [&](size_t number) {
-    EXPECT_EQ(std::exchange(backend_.queries, {}), std::vector<std::string>{"count"}) << number;
-    session_->on_counted(static_cast<uint64_t>(streams[number]), 0);
+class Http2WalksTest : public Http2SessionTest {
+ protected:
+  Http2WalksTest() {
+    for (int count = 0; count < 12; ++count) streams_.push_back(client_.ask("GET", "/debug"));
     exchange();
-    session_->on_page(static_cast<uint64_t>(streams[number]), {}, 0);
+  }
+  // This one asks for keys, and no other; there are none.
+  void walk(size_t number) {
+    EXPECT_EQ(std::exchange(backend_.queries, {}), std::vector<std::string>{"count"}) << number;
+    session_->on_counted(static_cast<uint64_t>(streams_[number]), 0);
+    exchange();
+    session_->on_page(static_cast<uint64_t>(streams_[number]), {}, 0);
     backend_.queries.clear();
     exchange();
-    EXPECT_EQ(client_.answer(streams[number]).status, 200) << number;
-  };
-  exchange();
+    EXPECT_EQ(client_.answer(streams_[number]).status, 200) << number;
+  }
+
+  std::vector<int32_t> streams_;
+};
+
+TEST_F(Http2WalksTest, come_one_at_a_time) {
   walk(0);
-  client_.reset(streams[1]);  // as it walks
+  client_.reset(streams_[1]);  // as it walks
   exchange();
   EXPECT_TRUE(std::exchange(backend_.queries, {}).size() == 1) << "a shard still owes it a reply";
-  session_->on_counted(static_cast<uint64_t>(streams[1]), 0);
+  session_->on_counted(static_cast<uint64_t>(streams_[1]), 0);
   exchange();
   walk(2);
   walk(3);
+}
+
+TEST_F(Http2WalksTest, come_without_those_that_the_client_resets_meanwhile) {
+  client_.reset(streams_[1]);
+  exchange();
+  walk(0);
+  walk(2);
+}
+
+TEST_F(Http2WalksTest, come_in_their_order_while_no_answer_is_read) {
+  client_.read_nothing();
+  for (int count = 0; count < 8; ++count) client_.ask("GET", "/openapi.json");
+  exchange();
+  walk(0);
+  client_.ask("GET", "/healthz");
+  exchange();
+  EXPECT_TRUE(backend_.queries.empty());
+  client_.read_on();
+  exchange();
+  for (size_t number = 1; number < streams_.size(); ++number) walk(number);
 }
 
 TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
@@ -247,18 +275,30 @@ TEST_F(Http2SessionTest, resets_an_answer_that_is_not_read_in_its_time) {
   client_.read_nothing();
   const int32_t stream = client_.ask("GET", "/openapi.json");
   exchange();
-  pass(Http2Answer::unread_ms_max - 1);
+  pass(Http2Answer::pace.ms - 1);
   EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
   pass(1);
   EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel));
   EXPECT_EQ(client_.goodbye(), std::nullopt);
 }
 
+TEST_F(Http2SessionTest, an_answer_is_not_late_when_it_is_read_on_just_in_time) {
+  client_.read_nothing();
+  const int32_t stream = client_.ask("GET", "/openapi.json");
+  exchange();
+  client_.read_on();
+  send_to_session(client_.output());
+  pass_without_reading(Http2Answer::pace.ms);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  EXPECT_TRUE(client_.answer(stream).ended);
+}
+
 TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
   client_.ask("POST", "/rate/a?canWait=true");  // for the connection to last
   exchange();
   decide_all(api::Verdict::queued);
-  pass(2 * Http2Answer::unread_ms_max);
+  pass(2 * Http2Answer::pace.ms);
   client_.read_nothing();
   client_.ask("GET", "/openapi.json");  // fills the connection's window
   const int32_t stream = client_.ask("GET", "/debug");
@@ -270,7 +310,7 @@ TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
   session_->on_page(id, keys, 1);
   exchange();
   EXPECT_EQ(client_.answer(stream).status, 200);
-  pass(Http2Answer::walk_unread_ms_max - 1);
+  pass(Http2Answer::walk_pace.ms - 1);
   EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
   pass(1);
   EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel))
@@ -340,29 +380,132 @@ TEST_F(Http2SessionTest, a_body_that_a_held_session_does_not_read_is_not_late) {
   EXPECT_EQ(backend_.batches.size(), 2u);
 }
 
-// Its socket takes nothing, so the reset waits in the output.
-TEST_F(Http2SessionTest, resets_a_late_body_once_while_the_peer_receives_nothing) {
-  exchange();
+// The rest of it is still on its way then: the session has read nothing meanwhile.
+TEST_F(Http2SessionTest, a_body_has_the_time_for_which_its_session_was_held) {
   client_.send_in_parts(1);
-  client_.ask("POST", "/v1/reserve", "{}");
+  const int32_t stream = client_.ask("POST", "/v1/reserve", "{}");
+  client_.send_in_parts(SIZE_MAX);
   exchange();
-  const std::string large("\x01\0\0\0", 4);
-  client_.raw(http2_frame(4, 0, 0, std::string("\0\x04", 2) + large));  // windows of 16 MiB
-  client_.raw(http2_frame(8, 0, 0, large));
-  while (!session_->connection().output_over_high()) {
-    client_.ask("GET", "/openapi.json");
-    std::string bytes = client_.output();
-    session_->on_received(std::as_writable_bytes(std::span(bytes)));
-    end_turn();
+  backend_.has_room = false;
+  reserve();
+  exchange();
+  const int64_t held_ms = 2 * context_.options.header_timeout_ms;
+  pass(held_ms);
+  backend_.has_room = true;
+  session_->unblock();
+  exchange();
+  pass(held_ms - 1);
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  pass(1);
+  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel));
+}
+
+TEST_F(Http2SessionTest, ends_its_drain_while_it_is_held_and_no_stream) {
+  client_.send_in_parts(1);
+  const int32_t stream = client_.ask("POST", "/v1/reserve", "{}");
+  client_.send_in_parts(SIZE_MAX);
+  exchange();
+  backend_.has_room = false;
+  reserve();
+  exchange();
+  pass(context_.options.header_timeout_ms);
+  session_->begin_drain();
+  pass(context_.options.drain_grace_ms);
+  EXPECT_EQ(client_.last_stream(), stream + 2);
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+}
+
+// Reads nothing from its socket, of more than one that is full.
+class Http2UnreadSessionTest : public Http2WideSessionTest {
+ protected:
+  void fill_output() {
+    while (!session_->connection().output_over_high()) {
+      client_.ask("GET", "/openapi.json");
+      send_to_session(client_.output());
+      end_turn();
+    }
   }
-  context_.now.monotonic_ns += context_.options.header_timeout_ms * base::ns_per_ms;
+  void read_all() {
+    while (!io_.sent.empty()) deliver_one();
+  }
+};
+
+TEST_F(Http2UnreadSessionTest, resets_a_late_body_once_when_the_peer_reads_on) {
+  client_.send_in_parts(1);
+  const int32_t stream = client_.ask("POST", "/v1/reserve", "{}");
+  send_to_session(client_.output());
+  client_.send_in_parts(SIZE_MAX);
+  fill_output();
+  const int64_t held_ms = context_.options.header_timeout_ms;
+  pass_without_reading(held_ms);
+  end_turn();
+  read_all();
+  exchange();
+  pass(held_ms - 1);
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  context_.now.monotonic_ns += base::ns_per_ms;
+  context_.timers.advance(context_.now_ms());
   size_t timers = 0;
-  for (int turns = 0; turns < 3; ++turns) {
-    context_.timers.advance(context_.now_ms());
-    for (; context_.timers.pop_due() != nullptr; ++timers) session_->on_timer();
+  for (; context_.timers.pop_due() != nullptr; ++timers) session_->on_timer();
+  EXPECT_EQ(timers, 1u) << "the reset is not written before the turn's end";
+  exchange();
+  EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel));
+}
+
+// It reads slowly: what is in its output has taken longer to leave than a walk may wait.
+TEST_F(Http2UnreadSessionTest, a_walk_is_not_late_when_the_peer_reads_on) {
+  const int32_t stream = client_.ask("GET", "/debug");
+  send_to_session(client_.output());
+  const auto id = static_cast<uint64_t>(stream);
+  session_->on_counted(id, 10'000'000);  // too many to be sorted
+  end_turn();
+  fill_output();
+  const std::array keys{api::KeyState{.key = "a"}};
+  session_->on_page(id, keys, 1);
+  end_turn();
+  pass_without_reading(Http2Answer::walk_pace.ms);
+  end_turn();
+  read_all();
+  resume();
+  pass_without_reading(0);
+  exchange();
+  EXPECT_EQ(client_.answer(stream).reset, std::nullopt);
+  EXPECT_NE(client_.answer(stream).body.find("\"a\""), std::string::npos);
+  session_->on_page(id, {}, 0);
+}
+
+// Its output is empty again and again before all keys are written.
+TEST_F(Http2WideSessionTest, walks_to_the_end_for_a_client_that_sends_no_more) {
+  const int32_t stream = client_.ask("GET", "/debug");
+  exchange();
+  const auto id = static_cast<uint64_t>(stream);
+  session_->on_counted(id, 10'000'000);  // too many to be sorted
+  exchange();
+  session_->on_end_of_stream();
+  const std::string key(100, 'k');
+  const std::vector<api::KeyState> keys(2'000, {.key = key});
+  session_->on_page(id, keys, 0);
+  end_turn();
+  while (!io_.sent.empty()) {
+    deliver_one();
     end_turn();
   }
-  EXPECT_EQ(timers, 1u);
+  EXPECT_TRUE(client_.answer(stream).ended);
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
+// Its answer is small: it needs room at its shard alone.
+TEST_F(Http2SessionTest, decides_what_was_put_off_while_no_answer_is_read) {
+  client_.read_nothing();
+  for (int count = 0; count < 8; ++count) client_.ask("GET", "/openapi.json");
+  exchange();
+  backend_.owners_have_room = false;
+  client_.ask("POST", "/rate/a");
+  exchange();
+  backend_.owners_have_room = true;
+  session_->unblock();
+  exchange();
+  EXPECT_EQ(context_.turn.requests().size(), 1u);
 }
 
 TEST_F(Http2SessionTest, ends_with_half_a_head_in_its_time) {

@@ -68,6 +68,37 @@ TEST_F(Http2StreamsTest, are_in_no_list_once_they_are_removed) {
   EXPECT_EQ(asking(), std::vector{3});
 }
 
+TEST_F(Http2StreamsTest, walk_in_the_order_in_which_they_came) {
+  std::vector<Http2Stream*> streams;
+  for (const wire::Http2StreamId id : {1, 3, 5}) {
+    streams.push_back(&streams_.open(connection_, id));
+    streams.back()->put_off();
+    streams_.wait_for_walk(*streams.back());
+    EXPECT_FALSE(streams_.note(*streams.back())) << "it waits for the end of a walk";
+  }
+  EXPECT_FALSE(streams_.has_asking());
+  streams_.remove(*streams[1]);
+  EXPECT_TRUE(streams_.end_wait_for_walk());
+  EXPECT_TRUE(streams_.end_wait_for_walk());
+  EXPECT_FALSE(streams_.end_wait_for_walk()) << "none waits any more";
+  EXPECT_EQ(asking(), (std::vector{1, 5}));
+}
+
+TEST_F(Http2StreamsTest, wait_for_their_shards_beside_those_that_ask) {
+  std::vector<Http2Stream*> streams;
+  for (const wire::Http2StreamId id : {1, 3, 5}) {
+    streams.push_back(&streams_.open(connection_, id));
+    streams.back()->put_off();
+    streams_.wait_for_shard(*streams.back());
+    EXPECT_FALSE(streams_.note(*streams.back()));
+  }
+  EXPECT_FALSE(streams_.has_asking());
+  streams_.remove(*streams[1]);
+  EXPECT_EQ(&streams_.next_to_decide(), streams[0]);
+  EXPECT_EQ(&streams_.next_to_decide(), streams[2]);
+  EXPECT_FALSE(streams_.has_to_decide());
+}
+
 // A page of GET /debug goes on at each turn's end.
 TEST_F(Http2StreamsTest, may_be_removed_at_the_turns_end) {
   for (const wire::Http2StreamId id : {1, 3}) {
