@@ -37,7 +37,7 @@ DebugExchange::Progress DebugExchange::proceed() {
   if (awaits_reply_) return Progress::waits;
   if (walk_.needs_page()) {
     walk_.forget_written();
-    if (!context_.backend.may_query()) return Progress::goes_on;
+    if (!transport_.make_query_room()) return Progress::waits;
     awaits_reply_ = true;
     transport_.page(walk_.cursor(), slice_keys());
     if (awaits_reply_) return Progress::waits;

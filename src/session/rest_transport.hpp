@@ -30,6 +30,9 @@ class RestTransport {
   // Whether the peer reads fast enough for more keys.
   virtual bool has_room() const noexcept = 0;
 
+  // Whether another query may be asked. False: the connection is held until then, and end_turn() of
+  // the exchange follows.
+  virtual bool make_query_room() noexcept = 0;
   // As in Backend, on behalf of this exchange: its on_...() gets the reply, now or later.
   virtual void inspect(std::string_view key) noexcept = 0;
   virtual void page(uint64_t cursor, uint32_t keys_max) noexcept = 0;

@@ -101,6 +101,7 @@ bool Session::block_unless(bool has_room) noexcept {
 
 void Session::unblock() noexcept {
   SessionHook<BlockedTag>::unlink();
+  mark_dirty();  // an exchange may go on, whatever else holds the session
   release_hold(held_by_shards);
 }
 

@@ -65,6 +65,8 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
 
   // Other shards have caught up; called for members of the blocked list.
   void unblock() noexcept;
+  // Whether shards take another query; if not the session is held until they do.
+  bool make_query_room() noexcept;
 
   // Received bytes that take() has not taken: they move along with the connection.
   std::span<const std::byte> unparsed() const noexcept { return connection_.input().unparsed(); }
@@ -167,7 +169,6 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   }
   // The same for a request with one detailed entry, if there is room in the turn.
   bool make_lone_room(const api::Entry& entry) noexcept;
-  bool make_query_room() noexcept;
   // Whether `count` keys may be interned, or handles forgotten, in this turn; if not the session is
   // held until the next one.
   bool make_handle_room(uint32_t count) noexcept;

@@ -8,11 +8,13 @@
 
 #include "session/context.hpp"
 #include "session/rest_transport.hpp"
+#include "session/session.hpp"
 
 namespace sluice::session {
 
 class SessionTransport : public RestTransport {
  public:
+  bool make_query_room() noexcept final { return session_.make_query_room(); }
   void inspect(std::string_view key) noexcept final {
     context_.backend.inspect(session_, query_id_, key);
   }

@@ -122,13 +122,13 @@ TEST_F(DebugExchangeTest, leaves_less_of_a_turn_to_other_walks) {
   EXPECT_TRUE(context_.work.is_over());
 }
 
-TEST_F(DebugExchangeTest, asks_for_page_again_when_no_task_was_free) {
+TEST_F(DebugExchangeTest, asks_for_a_page_when_the_shards_take_another_query) {
   exchange_.begin();
   exchange_.on_counted(1);
-  backend_.has_room = false;
-  EXPECT_EQ(exchange_.proceed(), Progress::goes_on);
+  transport_.has_query_room = false;
+  EXPECT_EQ(exchange_.proceed(), Progress::waits);
   EXPECT_EQ(transport_.asked, (Texts{"count"}));
-  backend_.has_room = true;
+  transport_.has_query_room = true;
   EXPECT_EQ(exchange_.proceed(), Progress::waits);
   EXPECT_EQ(transport_.asked, (Texts{"count", "page 0"}));
 }

@@ -29,6 +29,7 @@ class FakeTransport final : public RestTransport {
   void end_keys() noexcept override { answers.back() += " end"; }
   bool has_room() const noexcept override { return !is_full; }
 
+  bool make_query_room() noexcept override { return has_query_room; }
   void inspect(std::string_view key) noexcept override { note("inspect ", key); }
   void page(uint64_t cursor, uint32_t) noexcept override {
     note("page ", std::to_string(cursor));
@@ -53,6 +54,7 @@ class FakeTransport final : public RestTransport {
   AnswerOptions last_options;
   int room = 0;  // keys until the peer has to read; 0: no bound
   bool is_full = false;
+  bool has_query_room = true;
   std::function<void()> reply_to_page;  // replies at once; if unset, the test replies later
 
  private:

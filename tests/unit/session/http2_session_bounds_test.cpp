@@ -196,6 +196,19 @@ TEST_F(Http2WalksTest, come_in_their_order_while_no_answer_is_read) {
   for (size_t number = 1; number < streams_.size(); ++number) walk(number);
 }
 
+TEST_F(Http2WalksTest, go_on_when_the_shards_take_another_query) {
+  backend_.queries.clear();
+  backend_.has_room = false;
+  session_->on_counted(static_cast<uint64_t>(streams_[0]), 0);
+  exchange();
+  EXPECT_TRUE(backend_.queries.empty());
+  EXPECT_TRUE(context_.ready.empty()) << "it does not try again and again";
+  backend_.has_room = true;
+  session_->unblock();
+  end_turn();
+  EXPECT_EQ(backend_.queries.size(), 1u);
+}
+
 TEST_F(Http2SessionTest, holds_what_was_put_off_while_shards_take_no_query) {
   client_.ask("GET", "/top");
   const int32_t last = client_.ask("GET", "/top");
