@@ -5,6 +5,8 @@ import itertools
 import os
 import secrets
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -17,6 +19,7 @@ from target import RunningServer, StartedServer, StartFailed
 
 HOUR = ("--window-millis", "3600000")
 SHORT_MILLIS = 250
+IDLE_S_MAX = 60
 RUN = secrets.token_hex(3)  # keys differ from those of an earlier run against the same server
 KEY_NUMBERS = itertools.count(1)
 EXPECTATIONS = pytest.StashKey[Expectations]()
@@ -143,6 +146,40 @@ def ticking(request, shared, running):
     request.node.stash[SERVERS] = [chosen]
     yield chosen
     assert chosen.is_running(), f"the server is gone:\n{chosen.output()}"
+
+
+class IdleConnection:
+    """A connection of HTTP/2 that asks nothing."""
+
+    def __init__(self, server):
+        self._began = time.monotonic()
+        self._seconds = None
+        self._peer = rest_peer.Http2Peer(server)
+        self._peer.socket.settimeout(2 * IDLE_S_MAX)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        self._peer.read_to_end()
+        self._seconds = time.monotonic() - self._began
+
+    def end(self):
+        """How many seconds the server left it open, and the error of GOAWAY."""
+        self._reader.join(max(0, self._began + IDLE_S_MAX - time.monotonic()))
+        assert self._seconds is not None, f"it has not ended within {IDLE_S_MAX} s"
+        return self._seconds, self._peer.go_aways[-1][1]
+
+
+@pytest.fixture(scope="session")
+def idle_connection(running, shared):
+    return IdleConnection(running or shared(*HOUR))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def begin_early(request):
+    """The connection has been idle for a while when the case begins that awaits its end."""
+    if any("idle_connection" in item.fixturenames for item in request.session.items):
+        request.getfixturevalue("idle_connection")
 
 
 @pytest.fixture

@@ -45,6 +45,12 @@ DIFFERENCES = {
                   "appears twice, and HTTP/1.1 without Host are refused with 400",
     "port in use": "the start fails with exit code 2, also where another server of the kind has it",
     "exit codes": "start-up errors are one line and exit code 2, without a stack trace",
+    "HTTP/2 bounds": "streams, resets, settings, parts of a head, and useless frames are bounded",
+    "Upgrade: h2c": "it is ignored with a body, without valid settings, and where Connection does "
+                    "not name it",
+    # docs/adr/0013-http2-by-nghttp2.md
+    "broken preface": "another first word is neither HTTP/1.1 nor HTTP/2 and has no answer; "
+                      "another end has 505",
     # docs/adr/0009-where-gocc-is-not-followed.md
     "HTTP by the letter": "lines without carriage return, a Content-Length beside chunks, and "
                           "HTTP/1.2 are refused",

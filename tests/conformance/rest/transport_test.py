@@ -3,10 +3,14 @@ Run: `run --binary PATH transport_test.py`, or `run --url http://HOST:PORT trans
 
 import os
 import socket
+import struct
 
 import pytest
 
 from expectation import Like, by_first, named
+from http2_attacker import (ACK, CANCEL, CONTINUATION, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM,
+                            HEADERS, NO_ERROR, PREFACE, PROTOCOL_ERROR, RST_STREAM, SETTINGS,
+                            WINDOW_UPDATE, Http2Attacker, ask_frame, field, frame, head, streams)
 from http2_peer import MAX_CONCURRENT_STREAMS, NoHttp2
 from http_peer import request
 from rest_peer import (TEXT, Http1Peer, Http2Peer, Peer, ask, counts_of, exchange, free_port,
@@ -85,12 +89,117 @@ def test_http_2_streams_of_a_connection(server, expect):
         expect(peer.settings.get(MAX_CONCURRENT_STREAMS), gocc=250)
 
 
+HTTP2_SETTINGS = "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"
+UPGRADE = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c"]
+
+
 def test_http_2_by_upgrade(server, expect):
     with Http1Peer(server) as peer:
-        peer.send(request("GET", "/healthz", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c",
-                          "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"))
+        peer.send(request("GET", "/healthz", *UPGRADE, HTTP2_SETTINGS))
         line = peer._until(b"\r\n")
     expect(line, gocc=b"HTTP/1.1 101 Switching Protocols\r\n")
+
+
+@pytest.mark.parametrize("headers, body, ours", named([
+    ("of known length", ["Content-Length: 5"], b"hello", 200),
+    ("in chunks", ["Transfer-Encoding: chunked"], b"5\r\nhello\r\n0\r\n\r\n", 200),
+    ("of 400 kB", ["Content-Length: 400000"], b"x" * 400_000, 413)]))
+def test_http_2_by_upgrade_with_a_body(server, expect, key, headers, body, ours):
+    with Http1Peer(server) as peer:
+        peer.send(request("POST", f"/rate/{key}", *UPGRADE, HTTP2_SETTINGS, *headers))
+        expect(peer.is_silent(1), gocc=True, ours=False, topic="Upgrade: h2c",
+               of="silent without it")
+        try:
+            peer.send(body)
+        except ConnectionError:  # it need not read all of it
+            pass
+        expect(peer.read().status, gocc=101, ours=ours, topic="Upgrade: h2c", of="then")
+
+
+NO_UPGRADE = [
+    ("no settings", UPGRADE, 500),
+    ("settings twice", [*UPGRADE, HTTP2_SETTINGS, HTTP2_SETTINGS], 500),
+    ("settings that are no base64", [*UPGRADE, "HTTP2-Settings: %%%%%%%%"], 500),
+    ("a part of a setting", [*UPGRADE, "HTTP2-Settings: AAMAAA"], 101),
+    ("a setting out of bounds", [*UPGRADE, "HTTP2-Settings: AAIAAAAF"], 101),
+    ("an Upgrade that Connection omits",
+     ["Connection: HTTP2-Settings", "Upgrade: h2c", HTTP2_SETTINGS], 101),
+    ("settings that Connection omits",
+     ["Connection: Upgrade", "Upgrade: h2c", HTTP2_SETTINGS], 200),
+    ("another protocol", [UPGRADE[0], "Upgrade: websocket", HTTP2_SETTINGS], 200)]
+
+
+@pytest.mark.parametrize("headers, gocc", named(NO_UPGRADE))
+def test_http_2_by_invalid_upgrade(server, expect, key, headers, gocc):
+    with Http1Peer(server) as peer:
+        answer = peer.ask("POST", f"/rate/{key}", *headers)
+    expect(answer.status, gocc=gocc, ours=200, topic="Upgrade: h2c" if gocc != 200 else None)
+
+
+@pytest.mark.parametrize("data, gocc, ours", named([
+    ("another word", b"INVALID CONNECTION PREFACE\r\n\r\n", 400, "no answer"),
+    ("another end", PREFACE.replace(b"SM", b"SN"), "no answer", 505),
+    ("another version", PREFACE.replace(b"2.0", b"2.1"), 505, 505)]))
+def test_http_2_by_broken_preface(server, expect, data, gocc, ours):
+    with Http1Peer(server) as peer:
+        peer.send(data)
+        try:
+            answer = peer.read().status
+        except (ConnectionError, EOFError):
+            answer = "no answer"
+        expect((answer, peer.is_closed()), gocc=(gocc, True), ours=(ours, True),
+               topic="broken preface" if gocc != ours else None)
+
+
+def end_of(peer, stream):
+    """What the server does about a request."""
+    peer.until(lambda: stream in peer.complete | peer.resets.keys() or peer.goodbye is not None)
+    if peer.goodbye is not None:
+        return "GOAWAY", peer.goodbye
+    if stream in peer.resets:
+        return "RST_STREAM", peer.resets[stream]
+    return ("answer", peer.status(stream)) if stream in peer.complete else "the connection ends"
+
+
+def test_http_2_stream_above_the_announced_number(steady, expect, key):
+    permit(steady, key, "maxRequests=1")
+    with Http2Attacker(steady) as peer:
+        assert peer.round_trip(), "its settings have arrived"
+        peer.send(frame(SETTINGS, ACK))
+        for stream in streams(250):
+            peer.send(ask_frame(stream, f"/rate/{key}?canWait=true&maxRequestsInQueue=1000",
+                                "POST"))
+        peer.send(ask_frame(501, "/healthz"))
+        expect(end_of(peer, 501), gocc=("RST_STREAM", PROTOCOL_ERROR),
+               ours=("GOAWAY", PROTOCOL_ERROR), topic="HTTP/2 bounds")
+
+
+# More than the server takes of each, but no more than Go's library takes.
+BEYOND_BOUNDS = [
+    ("resets", b"".join(ask_frame(stream, "/healthz")
+                        + frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
+                        for stream in streams(900)), ("GOAWAY", ENHANCE_YOUR_CALM)),
+    ("frames without use", frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) * 2_500,
+     ("GOAWAY", ENHANCE_YOUR_CALM)),
+    ("settings in a frame",
+     frame(SETTINGS, 0, 0, b"".join(struct.pack(">HI", 0x70 + i, 1) for i in range(33))),
+     ("GOAWAY", ENHANCE_YOUR_CALM)),
+    ("parts of a head",
+     frame(HEADERS, END_STREAM, 1, head("/healthz"))
+     + frame(CONTINUATION, 0, 1, field(b"x", b"y")) * 9 + frame(CONTINUATION, END_HEADERS, 1),
+     "the connection ends")]
+
+
+@pytest.mark.parametrize("data, ours", named(BEYOND_BOUNDS))
+def test_http_2_request_behind_many(server, expect, data, ours):
+    with Http2Attacker(server) as peer:
+        peer.flood(data + ask_frame(2_001, "/healthz"))
+        expect(end_of(peer, 2_001), gocc=("answer", 200), ours=ours, topic="HTTP/2 bounds")
+
+
+def test_http_2_connection_without_a_stream(idle_connection, expect):
+    seconds, error = idle_connection.end()
+    expect((seconds >= 30, error), gocc=(True, NO_ERROR))
 
 
 @pytest.mark.section("2.4")
