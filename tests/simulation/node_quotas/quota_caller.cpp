@@ -62,7 +62,6 @@ QuotaCaller::Asked& QuotaCaller::ask(const QuotaQuestion& question) {
   asked.may_wait = question.wait_limit_ms > 0;
   asked.asked_ns = world_.oracle.now_ns();
   asked.awake_ns = awake_ns_;
-  asked.settled_tokens = question.settled_tokens;
   return asked;
 }
 
@@ -75,6 +74,11 @@ void QuotaCaller::act() {
 
 void QuotaCaller::act_at_random() {
   if (probe()) return;
+  if (world_.oracle.is_disturbed() && world_.random.chance(0.3)) {
+    return world_.random.chance(0.6) ? extend_one() : end_one();
+  }
+  // So that verdicts get lost on calls that are repeated later.
+  if (world_.is_calm_over && world_.random.chance(0.5)) return consume();
   const uint64_t dice = world_.random.below(100);
   if (dice < 32) return reserve();
   if (dice < 45) return consume();
@@ -82,8 +86,9 @@ void QuotaCaller::act_at_random() {
   if (dice < 56) return record();
   if (dice < 59) return check();
   if (dice < 78) return extend_one();
+  if (dice < 99 && !world_.to_end.empty()) return end_again();
   if (dice < 99) return end_one();
-  if (asked_.empty() || world_.random.chance(0.1)) leave();
+  if (asked_.empty() || (world_.loses_answers && world_.random.chance(0.1))) leave();
 }
 
 bool QuotaCaller::is_waiting() const {
@@ -96,7 +101,9 @@ Subjects QuotaCaller::draw_subjects() {
   const uint64_t count = is_one ? 1 : 2 + world_.random.below(several_max - 1);
   Subjects drawn;
   while (drawn.size() < count) {
-    const std::string& subject = world_.subjects[world_.random.below(world_.subjects.size())];
+    const size_t first = world_.subjects.size() - QuotaWorld::drawn_subjects;
+    const std::string& subject =
+        world_.subjects[first + world_.random.below(QuotaWorld::drawn_subjects)];
     if (std::ranges::find(drawn, subject) == drawn.end()) drawn.push_back(subject);
   }
   if (world_.oracle.is_spread(drawn)) world_.counts.note(Event::spread);
@@ -117,7 +124,8 @@ KnownCall QuotaCaller::draw_call(QuotaOp op) {
   const bool is_vague = !is_at_home(call) && !world_.random.chance(vague_share);
   if (op == QuotaOp::reserve) {
     if (is_vague) call.tokens = 0;
-  } else if (op != QuotaOp::check && (is_vague || world_.random.chance(id_share))) {
+  } else if (op != QuotaOp::check &&
+             (is_vague || !world_.loses_answers || world_.random.chance(id_share))) {
     call.id = "id" + std::to_string(++world_.ids);
   }
   return call;
@@ -170,32 +178,65 @@ void QuotaCaller::ask_charge(const CallPtr& call) {
 
 void QuotaCaller::ask_for_certainty() {
   if (is_over_ || probe()) return;
-  repeat();
+  if (!world_.to_end.empty()) return end_again();
+  world_.ends_all && !world_.open.empty() ? end_one() : repeat();
 }
 
 void QuotaCaller::repeat() {
   if (world_.to_repeat.empty()) return;
-  const CallPtr call = world_.to_repeat.back();
-  world_.to_repeat.pop_back();
+  const auto at = world_.to_repeat.begin() +
+                  static_cast<ptrdiff_t>(world_.random.below(world_.to_repeat.size()));
+  const CallPtr call = *at;
+  world_.to_repeat.erase(at);
   world_.counts.note(Event::repeated);
   world_.oracle.ask_again(*call);
   ask_charge(call);
 }
 
-// Of any client, made at any node.
+// Of any client, made at any node. Null: none.
+CallPtr QuotaCaller::take_open() {
+  if (world_.open.empty()) return nullptr;
+  const bool is_disturbed = world_.oracle.is_disturbed();
+  const auto fits = [&](const CallPtr& call) {
+    if (!world_.hoards || world_.ends_all) return true;
+    return (world_.oracle.is_spread(call->subjects) && call->tokens > 0) == is_disturbed;
+  };
+  auto at = world_.open.begin() + static_cast<ptrdiff_t>(world_.random.below(world_.open.size()));
+  if (!fits(*at)) at = std::find_if(world_.open.begin(), world_.open.end(), fits);
+  if (at == world_.open.end()) return nullptr;
+  const CallPtr call = *at;
+  world_.open.erase(at);
+  return call;
+}
+
 void QuotaCaller::end_one() {
-  if (world_.open.empty()) return;
-  const size_t place = world_.random.below(world_.open.size());
-  const CallPtr call = world_.open[place];
-  world_.open.erase(world_.open.begin() + static_cast<ptrdiff_t>(place));
-  QuotaQuestion question{.op = QuotaOp::cancel, .reservation = call->reservation};
+  const CallPtr call = take_open();
+  if (call == nullptr) return;
+  const bool is_late = call->open_until_ns < world_.oracle.now_ns() + base::ns_per_s;
+  if (is_late && !world_.loses_answers) return;  // whether it is over would not be known
+  call->end_op = QuotaOp::cancel;
   if (world_.random.chance(0.6)) {
-    question.op = QuotaOp::settle;
+    call->end_op = QuotaOp::settle;
     const bool has_more = world_.overdraws && world_.random.chance(0.1);
-    question.settled_tokens = world_.random.below(call->tokens + 1) + (has_more ? 5 : 0);
+    call->settled_tokens = world_.random.below(call->tokens + 1) + (has_more ? 5 : 0);
   }
-  world_.oracle.ask_end(*call, question.settled_tokens);
-  ask(question).calls = {call};
+  world_.oracle.ask_end(*call);
+  end(call);
+}
+
+void QuotaCaller::end(const CallPtr& call) {
+  ask({.op = call->end_op,
+       .reservation = call->reservation,
+       .settled_tokens = call->settled_tokens})
+      .calls = {call};
+}
+
+// The same end, whose answer nobody knows.
+void QuotaCaller::end_again() {
+  const CallPtr call = world_.to_end.back();
+  world_.to_end.pop_back();
+  world_.counts.note(Event::ended_again);
+  end(call);
 }
 
 // One that ends soon, whose home is this node, and has parts at others, if there is one: what has
@@ -213,7 +254,9 @@ void QuotaCaller::extend_one() {
                            : world_.open[world_.random.below(world_.open.size())];
   const uint64_t dice = world_.random.below(4);
   const auto drawn = static_cast<uint32_t>(500 + world_.random.below(4'000));
-  if (!call->is_extending) extend(call, dice == 0 ? 0 : dice == 1 ? drawn : default_lifetime_ms);
+  // A long extension that fails can be distinguished from one that holds.
+  const bool is_long = world_.oracle.is_disturbed() || dice == 1;
+  if (!call->is_extending) extend(call, is_long ? default_lifetime_ms : dice == 0 ? 0 : drawn);
 }
 
 void QuotaCaller::extend(const CallPtr& call, uint32_t lifetime_ms) {
@@ -255,6 +298,7 @@ void QuotaCaller::forget_all() {
 // What was asked for and not answered may be charged or not.
 void QuotaCaller::lose(const Asked& asked) {
   if (asked.extension) world_.oracle.extension_lost(*asked.extension);
+  if (ends(asked.op)) world_.to_end.push_back(asked.calls.front());
   if (!charges(asked.op)) return;
   for (const CallPtr& call : asked.calls) {
     world_.oracle.lost(*call);
@@ -316,9 +360,18 @@ void QuotaCaller::on_answered(uint64_t question, const std::vector<QuotaOutcome>
       on_charge(asked, asked.calls[at], outcomes.at(at));
     }
   } else {
-    if (code == QuotaCode::ok) world_.counts.note(Event::settled);
-    world_.oracle.ended(*asked.calls.front(), asked.settled_tokens, code, asked.asked_ns);
+    on_ended(asked.calls.front(), code);
   }
+}
+
+void QuotaCaller::on_ended(const CallPtr& call, QuotaCode code) {
+  world_.oracle.ended(*call, code);
+  if (code == QuotaCode::owner_unreachable) world_.to_end.push_back(call);
+  if (code != QuotaCode::ok) return;
+  world_.counts.note(Event::settled);
+  if (!world_.oracle.is_spread(call->subjects)) return;
+  if (world_.oracle.is_disturbed()) world_.counts.note(Event::ended_disturbed);
+  if (world_.oracle.has_home_restarted(*call)) world_.counts.note(Event::ended_after_start);
 }
 
 void QuotaCaller::on_charge(const Asked& asked, const CallPtr& call, const QuotaOutcome& outcome) {
@@ -329,7 +382,12 @@ void QuotaCaller::on_charge(const Asked& asked, const CallPtr& call, const Quota
     if (!call->id.empty()) world_.to_repeat.push_back(call);
     return;
   }
-  if (!api::admits(outcome.code)) return world_.oracle.refused(*call);
+  if (!api::admits(outcome.code)) {
+    world_.oracle.refused(*call);
+    // A part may be charged: it is not to be charged again.
+    if (!call->is_known() && !call->id.empty()) world_.to_repeat.push_back(call);
+    return;
+  }
   const bool waited = asked.was_queued && world_.oracle.is_spread(call->subjects);
   if (waited) world_.counts.note(Event::granted_spread);
   if (asked.op == QuotaOp::reserve) return on_reserved(asked, call, outcome.reservation);

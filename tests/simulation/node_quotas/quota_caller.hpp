@@ -22,13 +22,20 @@ namespace sluice::simulation {
 
 // What the clients of a run share.
 struct QuotaWorld {
+  static constexpr size_t drawn_subjects = 8;
+
   io::Random& random;
   QuotaOracle& oracle;
-  const std::vector<std::string> subjects;
-  const bool overdraws = false;    // records may exceed a limit
-  std::vector<CallPtr> open;       // reservations that are not bound to a connection
-  std::vector<CallPtr> to_repeat;  // under their ids
-  std::vector<CallPtr> to_probe;   // an extension of them has failed
+  std::vector<std::string> subjects;  // all so far; new calls are about the last ones
+  const bool overdraws = false;       // records may exceed a limit
+  const bool loses_answers = true;    // callers leave before they have all
+  const bool hoards = false;          // what several nodes have ends while something is disturbed
+  std::vector<CallPtr> open;          // reservations that are not bound to a connection
+  std::vector<CallPtr> to_repeat;     // under their ids
+  std::vector<CallPtr> to_end;        // somebody has asked for it, and does not know the answer
+  std::vector<CallPtr> to_probe;      // an extension of them has failed
+  bool ends_all = false;              // when it asks for certainty
+  bool is_calm_over = false;          // something is about to be disturbed
   uint64_t ids = 0;
   NodeQuotaCounts counts;
 };
@@ -54,12 +61,14 @@ class QuotaCaller final : public QuotaListener {
     int64_t awake_ns = 0;        // when it was asked, by the clock of its node
     std::vector<CallPtr> calls;  // that charge; the one that is ended or extended
     KnownCall checked;
-    uint64_t settled_tokens = 0;
     std::optional<QuotaOracle::Extension> extension;
   };
 
   static bool charges(api::QuotaOp op) {
     return op == api::QuotaOp::reserve || op == api::QuotaOp::consume || op == api::QuotaOp::record;
+  }
+  static bool ends(api::QuotaOp op) {
+    return op == api::QuotaOp::settle || op == api::QuotaOp::cancel;
   }
   std::unique_ptr<QuotaTalk> make_talk(QuotaNode& node);
   Asked& ask(const QuotaQuestion& question);
@@ -74,6 +83,9 @@ class QuotaCaller final : public QuotaListener {
   void ask_charge(const CallPtr& call);
   void repeat();
   void end_one();
+  CallPtr take_open();
+  void end(const CallPtr& call);
+  void end_again();
   void extend_one();
   void extend(const CallPtr& call, uint32_t lifetime_ms);
   bool probe();
@@ -83,6 +95,7 @@ class QuotaCaller final : public QuotaListener {
   void on_usage(const SubjectUsage&) override {}  // it does not ask for it
   void on_error(const std::string& text) override { world_.oracle.fail("an error: " + text); }
   void on_charge(const Asked& asked, const CallPtr& call, const QuotaOutcome& outcome);
+  void on_ended(const CallPtr& call, api::QuotaCode code);
   void on_extended(const Asked& asked, api::QuotaCode code);
   void probe_later(const CallPtr& call);
   void on_reserved(const Asked& asked, const CallPtr& call, uint64_t reservation);

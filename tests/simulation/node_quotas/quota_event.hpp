@@ -32,12 +32,15 @@ enum class NodeQuotaEvent : uint8_t {
   restored,
   disk_failed,
   between,
-  // Not in each run of the test.
   exact,
+  ended_again,
+  ended_disturbed,
+  ended_after_start,
   part_missed,
+  // Not in each run of the test.
   probed,
 };
-inline constexpr std::array<std::string_view, 27> node_quota_event_names = {
+inline constexpr std::array<std::string_view, 30> node_quota_event_names = {
     "reserved",
     "bound",
     "consumed",
@@ -63,10 +66,13 @@ inline constexpr std::array<std::string_view, 27> node_quota_event_names = {
     "failures of disks",
     "usage between two numbers",
     "usage known exactly",
+    "ends asked for again",
+    "ended over several nodes while something was disturbed",
+    "ended over several nodes after another start of the home",
     "not extended because of a part",
     "asked whether an extension that failed has none",
 };
-inline constexpr size_t often_events_count = static_cast<size_t>(NodeQuotaEvent::exact);
+inline constexpr size_t often_events_count = static_cast<size_t>(NodeQuotaEvent::probed);
 
 class NodeQuotaCounts {
  public:

@@ -54,7 +54,7 @@ server::WorkerOptions QuotaNode::worker_options() {
                    .native_port = native_port,
                    .peer_secret = secret},
       .shard = {.keys_max = 100, .waiters_max = 100},
-      .quota = {.subjects_max = 100,
+      .quota = {.subjects_max = 1'000,
                 .reservations_max = 20'000,  // none is forgotten for its place
                 .waiters_max = 100,
                 .name_seed = random.next(),

@@ -33,6 +33,7 @@ class QuotaNode {
   // has its state, or a later one; QuotaOracle::never_kept: there is none.
   int64_t crash();
   bool has_started() const { return !shards_.empty(); }
+  bool has_state() const { return options_.keeps_state; }
   bool is_paused = false;
 
   void turn();

@@ -39,7 +39,7 @@ CallPtr QuotaOracle::ask(KnownCall call) {
   call.asked_ns = now_ns_;
   call.under_way = 1;
   for (CallCharge& each : call.charges) {
-    each.charged.set(now_ns_, {.least = 0, .most = call.tokens});
+    each.charged.set(now_ns_, Charged::nothing_or(call.tokens));
   }
   CallPtr kept = std::make_shared<KnownCall>(std::move(call));
   for (const std::string& subject : kept->subjects) calls_[subject].push_back(kept);
@@ -52,8 +52,8 @@ void QuotaOracle::ask_again(KnownCall& call) {
   if (!is_spread(call.subjects)) call.starts = starts_of(call.subjects);
   ++call.under_way;
   for (CallCharge& each : call.charges) {
-    if (each.charged.now().most == 0) {
-      each.charged.set(now_ns_, {.least = 0, .most = call.tokens});
+    if (each.charged.now().most() == 0) {
+      each.charged.set(now_ns_, Charged::nothing_or(call.tokens));
     }
   }
 }
@@ -113,14 +113,23 @@ void QuotaOracle::lost(KnownCall& call) {
 // Nothing is charged at its home. Other nodes may have charged their parts: of a reservation until
 // its home's cancel has reached them, else for good.
 void QuotaOracle::take_back(KnownCall& call, bool stays_at_parts) {
+  call.has_ended = true;
+  call.starts_at_end = starts_of(call.subjects);
   for (size_t place = 0; place < call.subjects.size(); ++place) {
     CallCharge& charge = call.charges[place];
     const bool may_stay = stays_at_parts && !is_at_home(call, place);
     if (may_stay && call.op != QuotaOp::reserve) continue;
-    if (may_stay) charge.without_home = {.least = 0, .most = call.tokens};
-    if (may_stay && call.lifetime_ms * base::ns_per_ms < repeats_ns) continue;
-    charge.charged.set(now_ns_, {});
-    if (!charge.without_home && call.under_way == 0) {
+    if (may_stay) charge.without_home = Charged::nothing_or(call.tokens);
+    const int64_t lifetime_ns = int64_t{call.lifetime_ms} * base::ns_per_ms;
+    if (may_stay && lifetime_ns < repeats_ns) {
+      charge.mending = {.since_ns = now_ns_,
+                        .until_ns = call.asked_ns + lifetime_ns + part_slack_ns,
+                        .tokens = 0};
+      continue;
+    }
+    charge.charged.set(now_ns_, Charged::exactly(0));
+    const bool may_come_again = call.under_way > 0 || !call.id.empty();
+    if (!charge.without_home && !may_come_again) {
       std::erase_if(calls_[call.subjects[place]],
                     [&](const CallPtr& each) { return each.get() == &call; });
     }
@@ -133,7 +142,7 @@ void QuotaOracle::check_limit(const KnownCall& call, size_t place) {
   for (const CallPtr& each : calls_[call.subjects[place]]) {
     if (each->op == QuotaOp::record) continue;
     const CallCharge& charge = charge_of(*each, call.subjects[place]);
-    least += std::min(charge.charged.now().least, each->tokens);
+    least += std::min(charge.charged.now().least(), each->tokens);
   }
   if (least > tokens_max_) fail(call.subjects[place] + " has admitted more than its limit");
 }
@@ -144,7 +153,7 @@ void QuotaOracle::check_room(const KnownCall& call, size_t place) {
   uint64_t used = 0;
   for (const CallPtr& each : calls_[subject]) {
     const CallCharge& charge = charge_of(*each, subject);
-    if (charge.charged.since_ns() < call.asked_ns) used += charge.charged.now().least;
+    if (charge.charged.since_ns() < call.asked_ns) used += charge.charged.now().least();
   }
   if (used + call.tokens > tokens_max_) fail(subject + " has admitted a call without room for it");
   if (open_count(subject, call.asked_ns) >= slots_max) {
@@ -186,24 +195,26 @@ std::string QuotaOracle::open_ones(const std::string& subject) const {
 
 // --- the end of a reservation
 
-void QuotaOracle::ask_end(KnownCall& call, uint64_t tokens) {
+void QuotaOracle::ask_end(KnownCall& call) {
   call.is_ending = true;
+  call.end_asked_ns = now_ns_;
   call.is_known_open = false;
   call.starts_at_end = starts_of(call.subjects);
   for (CallCharge& each : call.charges) {
     if (each.kept == Kept::no) continue;
-    each.charged.set(now_ns_, each.charged.now().or_else(Charged::exactly(tokens)));
+    each.charged.set(now_ns_, each.charged.now().or_else(Charged::exactly(call.settled_tokens)));
   }
 }
 
-void QuotaOracle::ended(KnownCall& call, uint64_t tokens, QuotaCode code, int64_t asked_ns) {
+void QuotaOracle::ended(KnownCall& call, QuotaCode code) {
   if (code == QuotaCode::ok) {
-    for (size_t place = 0; place < call.subjects.size(); ++place) {
-      end_charge(call, place, tokens, asked_ns);
-    }
+    call.has_ended = true;
+    for (size_t place = 0; place < call.subjects.size(); ++place) end_charge(call, place);
     return;
   }
-  const bool must_be_open = call.open_until_ns > now_ns_ && call.is_sure;
+  // A home that was started again may have forgotten what was made and ended shortly before.
+  const bool is_since_asked = call.starts_at_end.front() == starts_of(call.subjects.front());
+  const bool must_be_open = call.open_until_ns > now_ns_ && call.is_sure && is_since_asked;
   if (must_be_open && code != QuotaCode::owner_unreachable) {
     fail("the end of an open reservation is " + std::string(api::code_name(code)));
   }
@@ -211,20 +222,24 @@ void QuotaOracle::ended(KnownCall& call, uint64_t tokens, QuotaCode code, int64_
 
 // At home it holds. Other nodes have it at once or, where messages are lost, as long as their parts
 // live and the home repeats it.
-void QuotaOracle::end_charge(KnownCall& call, size_t place, uint64_t tokens,
-                             int64_t asked_ns) const {
+void QuotaOracle::end_charge(KnownCall& call, size_t place) const {
   CallCharge& charge = call.charges[place];
   const bool was_lost = call.starts_at_end[place] != starts_of(call.subjects[place]);
   if (charge.kept == Kept::no || was_lost) return;
   const Charged before = charge.charged.now();
   const bool is_home = is_at_home(call, place);
   if (!is_home && charge.kept == Kept::unknown) return;
-  const bool is_certain = !was_disturbed_since(asked_ns) && call.open_until_ns > now_ns_;
+  const bool is_certain = !was_disturbed_since(call.end_asked_ns) && call.open_until_ns > now_ns_;
   if (!is_home && !is_certain) {
-    if (call.open_until_ns - now_ns_ < repeats_ns) return;
+    if (call.open_until_ns - now_ns_ < repeats_ns) {
+      charge.mending = {.since_ns = now_ns_,
+                        .until_ns = call.open_until_ns + part_slack_ns,
+                        .tokens = call.settled_tokens};
+      return;
+    }
     charge.without_home = before;
   }
-  charge.charged.set(now_ns_, Charged::exactly(tokens));
+  charge.charged.set(now_ns_, Charged::exactly(call.settled_tokens));
 }
 
 void QuotaOracle::unbound(KnownCall& call) {
@@ -283,6 +298,7 @@ void QuotaOracle::extension_lost(const Extension& extension) {
 void QuotaOracle::disturbed(int64_t until_ns) {
   // A link that is back has messages, and connections, on the way.
   constexpr int64_t settles_ns = base::ns_per_s;
+  disturbances_.push_back({.from_ns = now_ns_, .until_ns = until_ns + settles_ns});
   disturbed_until_ns_ = std::max(disturbed_until_ns_, until_ns + settles_ns);
 }
 
@@ -299,6 +315,7 @@ void QuotaOracle::crashed(uint32_t node, int64_t kept_ns) {
 
 void QuotaOracle::restart(KnownCall& call, size_t place, int64_t kept_ns) const {
   CallCharge& charge = call.charges[place];
+  charge.mending.reset();
   const bool is_open = call.under_way > 0 || call.is_lost;
   if (kept_ns != never_kept) {
     Charged since = charge.charged.since(kept_ns);
@@ -306,7 +323,8 @@ void QuotaOracle::restart(KnownCall& call, size_t place, int64_t kept_ns) const 
     charge.charged.set(now_ns_, since);
     if (!was_known(call, kept_ns) && charge.kept == Kept::yes) charge.kept = Kept::unknown;
   } else {
-    charge.charged.set(now_ns_, {.least = 0, .most = is_open ? charge.charged.now().most : 0});
+    const Charged nothing = Charged::exactly(0);
+    charge.charged.set(now_ns_, is_open ? charge.charged.now().or_else(nothing) : nothing);
     charge.kept = is_open ? Kept::unknown : Kept::no;
   }
   if (!was_known(call, kept_ns)) call.is_known_open = call.is_sure = false;
@@ -315,6 +333,7 @@ void QuotaOracle::restart(KnownCall& call, size_t place, int64_t kept_ns) const 
 // It repeats nothing to other nodes any more.
 void QuotaOracle::lose_home(KnownCall& call, int64_t kept_ns) const {
   for (CallCharge& each : call.charges) {
+    each.mending.reset();
     if (!each.without_home || each.kept == Kept::no) continue;
     each.charged.set(now_ns_, each.charged.now().or_else(*each.without_home));
   }
@@ -325,27 +344,66 @@ void QuotaOracle::lose_home(KnownCall& call, int64_t kept_ns) const {
 
 // --- the end
 
+bool QuotaOracle::was_calm(int64_t since_ns, int64_t until_ns) const {
+  for (const Disturbance& each : disturbances_) {
+    if (std::min(each.from_ns, until_ns) - since_ns >= mends_ns) return true;
+    since_ns = std::max(since_ns, each.until_ns);
+  }
+  return false;
+}
+
+Charged QuotaOracle::charged_in_the_end(const KnownCall& call, const std::string& subject) const {
+  const CallCharge& charge = charge_of(call, subject);
+  const bool is_mended =
+      charge.mending && was_calm(charge.mending->since_ns, charge.mending->until_ns);
+  return is_mended ? Charged::exactly(charge.mending->tokens) : charge.charged.now();
+}
+
 uint64_t QuotaOracle::most_charged(const std::string& subject) const {
   const auto found = calls_.find(subject);
   if (found == calls_.end()) return 0;
   uint64_t most = 0;
-  for (const CallPtr& each : found->second) most += charge_of(*each, subject).charged.now().most;
+  for (const CallPtr& each : found->second) most += charge_of(*each, subject).charged.now().most();
   return most;
 }
 
+// Whether its owner may have it open when all nodes have had time to end it.
+bool QuotaOracle::may_be_open(const KnownCall& call, const std::string& subject,
+                              int64_t at_ns) const {
+  if (call.op != QuotaOp::reserve) return false;
+  if (call.has_ended && call.starts_at_end == starts_of(call.subjects)) return false;
+  if (call.reservation != 0 && call.over_at_ns == base::never_ns) return true;
+  const int64_t made_until_ns =
+      call.asked_ns + answered_ns_max + int64_t{call.lifetime_ms} * base::ns_per_ms;
+  const int64_t over_at_ns = call.reservation != 0 ? call.over_at_ns : made_until_ns;
+  const bool is_part = owner_of(subject) != home_of(call);
+  return over_at_ns + late_ns + (is_part ? part_slack_ns_max : 0) > at_ns;
+}
+
+void QuotaOracle::check_open(const SubjectUsage& usage, int64_t asked_ns) {
+  const uint64_t least = open_count(usage.name, asked_ns);
+  const auto most =
+      static_cast<uint64_t>(std::ranges::count_if(calls_[usage.name], [&](const CallPtr& each) {
+        return may_be_open(*each, usage.name, asked_ns);
+      }));
+  if (usage.open_reservations >= least && usage.open_reservations <= most) return;
+  fail(usage.name + " has " + std::to_string(usage.open_reservations) +
+       " open reservations, and its callers know of " + std::to_string(least) + " to " +
+       std::to_string(most));
+}
+
 void QuotaOracle::check_usage(const SubjectUsage& usage) {
-  Charged all;
+  ChargedSums all;
   for (const CallPtr& each : calls_[usage.name]) {
-    const Charged charged = charge_of(*each, usage.name).charged.now();
-    all.least += charged.least;
-    all.most += charged.most;
+    all.add(charged_in_the_end(*each, usage.name));
   }
-  ++(all.least == all.most ? exact_ : between_);
+  ++(all.count() == 1 ? exact_ : between_);
   charged_ += usage.used;
-  unknown_ += all.most - all.least;
-  if (usage.used < all.least || usage.used > all.most) {
+  unknown_ += all.count() - 1;
+  if (!all.has(usage.used)) {
     fail(usage.name + " has charged " + std::to_string(usage.used) + ", and its callers know of " +
-         std::to_string(all.least) + " to " + std::to_string(all.most));
+         std::to_string(all.least()) + " to " + std::to_string(all.most()) + ", " +
+         std::to_string(all.count()) + " amounts");
   }
   if (usage.reserved + usage.open_reservations + usage.waiting > 0) {
     fail("something is reserved or waits in the end: " + usage.name);

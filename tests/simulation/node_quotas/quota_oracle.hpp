@@ -61,9 +61,9 @@ class QuotaOracle {
   KnownCall for_check(KnownCall call) const;
   void check_admitted(const KnownCall& call);
 
-  // Settled with so many tokens, or cancelled; `asked_ns`: when.
-  void ask_end(KnownCall& call, uint64_t tokens);
-  void ended(KnownCall& call, uint64_t tokens, api::QuotaCode code, int64_t asked_ns);
+  // Settled or cancelled.
+  void ask_end(KnownCall& call);
+  void ended(KnownCall& call, api::QuotaCode code);
   // Its connection is gone to which it is bound.
   void unbound(KnownCall& call);
 
@@ -84,7 +84,16 @@ class QuotaOracle {
   void crashed(uint32_t node, int64_t kept_ns);
   // Messages or nodes are late, or lost.
   void disturbed(int64_t until_ns);
+  // Nothing will be disturbed any more.
+  void calm() { disturbances_.push_back({.from_ns = base::never_ns, .until_ns = base::never_ns}); }
+  bool is_disturbed() const { return was_disturbed_since(now_ns_); }
+  // Since it was made.
+  bool has_home_restarted(const KnownCall& call) const {
+    return call.starts.front() != starts_of(call.subjects.front());
+  }
 
+  // All nodes answer for a while; asked at that time.
+  void check_open(const SubjectUsage& usage, int64_t asked_ns);
   // Nobody asks, all has settled.
   void check_usage(const SubjectUsage& usage);
   int64_t probe_ns(const KnownCall& call) const { return call.over_at_ns + late_ns; }
@@ -96,7 +105,7 @@ class QuotaOracle {
   uint64_t exact() const { return exact_; }      // answers about usage that is known exactly
   uint64_t between() const { return between_; }  // and such that may be more or less
   uint64_t charged() const { return charged_; }  // tokens, in all answers
-  uint64_t unknown() const { return unknown_; }  // and the room between least and most
+  uint64_t unknown() const { return unknown_; }  // and the other amounts that would be right
 
  private:
   // Less a moment, for deadlines count in milliseconds.
@@ -105,6 +114,13 @@ class QuotaOracle {
   static constexpr int64_t late_ns = 3'200 * base::ns_per_ms;
   // What nodes owe each other is repeated for as long as a part lives.
   static constexpr int64_t repeats_ns = 10 * base::ns_per_s;
+  // And it lives longer than its home: not much less than Options::node_part_slack_ms.
+  static constexpr int64_t part_slack_ns = 5 * base::ns_per_s;
+  static constexpr int64_t part_slack_ns_max = 7 * base::ns_per_s;  // not much more
+  // A call that waits, and other nodes that are silent.
+  static constexpr int64_t answered_ns_max = 8 * base::ns_per_s;
+  // Until they have what they owe each other when nothing is disturbed any more.
+  static constexpr int64_t mends_ns = 1'500 * base::ns_per_ms;
 
   uint64_t starts_of(const std::string& subject) const;
   std::vector<uint64_t> starts_of(const Subjects& subjects) const;
@@ -115,7 +131,9 @@ class QuotaOracle {
   bool is_at_home(const KnownCall& call, size_t place) const {
     return owner_of(call.subjects[place]) == home_of(call);
   }
-  void keep(const CallPtr& call);
+  bool may_be_open(const KnownCall& call, const std::string& subject, int64_t at_ns) const;
+  bool was_calm(int64_t since_ns, int64_t until_ns) const;
+  Charged charged_in_the_end(const KnownCall& call, const std::string& subject) const;
   void take_back(KnownCall& call, bool stays_at_parts);
   void check_limit(const KnownCall& call, size_t place);
   void check_room(const KnownCall& call, size_t place);
@@ -127,12 +145,17 @@ class QuotaOracle {
   }
   void restart(KnownCall& call, size_t place, int64_t kept_ns) const;
   void lose_home(KnownCall& call, int64_t kept_ns) const;
-  void end_charge(KnownCall& call, size_t place, uint64_t tokens, int64_t asked_ns) const;
+  void end_charge(KnownCall& call, size_t place) const;
 
   const uint32_t nodes_;
   const uint64_t tokens_max_;
   int64_t now_ns_ = 0;
   int64_t disturbed_until_ns_ = INT64_MIN;
+  struct Disturbance {
+    int64_t from_ns;
+    int64_t until_ns;
+  };
+  std::vector<Disturbance> disturbances_;               // in the order in which they begin
   std::map<uint32_t, uint64_t> starts_;                 // by node
   std::map<std::string, std::vector<CallPtr>> calls_;   // that may be charged, by subject
   std::map<std::string, std::vector<CallPtr>> opened_;  // reservations, likewise
