@@ -113,10 +113,10 @@ struct ConnectionRecord {
   // HTTP/2: since when its session may be held, and until when its client has that time again.
   int64_t held_since_ms = never;
   int64_t late_from_ms = 0;
-  int64_t begun_ms = never;      // when the first byte behind request_begin arrived
-  int64_t sent_ms = never;       // the last send: when it began ...
-  int64_t written_ms = never;    // ... and when its first byte was written at the earliest ...
-  int64_t taken_ms = never;      // ... and when the kernel had taken the last one of all
+  int64_t begun_ms = never;    // when the first byte behind request_begin arrived
+  int64_t sent_ms = never;     // the last send: when it began ...
+  int64_t written_ms = never;  // ... and when its first byte was written at the earliest ...
+  int64_t taken_ms = never;    // ... and when the kernel had taken the last one of all
   bool is_sending = false;
   bool peer_ended = false;
   bool stream_ended = false;

@@ -44,12 +44,12 @@ ConnectionWatch::Deadlines ConnectionWatch::http2_deadlines(const ConnectionReco
       {record.placed_ms, record.http2_ms, record.sent_ms, record.taken_ms, record.caught_up_ms});
   const int64_t since_ms = unfinished_since_ms(record);
   if (since_ms != never && awaits_head(record)) {
-    due.header_ms = std::max(std::max(since_ms, taken_up_ms) + options_.header_timeout_ms,
-                             record.late_from_ms);
+    due.header_ms =
+        std::max(std::max(since_ms, taken_up_ms) + options_.header_timeout_ms, record.late_from_ms);
   }
   if (record.open_end <= record.delivered || record.has_hidden_stream) return due;
-  due.idle_ms = std::max(std::max(record.delivered_ms, taken_up_ms) + http2_idle_ms(),
-                         record.late_from_ms);
+  due.idle_ms =
+      std::max(std::max(record.delivered_ms, taken_up_ms) + http2_idle_ms(), record.late_from_ms);
   if (!drains(record)) return due;
   if (!record.sent_frames.last_stream()) {
     due.grace_ms = std::max(shards_[record.shard].drain_ms, taken_up_ms) + drain_grace_ms();
