@@ -101,7 +101,7 @@ int export_from(const ExportFlags& flags, policy::QuotaBook* book) {
   require_state_file(flags.state);
   check_target(flags.output);
   const migration::StoredSubjects stored = migration::read_stored_subjects(
-      flags.state, book, server::read_machine_time(server::read_boot_id()));
+      flags.state, book, [] { return server::read_machine_time(server::read_boot_id()); });
   const migration::Outgoing outgoing =
       migration::outgoing_of(stored, book == nullptr ? nullptr : &book->rules());
   if (!outgoing.complaints.empty()) return refuse(flags.state, outgoing.complaints);

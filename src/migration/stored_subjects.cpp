@@ -147,9 +147,10 @@ void take_all(quota::QuotaStore& store, base::Now now, StoredSubjects& found) {
 }  // namespace
 
 StoredSubjects read_stored_subjects(const std::string& path, policy::QuotaBook* book,
-                                    const state::MachineTime& present) {
+                                    const std::function<state::MachineTime()>& clock) {
   store::StateReader reader = value_or_throw(store::StateReader::open(path));
   const server::StoredContent content(path, reader);
+  const state::MachineTime present = clock();
   const state::StateStart start = state::start_state_clock(content.last_time(), present, 0);
   const base::Now now{.monotonic_ns = start.state_ns, .wall_ns = present.wall_ns};
   StoredSubjects found;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,9 @@ struct StoredSubjects {
 };
 
 // With a book, of the server's configuration file, also the subjects that it names. Null: quotas of
-// a configuration file are those that the records of their subjects have.
+// a configuration file are those that the records of their subjects have. `clock` is asked when the
+// file was read: a server may go on writing it.
 StoredSubjects read_stored_subjects(const std::string& path, policy::QuotaBook* book,
-                                    const state::MachineTime& present);
+                                    const std::function<state::MachineTime()>& clock);
 
 }  // namespace sluice::migration

@@ -114,7 +114,8 @@ class MigrationProperty : public testing::Test {
   std::string next_path() { return folder_.file("state" + std::to_string(++files_)); }
 
   static Outgoing export_at(const std::string& path, int64_t wall_ns) {
-    return outgoing_of(read_stored_subjects(path, nullptr, test::machine_at(wall_ns)), nullptr);
+    const auto clock = [&] { return test::machine_at(wall_ns); };
+    return outgoing_of(read_stored_subjects(path, nullptr, clock), nullptr);
   }
 
  private:

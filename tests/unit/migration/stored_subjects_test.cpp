@@ -23,7 +23,7 @@ class StoredSubjectsTest : public testing::Test {
   void SetUp() override { server_.wall_ns = test::file_wall_ns; }
   void commit() { file_.commit(server_); }
   StoredSubjects read(policy::QuotaBook* book = nullptr) const {
-    return read_stored_subjects(path_, book, test::machine_at(server_.wall_ns));
+    return read_stored_subjects(path_, book, [&] { return test::machine_at(server_.wall_ns); });
   }
   static std::string text_of(const StoredSubjects& found) {
     std::string text;
@@ -88,7 +88,20 @@ TEST_F(StoredSubjectsTest, a_clock_that_went_back_is_named) {
   EXPECT_EQ(read().clock_warning, "");
   state::MachineTime earlier = test::machine_at(server_.wall_ns - 5 * s);
   earlier.boot.low = 99;
-  EXPECT_NE(read_stored_subjects(path_, nullptr, earlier).clock_warning, "");
+  EXPECT_NE(read_stored_subjects(path_, nullptr, [&] { return earlier; }).clock_warning, "");
+}
+
+// It commits again when the file was read, but for the time.
+TEST_F(StoredSubjectsTest, a_server_that_goes_on_writing_has_not_turned_the_clock_back) {
+  server_.put("a", quota_of({.max_rpm = 10}));
+  commit();
+  const auto clock = [&] {
+    const state::MachineTime present = test::machine_at(server_.wall_ns);
+    server_.advance_ns(s);
+    commit();
+    return present;
+  };
+  EXPECT_EQ(read_stored_subjects(path_, nullptr, clock).clock_warning, "");
 }
 
 TEST_F(StoredSubjectsTest, a_reset_of_all_holds) {
@@ -140,11 +153,11 @@ TEST_F(StoredSubjectsTest, are_all_there_however_many) {
   }
   const std::string path = folder_.file("many");
   test::import_at(file, path, test::file_wall_ns, false);
-  const state::MachineTime present = test::machine_at(test::file_wall_ns);
-  EXPECT_EQ(read_stored_subjects(path, nullptr, present).subjects.size(), size_t{many});
+  const auto clock = [] { return test::machine_at(test::file_wall_ns); };
+  EXPECT_EQ(read_stored_subjects(path, nullptr, clock).subjects.size(), size_t{many});
   rules.rules.push_back({.subject = "^used-", .is_regex = true, .quota = quota_of({.max_rpm = 7})});
   policy::QuotaBook book(rules);
-  const StoredSubjects found = read_stored_subjects(path, &book, present);
+  const StoredSubjects found = read_stored_subjects(path, &book, clock);
   for (const int64_t max_rpm : {6, 7}) {
     EXPECT_EQ(
         std::ranges::count(found.subjects, quota_of({.max_rpm = max_rpm}), &StoredSubject::quota),
