@@ -4,11 +4,13 @@ two and four shards, unless SLUICEGATE_ENGINES names others."""
 import itertools
 import os
 import resource
+import shutil
+import tempfile
 
 import pytest
 
 from quota_calls import call, put, slots, tokens
-from server_process import ServerProcess
+from server_process import ServerProcess, binary
 from state_calls import Kept, kill
 
 SERVERS = pytest.StashKey[list]()
@@ -101,6 +103,22 @@ def written(kept):
     call(kept.server, "record", {"subjects": ["a"], "input_tokens": 7})
     kill(kept.server)
     return kept
+
+
+@pytest.fixture
+def become_nobody(monkeypatch):
+    """Makes a process that is started with this `preexec` another user's. The server's binary is
+    copied to where this user may read: a checkout can be in a folder that is closed to others."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+
+    def become():
+        os.setgid(65_534)
+        os.setuid(65_534)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        monkeypatch.setenv("SLUICEGATE", shutil.copy(binary(), folder))
+        yield become
 
 
 @pytest.fixture

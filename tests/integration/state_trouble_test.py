@@ -31,7 +31,6 @@ from state_calls import (Kept, change_quota, kill, kill_now, state_metrics, stat
                          wait_durable)
 
 MONTH_MS = 30 * 86_400_000
-NOBODY = 65_534
 SMALL = {**tokens(5), "period_ms": MONTH_MS}
 
 
@@ -262,15 +261,10 @@ def others_folder():
         yield folder
 
 
-def become_nobody():
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
-
-
 @on_one_engine
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("is_there", [False, True])
-def test_a_folder_or_file_that_the_user_may_not_write(written, others_folder, is_there):
+def test_a_folder_or_file_that_the_user_may_not_write(written, others_folder, is_there,
+                                                      become_nobody):
     stop(written.start())
     mine = Kept(written.start_server, others_folder / "state.db")
     if is_there:

@@ -577,13 +577,8 @@ def readable(written):
         yield path
 
 
-def become_nobody():
-    os.setgid(65_534)
-    os.setuid(65_534)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_who_may_only_read_sees_a_file_that_no_server_has(readable, tmp_path):
+def test_a_user_who_may_only_read_sees_a_file_that_no_server_has(readable, tmp_path,
+                                                                 become_nobody):
     names = os.listdir(readable.parent)
     for words in [["info"], ["check"], ["export"]]:
         result = run_binary("state", *words, str(readable), preexec=become_nobody)
