@@ -254,13 +254,17 @@ void QuotaWatch::next_try(api::ShardId shard_id, api::QuotaBatch& batch) {
 void QuotaWatch::end_try(api::ShardId shard_id, const api::QuotaBatch& batch, base::Now now) {
   StoreRecord& shard = shards_[shard_id];
   const api::WaiterId waiter = batch.spread.front().waiters[0];
-  uint64_t ended = 0;
+  bool is_orphan = false;
   if (Waiting* const waiting = find_waiter(shard, waiter)) {
     waiting->is_tried = false;
-    if (waiting->is_abandoned) ended = waiting->asked.binding;
+    is_orphan = waiting->is_abandoned && waiting->asked.binding != 0;
   }
   // The end of its connection has passed this shard, perhaps before the reservation was made.
-  if (ended != 0 && api::admits(batch.answers.front().code)) end_binding(shard, ended);
+  const auto made = shard.reserved.find(batch.answers.front().reservation);
+  if (is_orphan && made != shard.reserved.end()) {
+    count(QuotaEvent::binding_ended);
+    close(shard, made->second, ReservationState::expired);
+  }
   const bool goes_on = batch.answers.front().code == QuotaCode::queued;
   if (goes_on && batch.spread.front().is_last_try) {
     failure_.report("a waiter waits on after its last try");
