@@ -62,9 +62,9 @@ class Http2Session final : public Session, private wire::Http2Events {
   void drop_waiting() noexcept override;
   bool has_waiting() const noexcept override;
   // Also of streams that are to ask the shards, as soon as these have room for a query, and of GET
-  // /debug, which goes on while the peer reads.
+  // /debug, as far as the peer's windows let it go on.
   bool has_undecided() const noexcept override {
-    return shared_.outstanding_count > 0 || shared_.walks_count > 0 || may_ask();
+    return shared_.outstanding_count > 0 || streams_.may_any_go_on() || may_ask();
   }
   int64_t deadline_ms() const noexcept override;
   void on_deadline() noexcept override;

@@ -72,6 +72,11 @@ class Http2Streams {
   bool has_asking() const noexcept { return !asking_.empty(); }
   Http2Stream& next_asking() noexcept { return take_first(asking_); }
 
+  // Whether one has something to do at a turn's end, and room for its answer.
+  bool may_any_go_on() const noexcept {
+    return std::any_of(unfinished_.begin(), unfinished_.end(),
+                       [](const Http2Stream& stream) { return stream.has_room(); });
+  }
   // Calls `handle(stream)`, which may remove it, for each that has something to do at the turn's
   // end.
   template <typename Handle>

@@ -507,6 +507,26 @@ TEST_F(Http2WideSessionTest, walks_to_the_end_for_a_client_that_sends_no_more) {
   EXPECT_TRUE(session_->connection().finishing());
 }
 
+// It can open no window any more, and others wait for the end of its walk.
+TEST_F(Http2SessionTest, walks_no_further_than_the_window_of_a_client_that_sends_no_more) {
+  const int32_t stream = client_.ask("GET", "/debug");
+  exchange();
+  const auto id = static_cast<uint64_t>(stream);
+  session_->on_counted(id, 10'000'000);  // too many to be sorted
+  exchange();
+  const std::string key(100, 'k');
+  const std::vector<api::KeyState> keys(2'000, {.key = key});
+  session_->on_page(id, keys, 1);
+  session_->on_end_of_stream();
+  end_turn();
+  while (!io_.sent.empty()) {
+    deliver_one();
+    end_turn();
+  }
+  EXPECT_FALSE(client_.answer(stream).ended);
+  EXPECT_TRUE(session_->connection().finishing());
+}
+
 // Its answer is small: it needs room at its shard alone.
 TEST_F(Http2SessionTest, decides_what_was_put_off_while_no_answer_is_read) {
   client_.read_nothing();
