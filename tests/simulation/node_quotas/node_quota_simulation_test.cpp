@@ -29,8 +29,7 @@ constexpr uint64_t seeds_of_a_run = 5;  // of two nodes 2, of more 1
 #else
 constexpr uint64_t seeds_of_a_run = 20;
 #endif
-// One of about 100 is red, and whether by the oracle or by a server is not known: 3654470193 of two
-// nodes, 4139006273 of three.
+// None, because a few are red: 4139006273 of three nodes has a waiting call that is never answered.
 constexpr uint64_t fresh_seeds_of_a_run = 0;
 constexpr int64_t run_ns = 12 * base::ns_per_s;
 // Lifetimes are 40 s, and what nodes owe each other is repeated for 30 s.

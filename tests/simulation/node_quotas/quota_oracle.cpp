@@ -308,7 +308,8 @@ void QuotaOracle::crashed(uint32_t node, int64_t kept_ns) {
     for (const CallPtr& call : calls) {
       const auto place = std::ranges::find(call->subjects, subject) - call->subjects.begin();
       if (owner_of(subject) == node) restart(*call, static_cast<size_t>(place), kept_ns);
-      if (home_of(*call) == node && place == 0) lose_home(*call, kept_ns);
+      // Its first subject may have no list any more that it is in.
+      if (home_of(*call) == node) lose_home(*call, kept_ns);
     }
   }
 }
