@@ -314,11 +314,8 @@ TEST_F(Http2SessionTest, has_time_to_read_an_answer_without_a_length) {
   pass(2 * Http2Answer::pace.ms);
   client_.read_nothing();
   client_.ask("GET", "/openapi.json");  // fills the connection's window
-  const int32_t stream = client_.ask("GET", "/debug");
-  exchange();
+  const int32_t stream = begin_walk();
   const auto id = static_cast<uint64_t>(stream);
-  session_->on_counted(id, 10'000'000);  // too many to be sorted
-  exchange();
   const std::array keys{api::KeyState{.key = "a"}};
   session_->on_page(id, keys, 1);
   exchange();
@@ -489,40 +486,24 @@ TEST_F(Http2UnreadSessionTest, a_walk_is_not_late_when_the_peer_reads_on) {
 
 // Its output is empty again and again before all keys are written.
 TEST_F(Http2WideSessionTest, walks_to_the_end_for_a_client_that_sends_no_more) {
-  const int32_t stream = client_.ask("GET", "/debug");
-  exchange();
-  const auto id = static_cast<uint64_t>(stream);
-  session_->on_counted(id, 10'000'000);  // too many to be sorted
-  exchange();
+  const int32_t stream = begin_walk();
   session_->on_end_of_stream();
   const std::string key(100, 'k');
   const std::vector<api::KeyState> keys(2'000, {.key = key});
-  session_->on_page(id, keys, 0);
-  end_turn();
-  while (!io_.sent.empty()) {
-    deliver_one();
-    end_turn();
-  }
+  session_->on_page(static_cast<uint64_t>(stream), keys, 0);
+  read_to_end();
   EXPECT_TRUE(client_.answer(stream).ended);
   EXPECT_TRUE(session_->connection().finishing());
 }
 
 // It can open no window any more, and others wait for the end of its walk.
 TEST_F(Http2SessionTest, walks_no_further_than_the_window_of_a_client_that_sends_no_more) {
-  const int32_t stream = client_.ask("GET", "/debug");
-  exchange();
-  const auto id = static_cast<uint64_t>(stream);
-  session_->on_counted(id, 10'000'000);  // too many to be sorted
-  exchange();
+  const int32_t stream = begin_walk();
   const std::string key(100, 'k');
   const std::vector<api::KeyState> keys(2'000, {.key = key});
-  session_->on_page(id, keys, 1);
+  session_->on_page(static_cast<uint64_t>(stream), keys, 1);
   session_->on_end_of_stream();
-  end_turn();
-  while (!io_.sent.empty()) {
-    deliver_one();
-    end_turn();
-  }
+  read_to_end();
   EXPECT_FALSE(client_.answer(stream).ended);
   EXPECT_TRUE(session_->connection().finishing());
 }

@@ -77,6 +77,22 @@ class Http2SessionTest : public ::testing::Test {
     EXPECT_TRUE(client_.receive(sent));
     session_->on_sent(static_cast<int32_t>(sent.size()), 0);
   }
+  // Reads all that is sent, and sends nothing.
+  void read_to_end() {
+    end_turn();
+    while (!io_.sent.empty()) {
+      deliver_one();
+      end_turn();
+    }
+  }
+  // A GET /debug of too many keys to be sorted; a page of them is asked for.
+  int32_t begin_walk() {
+    const int32_t stream = client_.ask("GET", "/debug");
+    exchange();
+    session_->on_counted(static_cast<uint64_t>(stream), 10'000'000);
+    exchange();
+    return stream;
+  }
   void resume() {
     while (!context_.ready.empty()) {
       begin_turn();

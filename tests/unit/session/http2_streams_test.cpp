@@ -20,6 +20,19 @@ class Http2StreamsTest : public Http2SessionTest {
     streams_.note(stream);
     return stream;
   }
+  // Three that are to wait where `wait(stream)` puts them: they do not ask.
+  template <typename Wait>
+  std::vector<Http2Stream*> put_off_three(Wait wait) {
+    std::vector<Http2Stream*> streams;
+    for (const wire::Http2StreamId id : {1, 3, 5}) {
+      streams.push_back(&streams_.open(connection_, id));
+      streams.back()->put_off();
+      wait(*streams.back());
+      EXPECT_FALSE(streams_.note(*streams.back()));
+    }
+    EXPECT_FALSE(streams_.has_asking());
+    return streams;
+  }
   std::vector<wire::Http2StreamId> asking() {
     std::vector<wire::Http2StreamId> ids;
     while (streams_.has_asking()) ids.push_back(streams_.next_asking().id());
@@ -69,14 +82,7 @@ TEST_F(Http2StreamsTest, are_in_no_list_once_they_are_removed) {
 }
 
 TEST_F(Http2StreamsTest, walk_in_the_order_in_which_they_came) {
-  std::vector<Http2Stream*> streams;
-  for (const wire::Http2StreamId id : {1, 3, 5}) {
-    streams.push_back(&streams_.open(connection_, id));
-    streams.back()->put_off();
-    streams_.wait_for_walk(*streams.back());
-    EXPECT_FALSE(streams_.note(*streams.back())) << "it waits for the end of a walk";
-  }
-  EXPECT_FALSE(streams_.has_asking());
+  const auto streams = put_off_three([&](Http2Stream& stream) { streams_.wait_for_walk(stream); });
   streams_.remove(*streams[1]);
   EXPECT_TRUE(streams_.end_wait_for_walk());
   EXPECT_TRUE(streams_.end_wait_for_walk());
@@ -85,14 +91,7 @@ TEST_F(Http2StreamsTest, walk_in_the_order_in_which_they_came) {
 }
 
 TEST_F(Http2StreamsTest, wait_for_their_shards_beside_those_that_ask) {
-  std::vector<Http2Stream*> streams;
-  for (const wire::Http2StreamId id : {1, 3, 5}) {
-    streams.push_back(&streams_.open(connection_, id));
-    streams.back()->put_off();
-    streams_.wait_for_shard(*streams.back());
-    EXPECT_FALSE(streams_.note(*streams.back()));
-  }
-  EXPECT_FALSE(streams_.has_asking());
+  const auto streams = put_off_three([&](Http2Stream& stream) { streams_.wait_for_shard(stream); });
   streams_.remove(*streams[1]);
   EXPECT_EQ(&streams_.next_to_decide(), streams[0]);
   EXPECT_EQ(&streams_.next_to_decide(), streams[2]);
