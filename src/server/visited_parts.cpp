@@ -99,14 +99,15 @@ bool VisitedParts::find_awaiting_shard(QuotaBatch& batch) {
 }
 
 // A call that is asked for again is no longer what it was in an earlier round. One whose part is
-// gone is asked at no shard: what the earlier round awaits is forgotten when it is overdue.
+// gone, or cancelled, is asked at no shard: what the earlier round awaits is forgotten when it is
+// overdue.
 void VisitedParts::replace_earlier(const QuotaTask& task) {
   for (auto at = kept_.begin(); at != kept_.end();) {
     QuotaBatch& kept = (*at)->batch;
     const auto here = at++;
     if (!is_of_one_batch(kept, task.batch)) continue;
     for (size_t index = 0; index < task.batch.calls.size(); ++index) {
-      if (!shard_of(task.batch, index)) continue;
+      if (is_cancelled(task.batch.spread[index]) || !shard_of(task.batch, index)) continue;
       SpreadCall* const earlier = find(kept, task.batch.visit.places[index]);
       if (earlier != nullptr && !api::holds_anything(*earlier)) earlier->state = State::done;
     }

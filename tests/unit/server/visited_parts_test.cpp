@@ -163,6 +163,25 @@ TEST_F(VisitedPartsTest, only_calls_that_no_later_round_has_here_are_forgotten) 
   EXPECT_EQ(overdue->batch.round().size(), 1U);
 }
 
+// No shard is asked: the claim that the earlier round has left there is to be forgotten.
+TEST_F(VisitedPartsTest, a_round_behind_its_cancel_leaves_what_the_earlier_one_awaits) {
+  QuotaTask& task = visit(Pass::ask, {2, 5});
+  EXPECT_TRUE(parts_.begin(task));
+  for (SpreadCall& part : task.batch.spread) part.awaits_others = true;
+  EXPECT_TRUE(parts_.keep(task, now_));
+  EXPECT_EQ(parts_.refuse(102, now_), nullptr);
+  QuotaTask& again = visit(Pass::ask, {2, 5}, 8);
+  EXPECT_TRUE(parts_.begin(again));
+  again.batch.spread[1].awaits_others = true;
+  EXPECT_TRUE(parts_.keep(again, now_));
+  pass(verdict_ms);
+  QuotaTask* const overdue = overdue_one();
+  ASSERT_EQ(overdue, &task);
+  overdue->batch.undecided = {0, 1};
+  parts_.leave_forgotten(overdue->batch);
+  EXPECT_EQ(overdue->batch.undecided, std::vector<uint32_t>{0});
+}
+
 TEST_F(VisitedPartsTest, the_end_of_a_reservation_refuses_what_is_still_held_of_it) {
   ask_and_keep({2, 5});
   EXPECT_EQ(parts_.refuse(104, now_), nullptr);
