@@ -39,6 +39,9 @@ inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 
 // Instances that limit together (--instance-urls).
 inline constexpr uint32_t instances_max = 1'024;
+inline constexpr uint32_t peer_timeout_ms_max = 60'000;
+// By which a part of a reservation may outlive its home: a second, and a time-out of each node.
+inline constexpr uint32_t part_slack_ms_max = 1'000 + call_subjects_max * peer_timeout_ms_max;
 inline constexpr uint32_t forwarded_calls_max = 256;  // quota calls of a frame to another node
 inline constexpr uint32_t node_tasks_max = 65'536;    // batches of other nodes, of a shard
 

@@ -190,8 +190,9 @@ inline constexpr std::array<Flag, 41> flag_table{{
      "this one decides by its own counts; or an approval that\n"
      "nobody counts",
      "default error"},
-    {FlagGroup::fleet, "--peer-timeout-millis", NumberFlag{&Config::peer_timeout_ms, 10, 60'000},
-     Seen::both, "longest wait for the owner's answer to a request that\nmay not wait itself"},
+    {FlagGroup::fleet, "--peer-timeout-millis",
+     NumberFlag{&Config::peer_timeout_ms, 10, limits::peer_timeout_ms_max}, Seen::both,
+     "longest wait for the owner's answer to a request that\nmay not wait itself"},
     {FlagGroup::fleet, "--peer-silence-millis", NumberFlag{&Config::peer_silence_ms, 100, 60'000},
      Seen::both, "an instance that owes an answer and sends nothing for\nso long is lost"},
     {FlagGroup::fleet, "--peer-secret-file", TextFlag{&Config::peer_secret_file, "FILE"},

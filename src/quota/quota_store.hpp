@@ -31,8 +31,8 @@ struct Options {
   // In the ids of reservations (proto/reservation_id.hpp); 0: there are no other nodes.
   uint16_t node_slot = 0;
   uint32_t nodes_count = 1;
-  // A part whose home is another node outlives it by so much: a home's lifetime begins when all
-  // nodes of the call have answered.
+  // A part whose home is another node outlives it by so much, at most limits::part_slack_ms_max: a
+  // home's lifetime begins when all nodes of the call have answered.
   uint32_t node_part_slack_ms = 1'000;
   // Waiters with parts on other nodes are tried so often, at least: reports may be lost, and nodes
   // forget parts that they are not asked about.

@@ -48,9 +48,6 @@ constexpr uint16_t all = (1 << 11) - 1;
 // Of the end of one, with its state.
 constexpr uint8_t late_bit = 0x80;
 
-// A part stays a little longer than its home.
-constexpr int64_t lifetime_slack_ms = 1'000;
-
 // Writes the head when the record's length is known.
 class RecordFrame {
  public:
@@ -126,7 +123,7 @@ QuotaCode read_admission(ByteReader& reader) noexcept {
 // The end of a lifetime that had begun by then.
 int64_t read_due_ms(ByteReader& reader, const Moment& latest) noexcept {
   const int64_t due_ms_max =
-      base::ceil_ms(latest.ns) + int64_t{limits::lifetime_ms_max} + lifetime_slack_ms;
+      base::ceil_ms(latest.ns) + int64_t{limits::lifetime_ms_max} + limits::part_slack_ms_max;
   return static_cast<int64_t>(read_at_most(reader, static_cast<uint64_t>(due_ms_max)));
 }
 
@@ -225,8 +222,8 @@ ReservationRecord read_reservation(ByteReader& reader, const Moment& latest) noe
   if (reservation.id == 0 || !read_flags(flags, reservation)) reader.fail();
   reservation.admission = read_admission(reader);
   reservation.refunded_bits = reader.word<uint8_t>();
-  reservation.lifetime_ms =
-      static_cast<uint32_t>(read_at_most(reader, limits::lifetime_ms_max + lifetime_slack_ms));
+  reservation.lifetime_ms = static_cast<uint32_t>(
+      read_at_most(reader, limits::lifetime_ms_max + limits::part_slack_ms_max));
   reservation.due_ms = read_due_ms(reader, latest);
   reservation.amounts = read_amounts(reader);
   if (!reservation.has_ended()) {

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from fleet import OURS, name_at, quota_fleet
+from fleet import OURS, Fleet, name_at, quota_fleet, secret_file
 from http_peer import HttpPeer, ask, metrics, request
 from native_peer import CONNECTION_BOUND, NativePeer
-from quota_calls import call, encoded, put, reserve, show, slots, tokens, used
+from quota_calls import HOUR_MS, call, encoded, put, reserve, show, slots, tokens, used
 from server_process import eventually
 
 LIFETIME_MS = 600_000
@@ -418,3 +418,17 @@ def test_waiters_of_a_node_that_dies_leave_the_queues_of_others(tmp_path, key):
         assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
         are_waiting(fleet[1], subjects[1:], 0)
         reserve(fleet[1], *subjects[1:])
+
+
+def test_a_part_of_the_longest_lifetime_is_there_after_a_start(tmp_path, key):
+    """It outlives its home, whose lifetime begins when all nodes of the call have answered."""
+    with Fleet([OURS] * 2, "--peer-secret-file", secret_file(tmp_path), "--state",
+               tmp_path / "state{node}.db", "--peer-timeout-millis", 60_000) as fleet:
+        home, other = fleet.nodes
+        subjects = subjects_of(key, 2)
+        put_all(home.process, subjects, slots(1))
+        held = reserve(home.process, *subjects, lifetime_ms=30 * 24 * HOUR_MS)
+        fleet.replace(other.number, OURS)
+        assert all_used(other.process, subjects, "slots") == [1, 1]
+        end(other.process, held)
+        assert all_used(home.process, subjects, "slots") == [0, 0]

@@ -187,6 +187,9 @@ TEST(Record, of_a_gone_reservation_is_the_same_when_it_is_read) {
   expect_same(GoneReservation{.id = UINT64_MAX, .is_part = true});
 }
 
+// A part's, which outlives its home.
+constexpr uint32_t longest_lifetime_ms = limits::lifetime_ms_max + limits::part_slack_ms_max;
+
 bool is_read(const ReservationRecord& reservation) {
   return read(bytes_of_record(reservation)).has_value();
 }
@@ -204,8 +207,8 @@ TEST(Record, of_a_reservation_is_refused_with_a_value_that_it_cannot_have) {
       [](Changed& changed) { changed.admission = api::QuotaCode::blocked; },
       [](Changed& changed) { changed.state = static_cast<ReservationState>(5); },
       [](Changed& changed) { changed.refunded_bits = 2; },
-      [](Changed& changed) { changed.lifetime_ms = limits::lifetime_ms_max + 1'001; },
-      [](Changed& changed) { changed.due_ms += int64_t{limits::lifetime_ms_max}; },
+      [](Changed& changed) { changed.lifetime_ms = longest_lifetime_ms + 1; },
+      [](Changed& changed) { changed.due_ms += int64_t{longest_lifetime_ms}; },
       [](Changed& changed) { changed.due_ms = -1; },
       [](Changed& changed) { changed.amounts.input_tokens = limits::amount_max + 1; },
       [](Changed& changed) { changed.charged_ns = sample_ns + 1; },
@@ -235,16 +238,14 @@ TEST(Record, of_a_reservation_is_refused_with_a_value_that_it_cannot_have) {
 
 TEST(Record, of_a_reservation_may_have_the_longest_lifetime) {
   using Changed = ReservationRecord;
-  // A part's, which stays longer than its home.
-  const uint32_t lifetime_ms = limits::lifetime_ms_max + 1'000;
   const auto with_due_in = [&](int64_t in_ms) {
     return is_read_after<Changed>(open_reservation(), [&](Changed& changed) {
-      changed.lifetime_ms = lifetime_ms;
+      changed.lifetime_ms = longest_lifetime_ms;
       changed.due_ms = sample_ns / base::ns_per_ms + in_ms;
     });
   };
-  EXPECT_TRUE(with_due_in(lifetime_ms));
-  EXPECT_FALSE(with_due_in(int64_t{lifetime_ms} + 1));
+  EXPECT_TRUE(with_due_in(longest_lifetime_ms));
+  EXPECT_FALSE(with_due_in(int64_t{longest_lifetime_ms} + 1));
 }
 
 // A flag stands for a value that is not zero: else there would be two encodings.
@@ -281,7 +282,7 @@ TEST(Record, of_an_ended_reservation_is_refused_with_a_value_that_it_cannot_have
       [](Changed& changed) { changed.state = ReservationState::open; },
       [](Changed& changed) { changed.state = ReservationState::expired; },
       [](Changed& changed) { changed.admission = api::QuotaCode::none; },
-      [](Changed& changed) { changed.forgotten_ms += int64_t{limits::lifetime_ms_max}; },
+      [](Changed& changed) { changed.forgotten_ms += int64_t{longest_lifetime_ms}; },
       [](Changed& changed) { changed.amounts.cost = limits::amount_max + 1; },
   };
   ASSERT_TRUE(read(bytes_of_record(ended_reservation())));
