@@ -22,7 +22,8 @@
 
 namespace sluice::quota {
 
-// A part stays for a late settle a little longer than its home, which decides about that.
+// A part stays for a late settle a little longer than its home, which decides about that: so much
+// longer on the home's node; Options::node_part_slack_ms on others.
 inline constexpr uint32_t part_slack_ms = 1'000;
 
 // Three cache lines with its place in the pool: what every pair of calls reads lies in the first

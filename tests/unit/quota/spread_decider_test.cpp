@@ -464,7 +464,7 @@ TEST_F(NodePartTest, is_held_until_the_verdict) {
 
 TEST_F(NodePartTest, ends_a_little_after_its_lifetime_though_nobody_says_so) {
   admit();
-  advance_ms(60'000 + Options{}.node_part_slack_ms - 1);
+  advance_ms(60'000 + node_part_slack_ms - 1);
   EXPECT_EQ(open(), 1U);
   advance_ms(1);
   EXPECT_EQ(open(), 0U);
@@ -487,7 +487,7 @@ TEST_F(NodePartTest, is_extended_ended_and_expired_by_its_id) {
 TEST_F(NodePartTest, does_not_end_before_its_home_by_a_shorter_lifetime) {
   admit();
   EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 1'000}), QuotaCode::ok);
-  advance_ms(60'000 + Options{}.node_part_slack_ms - 1);
+  advance_ms(60'000 + node_part_slack_ms - 1);
   EXPECT_EQ(open(), 1U);
   advance_ms(1);
   EXPECT_EQ(open(), 0U);
@@ -499,6 +499,16 @@ TEST_F(NodePartTest, that_has_expired_is_not_extended) {
   EXPECT_EQ(open(), 0U);
   EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 60'000}),
             QuotaCode::already_expired);
+}
+
+// Its home may be settled late for one more lifetime, and that may be under way for long.
+TEST_F(NodePartTest, that_has_expired_outlives_its_home) {
+  admit();
+  about_part({.op = QuotaOp::expire_part, .lifetime_ms = 60'000});
+  advance_ms(60'000 + node_part_slack_ms - 1);
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part}), QuotaCode::already_expired);
+  advance_ms(1);
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part}), QuotaCode::unknown_reservation);
 }
 
 TEST_F(NodePartTest, that_is_none_of_another_nodes_does_not_expire_by_its_word) {

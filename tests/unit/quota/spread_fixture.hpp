@@ -16,12 +16,15 @@ namespace sluice::quota {
 
 class SpreadFixture : public testing::Test {
  protected:
+  static constexpr uint32_t node_part_slack_ms = 7'000;
+
   explicit SpreadFixture(uint32_t reservations_max = 5)
       : stores_(3, Options{.subjects_max = 20,
                            .reservations_max = reservations_max,
                            .waiters_max = 5,
                            .name_seed = 42,
-                           .id_seed = 42}) {
+                           .id_seed = 42,
+                           .node_part_slack_ms = node_part_slack_ms}) {
     for (uint32_t shard = 0; shard < stores_.count(); ++shard) names_.push_back(name_on(shard));
   }
   ~SpreadFixture() override { stores_.check_invariants(now()); }
