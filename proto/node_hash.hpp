@@ -11,34 +11,45 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "proto/key_hash.hpp"
 
 namespace sluice::proto {
 
+inline constexpr uint32_t fnv1a_32_of_nothing = 2'166'136'261;
+constexpr uint32_t fnv1a_32_step(uint32_t hash, char next) noexcept {
+  return (hash ^ static_cast<uint8_t>(next)) * 16'777'619;
+}
 constexpr uint32_t fnv1a_32(std::string_view text) noexcept {
-  uint32_t hash = 2'166'136'261;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16'777'619;
+  uint32_t hash = fnv1a_32_of_nothing;
+  for (const char next : text) hash = fnv1a_32_step(hash, next);
   return hash;
 }
 
-// Of several texts: the steps of one hash wait for each other, those of eight do not.
-inline constexpr size_t texts_at_once = 8;
+// Of texts that lie one behind the other from `text` on: the steps of one hash wait for each other,
+// those of four do not. More would not find room in the processor's registers.
+inline constexpr size_t texts_at_once = 4;
 constexpr std::array<uint32_t, texts_at_once> fnv1a_32(
-    const std::array<std::string_view, texts_at_once>& texts) noexcept {
-  size_t common_bytes = texts[0].size();
-  for (const std::string_view text : texts) common_bytes = std::min(common_bytes, text.size());
-  std::array<uint32_t, texts_at_once> hashes{};
-  hashes.fill(2'166'136'261);
-  for (size_t i = 0; i < common_bytes; ++i) {
-    for (size_t text = 0; text < texts_at_once; ++text) {
-      hashes[text] = (hashes[text] ^ static_cast<uint8_t>(texts[text][i])) * 16'777'619;
+    const char* text, std::span<const uint16_t, texts_at_once> sizes) noexcept {
+  std::array<const char*, texts_at_once> texts{};
+  size_t common_bytes = sizes[0];
+  for (size_t i = 0; i < texts_at_once; ++i) {
+    texts[i] = text;
+    text += sizes[i];
+    common_bytes = std::min<size_t>(common_bytes, sizes[i]);
+  }
+  std::array<uint32_t, texts_at_once> hashes;
+  hashes.fill(fnv1a_32_of_nothing);
+  for (size_t byte = 0; byte < common_bytes; ++byte) {
+    for (size_t i = 0; i < texts_at_once; ++i) {
+      hashes[i] = fnv1a_32_step(hashes[i], texts[i][byte]);
     }
   }
-  for (size_t text = 0; text < texts_at_once; ++text) {
-    for (const char c : texts[text].substr(common_bytes)) {
-      hashes[text] = (hashes[text] ^ static_cast<uint8_t>(c)) * 16'777'619;
+  for (size_t i = 0; i < texts_at_once; ++i) {
+    for (size_t byte = common_bytes; byte < sizes[i]; ++byte) {
+      hashes[i] = fnv1a_32_step(hashes[i], texts[i][byte]);
     }
   }
   return hashes;

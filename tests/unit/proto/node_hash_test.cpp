@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "tests/support/golden_files.hpp"
 
@@ -54,6 +56,19 @@ TEST(NodeHash, is_that_of_gocc) {
     EXPECT_EQ(key_node(row.key, 25), row.of_25) << row.key;
     EXPECT_EQ(key_node(row.key, 3), row.of_3) << row.key;
     EXPECT_EQ(key_node(row.key, 2), row.of_2) << row.key;
+  }
+}
+
+TEST(NodeHash, of_several_texts_is_that_of_each) {
+  constexpr std::string_view text = "key1a longer keyxabc";
+  for (const std::array<uint16_t, texts_at_once>& sizes :
+       {std::array<uint16_t, texts_at_once>{4, 12, 1, 3}, {5, 5, 5, 5}, {0, 1, 7, 12}}) {
+    const auto hashes = fnv1a_32(text.data(), sizes);
+    size_t begin = 0;
+    for (size_t i = 0; i < texts_at_once; ++i) {
+      EXPECT_EQ(hashes[i], fnv1a_32(text.substr(begin, sizes[i]))) << i;
+      begin += sizes[i];
+    }
   }
 }
 

@@ -30,15 +30,6 @@ TEST(Ownership, of_keys_follows_from_their_whole_text) {
   EXPECT_EQ(second.node_of_key("{a}key1"), proto::fnv1a_32("{a}key1") % 3);
 }
 
-TEST(Ownership, of_many_keys_is_that_of_each) {
-  std::array<std::string_view, proto::texts_at_once> texts{"",  "a",    "key1", "{a}key1",
-                                                           "x", "key2", "ke",   "a longer key"};
-  const auto hashes = proto::fnv1a_32(texts);
-  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(hashes.at(i), proto::fnv1a_32(texts.at(i)));
-  texts[0] = "first";
-  EXPECT_EQ(proto::fnv1a_32(texts)[0], proto::fnv1a_32("first"));
-}
-
 TEST(Ownership, of_subjects_follows_from_their_tag) {
   constexpr Ownership first(3, 0);
   EXPECT_EQ(first.node_of_subject("key1"), 2);
