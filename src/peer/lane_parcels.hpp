@@ -32,7 +32,9 @@ class LaneParcels {
     QuotaParcel* parcel = nullptr;  // null: it was given up
     std::vector<api::QuotaOp> ops;  // then: of its calls
   };
-  Answered take_answered(uint64_t frame_id) noexcept;
+  // An answer behind the parcel's deadline is late, also if nobody has looked since, for this node
+  // stood still: the parcel is appended to those that are given up.
+  Answered take_answered(uint64_t frame_id, int64_t now_ms, std::vector<QuotaParcel*>& given_up);
 
   // Appends the parcels whose deadline has passed.
   void give_up(int64_t now_ms, std::vector<QuotaParcel*>& given_up);
@@ -46,6 +48,8 @@ class LaneParcels {
     QuotaParcel* parcel;
     std::vector<api::QuotaOp> ops;
   };
+
+  static void give_up_if_late(Sent& sent, int64_t now_ms, std::vector<QuotaParcel*>& given_up);
 
   std::deque<QuotaParcel*> unsent_;
   std::vector<Sent> sent_;

@@ -47,7 +47,8 @@ void Lane::on_outcomes(uint64_t id, const wire::QuotaOutcomesFrame& frame) noexc
 }
 
 void Lane::on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexcept {
-  const LaneParcels::Answered answered = parcels_.take_answered(id);
+  const LaneParcels::Answered answered =
+      parcels_.take_answered(id, context_.now_ms, context_.parcels_done);
   if (!answered.was_asked) return lose("it answers what nobody asked");
   sent_bytes_ -= answered.bytes;
   context_.mark_dirty(*this);  // the next frame may leave

@@ -21,9 +21,13 @@ class LaneParcelsTest : public ::testing::Test {
   }
   // The first one is written.
   void send(uint64_t frame_id) { lane_.note_sent(frame_id, 64); }
+  LaneParcels::Answered answered(uint64_t frame_id, int64_t now_ms = 0) {
+    return lane_.take_answered(frame_id, now_ms, given_up_);
+  }
 
   std::array<QuotaParcel, 3> parcels_;
   LaneParcels lane_;
+  Parcels given_up_;
 };
 
 TEST_F(LaneParcelsTest, leave_in_their_order) {
@@ -38,12 +42,22 @@ TEST_F(LaneParcelsTest, leave_in_their_order) {
 
 TEST_F(LaneParcelsTest, are_answered_once) {
   send(7);
-  const LaneParcels::Answered answered = lane_.take_answered(7);
-  EXPECT_TRUE(answered.was_asked);
-  EXPECT_EQ(answered.parcel, &parcels_[0]);
-  EXPECT_EQ(answered.bytes, 64U);
-  EXPECT_FALSE(lane_.take_answered(7).was_asked);
-  EXPECT_FALSE(lane_.take_answered(8).was_asked);
+  const LaneParcels::Answered first = answered(7);
+  EXPECT_TRUE(first.was_asked);
+  EXPECT_EQ(first.parcel, &parcels_[0]);
+  EXPECT_EQ(first.bytes, 64U);
+  EXPECT_FALSE(answered(7).was_asked);
+  EXPECT_FALSE(answered(8).was_asked);
+}
+
+// This node stood still, and handles what has arrived before it looks for what is overdue.
+TEST_F(LaneParcelsTest, are_given_up_by_a_late_answer) {
+  send(7);
+  const LaneParcels::Answered late = answered(7, 100);
+  EXPECT_TRUE(late.was_asked);
+  EXPECT_EQ(late.parcel, nullptr);
+  EXPECT_EQ(late.ops, std::vector{api::QuotaOp::consume});
+  EXPECT_EQ(given_up_, Parcels{&parcels_[0]});
 }
 
 TEST_F(LaneParcelsTest, are_given_up_at_their_deadlines) {
@@ -58,7 +72,7 @@ TEST_F(LaneParcelsTest, are_given_up_at_their_deadlines) {
   EXPECT_EQ(given_up, (Parcels{&parcels_[0], &parcels_[2], &parcels_[1]}));
   EXPECT_EQ(lane_.next(), nullptr);  // the last one never leaves
   EXPECT_TRUE(lane_.has_any());      // late answers may still come
-  const LaneParcels::Answered late = lane_.take_answered(8);
+  const LaneParcels::Answered late = answered(8);
   EXPECT_TRUE(late.was_asked);
   EXPECT_EQ(late.parcel, nullptr);
   EXPECT_EQ(late.ops, std::vector{api::QuotaOp::consume});
@@ -73,7 +87,7 @@ TEST_F(LaneParcelsTest, are_lost_with_their_lane) {
   lane_.lose(lost);
   EXPECT_EQ(lost, (Parcels{&parcels_[1], &parcels_[2]}));
   EXPECT_FALSE(lane_.has_any());
-  EXPECT_FALSE(lane_.take_answered(8).was_asked);
+  EXPECT_FALSE(answered(8).was_asked);
 }
 
 }  // namespace
