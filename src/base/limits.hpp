@@ -40,8 +40,12 @@ inline constexpr uint32_t holders_text_bytes_max = 64 * 1024;
 // Instances that limit together (--instance-urls).
 inline constexpr uint32_t instances_max = 1'024;
 inline constexpr uint32_t peer_timeout_ms_max = 60'000;
-// By which a part of a reservation may outlive its home: a second, and a time-out of each node.
-inline constexpr uint32_t part_slack_ms_max = 1'000 + call_subjects_max * peer_timeout_ms_max;
+// For which a node repeats to another one what that has to know, at least.
+inline constexpr uint32_t repeats_ms_min = 30'000;
+// By which a part of a reservation may outlive its home: a second, and a time-out of each node; one
+// that has expired also for as long as an end is repeated.
+inline constexpr uint32_t part_slack_ms_max =
+    1'000 + call_subjects_max * peer_timeout_ms_max + repeats_ms_min;
 inline constexpr uint32_t forwarded_calls_max = 256;  // quota calls of a frame to another node
 inline constexpr uint32_t node_tasks_max = 65'536;    // batches of other nodes, of a shard
 

@@ -150,8 +150,6 @@ class ReservationBook {
     return owners_.at(reservation.owner);
   }
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept;
-  // By which a part whose home is another node outlives it.
-  uint32_t node_part_slack_ms() const noexcept { return node_part_slack_ms_; }
   uint32_t open_count() const noexcept { return open_count_; }
 
   // Fetch ahead what calls will read: where an id leads, then the reservation itself and the record

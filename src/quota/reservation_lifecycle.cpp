@@ -129,8 +129,7 @@ bool ReservationLifecycle::expire_part(const QuotaCall& call, bool is_of_node) n
   if (part == nullptr || part->state != ReservationState::open) return false;
   if (part->has_home_at_other_node != is_of_node) return false;
   reservations_.touch(*part);
-  part->lifetime_ms =
-      call.lifetime_ms + (is_of_node ? reservations_.node_part_slack_ms() : part_slack_ms);
+  part->lifetime_ms = call.lifetime_ms + (is_of_node ? 0 : part_slack_ms);
   close_lifetime(*part);
   return true;
 }

@@ -35,7 +35,7 @@ namespace sluice::server {
 
 class NodeCalls {
  public:
-  static constexpr int64_t own_calls_kept_ms = 30'000;
+  static constexpr int64_t own_calls_kept_ms = limits::repeats_ms_min;
   static constexpr int64_t own_calls_pause_ms = 200;
   static constexpr size_t own_calls_max = 65'536;
   static constexpr size_t waiter_calls_max = 32'768;

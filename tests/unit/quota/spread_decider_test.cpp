@@ -501,14 +501,28 @@ TEST_F(NodePartTest, that_has_expired_is_not_extended) {
             QuotaCode::already_expired);
 }
 
-// Its home may be settled late for one more lifetime, and that may be under way for long.
+// Its home may be settled late for one more lifetime, and repeats that for a while.
 TEST_F(NodePartTest, that_has_expired_outlives_its_home) {
   admit();
   about_part({.op = QuotaOp::expire_part, .lifetime_ms = 60'000});
-  advance_ms(60'000 + node_part_slack_ms - 1);
+  advance_ms(60'000 + node_part_slack_ms + limits::repeats_ms_min - 1);
   EXPECT_EQ(about_part({.op = QuotaOp::extend_part}), QuotaCode::already_expired);
   advance_ms(1);
   EXPECT_EQ(about_part({.op = QuotaOp::extend_part}), QuotaCode::unknown_reservation);
+}
+
+// Its home has ended it in time, and repeats that for a while.
+TEST_F(NodePartTest, of_a_short_lifetime_is_kept_until_its_end_can_have_come) {
+  batch_.spread[0].state = api::SpreadCall::State::refused;
+  pass(api::Pass::apply);
+  batch_.spread[0].state = api::SpreadCall::State::undecided;
+  batch_.calls[0].lifetime_ms = 10;
+  pass(api::Pass::ask);
+  admit();
+  advance_ms(10 + node_part_slack_ms);
+  EXPECT_EQ(open(), 0U);
+  advance_ms(limits::repeats_ms_min);
+  EXPECT_EQ(about_part({.op = QuotaOp::extend_part}), QuotaCode::already_expired);
 }
 
 TEST_F(NodePartTest, that_is_none_of_another_nodes_does_not_expire_by_its_word) {
