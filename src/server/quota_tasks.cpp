@@ -375,6 +375,7 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
     refuse_held(batch);
     end_visited_waits(batch);
   }
+  if (batch.visit.is_set() && batch.pass == Pass::apply) visited_.leave_out_cancelled(batch);
   batch.ended_claims = false;
   calls_count_ += batch.calls.size();
   quotas_.decide(batch, context_.now, task.origin);

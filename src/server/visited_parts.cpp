@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "io/socket_options.hpp"
+
 namespace sluice::server {
 
 using api::Pass;
@@ -37,6 +39,7 @@ void move_held(SpreadCall& from, SpreadCall& to) noexcept {
   to.fit_bits = from.fit_bits;
   to.kept_bits = from.kept_bits;
   to.charged_bits = from.charged_bits;
+  to.awaits_at = from.awaits_at;
   from.holds.fill(SpreadCall::no_hold);
   from.state = State::done;
 }
@@ -70,13 +73,13 @@ bool has_any_left(const QuotaBatch& batch) noexcept {
 
 bool VisitedParts::begin(QuotaTask& task) {
   if (task.batch.pass == Pass::ask) replace_earlier(task);
-  if (!cancelled_.empty()) leave_out_cancelled(task.batch);
+  leave_out_cancelled(task.batch);
   if (task.batch.pass == Pass::await && !find_awaiting_shard(task.batch)) return false;
   return task.batch.pass != Pass::apply || take_held(task);
 }
 
-// What the home has cancelled is not held any more, nor charged: its cancel has come before this.
 void VisitedParts::leave_out_cancelled(QuotaBatch& batch) const noexcept {
+  if (cancelled_.empty()) return;
   for (SpreadCall& part : batch.spread) {
     if (!is_cancelled(part)) continue;
     part.state = batch.pass == Pass::apply ? State::refused : State::done;
@@ -166,7 +169,8 @@ void VisitedParts::leave_forgotten(QuotaBatch& batch) const noexcept {
   batch.round_size = static_cast<uint32_t>(batch.undecided.size());
 }
 
-// Twice the time that anything of it may still be under way here.
+// For as long as anything of it may still be under way here: also on a connection that is lost, of
+// which the kernel delivers what was written before.
 void VisitedParts::note_cancelled(uint64_t reservation, base::Now now) {
   const auto is_over = [&](const Cancelled& oldest) {
     return oldest.until_ns <= now.monotonic_ns || cancelled_.size() == cancelled_max;
@@ -176,14 +180,13 @@ void VisitedParts::note_cancelled(uint64_t reservation, base::Now now) {
     cancelled_since_.pop_front();
   }
   if (!cancelled_.insert(reservation).second) return;
-  cancelled_since_.push_back(
-      {.reservation = reservation, .until_ns = now.monotonic_ns + 2 * verdict_ns_});
+  const int64_t kept_ns = 2 * verdict_ns_ + io::unacknowledged_ms_max * base::ns_per_ms;
+  cancelled_since_.push_back({.reservation = reservation, .until_ns = now.monotonic_ns + kept_ns});
 }
 
 QuotaTask* VisitedParts::refuse(uint64_t reservation, base::Now now) {
   if (reservation == 0) return nullptr;
   note_cancelled(reservation, now);
-  if (!pool_.has_room()) return nullptr;  // next_overdue() refuses it
   for (auto at = kept_.begin(); at != kept_.end(); ++at) {
     QuotaBatch& kept = (*at)->batch;
     const auto part = std::ranges::find_if(kept.spread, [&](const SpreadCall& each) {

@@ -6,7 +6,7 @@
 // Errors: without a verdict in time (--peer-timeout-millis) what is held counts as charged: the
 //         home may have admitted the call, and its caller may know. A cancel by the home still
 //         refunds it: what is held is not charged then, also if it comes to be held later.
-// Bounds: that of the pool: without room nothing is held. cancelled_max ids of cancelled
+// Bounds: that of the pool: without room no ask holds anything. cancelled_max ids of cancelled
 //         reservations, of which the oldest is forgotten first: what comes to be held for one that
 //         was forgotten is charged.
 // Lives:  one per worker, one thread only.
@@ -34,6 +34,9 @@ class VisitedParts {
 
   // False: no shard has a share.
   bool begin(QuotaTask& task);
+  // What the home has cancelled is not held any more, nor charged. A cancel may overtake a verdict
+  // from shard to shard: each worker that has decided the cancel refuses what comes behind it.
+  void leave_out_cancelled(api::QuotaBatch& batch) const noexcept;
   // All shards have had their shares. False: the task is not needed any more.
   bool keep(QuotaTask& task, base::Now now);
 
@@ -54,7 +57,6 @@ class VisitedParts {
   using Kept = std::list<QuotaTask*>;
 
   bool find_awaiting_shard(api::QuotaBatch& batch);
-  void leave_out_cancelled(api::QuotaBatch& batch) const noexcept;
   void replace_earlier(const QuotaTask& task);
   bool take_held(QuotaTask& task);
   QuotaTask& task_to_refuse(api::QuotaBatch& kept, size_t index);

@@ -76,22 +76,25 @@ class NodeWaitsTest : public ::testing::Test {
         batch_of({.op = QuotaOp::consume, .subjects_count = 1, .amounts = {.input_tokens = tokens}},
                  {here_}));
   }
-  void free_all() {
+  void free_all() { free_all(here_); }
+  void free_all(std::string_view subject) {
     side_.tasks.ask(side_.ended_session, 1,
-                    batch_of({.op = QuotaOp::reset, .subjects_count = 1}, {here_}));
+                    batch_of({.op = QuotaOp::reset, .subjects_count = 1}, {subject}));
     step();
   }
-  uint64_t used() {
+  static api::QuotaBatch usage_at(TaskSide& side, std::string_view subject) {
     api::QuotaBatch batch;
-    batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1});
-    batch.subjects.push_back(here_);
+    batch.calls.push_back(
+        {.op = QuotaOp::usage, .subjects_count = 1, .shard = side.mailboxes.shard()});
+    batch.subjects.push_back(subject);
     batch.make_answers();
-    side_.store->decide(batch, side_.context.now, 0);
-    return batch.limits.at(0).used;
+    side.store->decide(batch, side.context.now, 0);
+    return batch;
   }
+  uint64_t used() { return usage_at(side_, here_).limits.at(0).used; }
   // The other node's batch has one call more in front of this one.
   void visit(Pass pass, State state, QuotaCode verdict, bool is_try) {
-    api::QuotaBatch& batch = side_.tasks.take_node_batch();
+    api::QuotaBatch& batch = asked_->tasks.take_node_batch();
     batch.stays_here = true;
     batch.pass = pass;
     batch.arrival = {.ns = 7, .number = is_try ? 501U : 500U};
@@ -118,7 +121,7 @@ class NodeWaitsTest : public ::testing::Test {
     make_relative(part, side_.context.now);
     batch.spread.push_back(part);
     batch.answers.assign(1, {.code = verdict});
-    side_.tasks.ask(side_.ended_session, 2, batch);
+    asked_->tasks.ask(asked_->ended_session, 2, batch);
     step();
   }
   void wait_here() {
@@ -162,6 +165,7 @@ class NodeWaitsTest : public ::testing::Test {
   WorkerGroup worker_group_;
   KeepingSender sender_;
   TaskSide side_;
+  TaskSide* asked_ = &side_;  // the worker to which the other node's visits come
   const std::string here_ = subject_of(0);
   const std::string there_ = subject_of(1);
   std::vector<std::string> names_{there_, here_};  // of the call
@@ -313,23 +317,40 @@ class NodeWaitsAtTwoShardsTest : public NodeWaitsTest {
   void turn_others() override {
     second_.context.now = side_.context.now;
     for (int turn = 0; turn < 6; ++turn) {
-      side_.turn();
+      if (!first_stands_still_) side_.turn();
       second_.turn();
       side_.tasks.make_own_calls();
       second_.tasks.make_own_calls();
     }
   }
-  uint32_t waiting_at_second() {
-    api::QuotaBatch batch;
-    batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1, .shard = 1});
-    batch.subjects.push_back(names_.back());
-    batch.make_answers();
-    second_.store->decide(batch, second_.context.now, 0);
-    return batch.rows.at(0).waiting;
-  }
+  uint32_t waiting_at_second() { return usage_at(second_, names_.back()).rows.at(0).waiting; }
+  uint64_t used_at_second() { return usage_at(second_, names_.back()).limits.at(0).used; }
 
   TaskSide second_{worker_group_, 1, fleet(), quota::Options{.shard = 1, .shards = 2}};
+  bool first_stands_still_ = false;
 };
+
+// The second worker has its parts. The cancel comes to the first one.
+TEST_F(NodeWaitsAtTwoShardsTest, a_cancel_holds_at_each_shard_against_a_verdict_under_way) {
+  free_all();
+  free_all(names_.back());
+  asked_ = &second_;
+  visit(Pass::ask, State::undecided, QuotaCode::none, false);
+  EXPECT_EQ(used() + used_at_second(), 60U);
+  first_stands_still_ = true;
+  visit(Pass::apply, State::admitted, QuotaCode::ok, false);
+  api::QuotaBatch& cancel = side_.tasks.take_node_batch();
+  cancel.stays_here = true;
+  cancel.calls.push_back(
+      {.op = QuotaOp::end_part, .flags = api::quota_flag::cancels, .reservation = 77});
+  side_.tasks.ask(side_.ended_session, 3, cancel);
+  side_.mailboxes.flush();
+  second_.turn();
+  first_stands_still_ = false;
+  step();
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(used_at_second(), 0U);
+}
 
 TEST_F(NodeWaitsAtTwoShardsTest, a_try_without_a_verdict_has_left_where_it_did_not_fit) {
   wait_here();

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "io/socket_options.hpp"
+
 namespace sluice::server {
 namespace {
 
@@ -149,6 +151,23 @@ TEST_F(VisitedPartsTest, a_call_that_waits_for_a_verdict_is_remembered_until_it_
   EXPECT_TRUE(parts_.is_idle());
 }
 
+TEST_F(VisitedPartsTest, where_a_call_awaits_a_verdict_is_known_after_its_own) {
+  QuotaTask& task = visit(Pass::ask, {2});
+  EXPECT_TRUE(parts_.begin(task));
+  hold(task, 0, 42);
+  task.batch.spread[0].awaits_others = true;
+  task.batch.spread[0].awaits_at = 2;
+  EXPECT_TRUE(parts_.keep(task, now_));
+  QuotaTask& undecided = visit(Pass::apply, {2});
+  undecided.batch.spread[0].awaits_others = true;
+  EXPECT_TRUE(parts_.begin(undecided));
+  EXPECT_TRUE(parts_.keep(undecided, now_));
+  QuotaTask& waits = visit(Pass::await, {2});
+  waits.batch.spread[0].shards = {0};
+  EXPECT_TRUE(parts_.begin(waits));
+  EXPECT_EQ(waits.batch.spread[0].awaits_at, 2);
+}
+
 TEST_F(VisitedPartsTest, only_calls_that_no_later_round_has_here_are_forgotten) {
   ask_and_keep({2, 5});
   QuotaTask& again = visit(Pass::ask, {5}, 8);
@@ -230,13 +249,19 @@ TEST_F(VisitedPartsTest, a_verdict_behind_the_cancel_admits_nothing) {
   EXPECT_EQ(verdict.batch.spread[0].state, State::refused);
 }
 
-TEST_F(VisitedPartsTest, cancels_are_forgotten_after_twice_the_time) {
+TEST_F(VisitedPartsTest, cancels_are_remembered_while_an_ask_may_be_under_way) {
+  const auto is_left_out = [&] {
+    QuotaTask& task = visit(Pass::ask, {2});
+    EXPECT_TRUE(parts_.begin(task));
+    return task.batch.spread[0].state == State::done;
+  };
   parts_.refuse(102, now_);
-  pass(2 * verdict_ms);
+  pass(2 * verdict_ms + io::unacknowledged_ms_max - 1);
   parts_.refuse(7, now_);
-  QuotaTask& task = visit(Pass::ask, {2});
-  EXPECT_TRUE(parts_.begin(task));
-  EXPECT_EQ(task.batch.spread[0].state, State::undecided);
+  EXPECT_TRUE(is_left_out());
+  pass(1);
+  parts_.refuse(8, now_);
+  EXPECT_FALSE(is_left_out());
 }
 
 TEST_F(VisitedPartsTest, of_many_cancels_the_oldest_is_forgotten_first) {
