@@ -112,6 +112,10 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       pool_(slots, keeper.parked_tasks_max()),
       undurable_(keeper, sessions, pool_, slots.count()),
       tries_max_(std::max(slots.count() / 2, 1U)) {
+  // So that no node's calls are the first for as long as another one has been up.
+  if (!mailboxes.nodes().is_alone()) {
+    clock_ahead_ns_ = io.now().wall_ns - io.now().monotonic_ns;
+  }
   undelivered_.reserve(bounds.cancels_max);
   ended_bindings_.reserve(bounds.bindings_max);
 }

@@ -16,8 +16,8 @@ using api::QuotaOp;
 
 namespace {
 
-// No machine runs for so long: a node that says so is not followed.
-constexpr int64_t clock_ahead_ns_max = 50LL * 365 * 24 * base::s_per_hour * base::ns_per_s;
+// No clock shows a time so far ahead: a node that says so is not followed.
+constexpr int64_t clock_ahead_ns_max = 200LL * 365 * 24 * base::s_per_hour * base::ns_per_s;
 
 void refuse_for_room(api::SpreadCall& part) noexcept {
   part.reservations_full = true;

@@ -11,6 +11,8 @@ namespace sluice::support {
 
 class FakeIo final : public io::Io {
  public:
+  explicit FakeIo(base::Now time = {}) noexcept : time_(time) {}
+
   std::string_view name() const noexcept override { return "fake"; }
   void accept_start(io::ListenerId) noexcept override { calls.push_back("accept_start"); }
   void accept_finish(io::ListenerId) noexcept override { calls.push_back("accept_finish"); }
@@ -48,7 +50,7 @@ class FakeIo final : public io::Io {
     events.clear();
     return count;
   }
-  base::Now now() const noexcept override { return {}; }
+  base::Now now() const noexcept override { return time_; }
   void wake() noexcept override { ++wakes; }
   bool is_quiet() const noexcept override { return events.empty(); }
   int64_t pause() noexcept override { return 0; }
@@ -64,6 +66,7 @@ class FakeIo final : public io::Io {
   int32_t connect_error = 0;                  // of the next connect(); 0: it begins
 
  private:
+  const base::Now time_;
   io::Statistics statistics_;
 };
 

@@ -66,10 +66,12 @@ class TaskSide final : private ShardStatisticsSource {
     return queries.awaits(asker) || tasks.awaits(asker);
   }
 
+  static constexpr int64_t wall_ns = 1'790'000'000 * base::ns_per_s;
+
   mutable int statistics_taken = 0;  // how often
   uint32_t keys_counted = 1;         // as the statistics report
   uint32_t nodes_counted = 0;        // other nodes, with two links of each shard
-  support::FakeIo io;
+  support::FakeIo io{{.monotonic_ns = 0, .wall_ns = wall_ns}};
   route::Mailboxes mailboxes;
   FakeQuotas::Asked asked;
   FakeQuotas quotas;
