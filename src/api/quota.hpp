@@ -393,7 +393,7 @@ struct SpreadCall {
   bool is_last_try = false;     // it has waited as long as allowed
   uint8_t late_tries = 0;       // tries since then
   uint8_t home_shard = 0;       // of the home, where that is another node
-  bool is_unconfirmed = false;  // it was admitted, and a node has not confirmed that
+  bool is_unconfirmed = false;  // a node has not confirmed a verdict, and may have charged its part
   ShardId awaits_at = 0;
   uint16_t rounds = 0;                         // with this one
   uint8_t kept_bits = 0;                       // by place: subjects that a record keeps alive

@@ -191,6 +191,11 @@ void begin_round(QuotaBatch& batch) noexcept {
         .rounds = static_cast<uint16_t>(std::min(spread.rounds + 1, UINT16_MAX))};  // 1: the first
     asked.holds.fill(SpreadCall::no_hold);
     if (!asked.is_try) asked.waiters.fill(api::no_waiter);
+    if (spread.is_unconfirmed) {
+      asked.is_unconfirmed = true;
+      asked.problem_place = spread.problem_place;
+      asked.problem = spread.problem;
+    }
     if (asked.rounds > 1) ++batch.calls_repeated;
     spread = asked;
     batch.answers[index] = {};

@@ -288,13 +288,22 @@ void NodeVisits::on_unanswered_ask(QuotaTask& task, uint32_t place) {
 }
 
 // It may have its part, or not: the call is ended, and all its parts are cancelled. What was
-// charged without a reservation stays.
+// charged without a reservation or an id stays: such a call is not admitted in a later round, in
+// which it would be charged once more.
 void NodeVisits::on_unanswered_verdict(QuotaTask& task, uint32_t place) {
   const QuotaCall& call = task.batch.calls[place];
-  const SpreadCall& spread = task.batch.spread[place];
-  if (spread.state != State::admitted) return refund(task, place);
-  const api::QuotaAnswer failure = policy_.answer(call.op);
-  task.failed.push_back({.place = place, .code = failure.code});
+  SpreadCall& spread = task.batch.spread[place];
+  const bool may_stay = api::charges_used(call.op) && call.client_id.empty();
+  const QuotaCode failure = policy_.answer(call.op).code;
+  if (spread.state == State::admitted ||
+      (may_stay && !spread.is_try && spread.state == State::refused)) {
+    task.failed.push_back({.place = place, .code = failure});
+    return;
+  }
+  if (!may_stay || spread.state != State::undecided) return refund(task, place);
+  spread.is_unconfirmed = true;
+  spread.problem = failure;
+  spread.problem_place = place_at(task.batch, place, task.shard);
 }
 
 // The node may have held the part; after a time without a verdict it counts as charged.

@@ -69,6 +69,14 @@ class NodeVisitsTest : public ::testing::Test {
   void reserve(uint64_t tokens) {
     side_.tasks.ask(side_.ended_session, 2, batch_of(reserving(tokens), {here_, there_}));
   }
+  void consume(uint64_t tokens) {
+    side_.tasks.ask(
+        side_.ended_session, 2,
+        batch_of({.op = QuotaOp::consume, .amounts = {.input_tokens = tokens}}, {here_, there_}));
+  }
+  uint64_t consumes(QuotaCode code) const {
+    return side_.store->statistics().consumes[static_cast<size_t>(code)];
+  }
   // The other node, whose call it is, asks for the part here.
   void reserve_from_there(uint64_t tokens) {
     api::QuotaBatch& batch = side_.tasks.take_node_batch();
@@ -246,6 +254,58 @@ TEST_F(NodeVisitsTest, a_verdict_that_is_not_confirmed_ends_the_call) {
   side_.tasks.make_own_calls();
   EXPECT_EQ(used(), 0U);
   EXPECT_EQ(parcel().batch.calls.at(0).op, QuotaOp::end_part);
+}
+
+// Nodes that have been up for different times agree on the order of calls all the same.
+TEST_F(NodeVisitsTest, a_call_arrives_by_the_wall_clock_at_the_start) {
+  reserve(30);
+  EXPECT_EQ(parcel().batch.arrival.ns, TaskSide::wall_ns + side_.context.now.monotonic_ns);
+}
+
+// The other node may have charged for good what nothing can be found by: the next round asks for
+// the part once more.
+TEST_F(NodeVisitsTest, usage_without_an_id_is_not_charged_beside_a_verdict_that_is_not_confirmed) {
+  consume(30);
+  parcel().batch.spread.at(0).awaits_others = true;
+  answer(parcel());
+  ASSERT_EQ(parcel().batch.pass, Pass::apply);
+  lose(parcel());
+  ASSERT_EQ(parcel().batch.pass, Pass::await);
+  answer(parcel());
+  ASSERT_EQ(parcel().batch.pass, Pass::ask);
+  parcel().batch.spread.at(0).awaits_others = false;
+  answer(parcel());
+  EXPECT_EQ(parcel().batch.spread.at(0).state, State::refused);
+  answer(parcel());
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(consumes(QuotaCode::owner_unreachable), 1U);
+}
+
+TEST_F(NodeVisitsTest, only_usage_without_an_id_fails_by_a_refusal_that_is_not_confirmed) {
+  NodeVisits visits(side_.mailboxes, side_.nodes, fleet());
+  visits.attach(sender_);
+  const auto fails = [&](QuotaOp op, std::string_view id) {
+    QuotaTask task;
+    task.batch.calls = {{.op = op, .subjects_count = 2, .client_id = id}};
+    task.batch.subjects = {here_, there_};
+    task.batch.make_answers();
+    task.batch.pass = Pass::apply;
+    task.batch.undecided = {0};
+    task.batch.round_size = 1;
+    task.batch.spread.resize(1);
+    task.batch.spread[0].state = State::refused;
+    task.batch.spread[0].shards = {0, api::stop_of_node(1)};
+    task.batch.spread[0].holds[1] = api::SpreadCall::without_hold;
+    task.shard = api::stop_of_node(1);
+    visits.visit(task, side_.context.now);
+    parcel().is_answered = false;
+    visits.on_returned(parcel(), side_.context.now);
+    return !task.failed.empty();
+  };
+  EXPECT_TRUE(fails(QuotaOp::consume, ""));
+  EXPECT_TRUE(fails(QuotaOp::record, ""));
+  EXPECT_FALSE(fails(QuotaOp::consume, "id"));
+  EXPECT_FALSE(fails(QuotaOp::reserve, ""));
 }
 
 TEST_F(NodeVisitsTest, a_verdict_for_what_is_not_held_any_more_ends_the_call) {
