@@ -192,7 +192,8 @@ inline constexpr std::array<Flag, 41> flag_table{{
      "default error"},
     {FlagGroup::fleet, "--peer-timeout-millis",
      NumberFlag{&Config::peer_timeout_ms, 10, limits::peer_timeout_ms_max}, Seen::both,
-     "longest wait for the owner's answer to a request that\nmay not wait itself"},
+     "longest wait for the owner's answer to a request that\n"
+     "may not wait itself; the same for all instances"},
     {FlagGroup::fleet, "--peer-silence-millis", NumberFlag{&Config::peer_silence_ms, 100, 60'000},
      Seen::both, "an instance that owes an answer and sends nothing for\nso long is lost"},
     {FlagGroup::fleet, "--peer-secret-file", TextFlag{&Config::peer_secret_file, "FILE"},

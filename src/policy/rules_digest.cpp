@@ -44,9 +44,11 @@ std::string line_of(const QuotaRules& quotas) {
 }  // namespace
 
 uint64_t rules_digest(const limiter::Policy& default_policy, std::span<const Rule> rules,
-                      const QuotaRules& quotas) {
+                      const QuotaRules& quotas, int64_t peer_timeout_ms) {
   Digest digest;
   digest.add(line_of(default_policy));
+  // A node keeps parts of other nodes' calls by its own time-out, their homes by theirs.
+  digest.add("peer_timeout_millis=" + std::to_string(peer_timeout_ms));
   for (const Rule& rule : rules) digest.add(entry_text(rule));
   digest.add(line_of(quotas));
   for (const QuotaRule& rule : quotas.rules) {

@@ -24,7 +24,7 @@
 namespace sluice::server {
 
 // A home asks about its waiters' parts so often, at least, and a node keeps them for so long. In
-// time-outs of an answer, which all nodes have in common.
+// time-outs of an answer, which all nodes have in common: RulesCheck warns of one that differs.
 inline constexpr int64_t waiter_renewal_timeouts = 2;
 inline constexpr int64_t waiter_kept_timeouts = 8;
 

@@ -1,8 +1,10 @@
 """Nodes compare their rules, and say which one has others, until it has the same again.
 
-Method: a fleet of two, each with a configuration file of its own, which the test changes.
+Method: a fleet of two, each with a configuration file of its own, which the test changes, or with
+another flag.
 """
 
+import contextlib
 import json
 
 import pytest
@@ -11,8 +13,8 @@ from fleet import OURS, Node, free_ports
 from http_peer import ask, metrics
 from server_process import eventually
 
-DIFFER = ("another node has other rules than this one: give all nodes the same flags, "
-          "--config-file and profiles")
+DIFFER = ("another node has other rules than this one: give all nodes the same flags "
+          "(--peer-timeout-millis, too), --config-file and profiles")
 
 
 def rules(limit):
@@ -34,15 +36,13 @@ def warnings(nodes, node):
             if line["message"] == DIFFER and line["node"] == name]
 
 
-@pytest.fixture
-def fleet(tmp_path):
+@contextlib.contextmanager
+def two_nodes(flags_of):
     nodes = [Node(number, f"127.0.0.{number + 1}", port)
              for number, port in enumerate(free_ports(2))]
     try:
         for node in nodes:
-            (tmp_path / f"rules{node.number}.json").write_text(rules(5))
-            node.start(OURS, [node.url for node in nodes],
-                       ["--config-file", str(tmp_path / f"rules{node.number}.json")])
+            node.start(OURS, [node.url for node in nodes], flags_of(node.number))
         yield nodes
         for node in nodes:
             node.stop()
@@ -50,6 +50,15 @@ def fleet(tmp_path):
         for node in nodes:
             if node.process:
                 node.process.kill()
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    files = [tmp_path / f"rules{number}.json" for number in range(2)]
+    for file in files:
+        file.write_text(rules(5))
+    with two_nodes(lambda number: ["--config-file", str(files[number])]) as nodes:
+        yield nodes
 
 
 def test_a_node_with_other_rules_is_named(fleet, tmp_path):
@@ -65,3 +74,10 @@ def test_a_node_with_other_rules_is_named(fleet, tmp_path):
     for node in fleet:
         eventually(lambda node=node: differs(fleet, node) == 0, "they have the same", 60)
         assert len(warnings(fleet, node)) == 1
+
+
+def test_a_node_with_another_peer_timeout_is_named():
+    with two_nodes(lambda number: ["--peer-timeout-millis", str(2_000 + number)]) as nodes:
+        for node in nodes:
+            eventually(lambda node=node: differs(nodes, node) == 1, "the metric says so", 60)
+            eventually(lambda node=node: warnings(nodes, node), "the log says so")

@@ -17,6 +17,11 @@ namespace {
 
 constexpr limiter::Policy flags{
     .window_ms = 1'000, .max_requests = 100, .max_requests_in_queue = 400};
+constexpr int64_t peer_timeout_ms = 2'000;
+
+uint64_t digest_of_flags(const limiter::Policy& policy) {
+  return rules_digest(policy, {}, {}, peer_timeout_ms);
+}
 
 // There is a profile of any name, and it has these subjects.
 ReadProfile profile_with(std::string subjects) {
@@ -34,7 +39,7 @@ const std::string model =
 uint64_t digest_of_file(std::string_view text, const std::string& profile_subjects = model) {
   const ParsedRules parsed = parse_rules(text, profile_with(profile_subjects));
   if (!parsed.complaints.empty()) throw std::runtime_error(parsed.complaints.front());
-  return rules_digest(flags, parsed.rules, parsed.quotas);
+  return rules_digest(flags, parsed.rules, parsed.quotas, peer_timeout_ms);
 }
 
 TEST(RulesDigest, is_the_same_however_the_file_is_written) {
@@ -86,13 +91,18 @@ TEST(RulesDigest, differs_with_what_a_profile_says) {
 TEST(RulesDigest, differs_with_the_flags) {
   limiter::Policy other = flags;
   other.max_requests = 101;
-  EXPECT_NE(rules_digest(flags, {}, {}), rules_digest(other, {}, {}));
+  EXPECT_NE(digest_of_flags(flags), digest_of_flags(other));
   other = flags;
   other.max_requests_in_queue = 0;
-  EXPECT_NE(rules_digest(flags, {}, {}), rules_digest(other, {}, {}));
+  EXPECT_NE(digest_of_flags(flags), digest_of_flags(other));
   other = flags;
   other.window_ms = 2'000;
-  EXPECT_NE(rules_digest(flags, {}, {}), rules_digest(other, {}, {}));
+  EXPECT_NE(digest_of_flags(flags), digest_of_flags(other));
+}
+
+// Homes and the nodes of their parts keep these for as many time-outs, each of its own.
+TEST(RulesDigest, differs_with_the_time_out_of_peers) {
+  EXPECT_NE(digest_of_flags(flags), rules_digest(flags, {}, {}, peer_timeout_ms + 1));
 }
 
 }  // namespace
