@@ -27,6 +27,9 @@ inline constexpr uint32_t call_subjects_max = 8;
 // the queue, the server is full, or shuts down.
 inline constexpr int64_t unknown_retry_after_ms = 1'000;
 inline constexpr uint32_t client_id_bytes_max = 128;  // likewise of an owner
+// With a state file the answer to what changes quotas waits so long for the disk. Other nodes wait
+// as much longer for it.
+inline constexpr int64_t durable_wait_ms_max = 10'000;
 inline constexpr uint32_t lifetime_ms_min = 10;
 inline constexpr uint32_t lifetime_ms_max = 2'592'000'000;  // 30 days; longer calls extend
 inline constexpr uint32_t overtakers_max = 1'000;

@@ -10,8 +10,9 @@ namespace sluice::peer {
 
 namespace http = boost::beast::http;
 
-NodeFetch::NodeFetch(Context& context, std::string node, std::string request, size_t& room)
-    : context_(context), request_(std::move(request)), room_(room) {
+NodeFetch::NodeFetch(Context& context, std::string node, std::string request, size_t& room,
+                     int64_t timeout_ms)
+    : context_(context), request_(std::move(request)), room_(room), timeout_ms_(timeout_ms) {
   answer_.node = std::move(node);
   parser_.body_limit(room);
   parser_.eager(true);
@@ -57,7 +58,7 @@ void NodeFetch::on_event(const io::Event& event) noexcept {
 }
 
 void NodeFetch::on_tick() noexcept {
-  if (context_.now_ms - began_ms_ >= context_.options.timeout_ms) fail("it does not answer");
+  if (context_.now_ms - began_ms_ >= timeout_ms_) fail("it does not answer");
 }
 
 // --- The answer ----------------------------------------------------------------------------

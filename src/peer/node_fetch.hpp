@@ -1,8 +1,7 @@
 // One request to one node over its REST port, on a connection of its own.
 // Flow:   connect() -> on_event() -> is_answered(): answer(), with the reason if there is none ->
 //         is_over(): its socket is free.
-// Errors: no connection, no whole answer within --peer-timeout-millis, a longer one than there is
-//         room for.
+// Errors: no connection, no whole answer within `timeout_ms`, a longer one than there is room for.
 // Bounds: the body takes of a room that all answers to one question share; unparsed_bytes_max of
 //         what cannot be parsed yet: a head, the line before a chunk.
 // Lives:  until its socket is closed; one thread only.
@@ -28,8 +27,9 @@ class NodeFetch final : public SocketUser {
   static constexpr size_t unparsed_bytes_max = 16 * 1024;
 
   // `node`: host and port, as its URL has them. `request`: see wire::node_request(). `room`: bytes
-  // that bodies may still have; this one's become less of it.
-  NodeFetch(Context& context, std::string node, std::string request, size_t& room);
+  // that bodies may still have; this one's become less of it. `timeout_ms`: for the whole answer.
+  NodeFetch(Context& context, std::string node, std::string request, size_t& room,
+            int64_t timeout_ms);
 
   // Nothing: its name has no address yet.
   void connect(const std::optional<io::PeerAddress>& address) noexcept;
@@ -58,6 +58,7 @@ class NodeFetch final : public SocketUser {
   Context& context_;
   const std::string request_;
   size_t& room_;
+  const int64_t timeout_ms_;
   size_t room_taken_ = 0;
   std::optional<io::PeerAddress> unreached_;
   io::SocketId socket_;

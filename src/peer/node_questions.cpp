@@ -15,10 +15,16 @@ uint64_t NodeQuestions::ask(std::string_view method, std::string_view target) {
   for (uint32_t node = 0; node < instances.size(); ++node) {
     const std::string host(instances[node].authority());
     question.fetches.push_back(std::make_unique<NodeFetch>(
-        context_, host, wire::node_request(method, of_each, host), question.room));
+        context_, host, wire::node_request(method, of_each, host), question.room,
+        timeout_ms(method)));
     question.fetches.back()->connect(address_of(node));
   }
   return question.number;
+}
+
+// A change, as reset-all is, may wait for a node's disk.
+int64_t NodeQuestions::timeout_ms(std::string_view method) const noexcept {
+  return context_.options.timeout_ms + (method == "GET" ? 0 : limits::durable_wait_ms_max);
 }
 
 std::optional<io::PeerAddress> NodeQuestions::address_of(uint32_t node) const {

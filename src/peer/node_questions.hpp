@@ -1,6 +1,8 @@
 // The requests under way that all nodes answer, this one included: it asks itself over its REST
 // port, as any other.
 // Flow:   ask() -> a NodeFetch to each node -> take_answered() -> the session that asked.
+// Errors: see NodeFetch; the time is --peer-timeout-millis, and limits::durable_wait_ms_max more
+//         where the nodes change something.
 // Bounds: questions_max at a time; bytes_max of all answers to one, which is what its client can be
 //         sent. The node whose answer does not fit any more has not answered.
 // Lives:  one per worker, one thread only. Off the request path: answers allocate.
@@ -71,6 +73,7 @@ class NodeQuestions {
   };
 
   std::optional<io::PeerAddress> address_of(uint32_t node) const;
+  int64_t timeout_ms(std::string_view method) const noexcept;
   void take_answers(Question& question);
 
   Context& context_;

@@ -30,7 +30,7 @@ void RulesCheck::check(uint32_t node) noexcept {
   room_ = body_bytes_max;
   const std::string host(context_.options.instances[node].authority());
   fetch_ = std::make_unique<NodeFetch>(context_, host, wire::node_request("GET", "/healthz", host),
-                                       room_);
+                                       room_, context_.options.timeout_ms);
   fetch_->connect(addresses_.address(node));
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/assert.hpp"
 #include "base/limits.hpp"
-#include "server/undurable_tasks.hpp"
 #include "wire/forward_quota.hpp"
 
 namespace sluice::server {
@@ -20,7 +19,7 @@ MovedQuotas::MovedQuotas(const session::Context& context, const route::Mailboxes
       mailboxes_(mailboxes),
       quotas_(quotas),
       log_(log),
-      timeout_ms_(fleet.timeout_ms + durable_wait_ns_max / base::ns_per_ms),
+      timeout_ms_(fleet.timeout_ms + limits::durable_wait_ms_max),
       has_secret_(!fleet.secret.empty()) {
   for (const peer::Instance& instance : fleet.instances) {
     names_.emplace_back(instance.authority());

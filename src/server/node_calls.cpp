@@ -8,7 +8,6 @@
 #include "base/splitmix.hpp"
 #include "base/time.hpp"
 #include "proto/reservation_id.hpp"
-#include "server/undurable_tasks.hpp"
 #include "server/visited_waiters.hpp"
 #include "wire/forward_quota.hpp"
 
@@ -200,8 +199,7 @@ void NodeCalls::post(NodeParcel& parcel) {
 int64_t NodeCalls::timeout_ms(const QuotaBatch& batch) const noexcept {
   const bool waits_for_disk = std::ranges::any_of(
       batch.calls, [](const QuotaCall& call) { return api::is_administrative(call.op); });
-  const int64_t disk_ms = waits_for_disk ? durable_wait_ns_max / base::ns_per_ms : 0;
-  return timeout_ms_ + disk_ms;
+  return timeout_ms_ + (waits_for_disk ? limits::durable_wait_ms_max : 0);
 }
 
 // --- Back ----------------------------------------------------------------------------------

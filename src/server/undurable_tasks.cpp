@@ -1,5 +1,7 @@
 #include "server/undurable_tasks.hpp"
 
+#include "base/limits.hpp"
+
 namespace sluice::server {
 namespace {
 
@@ -31,7 +33,7 @@ bool UndurableTasks::add(QuotaTask& task, base::Now now) noexcept {
     return false;
   }
   task.batch.own_texts();
-  task.waits_until_ns = now.monotonic_ns + durable_wait_ns_max;
+  task.waits_until_ns = now.monotonic_ns + limits::durable_wait_ms_max * base::ns_per_ms;
   task.is_parked = !task.is_of_node && pool_.may_park();
   if (task.is_parked) pool_.park(task);
   keeper_.want(task.epoch);

@@ -1,8 +1,8 @@
 // Finished tasks whose changes of quotas are not durable yet: their answers wait for the disk.
 // Flow:   QuotaTasks: add() instead of an answer -> answer_due(), once a turn.
 // Shape:  a task that waits gives its place to another one, as long as there are not too many.
-// Errors: answers that wait for too long, or for a file that is not written any more, become
-//         memory_only.
+// Errors: answers that wait for limits::durable_wait_ms_max, or for a file that is not written any
+//         more, become memory_only.
 // Bounds: StateOptions::parked_tasks_max; and as many as tasks, those that were asked for before
 //         these were reached.
 // Lives:  one per worker, one thread only.
@@ -20,8 +20,6 @@
 #include "server/task_pool.hpp"
 
 namespace sluice::server {
-
-inline constexpr int64_t durable_wait_ns_max = 10 * base::ns_per_s;
 
 class UndurableTasks {
  public:

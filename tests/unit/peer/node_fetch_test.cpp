@@ -20,7 +20,8 @@ class NodeFetchTest : public PeerFixture {
   const std::string& reason() { return fetch_.answer().reason; }
 
   size_t room_ = 100;
-  NodeFetch fetch_{context_, "node:8080", "GET /top HTTP/1.1\r\n\r\n", room_};
+  static constexpr int64_t timeout_ms = 700;  // of this request, whatever the options have
+  NodeFetch fetch_{context_, "node:8080", "GET /top HTTP/1.1\r\n\r\n", room_, timeout_ms};
 };
 
 TEST_F(NodeFetchTest, sends_its_request_and_takes_the_answer) {
@@ -122,7 +123,7 @@ TEST_F(NodeFetchTest, refuses_what_is_no_http) {
 }
 
 TEST_F(NodeFetchTest, ends_when_its_time_has_passed) {
-  context_.now_ms += options_.timeout_ms - 1;
+  context_.now_ms += timeout_ms - 1;
   fetch_.on_tick();
   EXPECT_FALSE(fetch_.is_answered());
   ++context_.now_ms;
@@ -140,12 +141,12 @@ TEST_F(NodeFetchTest, fails_with_its_connection) {
 }
 
 TEST_F(NodeFetchTest, is_over_at_once_without_an_address_or_a_socket) {
-  NodeFetch nowhere(context_, "b:1", "", room_);
+  NodeFetch nowhere(context_, "b:1", "", room_, timeout_ms);
   nowhere.connect(std::nullopt);
   EXPECT_TRUE(nowhere.is_over());
   EXPECT_EQ(nowhere.answer().reason, "its name has no address yet");
   io_.connect_error = -EMFILE;
-  NodeFetch none(context_, "b:1", "", room_);
+  NodeFetch none(context_, "b:1", "", room_, timeout_ms);
   none.connect(*io::PeerAddress::parse("10.0.0.2:8080"));
   EXPECT_TRUE(none.is_over());
   EXPECT_EQ(none.answer().reason, "Too many open files");

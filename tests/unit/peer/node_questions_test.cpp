@@ -83,6 +83,22 @@ TEST_F(NodeQuestionsTest, a_silent_node_has_its_reason_when_its_time_has_passed)
   close(1);
 }
 
+// Its owner may write a change to the disk first.
+TEST_F(NodeQuestionsTest, a_change_has_the_time_for_a_disk) {
+  questions_.ask("POST", "/v1/reset-all");
+  answer(0, "one");
+  context_.now_ms += options_.timeout_ms + limits::durable_wait_ms_max - 1;
+  questions_.on_tick();
+  EXPECT_FALSE(questions_.take_answered());
+  ++context_.now_ms;
+  questions_.on_tick();
+  const auto answered = questions_.take_answered();
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->answers[1].reason, "it does not answer");
+  close(0);
+  close(1);
+}
+
 TEST_F(NodeQuestionsTest, the_next_question_goes_to_the_next_address) {
   addresses_.set(1, std::array{*io::PeerAddress::parse("10.0.0.2:8080"),
                                *io::PeerAddress::parse("10.0.0.3:8080")});

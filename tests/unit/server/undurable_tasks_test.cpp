@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "base/limits.hpp"
 #include "unit/server/fake_writer.hpp"
 #include "unit/server/task_side.hpp"
 
@@ -45,7 +46,7 @@ TEST_F(UndurableAnswers, make_room_for_other_calls) {
   EXPECT_TRUE(side_.awaits(7));
   EXPECT_EQ(side_.slots.used_count(), 0U);
   EXPECT_TRUE(side_.context.room_made);
-  EXPECT_EQ(side_.tasks.durable_due_ns(), durable_wait_ns_max);
+  EXPECT_EQ(side_.tasks.durable_due_ns(), limits::durable_wait_ms_max * base::ns_per_ms);
 }
 
 TEST_F(UndurableAnswers, are_refused_beyond_the_bound) {
