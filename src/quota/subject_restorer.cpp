@@ -137,21 +137,26 @@ void SubjectRestorer::put(const StoredQuota& stored) {
     moved_.push_back({.name = std::string(stored.name), .quota = std::move(*parsed)});
     return;
   }
-  if (stored.name.size() > options_.name_bytes_max) return;
+  const NameHash hash = subjects_.hash(stored.name);
+  if (stored.name.size() > options_.name_bytes_max) return note_left_out(hash);
   const CompiledQuota* const quota = book_.classes().hold(*parsed);
   const CurrentBook::OwnQuota own{.quota = quota, .source = api::QuotaSource::run_time};
-  const NameHash hash = subjects_.hash(stored.name);
   SubjectIndex index = subjects_.find(hash);
   if (index != no_subject) {
     subjects_.change_quota(index, own);
   } else if (!subjects_.is_full()) {
     index = subjects_.make(hash, stored.name, own, no_limited_subjects);
     ++count_;
-  } else if (!gone_.contains({hash.low, hash.high})) {  // else its record is counted
-    ++left_out_count_;
+  } else {
+    note_left_out(hash);
   }
   book_.classes().drop_reference(quota);
   if (index != no_subject) subjects_[index].configured = true;
+}
+
+// The quota of a subject; if it has a record, that was counted.
+void SubjectRestorer::note_left_out(const NameHash& hash) noexcept {
+  if (!gone_.contains({hash.low, hash.high})) ++left_out_count_;
 }
 
 }  // namespace sluice::quota

@@ -53,6 +53,7 @@ class SubjectRestorer final : public RecordTaker {
   void make(const NameHash& hash, const state::StoredSubject& subject, const RecordOrigin& origin);
   void begin_epoch(uint64_t epoch);
   void put(const StoredQuota& stored);
+  void note_left_out(const NameHash& hash) noexcept;
   bool is_own(std::string_view name) const noexcept;
   bool is_of_other_node(std::string_view name) const noexcept;
   void fail(std::string damage);

@@ -88,7 +88,8 @@ void KeptState::log_start(const quota::Restored& restored, const RestoredWindows
   if (restored.subjects_left_out + restored.reservations_left_out + windows.left_out == 0) return;
   log::warning(
       "state: there was no room for all: what was left out has no limit and no usage now: start "
-      "with a larger --max-subjects, --max-reservations or --max-keys and a backup of the file",
+      "with a larger --max-subjects, --max-key-bytes, --max-reservations or --max-keys and a "
+      "backup of the file",
       {{"subjects", restored.subjects_left_out},
        {"reservations", restored.reservations_left_out},
        {"windows", windows.left_out}});

@@ -150,6 +150,20 @@ TEST_F(SubjectRestorerTest, makes_a_subject_for_a_quota_that_was_put) {
   EXPECT_EQ(restorer_.count(), 1U);
 }
 
+TEST_F(SubjectRestorerTest, counts_once_what_has_too_long_a_name) {
+  Options with_short_names = options;
+  with_short_names.name_bytes_max = 2;
+  SubjectRestorer without_record(with_short_names, after_.book, after_.subjects, stored_);
+  without_record.put_quotas();
+  EXPECT_EQ(without_record.left_out_count(), 1U);
+  SubjectRestorer with_record(with_short_names, after_.book, after_.subjects, stored_);
+  EXPECT_TRUE(with_record.take(stored("put", 7), at(5)));
+  with_record.put_quotas();
+  EXPECT_EQ(with_record.left_out_count(), 1U);
+  EXPECT_EQ(with_record.count(), 0U);
+  EXPECT_EQ(after_.find("put"), no_subject);
+}
+
 TEST_F(SubjectRestorerTest, sets_aside_quotas_of_subjects_that_another_node_owns_now) {
   SubjectRestorer restorer(of_node(1 - proto::subject_node("put", 2)), after_.book, after_.subjects,
                            stored_);
