@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/limits.hpp"
 #include "migration/model_quota.hpp"
 #include "text/counted.hpp"
 #include "text/utf8.hpp"
@@ -50,9 +51,9 @@ class IncomingMapping {
  private:
   bool check_name(const std::string& model) {
     if (model.empty()) return complain(model, "the name is empty, which no subject may be");
-    if (model.size() > model_name_bytes_max) {
+    if (model.size() > limits::key_bytes_max) {
       return complain(model, fmt::format("the name has {} bytes; at most {} are allowed",
-                                         model.size(), model_name_bytes_max));
+                                         model.size(), limits::key_bytes_max));
     }
     if (!text::is_utf8(model)) return complain(model, "the name is not UTF-8");
     return true;

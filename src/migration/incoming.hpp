@@ -1,6 +1,7 @@
 // The content of a file of go-ratelimit as subjects: what a new state file gets.
 // Flow:   GoRatelimitFile and the present time -> incoming_of() -> write_new_state().
 // Errors: complaints about what no subject can be; then nothing is to be written.
+// Bounds: limits::key_bytes_max of a name. A server takes --max-key-bytes, and leaves out the rest.
 // Lives:  pure.
 #pragma once
 
@@ -14,8 +15,6 @@
 #include "transfer/go_ratelimit.hpp"
 
 namespace sluice::migration {
-
-inline constexpr size_t model_name_bytes_max = 1'024;  // the server's default --max-key-bytes
 
 struct IncomingSubject {
   std::string name;

@@ -1,5 +1,6 @@
 #include "migration/new_state.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
@@ -27,6 +28,12 @@ constexpr uint64_t first_epoch = 1;
 
 // ---- the content ---------------------------------------------------------------------------
 
+uint32_t longest_name(const std::vector<IncomingSubject>& subjects) noexcept {
+  size_t bytes = 0;
+  for (const IncomingSubject& subject : subjects) bytes = std::max(bytes, subject.name.size());
+  return static_cast<uint32_t>(bytes);
+}
+
 // The cut that a server's only shard would make of these subjects.
 class NewCut {
  public:
@@ -34,7 +41,7 @@ class NewCut {
       : options_(options),
         now_(new_state_moment(options.now.wall_ns)),
         builder_({.subjects_max = static_cast<uint32_t>(subjects.size()),
-                  .name_bytes_max = model_name_bytes_max,
+                  .name_bytes_max = longest_name(subjects),
                   .reservations_max = 0}) {
     for (const IncomingSubject& subject : subjects) add(subject);
     finish();

@@ -16,13 +16,16 @@ import time
 
 import pytest
 
-from quota_calls import call, limit_of, show
+from quota_calls import call, limit_of, put, show
 from server_process import TIMEOUT_S, clean_environment, eventually, run_binary, spawn
 
 NS = 1_000_000_000
 YAML, SQLITE = "go-ratelimit-yaml", "go-ratelimit-sqlite"
 QUOTAS = {"gemini": (150, 1_000_000, 1_000), "gpt-4o": (500, 30_000, 0)}
 DAY_COUNT = 812
+NO_ROOM = ("state: there was no room for all: what was left out has no limit and no usage now: "
+           "start with a larger --max-subjects, --max-key-bytes, --max-reservations or --max-keys "
+           "and a backup of the file")
 
 
 def rfc3339(wall_ns):
@@ -277,6 +280,26 @@ def test_what_is_exported_moves_in_again(form, tmp_path, state, start_server):
     again = start_server("--state", str(tmp_path / "again"))
     assert usage(again) == MOVED_IN
     assert usage(again, "gemini") == {"rpm": 1, "tpm": 70, "rpd": 1}
+
+
+@pytest.mark.parametrize("form", [YAML, SQLITE])
+def test_long_names_move_in_again(form, tmp_path, state, start_server):
+    """A server takes no names of more than 1,024 bytes by default; it names what it leaves out."""
+    name, long_names = "n" * 4_096, ["--max-key-bytes", "4096"]
+    server = start_server("--state", str(state), *long_names)
+    put(server, name, {"name": "rpm", "metric": "requests", "amount": 5, "kind": "sliding",
+                       "period_ms": 60_000})
+    assert call(server, "record", {"subjects": [name], "input_tokens": 1}).status == 200
+    assert server.stop() == 0
+    target, again = tmp_path / "target", tmp_path / "again"
+    result = run_binary("export", str(state), "--format", form, "--output", str(target))
+    assert (result.returncode, result.stderr) == (0, ""), result
+    imported(target, again, "--quotas", "put")
+    server = start_server("--state", str(again), *long_names)
+    assert limit_of(show(server, name), "rpm")["used"] == 1
+    assert server.stop() == 0
+    server = start_server("--state", str(again))
+    assert server.wait_for_message(NO_ROOM)["subjects"] == 1
 
 
 @pytest.mark.parametrize("form", [YAML, SQLITE])

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "config/config.hpp"
+#include "base/limits.hpp"
 #include "migration/model_quota.hpp"
 
 namespace sluice::migration {
@@ -74,19 +74,15 @@ model z: its usage: it has no quota, so the library never limits it; nor does Sl
 TEST(Incoming, complains_of_every_name_that_no_subject_may_have) {
   const GoRatelimitFile file{.quotas = {{"", {}},
                                         {"\xff", {}},
-                                        {std::string(model_name_bytes_max, 'x'), {}},
-                                        {std::string(model_name_bytes_max + 1, 'x'), {}}},
+                                        {std::string(limits::key_bytes_max, 'x'), {}},
+                                        {std::string(limits::key_bytes_max + 1, 'x'), {}}},
                              .usage = {{"", {}}}};
   const Incoming incoming = incoming_of(file, now_ns);
   ASSERT_EQ(incoming.complaints.size(), 3U) << text_of(incoming.complaints);
   EXPECT_EQ(incoming.complaints[0].place, "model \"\"");
-  EXPECT_NE(incoming.complaints[1].text.find("1025 bytes; at most 1024"), std::string::npos);
+  EXPECT_NE(incoming.complaints[1].text.find("65536 bytes; at most 65535"), std::string::npos);
   EXPECT_EQ(incoming.complaints[2].text, "the name is not UTF-8");
   EXPECT_EQ(text_of(incoming.left_out), "") << "its quota is there";
-}
-
-TEST(Incoming, names_are_as_long_as_those_of_a_server_by_default) {
-  EXPECT_EQ(model_name_bytes_max, config::Config{}.max_key_bytes);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "migration/model_quota.hpp"
 #include "store/check.hpp"
 #include "store/file_lock.hpp"
@@ -109,6 +110,19 @@ TEST_F(NewStateTest, several_subjects_share_a_quota) {
   StartedServer server(path_, file_wall_ns);
   EXPECT_EQ(server.restored().subjects, 1'000U) << "as many as it has room for";
   EXPECT_EQ(server.restored().subjects_left_out, 2'000U);
+}
+
+// The library has no bound of names, and a server's is a flag.
+TEST_F(NewStateTest, a_server_leaves_out_names_that_are_too_long_for_it) {
+  const std::string longest(limits::key_bytes_max, 'x');
+  GoRatelimitFile names{
+      .quotas = {{"m", {.max_rpm = 1}}, {std::string(2'000, 'y'), {.max_rpm = 1}}}, .usage = {}};
+  names.quotas[longest] = {.max_rpm = 1};
+  names.usage[longest].requests_wall_ns = {file_wall_ns};
+  EXPECT_EQ(test::import_at(names, path_).subjects.size(), 3U);
+  StartedServer server(path_, file_wall_ns);
+  EXPECT_EQ(server.restored().subjects, 1U);
+  EXPECT_EQ(server.restored().subjects_left_out, 2U) << "with usage, and without";
 }
 
 TEST_F(NewStateTest, is_a_sound_file_of_this_program) {
