@@ -45,6 +45,11 @@ FleetStart read_fleet(const config::Config& config) {
                                .silence_ms = config.peer_silence_ms,
                                .secret = {}},
                    .warnings = std::move(list.warnings)};
+  if (config.server_type == "echo") {
+    fleet.warnings.emplace_back(
+        "--server-type echo with --instance-urls: a gocc forwards by HTTP/2 alone, so all that one "
+        "forwards to this instance becomes a 502: leave the flag out while there is any");
+  }
   if (config.peer_secret_file.empty()) {
     fleet.warnings.insert(fleet.warnings.begin(),
                           "no --peer-secret-file: anyone who reaches the native port may forward "

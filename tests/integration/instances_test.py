@@ -117,6 +117,14 @@ def test_https_is_warned_of():
         "reached at http://127.0.0.1:443"]
 
 
+@pytest.mark.parametrize("server_type, warned", [("echo", 1), ("echo-http2", 0)])
+def test_a_list_without_http2_is_warned_of(server_type, warned):
+    _, lines = own_place(SOME[1], "--server-type", server_type)
+    assert [line["message"] for line in lines if line["level"] == "WARN"] == [NO_SECRET] + [
+        "--server-type echo with --instance-urls: a gocc forwards by HTTP/2 alone, so all that one "
+        "forwards to this instance becomes a 502: leave the flag out while there is any"] * warned
+
+
 @pytest.mark.parametrize("stop, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signal_ends_the_search(tmp_path, stop, code):
     log = tmp_path / "log"
