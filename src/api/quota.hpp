@@ -250,6 +250,9 @@ std::string_view state_name(ReservationState) noexcept;
 
 inline constexpr int64_t retry_never = -1;
 
+// Why another node, which decides the call, was not asked or has not answered.
+enum class NodeFailure : uint8_t { silent, is_gocc, takes_none };
+
 struct QuotaAnswer {
   QuotaCode code = QuotaCode::none;
   ReservationState state = ReservationState::none;
@@ -266,6 +269,9 @@ struct QuotaAnswer {
   uint32_t lifetime_ms = 0;    // what is left of it: reserve, extend
   uint32_t first_holder = 0;   // show, holders: in QuotaBatch::holders
   uint32_t position = 0;       // 1: the next one to be served; 0: it waits in no such queue
+  // Of a node's failure, for people: which node, plus one. 0: not known here, or there is none.
+  uint16_t failed_node_plus_one = 0;
+  NodeFailure node_failure = NodeFailure::silent;
   Amounts amounts;             // settle, cancel, show: the reservation's present charge
 };
 

@@ -90,6 +90,8 @@ class Lane final : public Link, public SocketUser {
   bool takes_parcels() const noexcept {
     return serves() && state_ == State::open && !is_leaving_ && takes_parcels_;
   }
+  // Whether it never takes any: the two nodes have no secret in common.
+  bool refuses_parcels() const noexcept { return state_ == State::open && !takes_parcels_; }
   void send(QuotaParcel& parcel) noexcept;
 
  private:

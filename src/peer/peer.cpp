@@ -224,10 +224,21 @@ size_t Peer::lane_for(route::TargetId target) const noexcept {
   return static_cast<size_t>(std::ranges::find_if(lanes_, takes) - lanes_.begin());
 }
 
+// Why no lane takes quota calls.
+api::NodeFailure Peer::failure() const noexcept {
+  if (gocc_) return api::NodeFailure::is_gocc;
+  const bool refuses = std::ranges::any_of(
+      lanes_, [](const auto& lane) { return lane && lane->refuses_parcels(); });
+  const bool takes_none = refuses || is_warned_of_secret_;
+  return takes_none ? api::NodeFailure::takes_none : api::NodeFailure::silent;
+}
+
 void Peer::post(QuotaParcel& parcel) noexcept {
   parcel.is_answered = false;
+  parcel.failure = api::NodeFailure::silent;
   const size_t lane = lane_for(parcel.target);
   if (lane == lanes_.size()) {
+    parcel.failure = failure();
     counts_.failed_entries += parcel.batch.calls.size();
     context_.parcels_done.push_back(&parcel);
     return;

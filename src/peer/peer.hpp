@@ -83,6 +83,7 @@ class Peer {
   void warn_of_secret() noexcept;
   bool logs() const noexcept;
   size_t lane_for(route::TargetId target) const noexcept;
+  api::NodeFailure failure() const noexcept;
   route::TargetId target_id(uint32_t lane) const noexcept;
   PeerTarget& target(uint32_t lane);
 

@@ -19,6 +19,7 @@ struct QuotaParcel {
   int64_t timeout_ms = 0;      // of the answer
   int64_t deadline_ms = 0;     // when that has passed, by the clock of Peers; set by post()
   bool is_answered = false;
+  api::NodeFailure failure = api::NodeFailure::silent;  // if it is not
 
   enum class Of : uint8_t { calls, visit, moved_quotas };
   Of of = Of::calls;  // NodeCalls, NodeVisits or MovedQuotas

@@ -251,9 +251,7 @@ void NodeCalls::gather(QuotaTask& task, NodeParcel& parcel) {
   QuotaBatch& to = task.batch;
   std::vector<QuotaAnswer>& answers = task.share.answers;
   if (!parcel.is_answered) {
-    for (const uint32_t place : parcel.places) {
-      answers[place] = policy_.answer(task.share.calls[place].op);
-    }
+    for (const uint32_t place : parcel.places) answers[place] = failure_of(parcel, task, place);
     return;
   }
   if (to.limits.size() + from.limits.size() > limits::quota_reports_max) leave_out_limits(from);
@@ -281,6 +279,15 @@ void NodeCalls::gather(QuotaTask& task, NodeParcel& parcel) {
     if (answer.code != QuotaCode::queued) continue;
     waiters_.on_queued(from.calls[index].ticket, answer.waiter, parcel.target);
   }
+}
+
+QuotaAnswer NodeCalls::failure_of(const NodeParcel& parcel, const QuotaTask& task,
+                                  uint32_t place) const noexcept {
+  const QuotaCall& call = task.share.calls[place];
+  QuotaAnswer answer = policy_.answer(call.op);
+  answer.failed_node_plus_one = static_cast<uint16_t>(node_of(task.batch, call) + 1);
+  answer.node_failure = parcel.failure;
+  return answer;
 }
 
 void NodeCalls::free(NodeParcel& parcel) {

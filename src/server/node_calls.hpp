@@ -87,6 +87,8 @@ class NodeCalls {
   int64_t timeout_ms(const api::QuotaBatch& batch) const noexcept;
   void gather(QuotaTask& task);
   void gather(QuotaTask& task, NodeParcel& parcel);
+  api::QuotaAnswer failure_of(const NodeParcel& parcel, const QuotaTask& task,
+                              uint32_t place) const noexcept;
   void keep_for_later(NodeParcel& parcel);
   void free(NodeParcel& parcel);
   void add_own_call(const OwnNodeCall& call, int64_t kept_ms = own_calls_kept_ms);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -70,8 +71,10 @@ struct QuotaReply {
   bool closes = false;  // the server shuts down: the connection ends after the reply
 };
 
-// The reply from the decided batch that was filled from the request.
-QuotaReply quota_reply(const QuotaRequest& request, const api::QuotaBatch& batch, int64_t wall_ns);
+// The reply from the decided batch that was filled from the request. `node_names`: host and port of
+// each node, in the list's order.
+QuotaReply quota_reply(const QuotaRequest& request, const api::QuotaBatch& batch, int64_t wall_ns,
+                       std::span<const std::string> node_names = {});
 
 // The reply to a request that waited.
 QuotaReply waited_reply(const QuotaRequest& request, const api::WaitAnswer& waited,

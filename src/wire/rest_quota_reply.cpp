@@ -258,7 +258,24 @@ QuotaReply admitted_reply(const QuotaRequest& request, const Admission& admissio
 struct Denial {
   QuotaCode code = QuotaCode::none;
   int64_t retry_after_ms = 0;
+  std::string detail = {};  // empty: the code says all
 };
+
+// Which node, where it is known; empty: none.
+std::string detail_of(const QuotaAnswer& answer, std::span<const std::string> node_names) {
+  const size_t node = answer.failed_node_plus_one;
+  if (node == 0 || node > node_names.size()) return {};
+  const std::string owner = "the owner, " + node_names[node - 1] + ", ";
+  switch (answer.node_failure) {
+    case api::NodeFailure::is_gocc:
+      return owner + "is a gocc, which keeps no quotas";
+    case api::NodeFailure::takes_none:
+      return owner + "takes no quota calls of this node: give both the same --peer-secret-file";
+    case api::NodeFailure::silent:
+      break;
+  }
+  return owner + "does not answer";
+}
 
 void add_retry_headers(const QuotaRequest& request, int64_t retry_after_ms, std::string& headers) {
   const int64_t seconds = std::max<int64_t>(1, base::ceil_seconds(retry_after_ms));
@@ -275,6 +292,7 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
       is_decision && api::may_retry(denial.code) && denial.retry_after_ms != api::retry_never;
   const Problem problem{api::code_name(denial.code), api::code_reason(denial.code), status};
   QuotaReply reply = problem_reply_of(problem, [&](JsonWriter& json) {
+    if (!denial.detail.empty()) json.field("detail", denial.detail);
     if (!is_decision) return;
     write_violated(reported, json);
     if (can_retry) {
@@ -291,10 +309,13 @@ QuotaReply denial_reply(const QuotaRequest& request, const Denial& denial,
 }
 
 QuotaReply decided_reply(const QuotaRequest& request, const QuotaAnswer& answer,
-                         const std::vector<LimitReport>& limits, int64_t wall_ns) {
+                         const std::vector<LimitReport>& limits, int64_t wall_ns,
+                         std::span<const std::string> node_names = {}) {
   const std::vector<ReportedLimit> reported = reported_limits(request, limits_of(limits, answer));
   if (!api::admits(answer.code)) {
-    return denial_reply(request, {answer.code, answer.retry_after_ms}, reported, wall_ns);
+    return denial_reply(request,
+                        {answer.code, answer.retry_after_ms, detail_of(answer, node_names)},
+                        reported, wall_ns);
   }
   return admitted_reply(request, {answer.code, answer.reservation, answer.lifetime_ms}, reported,
                         wall_ns);
@@ -429,14 +450,22 @@ QuotaReply subject_reply(const QuotaRequest& request, const QuotaBatch& batch,
   return reply;
 }
 
+// Calls that are refused only where another node fails: a dry run, a position.
+QuotaReply undecided_reply(const QuotaRequest& request, const QuotaAnswer& answer,
+                           std::span<const std::string> node_names) {
+  return denial_reply(
+      request, {answer.code, limits::unknown_retry_after_ms, detail_of(answer, node_names)}, {}, 0);
+}
+
 // The batch has the `usage` of the call's subject, if the call names one.
-QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
+QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch,
+                         std::span<const std::string> node_names) {
   const QuotaOp op = request.call.op;
   if (op == QuotaOp::reset_all) {
     return json_reply([](JsonWriter& json) { json.field("dry_run", true); });
   }
   const QuotaAnswer& answer = batch.answers[0];
-  if (!api::admits(answer.code)) return denied_reply(request, answer.code);
+  if (!api::admits(answer.code)) return undecided_reply(request, answer, node_names);
   const std::span<const api::SubjectRow> rows = rows_of(batch, answer);
   const api::QuotaSource source = rows.empty() ? api::QuotaSource::none : rows[0].source;
   if (op == QuotaOp::remove && source != api::QuotaSource::run_time) {
@@ -458,9 +487,10 @@ QuotaReply dry_run_reply(const QuotaRequest& request, const QuotaBatch& batch) {
 }
 
 // The batch has a call for each subject.
-QuotaReply position_reply(const QuotaRequest& request, const QuotaBatch& batch) {
+QuotaReply position_reply(const QuotaRequest& request, const QuotaBatch& batch,
+                          std::span<const std::string> node_names) {
   for (const QuotaAnswer& answer : batch.answers) {
-    if (!api::admits(answer.code)) return denied_reply(request, answer.code);  // another node's
+    if (!api::admits(answer.code)) return undecided_reply(request, answer, node_names);
   }
   const auto waits = [](const QuotaAnswer& answer) { return answer.position > 0; };
   if (std::none_of(batch.answers.begin(), batch.answers.end(), waits)) {
@@ -517,16 +547,19 @@ QuotaReply denied_reply(const QuotaRequest& request, QuotaCode code) {
                       0);
 }
 
-QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int64_t wall_ns) {
+QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int64_t wall_ns,
+                       std::span<const std::string> node_names) {
   ASSERT(!batch.answers.empty());
   const QuotaAnswer& answer = batch.answers[0];
   const QuotaOp op = request.call.op;
-  if (request.dry_run) return dry_run_reply(request, batch);
+  if (request.dry_run) return dry_run_reply(request, batch, node_names);
   if (api::concerns_limits(op)) {
-    return decided_reply(request, answer, batch.limits, wall_ns);
+    return decided_reply(request, answer, batch.limits, wall_ns, node_names);
   }
   if (!api::admits(answer.code)) {
-    return denial_reply(request, {answer.code, answer.retry_after_ms}, {}, wall_ns);
+    return denial_reply(request,
+                        {answer.code, answer.retry_after_ms, detail_of(answer, node_names)}, {},
+                        wall_ns);
   }
   switch (op) {
     case QuotaOp::settle:
@@ -535,7 +568,7 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
     case QuotaOp::extend:
       return extended_reply(answer);
     case QuotaOp::position:
-      return position_reply(request, batch);
+      return position_reply(request, batch, node_names);
     case QuotaOp::usage:
       return subject_reply(request, batch, answer, wall_ns);
     case QuotaOp::put:

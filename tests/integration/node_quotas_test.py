@@ -263,6 +263,10 @@ def test_bound_reservations_end_with_their_connection(nodes, subject_at):
 
 # -------------------------------------------------------------------------------------- failures
 
+def owner(node):
+    return f"the owner, {node.host}:{node.port},"
+
+
 @pytest.mark.parametrize("policy, status, code", [
     ("error", 502, "owner_unreachable"), ("closed", 429, "failed_closed"),
     ("local", 502, "owner_unreachable")])
@@ -280,6 +284,7 @@ def test_without_its_owner_a_call_is_answered_by_the_policy(tmp_path, subject_at
             assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
         answer = call(first, "reserve", {"subjects": [theirs]})
         assert (answer.status, answer.json()["code"]) == (status, code)
+        assert answer.json()["detail"] == f"{owner(second)} does not answer"
         answer = call(first, "settle", {"reservation": held})
         assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
         assert ask(first, "GET", f"/v1/subjects/{theirs}").status == 502
@@ -318,6 +323,8 @@ def test_without_a_secret_no_quota_call_is_forwarded(subject_at):
         first, second = (node.process for node in fleet.nodes)
         answer = call(first, "reserve", {"subjects": [subject_at(1, count=2)]})
         assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
+        assert answer.json()["detail"] == (f"{owner(second)} takes no quota calls of this node: "
+                                           "give both the same --peer-secret-file")
         put(first, subject_at(0, count=2), slots(1))
         assert reserve(first, subject_at(0, count=2))
         assert second.is_running()
@@ -326,8 +333,9 @@ def test_without_a_secret_no_quota_call_is_forwarded(subject_at):
 @pytest.mark.skipif(gocc() is None, reason=why_no_gocc())
 def test_a_gocc_keeps_no_quotas(tmp_path, subject_at):
     with Fleet([OURS, GOCC]) as fleet:
-        first = fleet.nodes[0].process
+        first, second = fleet.nodes[0].process, fleet.nodes[1]
         answer = call(first, "reserve", {"subjects": [subject_at(1, count=2)]})
         assert (answer.status, answer.json()["code"]) == (502, "owner_unreachable")
+        assert answer.json()["detail"] == f"{owner(second)} is a gocc, which keeps no quotas"
         put(first, subject_at(0, count=2), slots(1))
         assert reserve(first, subject_at(0, count=2))

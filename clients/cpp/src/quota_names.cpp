@@ -64,8 +64,8 @@ constexpr std::array<CodeText, quota_codes_count> code_texts{{
      "changed in memory only: the server could not write its state file (--state), and its log "
      "says why: repeat the call once it can, or a restart may undo the change"},
     {"owner_unreachable",
-     "the node that has the subject or the reservation does not answer, or takes no quota calls of "
-     "this one: try again later"},
+     "the node that has the subject or the reservation does not answer (sluicegate_node_links in "
+     "/metrics: try again later), is a gocc, or has not the --peer-secret-file of this one"},
     {"failed_closed",
      "the node that has the subject does not answer, and this one denies meanwhile (--peer-failure "
      "closed): try again later"},

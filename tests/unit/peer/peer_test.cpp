@@ -44,6 +44,29 @@ TEST_F(PeerTest, finds_a_node_of_ours_and_opens_a_lane_to_each_of_its_shards) {
   EXPECT_TRUE(has_both[0] && has_both[1]);
 }
 
+// What becomes of a quota call that cannot leave; these nodes have no secret.
+TEST_F(PeerTest, knows_why_a_node_takes_no_quota_calls) {
+  QuotaParcel parcel;
+  const auto posted = [&] {
+    parcel.target = mailboxes_.nodes().first_target(1);
+    peer().post(parcel);
+    turn();
+    return parcel.failure;
+  };
+  EXPECT_EQ(posted(), api::NodeFailure::silent);
+  connect_ours();
+  EXPECT_EQ(posted(), api::NodeFailure::takes_none);
+}
+
+TEST_F(PeerTest, knows_that_a_gocc_takes_no_quota_calls) {
+  answer_probe("");
+  QuotaParcel parcel{.batch = {}, .target = mailboxes_.nodes().first_target(1)};
+  peer().post(parcel);
+  turn();
+  EXPECT_FALSE(parcel.is_answered);
+  EXPECT_EQ(parcel.failure, api::NodeFailure::is_gocc);
+}
+
 TEST_F(PeerTest, tries_again_after_pauses_that_grow) {
   std::vector<int64_t> pauses;
   for (int tries = 0; tries < 8; ++tries) {

@@ -366,6 +366,7 @@ TEST_P(NodeCallsFailureTest, a_node_that_does_not_answer_is_answered_for) {
   side_.nodes.take_out(task_);
   task_.batch.make_answers();
   side_.nodes.note_decided_here(task_);
+  parcel().failure = api::NodeFailure::is_gocc;
   EXPECT_TRUE(lose(parcel()));
   // Quota calls are decided by their owner alone, whatever `local` and `open` say.
   const QuotaCode denied = GetParam() == base::PeerFailure::closed ? QuotaCode::failed_closed
@@ -373,6 +374,10 @@ TEST_P(NodeCallsFailureTest, a_node_that_does_not_answer_is_answered_for) {
   EXPECT_EQ(codes(), (std::vector{denied, denied, QuotaCode::owner_unreachable,
                                   QuotaCode::owner_unreachable}));
   EXPECT_EQ(task_.batch.answers[0].retry_after_ms, 1'000);
+  for (const QuotaAnswer& answer : task_.batch.answers) {
+    EXPECT_EQ(answer.failed_node_plus_one, 2U);
+    EXPECT_EQ(answer.node_failure, api::NodeFailure::is_gocc);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(NodeCalls, NodeCallsFailureTest,

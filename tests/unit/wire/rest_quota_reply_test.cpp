@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "wire/rest_quota.hpp"
 
@@ -205,6 +207,39 @@ TEST(RestQuotaReply, says_of_each_change_that_is_not_in_the_state_file_what_hold
                                       {"violated", Json::array()},
                                       {"retry_after_ms", 1'000},
                                       {"retryable", true}}));
+    }
+  }
+}
+
+TEST(RestQuotaReply, names_the_node_that_was_not_asked_and_says_why) {
+  const std::vector<std::string> nodes{"a:8080", "b:8080"};
+  const std::vector<std::pair<api::NodeFailure, std::string>> details{
+      {api::NodeFailure::silent, "the owner, b:8080, does not answer"},
+      {api::NodeFailure::is_gocc, "the owner, b:8080, is a gocc, which keeps no quotas"},
+      {api::NodeFailure::takes_none,
+       "the owner, b:8080, takes no quota calls of this node: give both the same "
+       "--peer-secret-file"}};
+  for (const auto& [failure, detail] : details) {
+    for (const QuotaOp op : {QuotaOp::reserve, QuotaOp::settle, QuotaOp::put}) {
+      Exchange exchange{op, QuotaCode::owner_unreachable};
+      const auto body = [&] {
+        return body_of(quota_reply(exchange.request, exchange.batch, 0, nodes));
+      };
+      EXPECT_FALSE(body().contains("detail")) << "it is not known which node";
+      exchange.answer().failed_node_plus_one = 2;
+      exchange.answer().node_failure = failure;
+      EXPECT_EQ(body()["detail"], detail);
+      exchange.answer().code = QuotaCode::failed_closed;
+      EXPECT_EQ(body()["detail"], detail);
+    }
+    Exchange dry_run{QuotaOp::put, QuotaCode::owner_unreachable};
+    dry_run.request.dry_run = true;
+    Exchange position{QuotaOp::position, QuotaCode::owner_unreachable};
+    for (Exchange* const exchange : {&dry_run, &position}) {
+      exchange->answer().failed_node_plus_one = 2;
+      exchange->answer().node_failure = failure;
+      const QuotaReply reply = quota_reply(exchange->request, exchange->batch, 0, nodes);
+      EXPECT_EQ(body_of(reply)["detail"], detail);
     }
   }
 }
