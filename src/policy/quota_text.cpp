@@ -113,13 +113,13 @@ void check_period(Limit& limit, const Complain& complain) {
   }
 }
 
-void check_calendar(Limit& limit, const Complain& complain) {
+void check_calendar(Limit& limit, Form form, const Complain& complain) {
   if (limit.kind == LimitKind::calendar) {
     if (limit.unit == CalendarUnit::none) {
       complain("period", "is missing: a calendar's is hour, day, week or month");
     }
     if (limit.time_zone.empty()) limit.time_zone = "UTC";
-    if (limiter::find_zone(limit.time_zone) == nullptr) {
+    if (form != Form::sent && limiter::find_zone(limit.time_zone) == nullptr) {
       complain("time_zone", "there is no " + quoted_excerpt(limit.time_zone) +
                                 "; names are IANA's, such as \"America/Los_Angeles\" (the system's "
                                 "package tzdata has them)");
@@ -132,14 +132,14 @@ void check_calendar(Limit& limit, const Complain& complain) {
   if (!limit.time_zone.empty()) complain("time_zone", "is only for \"kind\": \"calendar\"");
 }
 
-void check_limit(Limit& limit, const Complain& complain) {
+void check_limit(Limit& limit, Form form, const Complain& complain) {
   check_name(limit, complain);
   if (limit.metric == Metric::concurrency) {
     check_concurrency(limit, complain);
   } else {
     check_period(limit, complain);
   }
-  check_calendar(limit, complain);
+  check_calendar(limit, form, complain);
   if (limit.ceiling != Ceiling::number) limit.amount = 0;
   if (limit.amount > amount_field.max) {
     complain("amount", "must be at most " + std::to_string(amount_field.max));
@@ -173,7 +173,7 @@ class LimitReader {
  public:
   LimitReader(size_t index, const Json& entry, const std::string& place, Form form,
               std::vector<std::string>& complaints)
-      : complaints_(complaints) {
+      : form_(form), complaints_(complaints) {
     const bool is_object = entry.is_object();
     const auto name = is_object ? entry.find("name") : entry.end();
     const bool has_name = is_object && name != entry.end() && name->is_string();
@@ -183,7 +183,7 @@ class LimitReader {
       return;
     }
     for (const auto& [field, value] : entry.items()) {
-      if (form == Form::reported && contains(reported_limit_fields, field)) continue;
+      if (form != Form::written && contains(reported_limit_fields, field)) continue;
       if (!contains(limit_fields, field)) {
         complain(quoted_excerpt(field),
                  "no such field; there are " + joined_list(limit_fields, "and"));
@@ -279,7 +279,7 @@ class LimitReader {
     if (needs_period() && !given_.contains("period_ms")) {
       complain("period_ms", "is missing: the time over which the amount is allowed");
     }
-    check_limit(limit_,
+    check_limit(limit_, form_,
                 [this](std::string_view field, const std::string& what) { complain(field, what); });
   }
 
@@ -290,6 +290,7 @@ class LimitReader {
   }
 
   std::string place_;
+  const Form form_;
   std::vector<std::string>& complaints_;
   Limit limit_;
   std::unordered_set<std::string> given_;
@@ -355,7 +356,7 @@ Quota read_quota(const Json& object, const std::string& place,
   bool has_limits = false;
   for (const auto& [field, value] : object.items()) {
     if (contains(others, field)) continue;
-    if (form == Form::reported && contains(reported_quota_fields, field)) continue;
+    if (form != Form::written && contains(reported_quota_fields, field)) continue;
     if (!contains(quota_fields, field)) {
       complaints.push_back(joined(place, quoted_excerpt(field)) + ": " + no_such_field(others));
     } else if (value.is_null()) {
@@ -376,17 +377,23 @@ Quota read_quota(const Json& object, const std::string& place,
   return quota;
 }
 
-ParsedQuota parse_quota(std::string_view text) {
+ParsedQuota parse_quota(std::string_view text, Form form) {
   ParsedQuota parsed;
   const text::ParsedJson json = text::parse_json(text, text::JsonBounds{});
   if (json.complaint.empty()) {
-    parsed.quota = read_quota(json.value, "", {}, parsed.complaints, Form::reported);
+    parsed.quota = read_quota(json.value, "", {}, parsed.complaints, form);
   } else {
     parsed.complaints.push_back(json.complaint);
     parsed.is_json = false;
   }
   if (!parsed.complaints.empty()) parsed.quota = {};
   return parsed;
+}
+
+bool has_time_zones(const Quota& quota) {
+  return std::ranges::all_of(quota.limits, [](const Limit& limit) {
+    return limit.kind != LimitKind::calendar || limiter::find_zone(limit.time_zone) != nullptr;
+  });
 }
 
 std::string limit_place(size_t index, std::string_view name) {
@@ -407,7 +414,7 @@ std::vector<std::string> check_quota(Quota& quota) {
     complaints.push_back(joined(limit_place(index, quota.limits[index].name), field) + ": " + what);
   };
   for (size_t i = 0; i < quota.limits.size(); ++i) {
-    check_limit(quota.limits[i],
+    check_limit(quota.limits[i], Form::written,
                 [&](std::string_view field, const std::string& what) { complain(i, field, what); });
   }
   check_names_differ(quota.limits,

@@ -1,6 +1,7 @@
 // A quota as JSON <-> api::Quota.
 // Flow:   the configuration file, a profile, the body of a PUT -> read_quota() -> api::Quota;
-//         a quota of a frame -> check_quota(); quota_json() -> the answer to a GET.
+//         a quota of a frame -> check_quota(); quota_json() -> the answer to a GET, or another node
+//         -> parse_quota() there.
 // Shape:  {"limits": [{"name": "tpm", "metric": "tokens", "amount": 30000, "period_ms": 60000,
 //                      "kind": "sliding"}, ...], "expired": "keep", "overtakers": 0}
 //         `amount` may be "unlimited" or "block". Calendar: `period` and `time_zone` in the place
@@ -30,10 +31,13 @@ struct ParsedQuota {
 enum class Form : uint8_t {
   written,   // as in a file: every field counts
   reported,  // or as a GET answers it: the fields that it adds are ignored, so that it can be put
+  sent       // likewise, by another node: its time zones may be missing here
 };
 
-// Reads a quota of Form::reported.
-ParsedQuota parse_quota(std::string_view text);
+ParsedQuota parse_quota(std::string_view text, Form form = Form::reported);
+
+// Whether this machine has the time zones of a quota of Form::sent: no limit of it works without.
+bool has_time_zones(const api::Quota& quota);
 
 // Complaints begin with `place`, if it is not empty. The caller reads the fields in `others`.
 api::Quota read_quota(const text::Json& object, const std::string& place,

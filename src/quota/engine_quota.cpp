@@ -1,4 +1,5 @@
 // Quotas that change: put, removed, reset.
+#include "policy/quota_text.hpp"
 #include "quota/answer_subjects.hpp"
 #include "quota/engine.hpp"
 
@@ -24,6 +25,10 @@ void Engine::put(QuotaBatch& batch, size_t index, const NameHash& hashed) noexce
   const bool is_handed_over = (call.flags & api::quota_flag::handed_over) != 0;
   if (is_handed_over && has_run_time_quota(subject)) {  // it is the later one
     answer.code = QuotaCode::ok;
+    return;
+  }
+  if (!policy::has_time_zones(batch.new_quotas[index])) {  // another node has them, and sent it
+    answer.code = QuotaCode::invalid_quota;
     return;
   }
   const CompiledQuota* const quota = book_.classes().hold(batch.new_quotas[index]);

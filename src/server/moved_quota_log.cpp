@@ -1,8 +1,16 @@
 #include "server/moved_quota_log.hpp"
 
+#include "api/quota.hpp"
 #include "log/log.hpp"
+#include "policy/quota_text.hpp"
+#include "text/quote.hpp"
 
 namespace sluice::server {
+namespace {
+
+constexpr size_t name_bytes_max = 1'024;
+
+}  // namespace
 
 void MovedQuotaLog::add(uint64_t quotas) noexcept {
   total_.fetch_add(quotas, std::memory_order_relaxed);
@@ -39,6 +47,20 @@ void MovedQuotaLog::note_refused(std::string_view node, std::string_view reason,
       "state: another instance does not take quotas of subjects that it owns now: they stay in the "
       "state, and are handed over again and again",
       {{"node", node}, {"reason", reason}, {"quotas", left()}});
+}
+
+// This node has found it valid, with its own time zones.
+void MovedQuotaLog::note_invalid(std::string_view node, const quota::MovedQuota& first,
+                                 uint64_t quotas) const noexcept {
+  log::warning(
+      "state: another instance cannot use quotas of subjects that it owns now, because its machine "
+      "lacks their time zones: install tzdata there, and restart it; they stay in the state, and "
+      "are handed over again every minute",
+      {{"node", node},
+       {"reason", api::code_name(api::QuotaCode::invalid_quota)},
+       {"quotas", quotas},
+       {"subject", text::shortened(first.name, name_bytes_max)},
+       {"quota", policy::quota_json(first.quota)}});
 }
 
 }  // namespace sluice::server

@@ -1,7 +1,8 @@
 // Counts the quotas that the process still has to hand over to other nodes, and logs how that goes:
-// the start, the end, and, a line a minute at most, nodes that do not take them.
+// the start, the end, quotas that their owners call invalid, and, a line a minute at most, nodes
+// that do not take them.
 // Flow:   add(), while the workers restore -> log_start() -> MovedQuotas of each worker:
-//         note_taken(), note_refused().
+//         note_taken(), note_refused(), note_invalid().
 // Threads: any; one for the whole process. Allocates, but only for its lines.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "base/time.hpp"
+#include "quota/stored_state.hpp"
 #include "server/log_pause.hpp"
 
 namespace sluice::server {
@@ -25,6 +27,9 @@ class MovedQuotaLog {
   void note_taken(uint64_t quotas) noexcept;
   // A node has not taken some for a while.
   void note_refused(std::string_view node, std::string_view reason, base::Now now) noexcept;
+  // A node has called so many invalid, and this one first. Once for each quota.
+  void note_invalid(std::string_view node, const quota::MovedQuota& first,
+                    uint64_t quotas) const noexcept;
 
   uint64_t left() const noexcept { return left_.load(std::memory_order_relaxed); }
 

@@ -1,6 +1,7 @@
 #include "server/moved_quotas.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -30,7 +31,7 @@ void MovedQuotas::begin(std::vector<MovedQuota> moved) {
   log_.add(moved.size());
   for (MovedQuota& each : moved) {
     const uint32_t node = mailboxes_.nodes().node_of_subject(each.name);
-    owner_of(node).left.push_back(std::move(each));
+    owner_of(node).left.push_back({.moved = std::move(each)});
   }
 }
 
@@ -44,17 +45,17 @@ MovedQuotas::Owner& MovedQuotas::owner_of(uint32_t node) {
   return owner;
 }
 
-bool MovedQuotas::may_send(const Owner& owner) const noexcept {
-  return !owner.left.empty() && !owner.is_under_way;
+int64_t MovedQuotas::due_ms_of(const Owner& owner) noexcept {
+  if (owner.is_under_way) return base::never_ms;
+  const int64_t left_due_ms = owner.left.empty() ? base::never_ms : owner.due_ms;
+  return owner.invalid.empty() ? left_due_ms : std::min(left_due_ms, owner.invalid_due_ms);
 }
 
 // A node that drains leaves them to its next start.
 int64_t MovedQuotas::due_ms() const noexcept {
   int64_t due_ms = base::never_ms;
   if (sender_ == nullptr || !has_secret_ || context_.draining) return due_ms;
-  for (const auto& owner : owners_) {
-    if (may_send(*owner)) due_ms = std::min(due_ms, owner->due_ms);
-  }
+  for (const auto& owner : owners_) due_ms = std::min(due_ms, due_ms_of(*owner));
   return due_ms;
 }
 
@@ -62,7 +63,9 @@ void MovedQuotas::send() {
   const int64_t now_ms = context_.now_ms();
   if (due_ms() > now_ms) return;
   for (const auto& owner : owners_) {
-    if (!may_send(*owner) || owner->due_ms > now_ms) continue;
+    if (due_ms_of(*owner) > now_ms) continue;
+    take_back_invalid(*owner, now_ms);
+    if (due_ms_of(*owner) > now_ms) continue;
     fill(*owner);
     owner->target =
         mailboxes_.nodes().target_of_subject(owner->node, owner->batch.subjects.front());
@@ -72,11 +75,18 @@ void MovedQuotas::send() {
   }
 }
 
+void MovedQuotas::take_back_invalid(Owner& owner, int64_t now_ms) {
+  if (owner.invalid_due_ms > now_ms) return;
+  std::ranges::move(owner.invalid, std::back_inserter(owner.left));
+  owner.invalid.clear();
+}
+
 void MovedQuotas::fill(Owner& owner) {
   api::QuotaBatch& batch = owner.batch;
   batch.clear();
   size_t bytes = wire::forward_quota_head_bytes;
-  for (const MovedQuota& moved : owner.left) {
+  for (const Left& each : owner.left) {
+    const MovedQuota& moved = each.moved;
     batch.calls.push_back({.op = api::QuotaOp::put,
                            .flags = api::quota_flag::handed_over,
                            .subjects_count = 1,
@@ -110,23 +120,42 @@ void MovedQuotas::take_answers(Owner& owner) noexcept {
   ASSERT(owner.batch.answers.size() <= owner.left.size());
   uint64_t taken = 0;
   QuotaCode refusal = QuotaCode::ok;
+  std::vector<Left> invalid;
   for (const api::QuotaAnswer& answer : owner.batch.answers) {
-    MovedQuota moved = std::move(owner.left.front());
+    Left first = std::move(owner.left.front());
     owner.left.pop_front();
     if (answer.code == QuotaCode::ok) {
-      quotas_.drop_moved_quota(moved.name, context_.now);
+      quotas_.drop_moved_quota(first.moved.name, context_.now);
       ++taken;
+    } else if (answer.code == QuotaCode::invalid_quota) {
+      invalid.push_back(std::move(first));
     } else {
       refusal = answer.code;
-      owner.left.push_back(std::move(moved));
+      owner.left.push_back(std::move(first));
     }
   }
   log_.note_taken(taken);
-  if (taken > 0) {
+  if (taken > 0 || !invalid.empty()) {
     owner.pause_ms = pause_ms_min;
     owner.refuses_since_ms = base::never_ms;
   }
+  if (!invalid.empty()) put_aside(owner, std::move(invalid));
   if (refusal != QuotaCode::ok) wait(owner, api::code_name(refusal));
+}
+
+// The log has each of them once, by the first one of its parcel.
+void MovedQuotas::put_aside(Owner& owner, std::vector<Left> invalid) noexcept {
+  const auto is_new = [](const Left& each) { return !each.is_logged; };
+  const auto first = std::ranges::find_if(invalid, is_new);
+  if (first != invalid.end()) {
+    const auto count = static_cast<uint64_t>(std::ranges::count_if(invalid, is_new));
+    log_.note_invalid(names_[owner.node], first->moved, count);
+  }
+  for (Left& each : invalid) {
+    each.is_logged = true;
+    owner.invalid.push_back(std::move(each));
+  }
+  owner.invalid_due_ms = context_.now_ms() + invalid_pause_ms;
 }
 
 void MovedQuotas::wait(Owner& owner, std::string_view reason) noexcept {

@@ -5,7 +5,9 @@
 // Shape:  of each node a queue, and one parcel under way with the first of it. The owner answers
 //         when they are durable there, and keeps a quota that it has got since then.
 // Errors: what a node has not taken goes to the end of its queue, and again after a pause, for as
-//         long as this node runs. Without a secret nothing is sent: no node would take it.
+//         long as this node runs. What it calls invalid, because its machine lacks a time zone,
+//         keeps nothing else waiting: it is put aside for a minute. Without a secret nothing is
+//         sent: no node would take it.
 // Bounds: as many in a parcel as a frame may have.
 // Lives:  one per worker, one thread only.
 #pragma once
@@ -34,6 +36,8 @@ class MovedQuotas {
   static constexpr int64_t pause_ms_max = 1'000;
   // So long a node may not take any before the log says so.
   static constexpr int64_t patience_ms = 10'000;
+  // After which a quota that its owner calls invalid is handed over again.
+  static constexpr int64_t invalid_pause_ms = 60'000;
 
   MovedQuotas(const session::Context& context, const route::Mailboxes& mailboxes,
               quota::QuotaDecider& quotas, const peer::FleetOptions& fleet, MovedQuotaLog& log);
@@ -48,19 +52,27 @@ class MovedQuotas {
   int64_t due_ms() const noexcept;
 
  private:
+  struct Left {
+    quota::MovedQuota moved;
+    bool is_logged = false;  // that its owner calls it invalid
+  };
   struct Owner : peer::QuotaParcel {
     uint32_t node = 0;
-    std::deque<quota::MovedQuota> left;  // the first are those of the parcel, if it is under way
+    std::deque<Left> left;      // the first are those of the parcel, if it is under way
+    std::vector<Left> invalid;  // put aside
     bool is_under_way = false;
-    int64_t due_ms = 0;
+    int64_t due_ms = 0;          // of what is left
+    int64_t invalid_due_ms = 0;  // when those put aside are left again
     int64_t pause_ms = pause_ms_min;
     int64_t refuses_since_ms = base::never_ms;
   };
 
-  bool may_send(const Owner& owner) const noexcept;
+  static int64_t due_ms_of(const Owner& owner) noexcept;
   Owner& owner_of(uint32_t node);
+  static void take_back_invalid(Owner& owner, int64_t now_ms);
   static void fill(Owner& owner);
   void take_answers(Owner& owner) noexcept;
+  void put_aside(Owner& owner, std::vector<Left> invalid) noexcept;
   void wait(Owner& owner, std::string_view reason) noexcept;
 
   const session::Context& context_;

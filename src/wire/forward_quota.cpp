@@ -173,10 +173,11 @@ bool names_its_subjects(const QuotaCall& call) noexcept {
   return call.place < std::max<uint8_t>(call.subjects_count, 1);
 }
 
+// One whose time zones are missing here is a quota all the same: the store refuses it.
 bool read_quota(schema::QuotaCall::Reader from, const QuotaCall& call, QuotaBatch& batch) {
   if (call.op != QuotaOp::put) return true;
   const auto text = from.getQuota();
-  policy::ParsedQuota parsed = policy::parse_quota({text.begin(), text.size()});
+  policy::ParsedQuota parsed = policy::parse_quota({text.begin(), text.size()}, policy::Form::sent);
   if (!parsed.is_json || !parsed.complaints.empty()) return false;
   batch.new_quotas.resize(batch.calls.size());
   batch.new_quotas.back() = std::move(parsed.quota);

@@ -269,9 +269,10 @@ bool read(schema::ReportedHolder::Reader from, api::HolderRow& to) {
   return true;
 }
 
+// It is only shown here: the node that keeps it has its time zones.
 bool read(schema::ReportedQuota::Reader from, api::Quota& to) {
   const auto json = from.getJson();
-  policy::ParsedQuota parsed = policy::parse_quota({json.begin(), json.size()});
+  policy::ParsedQuota parsed = policy::parse_quota({json.begin(), json.size()}, policy::Form::sent);
   if (!parsed.is_json || !parsed.complaints.empty()) return false;
   to = std::move(parsed.quota);
   const auto profile = from.getProfile();

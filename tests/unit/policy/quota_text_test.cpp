@@ -402,5 +402,39 @@ TEST(QuotaText, reads_written_text_back_as_the_same_quota) {
   EXPECT_EQ(text::one_line(quota_json({})), R"({"limits":[]})");
 }
 
+TEST(QuotaText, of_another_node_may_have_time_zones_that_this_machine_lacks) {
+  const std::string limit = R"({"limits": [{"name": "l", "metric": "requests", "amount": 1, )";
+  const std::string unknown =
+      limit + R"("kind": "calendar", "period": "day", "time_zone": "Mars/Olympus"}]})";
+  const ParsedQuota sent = parse_quota(unknown, Form::sent);
+  EXPECT_EQ(sent.complaints, Complaints{});
+  ASSERT_EQ(sent.quota.limits.size(), 1U);
+  EXPECT_EQ(sent.quota.limits[0].time_zone, "Mars/Olympus");
+  EXPECT_FALSE(has_time_zones(sent.quota));
+  EXPECT_EQ(parse_quota(unknown).complaints.size(), 1U);
+  Quota checked = sent.quota;
+  EXPECT_EQ(check_quota(checked).size(), 1U);
+  // Whatever else is wrong is wrong there, too.
+  EXPECT_EQ(parse_quota(limit + R"("kind": "calendar"}]})", Form::sent).complaints.size(), 1U);
+  EXPECT_EQ(parse_quota(limit + R"("period_ms": 1000, "time_zone": "Mars/Olympus"}]})", Form::sent)
+                .complaints,
+            Complaints{R"(limits[0] ("l"), time_zone: is only for "kind": "calendar")"});
+}
+
+TEST(QuotaText, knows_which_quotas_have_their_time_zones) {
+  EXPECT_TRUE(has_time_zones({.limits = {a_limit()}, .profile = {}}));
+  Limit limit = a_limit();
+  limit.kind = LimitKind::calendar;
+  limit.period_ms = 0;
+  limit.unit = CalendarUnit::day;
+  for (const char* const zone : {"UTC", "Asia/Kathmandu"}) {
+    limit.time_zone = zone;
+    EXPECT_TRUE(has_time_zones({.limits = {limit}, .profile = {}})) << zone;
+  }
+  Limit unknown = limit;
+  unknown.time_zone = "Mars/Olympus";
+  EXPECT_FALSE(has_time_zones({.limits = {limit, unknown}, .profile = {}}));
+}
+
 }  // namespace
 }  // namespace sluice::policy

@@ -87,6 +87,24 @@ TEST(Subject, keeps_its_own_quota_when_an_earlier_owner_hands_one_over) {
   EXPECT_EQ(driver.limit("m", "tpm").amount, 70U);
 }
 
+// Another node has checked it, with the time zones of its own machine.
+TEST(Subject, refuses_a_quota_whose_time_zone_is_missing_here) {
+  StoreDriver driver;
+  driver.put("m", {tpm(70)});
+  api::Limit day = limit_of("rpd", Metric::requests, 5, LimitKind::calendar, 0);
+  day.unit = api::CalendarUnit::day;
+  day.time_zone = "Mars/Olympus";
+  const Quota unknown = quota_of({tpm(10), day});
+  EXPECT_EQ(driver.ask({.op = QuotaOp::put}, {"m"}, unknown).code, QuotaCode::invalid_quota);
+  EXPECT_TRUE(driver.batch.rows.empty());
+  EXPECT_EQ(driver.limit("m", "tpm").amount, 70U);
+  EXPECT_EQ(hand_over(driver, "new", unknown).code, QuotaCode::invalid_quota);
+  EXPECT_EQ(driver.row("new").source, QuotaSource::none);
+  EXPECT_EQ(hand_over(driver, "m", unknown).code, QuotaCode::ok) << "the later one stays";
+  day.time_zone = "Asia/Kathmandu";
+  EXPECT_EQ(hand_over(driver, "new", quota_of({day})).code, QuotaCode::ok);
+}
+
 TEST(Subject, a_put_quota_stays_when_the_file_changes) {
   StoreDriver driver;
   driver.put("exact", {tpm(10)});

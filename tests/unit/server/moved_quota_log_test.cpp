@@ -65,5 +65,23 @@ TEST_F(MovedQuotaLogTest, warns_of_a_node_that_takes_none_once_a_minute) {
   EXPECT_EQ(logged[0]["quotas"], 2);
 }
 
+TEST_F(MovedQuotaLogTest, shows_a_quota_that_its_owner_calls_invalid) {
+  const MovedQuotaLog log;
+  const api::Limit day{.name = "rpd",
+                       .kind = api::LimitKind::calendar,
+                       .amount = 5,
+                       .unit = api::CalendarUnit::day,
+                       .time_zone = "Mars/Olympus"};
+  log.note_invalid("10.0.0.2:8080", {.name = "gpt", .quota = {.limits = {day}, .profile = {}}}, 4);
+  const std::vector<test::Json> logged = lines();
+  ASSERT_EQ(logged.size(), 1U);
+  EXPECT_EQ(logged[0]["level"], "WARN");
+  EXPECT_EQ(logged[0]["node"], "10.0.0.2:8080");
+  EXPECT_EQ(logged[0]["reason"], "invalid_quota");
+  EXPECT_EQ(logged[0]["quotas"], 4);
+  EXPECT_EQ(logged[0]["subject"], "gpt");
+  EXPECT_EQ(logged[0]["quota"]["limits"][0]["time_zone"], "Mars/Olympus");
+}
+
 }  // namespace
 }  // namespace sluice::server

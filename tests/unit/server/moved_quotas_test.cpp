@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/log_lines.hpp"
 #include "tests/unit/server/keeping_sender.hpp"
 #include "tests/unit/server/task_side.hpp"
 #include "wire/forward_quota.hpp"
@@ -171,6 +172,71 @@ TEST_F(MovedQuotasTest, those_behind_a_refused_one_have_their_turn) {
   pass(MovedQuotas::pause_ms_min);
   moved_.send();
   EXPECT_EQ(names_in(parcel()), (std::vector{names.back(), names.front()}));
+}
+
+TEST_F(MovedQuotasTest, those_that_the_owner_calls_invalid_keep_no_others_waiting) {
+  const size_t count = wire::forwarded_calls_max + 2;
+  const std::vector<std::string> names = subjects_of(1, count);
+  begin(names);
+  moved_.send();
+  std::vector<QuotaCode> codes(wire::forwarded_calls_max, QuotaCode::ok);
+  codes[0] = codes[3] = QuotaCode::invalid_quota;
+  answer(parcel(), codes);
+  EXPECT_EQ(dropped().size(), wire::forwarded_calls_max - 2);
+  EXPECT_EQ(log_.left(), 4U);
+  EXPECT_LE(due_in_ms(), 0) << "the owner answers: the others follow at once";
+  moved_.send();
+  EXPECT_EQ(names_in(parcel()), (std::vector{names[count - 2], names[count - 1]}));
+  answer_ok(parcel());
+  EXPECT_EQ(log_.left(), 2U);
+  EXPECT_EQ(due_in_ms(), MovedQuotas::invalid_pause_ms);
+  pass(MovedQuotas::invalid_pause_ms - 1);
+  moved_.send();
+  EXPECT_EQ(sender_.parcels.size(), 2U) << "they are not due yet";
+  pass(1);
+  moved_.send();
+  ASSERT_EQ(sender_.parcels.size(), 3U);
+  EXPECT_EQ(names_in(parcel()), (std::vector{names[0], names[3]}));
+  answer(parcel(), {QuotaCode::invalid_quota, QuotaCode::ok});
+  EXPECT_EQ(dropped().back(), names[3]);
+  pass(MovedQuotas::invalid_pause_ms);
+  moved_.send();
+  EXPECT_EQ(names_in(parcel()), std::vector{names[0]});
+  answer_ok(parcel());  // the node has started again, with the time zone
+  EXPECT_EQ(log_.left(), 0U);
+  EXPECT_EQ(moved_.due_ms(), base::never_ms);
+}
+
+TEST_F(MovedQuotasTest, invalid_ones_leave_the_pause_of_refused_ones_alone) {
+  const std::vector<std::string> names = subjects_of(1, 2);
+  begin(names);
+  moved_.send();
+  answer(parcel(), {QuotaCode::invalid_quota, QuotaCode::not_durable});
+  EXPECT_EQ(due_in_ms(), MovedQuotas::pause_ms_min);
+  pass(MovedQuotas::invalid_pause_ms);
+  moved_.send();
+  EXPECT_EQ(names_in(parcel()), (std::vector{names[1], names[0]}));
+}
+
+TEST_F(MovedQuotasTest, an_invalid_one_is_logged_once) {
+  support::LogLines log;
+  log.start();
+  const std::vector<std::string> names = subjects_of(1, 3);
+  begin(names);
+  for (int minute = 0; minute < 3; ++minute) {
+    moved_.send();
+    ASSERT_EQ(parcel().batch.calls.size(), 3U);
+    answer(parcel(), std::vector(3, QuotaCode::invalid_quota));
+    pass(MovedQuotas::invalid_pause_ms);
+  }
+  std::vector<log::Fields> logged = log.lines();
+  ASSERT_EQ(logged.size(), 1U);
+  EXPECT_EQ(logged[0]["level"], "WARN");
+  EXPECT_EQ(logged[0]["node"], "10.0.0.2:8080");
+  EXPECT_EQ(logged[0]["reason"], "invalid_quota");
+  EXPECT_EQ(logged[0]["quotas"], 3);
+  EXPECT_EQ(logged[0]["subject"], names[0]);
+  EXPECT_EQ(logged[0]["quota"]["limits"][0]["name"], "tpm");
 }
 
 TEST_F(MovedQuotasTest, the_rest_follows_at_once) {

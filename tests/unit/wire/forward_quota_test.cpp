@@ -375,6 +375,21 @@ TEST(ForwardQuota, flags_mean_what_their_operation_has_them_mean) {
   EXPECT_EQ(received.batch.calls[2].flags, sent.calls[2].flags);
 }
 
+TEST(ForwardQuota, brings_a_quota_whose_time_zone_is_missing_here) {
+  QuotaBatch sent;
+  for (int call = 0; call < 2; ++call) add(sent, {.op = QuotaOp::put}, {"m"});
+  sent.new_quotas.resize(2);
+  sent.new_quotas[0] = {.limits = {{.name = "rpd",
+                                    .kind = api::LimitKind::calendar,
+                                    .amount = 5,
+                                    .unit = api::CalendarUnit::day,
+                                    .time_zone = "Mars/Olympus"}},
+                        .profile = {}};
+  const Received received(encode_forward_quota(1, sender, sent));
+  ASSERT_TRUE(received.is_read);
+  EXPECT_EQ(received.batch.new_quotas, sent.new_quotas);
+}
+
 TEST(ForwardQuota, without_calls_announces_the_sender) {
   const Received received(encode_forward_quota(3, sender, {}));
   EXPECT_TRUE(received.is_read);

@@ -128,6 +128,19 @@ TEST(QuotaOutcomes, arrive_whole) {
   EXPECT_TRUE(outcomes->holders[0].connection_bound);
 }
 
+// The node that answers has its time zones.
+TEST(QuotaOutcomes, show_quotas_that_this_machine_could_not_keep) {
+  api::QuotaBatch batch = decided();
+  api::Limit& limit = batch.quotas[0].limits[0];
+  limit.kind = api::LimitKind::calendar;
+  limit.period_ms = 0;
+  limit.unit = api::CalendarUnit::day;
+  limit.time_zone = "Mars/Olympus";
+  const auto outcomes = read(encode_outcomes(12, outcomes_of(batch)));
+  ASSERT_TRUE(outcomes);
+  EXPECT_EQ(outcomes->quotas, batch.quotas);
+}
+
 TEST(QuotaOutcomes, of_calls_that_have_waited_name_them) {
   const std::vector<uint32_t> entries{3, 9};
   const std::vector<QuotaAnswer> answers{{.code = QuotaCode::ok, .reservation = 5},
