@@ -118,17 +118,25 @@ NodeVisits::Visit& NodeVisits::take(QuotaTask& task) {
   visit.task = &task;
   visit.of = peer::QuotaParcel::Of::visit;
   visit.timeout_ms = timeout_ms_;
+  visit.is_sent = false;
   return visit;
 }
 
-void NodeVisits::visit(QuotaTask& task, base::Now now) {
+bool NodeVisits::visit(QuotaTask& task, base::Now now) {
   Visit& visit = take(task);
   if (task.batch.pass == Pass::end) {
     fill_ends(visit);
   } else {
     fill(visit, now);
   }
+  if (wire::forward_quota_bytes(visit.batch) > limits::frame_bytes_max) {
+    on_unanswered(visit);
+    free_.push_back(&visit);
+    return false;
+  }
+  visit.is_sent = true;
   sender_->post(visit);
+  return true;
 }
 
 // Of its first call. A waiter has come in a batch, perhaps behind others.
@@ -270,6 +278,7 @@ void NodeVisits::on_unanswered(Visit& visit) {
   for (const uint32_t place : visit.batch.visit.places) {
     if (visit.batch.pass == Pass::look || visit.batch.pass == Pass::ask) {
       on_unanswered_ask(task, place);
+      if (visit.is_sent && visit.batch.pass == Pass::ask) refund(task, place);
     } else if (visit.batch.pass == Pass::apply) {
       on_unanswered_verdict(task, place);
     }
@@ -284,7 +293,6 @@ void NodeVisits::on_unanswered_ask(QuotaTask& task, uint32_t place) {
     spread.problem = policy_.answer(task.batch.calls[place].op).code;
     spread.problem_place = subject;
   }
-  if (task.batch.pass == Pass::ask) refund(task, place);
 }
 
 // It may have its part, or not: the call is ended, and all its parts are cancelled. What was

@@ -4,7 +4,8 @@
 // Shape:  a visit is one node's share in one pass of the batch (api::Pass); that node brings it to
 //         its own shards (VisitedParts). The ends of parts, and extensions, are plain calls.
 // Errors: a node that does not answer is in the way of the calls that need it. What it may have
-//         held or charged for them is refunded by calls that are repeated (NodeCalls).
+//         held or charged for them is refunded by calls that are repeated (NodeCalls). A call that
+//         is longer than a frame may be is not sent, as if no node that it needs answered.
 // Lives:  one per worker, one thread only.
 // Source: docs/adr/0034-quota-calls-over-several-nodes.md.
 #pragma once
@@ -30,8 +31,9 @@ class NodeVisits {
   // There are other nodes.
   void attach(peer::ParcelSender& sender) noexcept { sender_ = &sender; }
 
-  // The task's next stop is a node: it has its share in the batch's pass.
-  void visit(QuotaTask& task, base::Now now);
+  // The task's next stop is a node: it has its share in the batch's pass. False: it cannot be asked
+  // for that, and the batch goes on without it.
+  bool visit(QuotaTask& task, base::Now now);
   // The task that goes on.
   QuotaTask& on_returned(peer::QuotaParcel& parcel, base::Now now);
 
@@ -41,6 +43,7 @@ class NodeVisits {
   struct Visit : peer::QuotaParcel {
     QuotaTask* task = nullptr;
     std::vector<uint32_t> ends;  // of a batch's part_ends
+    bool is_sent = false;
   };
 
   Visit& take(QuotaTask& task);

@@ -153,7 +153,7 @@ bool QuotaTasks::spans_shards(const api::QuotaBatch& batch) const noexcept {
 bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) const noexcept {
   if (!may_be_spread(call)) return false;
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-  const bool stays = stays_on_node(names.front());
+  const bool stays = stays_on_node(names);
   const api::ShardId home = mailboxes_.shard_of(names.front());
   return std::any_of(names.begin() + 1, names.end(), [&](std::string_view name) {
     return (stays ? mailboxes_.shard_of(name) : stop_of(name)) != home;
@@ -161,10 +161,14 @@ bool QuotaTasks::is_spread(const api::QuotaBatch& batch, const QuotaCall& call) 
 }
 
 // A call whose first subject is another node's has come here by a list that differs from this one:
-// all of it stays here.
-bool QuotaTasks::stays_on_node(std::string_view subject) const noexcept {
+// all of it stays here. So does one with a name that is too long: its home refuses it, and a frame
+// to another node might have no room for it.
+bool QuotaTasks::stays_on_node(std::span<const std::string_view> names) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();
-  return nodes.is_alone() || nodes.node_of_subject(subject) != nodes.own_node();
+  if (nodes.is_alone() || nodes.node_of_subject(names.front()) != nodes.own_node()) return true;
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    return name.size() > context_.options.key_bytes_max;
+  });
 }
 
 api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
@@ -179,7 +183,7 @@ void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
   for (const uint32_t index : batch.undecided) {
     const QuotaCall& call = batch.calls[index];
     const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-    if (!stays_on_node(names.front())) continue;
+    if (!stays_on_node(names)) continue;
     for (uint8_t place = 0; place < names.size(); ++place) {
       batch.spread[index].shards[place] = mailboxes_.shard_of(names[place]);
     }
@@ -284,7 +288,11 @@ void QuotaTasks::go_on(QuotaTask& task) noexcept {
     // A batch of the only shard of the only node has one stop.
     if (stops_.end() > 1) task.shard = next_stop(task);
     if (task.shard >= stops_.end()) return finish(task);
-    if (api::is_node_stop(task.shard)) return visits_.visit(task, context_.now);
+    if (api::is_node_stop(task.shard)) {
+      if (visits_.visit(task, context_.now)) return;
+      after_decide(task);
+      continue;
+    }
     if (task.shard != mailboxes_.shard()) {
       return mailboxes_.post(static_cast<api::ShardId>(task.shard), &task);
     }

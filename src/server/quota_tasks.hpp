@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -105,7 +106,7 @@ class QuotaTasks {
  private:
   uint32_t owner_of(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
   bool is_spread(const api::QuotaBatch& batch, const api::QuotaCall& call) const noexcept;
-  bool stays_on_node(std::string_view subject) const noexcept;
+  bool stays_on_node(std::span<const std::string_view> names) const noexcept;
   api::ShardId stop_of(std::string_view name) const noexcept;
   void spread(api::QuotaBatch& batch) noexcept;
   void find_stops(api::QuotaBatch& batch, uint32_t index) noexcept;

@@ -234,12 +234,17 @@ size_t forwarded_call_bytes(const QuotaBatch& batch, size_t index) {
   return call.op == QuotaOp::put ? bytes + list_bytes(quota_text(batch, index).size() + 1) : bytes;
 }
 
-FrameWords encode_forward_quota(uint64_t id, uint64_t sender, const QuotaBatch& batch) {
+size_t forward_quota_bytes(const QuotaBatch& batch) {
   size_t bytes = forward_quota_head_bytes;
   if (batch.visit.is_set()) bytes += visit_bytes(batch.calls.size());
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     bytes += forwarded_call_bytes(batch, index);
   }
+  return bytes;
+}
+
+FrameWords encode_forward_quota(uint64_t id, uint64_t sender, const QuotaBatch& batch) {
+  const size_t bytes = forward_quota_bytes(batch);
   capnp::MallocMessageBuilder message(static_cast<kj::uint>(bytes / sizeof(uint64_t) + 1));
   auto root = message.initRoot<schema::ClientFrame>();
   root.setId(id);

@@ -39,6 +39,8 @@ inline constexpr size_t forwarded_rows_calls_max = 16;
 // What a call of the batch takes in the frame, at most; and the frame without calls.
 size_t forwarded_call_bytes(const api::QuotaBatch& batch, size_t index);
 inline constexpr size_t forward_quota_head_bytes = 88;
+// The whole frame, at most.
+size_t forward_quota_bytes(const api::QuotaBatch& batch);
 
 // A frame's bytes, in words.
 using FrameWords = std::vector<uint64_t>;

@@ -26,7 +26,8 @@ using State = api::SpreadCall::State;
 
 class NodeVisitsTest : public ::testing::Test {
  protected:
-  NodeVisitsTest() : side_(worker_group_, 0, fleet(), quota::Options{}) {
+  explicit NodeVisitsTest(const quota::Options& with = {})
+      : side_(worker_group_, 0, fleet(), with) {
     side_.nodes.attach(sender_);
     side_.tasks.attach(sender_);
     side_.context.now.monotonic_ns = base::ns_per_s;
@@ -127,6 +128,9 @@ class NodeVisitsTest : public ::testing::Test {
         .op = QuotaOp::extend, .lifetime_ms = 90'000, .reservation = reservation};
     side_.tasks.ask(side_.ended_session, 3, batch_of(call, {}));
   }
+  uint64_t reserves_answered(QuotaCode code) const {
+    return side_.store->statistics().reserves[static_cast<size_t>(code)];
+  }
   uint64_t used() {
     api::QuotaBatch batch;
     batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1});
@@ -210,6 +214,80 @@ TEST_F(NodeVisitsTest, the_worker_that_was_asked_has_the_verdicts_on_any_of_its_
   EXPECT_EQ(parcel().batch.pass, Pass::apply);
   EXPECT_EQ(parcel().batch.visit.places, std::vector<uint32_t>{1});
   EXPECT_EQ(parcel().target, asked);
+}
+
+TEST_F(NodeVisitsTest, a_name_that_is_too_long_is_refused_before_any_node_is_asked) {
+  const std::string tag = "{" + there_ + "}";
+  const std::string too_long = tag + std::string(side_.options.key_bytes_max, 'x');
+  side_.tasks.ask(side_.ended_session, 2, batch_of(reserving(30), {here_, too_long}));
+  EXPECT_TRUE(sender_.parcels.empty());
+  EXPECT_FALSE(side_.awaits(2));
+  EXPECT_EQ(reserves_answered(QuotaCode::invalid_subject), 1U);
+  reserve_each({too_long, there_});
+  ASSERT_EQ(sender_.parcels.size(), 1U);
+  EXPECT_EQ(parcel().batch.visit.places, std::vector<uint32_t>{1});
+  const std::string longest = tag + std::string(side_.options.key_bytes_max - tag.size(), 'x');
+  reserve_each({longest});
+  EXPECT_EQ(sender_.parcels.size(), 2U);
+}
+
+// Names may be so long that eight of them fit into no frame.
+class NodeVisitsOfLongNames : public NodeVisitsTest {
+ protected:
+  NodeVisitsOfLongNames()
+      : NodeVisitsTest({.subjects_max = 100,
+                        .reservations_max = 100,
+                        .waiters_max = 100,
+                        .name_bytes_max = limits::key_bytes_max}) {}
+  // So many bytes each, of the other node.
+  std::vector<std::string> names_of(size_t bytes) const {
+    std::vector<std::string> names(4, "{" + there_ + "}");
+    for (size_t at = 0; at < names.size(); ++at) {
+      names[at].resize(bytes, static_cast<char>('a' + at));
+    }
+    return names;
+  }
+  std::vector<std::string_view> with_here(const std::vector<std::string>& names) const {
+    std::vector<std::string_view> all{here_};
+    all.insert(all.end(), names.begin(), names.end());
+    return all;
+  }
+
+  const std::vector<std::string> fitting_ = names_of(65'400);
+  const std::vector<std::string> too_long_ = names_of(65'460);
+};
+
+TEST_F(NodeVisitsOfLongNames, a_call_that_fits_into_a_frame_visits_the_node) {
+  side_.tasks.ask(side_.ended_session, 2, batch_of(reserving(30), with_here(fitting_)));
+  ASSERT_EQ(sender_.parcels.size(), 1U);
+  const auto frame = wire::encode_forward_quota(1, 1, parcel().batch);
+  EXPECT_LE(std::span(frame).size_bytes(), limits::frame_bytes_max);
+  EXPECT_GT(std::span(frame).size_bytes(), limits::frame_bytes_max - 1'024);
+}
+
+TEST_F(NodeVisitsOfLongNames, a_call_that_fits_into_no_frame_is_answered_without_the_node) {
+  side_.tasks.ask(side_.ended_session, 2, batch_of(reserving(30), with_here(too_long_)));
+  EXPECT_TRUE(sender_.parcels.empty()) << "the other node would end the link";
+  EXPECT_FALSE(side_.awaits(2));
+  EXPECT_EQ(reserves_answered(QuotaCode::owner_unreachable), 1U);
+  side_.tasks.make_own_calls();
+  EXPECT_TRUE(sender_.parcels.empty()) << "it has no part to end";
+  EXPECT_TRUE(side_.tasks.is_idle_for_nodes());
+  reserve(100);  // nothing is held here any more
+  ASSERT_EQ(sender_.parcels.size(), 1U);
+  EXPECT_EQ(parcel().batch.spread.at(0).code, QuotaCode::ok);
+}
+
+TEST_F(NodeVisitsOfLongNames, those_beside_it_visit_the_node_without_it) {
+  api::QuotaBatch& batch = batch_of(reserving(30), with_here(too_long_));
+  batch.calls.push_back(batch.calls[0]);
+  batch.calls[1].subjects_count = 2;
+  batch.calls[1].first_subject = static_cast<uint32_t>(batch.subjects.size());
+  batch.subjects.insert(batch.subjects.end(), {here_, there_});
+  side_.tasks.ask(side_.ended_session, 2, batch);
+  ASSERT_EQ(sender_.parcels.size(), 1U);
+  EXPECT_EQ(parcel().batch.visit.places, std::vector<uint32_t>{1});
+  EXPECT_EQ(reserves_answered(QuotaCode::owner_unreachable), 1U);
 }
 
 TEST_F(NodeVisitsTest, a_call_that_does_not_fit_there_charges_nothing) {

@@ -31,7 +31,8 @@ class TaskSide final : private ShardStatisticsSource {
   // Likewise, with a store.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const peer::FleetOptions& fleet,
            const quota::Options& with)
-      : TaskSide(worker_group, shard, std::make_unique<quota::QuotaStore>(with), {}, fleet) {}
+      : TaskSide(worker_group, shard, std::make_unique<quota::QuotaStore>(with), {}, fleet,
+                 with.name_bytes_max) {}
   // Whose state is kept.
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, const StateOptions& state)
       : TaskSide(worker_group, shard, std::unique_ptr<quota::QuotaStore>(), state) {}
@@ -78,7 +79,7 @@ class TaskSide final : private ShardStatisticsSource {
   const std::unique_ptr<quota::QuotaStore> store;
   shard::KeyShard keys{{.keys_max = 100}};
   session::KeepingBackend backend;
-  const session::Options options{.waiters_max = 10};
+  const session::Options options;
   session::Context context{backend, options};
   SessionTable sessions{{.sockets_max = 1, .key_bytes_max = 64, .shards = 3}};
   WaiterDelivery waiters;
@@ -100,11 +101,13 @@ class TaskSide final : private ShardStatisticsSource {
 
  private:
   TaskSide(WorkerGroup& worker_group, api::ShardId shard, std::unique_ptr<quota::QuotaStore> with,
-           const StateOptions& state = {}, const peer::FleetOptions& fleet = {})
+           const StateOptions& state = {}, const peer::FleetOptions& fleet = {},
+           uint32_t key_bytes_max = session::Options{}.key_bytes_max)
       : mailboxes(worker_group.mesh(), shard,
                   {fleet.ownership(), worker_group.mesh().shards_count()}),
         quotas(asked, shard),
         store(std::move(with)),
+        options{.key_bytes_max = key_bytes_max, .waiters_max = 10},
         waiters(context, sessions, mailboxes, keys, decider(), 10),
         queries(context, sessions, mailboxes, keys, *this, slots),
         keeper(state, {}, decider(), windows),

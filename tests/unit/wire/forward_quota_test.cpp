@@ -413,6 +413,21 @@ TEST(ForwardQuota, is_not_longer_than_it_was_said_to_be) {
   EXPECT_EQ(words[0] & 0xFFFF'FFFF, 0U);  // one segment
 }
 
+TEST(ForwardQuota, of_a_visit_is_not_longer_than_it_was_said_to_be) {
+  QuotaBatch sent = visited_batch();
+  for (const uint32_t place : {18U, 19U}) {
+    add(sent, {.op = QuotaOp::consume, .client_id = "123456789"}, {"model", "123456789"});
+    sent.spread.push_back(sent.spread[0]);
+    sent.answers.emplace_back();
+    sent.visit.places.push_back(place);
+    sent.visit.subject_bits.push_back(2);
+  }
+  const FrameWords words = encode_forward_quota(1, sender, sent);
+  EXPECT_LE(std::span(words).size_bytes(), forward_quota_bytes(sent));
+  EXPECT_GT(std::span(words).size_bytes() + 128, forward_quota_bytes(sent));
+  EXPECT_EQ(words[0] & 0xFFFF'FFFF, 0U);  // one segment
+}
+
 // A frame with one reserve, which `fill` changes.
 bool is_read_with(const std::function<void(schema::QuotaCall::Builder)>& fill) {
   capnp::MallocMessageBuilder message;
