@@ -39,6 +39,16 @@ constexpr size_t quota_bytes_max =
 constexpr size_t holder_bytes = struct_bytes<schema::ReportedHolder> +
                                 list_bytes(2 * sizeof(uint32_t) * limits::call_subjects_max);
 
+constexpr size_t row_bytes_max = struct_bytes<schema::ReportedSubject> + quota_bytes_max;
+// The text of a reservation's row: its owner, and its names as far as they have room
+// (quota/answer_holders.cpp).
+constexpr size_t holder_text_bytes_max =
+    limits::client_id_bytes_max + limits::holders_text_bytes_max;
+// Of a page: the owners of all rows, and names. Those that other shards of the reservations add are
+// left out from four times the text of a page on; the last one before may begin there.
+constexpr size_t page_text_bytes_max = limits::subjects_page_max * limits::client_id_bytes_max +
+                                       5 * size_t{limits::holders_text_bytes_max};
+
 kj::ArrayPtr<const kj::byte> bytes_of(std::string_view text) noexcept {
   return {reinterpret_cast<const kj::byte*>(text.data()), text.size()};
 }
@@ -377,6 +387,42 @@ bool read(schema::QuotaOutcomes::Reader from, QuotaOutcomes& to) {
          (!to.parts.empty() || has_verdicts(to));
 }
 
+// What the answer to a call may have beside its outcome.
+struct AnswerExtent {
+  size_t bytes = 0;
+  size_t limits_count = 0;  // reported
+};
+
+// One row for each subject of the call, with its name.
+AnswerExtent rows_extent(const api::QuotaBatch& asked, const api::QuotaCall& call) noexcept {
+  size_t bytes = call.subjects_count * row_bytes_max;
+  for (const std::string_view name :
+       std::span(asked.subjects).subspan(call.first_subject, call.subjects_count)) {
+    bytes += name.size();
+  }
+  return {.bytes = bytes, .limits_count = call.subjects_count * size_t{limits::quota_limits_max}};
+}
+
+AnswerExtent extent_of(const api::QuotaBatch& asked, const api::QuotaCall& call) noexcept {
+  using api::QuotaOp;
+  switch (call.op) {
+    case QuotaOp::usage:
+      return rows_extent(asked, call);
+    case QuotaOp::put:
+      if ((call.flags & api::quota_flag::handed_over) != 0) return {};
+      return rows_extent(asked, call);
+    case QuotaOp::show:  // its names have come in one frame
+      return {.bytes = limits::call_subjects_max * row_bytes_max + limits::frame_bytes_max +
+                       holder_bytes + holder_text_bytes_max,
+              .limits_count = size_t{limits::call_subjects_max} * limits::quota_limits_max};
+    case QuotaOp::holders:
+      return {.bytes = limits::subjects_page_max * holder_bytes + page_text_bytes_max};
+    default:
+      if (!api::concerns_limits(call.op)) return {};
+      return {.limits_count = call.subjects_count * size_t{limits::quota_limits_max}};
+  }
+}
+
 }  // namespace
 
 QuotaOutcomesView outcomes_of(const api::QuotaBatch& batch) noexcept {
@@ -394,17 +440,9 @@ size_t outcomes_bytes_max(const api::QuotaBatch& asked) noexcept {
   size_t bytes = head_bytes + asked.calls.size() * struct_bytes<schema::QuotaOutcome>;
   size_t limits_count = 0;
   for (const api::QuotaCall& call : asked.calls) {
-    const bool shows_subjects = call.op == api::QuotaOp::usage || call.op == api::QuotaOp::show;
-    const size_t subjects_count =
-        call.op == api::QuotaOp::show ? limits::call_subjects_max : call.subjects_count;
-    const bool shows_limits = shows_subjects || api::concerns_limits(call.op);
-    if (shows_limits) limits_count += subjects_count * limits::quota_limits_max;
-    if (shows_subjects) {
-      bytes += subjects_count * (struct_bytes<schema::ReportedSubject> + quota_bytes_max);
-    }
-    if (call.op == api::QuotaOp::holders) {
-      bytes += limits::subjects_page_max * holder_bytes + limits::holders_text_bytes_max;
-    }
+    const AnswerExtent extent = extent_of(asked, call);
+    bytes += extent.bytes;
+    limits_count += extent.limits_count;
   }
   const size_t reports_count = std::min<size_t>(limits_count, limits::quota_reports_max);
   bytes += reports_count * limit_bytes;

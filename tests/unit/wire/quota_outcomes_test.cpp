@@ -53,6 +53,7 @@ api::QuotaBatch decided() {
                  {.op = QuotaOp::usage, .subjects_count = 1},
                  {.op = QuotaOp::holders, .subjects_count = 1},
                  {.op = QuotaOp::settle}};
+  batch.subjects = {"gpt"};
   batch.answers = {{.code = QuotaCode::tpm_exceeded,
                     .limits_left_out = true,
                     .first_limit = 0,
@@ -237,6 +238,106 @@ TEST(QuotaOutcomes, are_not_longer_than_promised) {
   EXPECT_LE(words.size() * sizeof(uint64_t), outcomes_bytes_max(most));
   EXPECT_LE(words.size() * sizeof(uint64_t), limits::reply_bytes_max);
   EXPECT_EQ(words[0] & 0xFFFF'FFFF, 0U);  // one segment
+}
+
+// A quota with as much text as one may have.
+api::Quota longest_quota() {
+  api::Quota quota{.limits = {}, .refund_expired = true, .profile = std::string(64, 'p')};
+  for (size_t i = 0; i < limits::quota_limits_max; ++i) {
+    quota.limits.push_back(
+        {.name = std::string(limits::limit_name_bytes_max - 1, '"') + static_cast<char>('a' + i),
+         .metric = api::Metric::input_tokens,
+         .kind = api::LimitKind::calendar,
+         .amount = limits::amount_max,
+         .unit = api::CalendarUnit::month,
+         .time_zone = "America/Argentina/ComodRivadavia",
+         .count_cached = true});
+  }
+  return quota;
+}
+
+void add_row(api::QuotaBatch& batch, std::string_view name) {
+  api::SubjectRow row{.name_begin = static_cast<uint32_t>(batch.answer_text.size()),
+                      .name_bytes = static_cast<uint32_t>(name.size()),
+                      .source = api::QuotaSource::run_time,
+                      .quota = static_cast<uint32_t>(batch.quotas.size()),
+                      .first_limit = static_cast<uint32_t>(batch.limits.size()),
+                      .limits_count = limits::quota_limits_max};
+  batch.answer_text += name;
+  batch.quotas.push_back(longest_quota());
+  batch.limits.insert(batch.limits.end(), limits::quota_limits_max,
+                      limit_of(std::string(limits::limit_name_bytes_max, 'n'), 1));
+  batch.rows.push_back(row);
+}
+
+void add_holder(api::QuotaBatch& batch, const std::vector<std::string>& names) {
+  api::HolderRow& row =
+      batch.holders.emplace_back(api::HolderRow{.subjects_count = limits::call_subjects_max});
+  row.owner = {.begin = static_cast<uint32_t>(batch.answer_text.size()),
+               .bytes = limits::client_id_bytes_max};
+  batch.answer_text += std::string(limits::client_id_bytes_max, 'o');
+  for (size_t at = 0; at < names.size(); ++at) {
+    row.subjects[at] = {.begin = static_cast<uint32_t>(batch.answer_text.size()),
+                        .bytes = static_cast<uint32_t>(names[at].size())};
+    batch.answer_text += names[at];
+  }
+}
+
+void expect_as_promised(const api::QuotaBatch& batch) {
+  const FrameWords words = encode_outcomes(12, outcomes_of(batch));
+  EXPECT_LE(words.size() * sizeof(uint64_t), outcomes_bytes_max(batch));
+  EXPECT_LE(words.size() * sizeof(uint64_t), limits::reply_bytes_max);
+  EXPECT_TRUE(read(words));
+}
+
+TEST(QuotaOutcomes, of_usage_are_not_longer_than_promised) {
+  const std::string name(limits::frame_bytes_max / forwarded_rows_calls_max, 'x');
+  api::QuotaBatch batch;
+  for (uint32_t i = 0; i < forwarded_rows_calls_max; ++i) {
+    batch.calls.push_back({.op = QuotaOp::usage, .subjects_count = 1, .first_subject = i});
+    batch.subjects.push_back(name);
+    batch.answers.push_back({.code = QuotaCode::ok, .first_row = i, .rows_count = 1});
+    add_row(batch, name);
+  }
+  expect_as_promised(batch);
+}
+
+TEST(QuotaOutcomes, of_a_reservation_are_not_longer_than_promised) {
+  const std::string name(limits::frame_bytes_max / limits::call_subjects_max, 'x');
+  const std::string held(limits::holders_text_bytes_max / limits::call_subjects_max, 'x');
+  api::QuotaBatch batch;
+  batch.calls = {{.op = QuotaOp::show, .reservation = 9}};
+  batch.answers = {{.code = QuotaCode::ok, .rows_count = limits::call_subjects_max}};
+  for (uint32_t i = 0; i < limits::call_subjects_max; ++i) add_row(batch, name);
+  add_holder(batch, std::vector(limits::call_subjects_max, held));
+  expect_as_promised(batch);
+}
+
+TEST(QuotaOutcomes, of_holders_are_not_longer_than_promised) {
+  const std::string name(1'024, 'x');
+  api::QuotaBatch batch;
+  batch.calls = {{.op = QuotaOp::holders, .subjects_count = 1}};
+  batch.subjects = {"gpt"};
+  batch.answers = {{.code = QuotaCode::ok, .rows_count = limits::subjects_page_max}};
+  // As the shards do: no names from four times the text of a page on.
+  for (uint32_t i = 0; i < limits::subjects_page_max; ++i) {
+    const bool is_full = batch.answer_text.size() >= 4 * limits::holders_text_bytes_max;
+    add_holder(batch, std::vector(is_full ? 0 : limits::call_subjects_max, name));
+  }
+  expect_as_promised(batch);
+}
+
+TEST(QuotaOutcomes, of_a_quota_that_is_put_are_not_longer_than_promised) {
+  const std::string name(limits::key_bytes_max, 'x');
+  api::QuotaBatch batch;
+  batch.calls = {{.op = QuotaOp::put, .subjects_count = 1}};
+  batch.subjects = {name};
+  batch.answers = {{.code = QuotaCode::ok, .rows_count = 1}};
+  add_row(batch, name);
+  expect_as_promised(batch);
+  // A node that hands them over gets no rows.
+  batch.calls[0].flags = api::quota_flag::handed_over;
+  EXPECT_LT(outcomes_bytes_max(batch), 1'024U);
 }
 
 }  // namespace
