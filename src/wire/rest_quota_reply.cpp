@@ -557,9 +557,8 @@ QuotaReply quota_reply(const QuotaRequest& request, const QuotaBatch& batch, int
     return decided_reply(request, answer, batch.limits, wall_ns, node_names);
   }
   if (!api::admits(answer.code)) {
-    return denial_reply(request,
-                        {answer.code, answer.retry_after_ms, detail_of(answer, node_names)}, {},
-                        wall_ns);
+    return denial_reply(
+        request, {answer.code, answer.retry_after_ms, detail_of(answer, node_names)}, {}, wall_ns);
   }
   switch (op) {
     case QuotaOp::settle:
