@@ -11,14 +11,15 @@ import time
 import pytest
 from fake_server import FakeServer, unused_address
 from frame_codecs import server_frame
-from nodes_script import (END, HANDLED, KEYS, SECOND, NodeScript, TwoNodes, lane_is_open, nodes,
-                          open_lane, port_of)
+from nodes_script import (END, HANDLED, KEYS, SECOND, Clock, NodeScript, TwoNodes, errors_of_tasks,
+                          is_put_off, lane_is_open, nodes, open_lane, port_of, try_lane, was_tried)
 from server_process import eventually
 
 import sluicegate
 from sluicegate import AsyncClient, Client, Verdict
 
 DRAINING = bytes([Verdict.DRAINING])
+RETRY_S = 30  # as documented
 
 
 class Shutdown(NodeScript):
@@ -180,35 +181,53 @@ def test_inspect_fails_while_the_owner_is_out_of_reach_with_asyncio():
 
 # --- finding nodes
 
+def no_thread(_):
+    raise RuntimeError("can't start new thread")
+
+
+def no_memory(_):
+    raise MemoryError
+
+
 def test_an_owner_is_tried_again_after_no_thread_could_be_started():
     with TwoNodes() as fleet, Client([fleet.address]) as client:
-        def fail(_):
-            raise RuntimeError("can't start new thread")
-        lanes = client._lanes
-        lanes._nodes._open_lane = fail
-        for _ in range(3):
-            assert client.acquire(SECOND[0])
-        lane = lanes._nodes._lanes[1]
-        assert not lane.is_opening and lane.retry_at > client._monotonic() + 25
-        lanes._nodes._open_lane, lane.retry_at = lanes._open, 0.0
+        clock, known = Clock(client), client._lanes._nodes
+        open_lane_of, known._open_lane = known._open_lane, no_thread
+        eventually(lambda: was_tried(client, clock), "the lane was tried")
+        known._open_lane = open_lane_of
+        clock.now += RETRY_S - 0.1
+        assert client.acquire(SECOND[0]) and is_put_off(client, clock)
+        clock.now += 0.2
         eventually(lambda: lane_is_open(client), "a lane is open")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_owner_is_tried_again_after_an_attempt_that_raised():
     with TwoNodes() as fleet, Client([fleet.address]) as client:
-        def fail(_):
-            raise MemoryError
-        lanes = client._lanes
-        address_of, lanes._address_of = lanes._address_of, fail
-
-        def was_tried():
-            assert client.acquire(SECOND[0])
-            known = lanes._nodes._lanes
-            return known and known[1].retry_at and not known[1].is_opening
-        eventually(was_tried, "the lane was tried")
-        lanes._address_of, lanes._nodes._lanes[1].retry_at = address_of, 0.0
+        clock, lanes = Clock(client), client._lanes
+        address_of, lanes._address_of = lanes._address_of, no_memory
+        eventually(lambda: was_tried(client, clock), "the lane was tried")
+        lanes._address_of = address_of
+        clock.now += RETRY_S
         eventually(lambda: lane_is_open(client), "a lane is open")
+
+
+def test_an_owner_is_tried_again_after_an_attempt_that_raised_with_asyncio():
+    async def ask(fleet):
+        with errors_of_tasks() as errors:
+            await ask_again(fleet)
+        assert errors == [MemoryError]
+
+    async def ask_again(fleet):
+        async with AsyncClient([fleet.address]) as client:
+            clock, lanes = Clock(client), client._lanes
+            address_of, lanes._address_of = lanes._address_of, no_memory
+            await try_lane(client, clock)
+            lanes._address_of = address_of
+            clock.now += RETRY_S
+            await open_lane(client)
+    with TwoNodes() as fleet:
+        asyncio.run(ask(fleet))
 
 
 def test_the_home_that_was_lost_is_tried_first():

@@ -1,12 +1,16 @@
 """Scripted servers that describe nodes, and the client's lane to the second one."""
 
 import asyncio
+import contextlib
+import gc
 
 from fake_server import FakeServer
 from frame_codecs import server_frame
 from server_process import TIMEOUT_S
 
+from sluicegate import AsyncClient
 from sluicegate._nodes import owner_of
+from sluicegate._system import System
 
 KEYS = [f"key:{number}" for number in range(12)]
 FEATURES = 31
@@ -25,6 +29,22 @@ def nodes(frame_id, ports, own=0, host=b"127.0.0.1", ids=(100, 101)):
         "listDigest": 1, "nodeHash": "fnv1a", "ownNode": own, "hosts": host * count,
         "hostSizes": [len(host)] * count, "restPorts": [80] * count, "nativePorts": ports,
         "shards": [1] * count, "routingSeeds": [1] * count, "instanceIds": list(ids[:count])})
+
+
+class Clock(System):
+    """Its seconds pass when a test says so."""
+
+    def __init__(self, client):
+        """The client's and its lanes' from now on; of asyncio's, only that of the lanes' attempts:
+        its connections have the loop's."""
+        self.now = 1_000.0
+        if isinstance(client, AsyncClient):
+            client._lanes._now = self.monotonic
+        else:
+            client._system, client._monotonic = self, self.monotonic
+
+    def monotonic(self):
+        return self.now
 
 
 class NodeScript:
@@ -65,13 +85,18 @@ class NodeScript:
                 peer.done(frame)
 
 
+def hang_up(_):
+    """A script."""
+
+
 class TwoNodes:
     """Two scripted nodes, the first of which is the client's home."""
 
-    def __init__(self, second=None, host=b"127.0.0.1", more=()):
+    def __init__(self, second=None, host=b"127.0.0.1", absences=0):
+        """So many connections to the second one end before its script has one."""
         self.second = second or NodeScript(1)
         self.home = NodeScript(0, lambda frame_id: nodes(frame_id, self.ports, host=host))
-        self.servers = [FakeServer(self.home), FakeServer(self.second, *more)]
+        self.servers = [FakeServer(self.home), FakeServer(*[hang_up] * absences, self.second)]
         self.ports = [port_of(server.address) for server in self.servers]
         self.address = self.servers[0].address
 
@@ -90,6 +115,37 @@ def lane_is_open(client):
     assert client.acquire(SECOND[0])
     lanes = client._lanes._nodes._lanes
     return len(lanes) == 2 and lanes[1] is not None and lanes[1].is_open
+
+
+def was_tried(client, clock):
+    """Whether an attempt to open the lane has failed, and the next one is not due. Asks, too."""
+    assert client.acquire(SECOND[0])
+    return is_put_off(client, clock)
+
+
+async def try_lane(client, clock):
+    """Asks until was_tried()."""
+    for _ in range(int(TIMEOUT_S / 0.01)):
+        assert await client.acquire(SECOND[0])
+        if is_put_off(client, clock):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the lane was not tried")
+
+
+def is_put_off(client, clock):
+    lanes = client._lanes._nodes._lanes
+    return len(lanes) == 2 and not lanes[1].is_opening and lanes[1].retry_at > clock.now
+
+
+@contextlib.contextmanager
+def errors_of_tasks():
+    """Errors of tasks of the running loop for which nobody waits."""
+    errors = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: errors.append(type(context["exception"])))
+    yield errors
+    gc.collect()  # the loop reports them when their tasks are deleted
 
 
 async def open_lane(client):

@@ -56,13 +56,31 @@ def knows_all(one, shard, number):
                 and all(node.native_port and node.instance_id for node in topology.nodes))
 
 
+OPENING = [f"open:{number}" for number in range(30)]
+
+
 def open_lanes(client):
-    client.acquire_many([f"open:{number}" for number in range(30)])
     return [lane is not None and lane.is_open for lane in client._lanes._nodes._lanes].count(True)
 
 
 def is_direct(client):
+    client.acquire_many(OPENING)
     return open_lanes(client) == 2
+
+
+async def become_direct(client):
+    await succeed(lambda: client.acquire_many(OPENING), "all lanes are open",
+                  lambda _: open_lanes(client) == 2)
+
+
+async def succeed(call, what, is_good=bool):
+    """Calls until the result is good; what was under way when a node was killed is lost."""
+    for _ in range(int(TIMEOUT_S / 0.01)):
+        with contextlib.suppress(ConnectionLost):
+            if is_good(await call()):
+                return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not within {TIMEOUT_S} s: {what}")
 
 
 @pytest.mark.parametrize("first", range(3))
@@ -139,6 +157,28 @@ def test_an_owner_that_was_killed_is_asked_directly_again_when_it_is_back():
         assert verdicts.count() == LIMIT * len(keys[2:])
 
 
+def test_an_owner_that_was_killed_is_asked_directly_again_with_asyncio():
+    keys = [key for key in KEYS if owner_of(key, 3) == 2]
+    others = [key for key in KEYS if owner_of(key, 3) != 2]
+
+    async def ask(fleet):
+        async with AsyncClient(addresses(fleet)) as client:
+            await become_direct(client)
+            fleet.nodes[2].process.kill()
+            await succeed(lambda: client.acquire(keys[0]), "the others answer for it",
+                          lambda verdict: verdict is Verdict.OWNER_UNREACHABLE)
+            verdicts = await asyncio.gather(*map(client.acquire, keys))
+            assert set(verdicts) == {Verdict.OWNER_UNREACHABLE}
+            assert (await client.acquire_many(others)).all_approved
+            fleet.nodes[2].start(OURS, fleet.urls, fleet.flags)
+            await succeed(lambda: client.acquire(keys[1]), "its keys are decided again")
+            await become_direct(client)
+            verdicts = await client.acquire_many(keys[2:] * (LIMIT + 5))
+            assert verdicts.count() == LIMIT * len(keys[2:])
+    with three_nodes() as fleet:
+        asyncio.run(ask(fleet))
+
+
 def test_the_first_address_may_be_the_one_that_is_killed():
     with three_nodes() as fleet, Client(addresses(fleet)) as client:
         eventually(lambda: is_direct(client), "all lanes are open")
@@ -157,6 +197,26 @@ def test_the_first_address_may_be_the_one_that_is_killed():
         assert client.acquire_many(others).all_approved
         fleet.nodes[0].start(OURS, fleet.urls, fleet.flags)
         eventually(lambda: client.acquire_many(KEYS).all_approved, "all keys are decided again")
+
+
+def test_the_first_address_may_be_the_one_that_is_killed_with_asyncio():
+    others = [key for key in KEYS if owner_of(key, 3) != 0]
+
+    async def ask(fleet):
+        async with AsyncClient(addresses(fleet)) as client:
+            await become_direct(client)
+            fleet.nodes[0].process.kill()
+            assert (await client.acquire_many(others)).all_approved
+            await succeed(
+                lambda: client.acquire_many(KEYS), "another node is home",
+                lambda verdicts: {verdicts[KEYS.index(key)] for key in KEYS if key not in others}
+                == {Verdict.OWNER_UNREACHABLE})
+            assert (await client.acquire_many(others)).all_approved
+            fleet.nodes[0].start(OURS, fleet.urls, fleet.flags)
+            await succeed(lambda: client.acquire_many(KEYS), "all keys are decided again",
+                          lambda verdicts: verdicts.all_approved)
+    with three_nodes() as fleet:
+        asyncio.run(ask(fleet))
 
 
 def test_quotas_are_asked_for_at_the_first_address(tmp_path):

@@ -12,8 +12,9 @@ import threading
 import pytest
 from fake_server import FakeServer, unused_address
 from native_peer import GOLDEN
-from nodes_script import (END, FIRST, HANDLED, KEYS, SECOND, NodeScript, TwoNodes, lane_is_open,
-                          nodes, open_lane, port_of)
+from nodes_script import (END, FIRST, HANDLED, KEYS, SECOND, Clock, NodeScript, TwoNodes,
+                          errors_of_tasks, is_put_off, lane_is_open, nodes, open_lane, port_of,
+                          try_lane, was_tried)
 from server_process import TIMEOUT_S, eventually
 
 import sluicegate
@@ -117,8 +118,69 @@ def test_an_owner_out_of_reach_is_no_error():
                 assert client.acquire_many(KEYS).all_approved and client.acquire(SECOND[0])
             lane = client._lanes._nodes._lanes[1]
             eventually(lambda: not lane.is_opening and lane.retry_at > 0, "the lane was tried")
-            assert not lane.is_open and lane.retry_at > client._monotonic() + 25
+            assert not lane.is_open
     assert home.keys == (KEYS + SECOND[:1]) * 20
+
+
+def test_an_owner_out_of_reach_is_no_error_with_asyncio():
+    async def ask(address):
+        async with AsyncClient([address]) as client:
+            for _ in range(20):
+                assert (await client.acquire_many(KEYS)).all_approved
+                assert await client.acquire(SECOND[0])
+            await try_lane(client, Clock(client))
+            assert not client._lanes._nodes._lanes[1].is_open
+    port = port_of(unused_address())
+    home = NodeScript(0)
+    home.reply = lambda frame_id: nodes(frame_id, [port_of(server.address), port])
+    with FakeServer(home) as server:
+        asyncio.run(ask(server.address))
+    assert home.keys[:20 * (len(KEYS) + 1)] == (KEYS + SECOND[:1]) * 20
+
+
+# Just before the next attempt is due, and then just after.
+NOT_DUE_S, DUE_S = 29.9, 0.2
+
+
+def test_an_owner_is_tried_again_every_30_s_until_it_is_back():
+    with TwoNodes(absences=2) as fleet, Client([fleet.address]) as client:
+        clock, attempts = Clock(client), fleet.servers[1].returned
+        for count in (1, 2):
+            eventually(lambda: was_tried(client, clock), "the lane was tried")
+            clock.now += NOT_DUE_S
+            assert client.acquire_many(KEYS).all_approved and client.acquire(SECOND[1])
+            assert is_put_off(client, clock) and len(attempts) == count
+            assert fleet.home.keys[-1] == SECOND[1]
+            clock.now += DUE_S
+        eventually(lambda: lane_is_open(client), "a lane is open")
+        fleet.second.keys.clear()
+        assert client.acquire_many(KEYS).all_approved
+        assert fleet.second.keys == SECOND
+
+
+def test_an_owner_is_tried_again_every_30_s_until_it_is_back_with_asyncio():
+    async def ask(fleet):
+        with errors_of_tasks() as errors:
+            await ask_again(fleet)
+        assert errors == []
+
+    async def ask_again(fleet):
+        async with AsyncClient([fleet.address], backoff=(0, 0)) as client:
+            clock, attempts = Clock(client), fleet.servers[1].returned
+            for count in (1, 2):
+                await try_lane(client, clock)
+                clock.now += NOT_DUE_S
+                assert (await client.acquire_many(KEYS)).all_approved
+                assert await client.acquire(SECOND[1])
+                assert is_put_off(client, clock) and len(attempts) == count
+                assert fleet.home.keys[-1] == SECOND[1]
+                clock.now += DUE_S
+            await open_lane(client)
+            fleet.second.keys.clear()
+            assert (await client.acquire_many(KEYS)).all_approved
+            assert fleet.second.keys == SECOND
+    with TwoNodes(absences=2) as fleet:
+        asyncio.run(ask(fleet))
 
 
 def test_another_server_at_the_owners_address_is_not_taken_for_it():
