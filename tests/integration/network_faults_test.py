@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cut_fleet import FAULTS, NODES, CutFleet, own_namespace, why_not
+from cut_fleet import FAULTS, NODES, CutFleet, lost_ways, own_namespace, why_not
 from fleet import name_at
 from http_peer import HttpPeer, ask, inspect
 from server_process import eventually
@@ -46,8 +46,37 @@ def check(what, seconds, promised_s):
     assert seconds <= SLACK * promised_s, what
 
 
+class Lines:
+    """What each node logs of each other one from now on."""
+
+    def __init__(self, fleet):
+        self.logs = [node.process.log for node in fleet.nodes]
+        self.begins = [len(log) for log in self.logs]
+        self.names = [f"{node.host}:{node.port}" for node in fleet.nodes]
+
+    def of(self, number, other):
+        """Without what is the same in all lines."""
+        lines = self.logs[number][self.begins[number]:]
+        return [{field: value for field, value in line.items() if field not in ("time", "source")}
+                for line in lines if line.get("node") == self.names[other]]
+
+    def check(self, fault):
+        """Each loss is logged once, and so is each return. What a node that was killed or paused
+        itself logs depends on which of its links it misses."""
+        lost = lost_ways(fault)
+        for number, other in lost:
+            eventually(lambda way=(number, other): len(self.of(*way)) > 1, "it is connected again")
+            name, (gone, back) = {"node": self.names[other]}, self.of(number, other)
+            assert gone.pop("reason")
+            assert gone == {"level": "WARN", "message": "node lost", **name}
+            assert back == {"level": "INFO", "message": "node connected", **name}
+        for way in {(0, 2), (2, 0), (2, 1)} - lost:
+            assert self.of(*way) == []
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_owner_is_lost_and_found_again(fleet, fault):
+    lines = Lines(fleet)
     with HttpPeer(fleet.nodes[0].process) as peer:
         assert peer.ask("POST", f"/rate/{KEYS[1]}").status == 200
         with FAULTS[fault](fleet):
@@ -64,6 +93,7 @@ def test_the_owner_is_lost_and_found_again(fleet, fault):
         back = times_until(200, peer, KEYS[1], 30)
         print(f"{fault}: back after {back * 1000:.0f} ms")
     fleet.await_links()
+    lines.check(fault)
 
 
 def test_the_owner_misses_a_waiter_whose_caller_has_left(fleet):
