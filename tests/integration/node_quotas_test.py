@@ -7,11 +7,12 @@ forward quota calls.
 
 import contextlib
 import json
+import os
 import time
 
 import pytest
 
-from fleet import GOCC, OURS, Fleet, name_at, quota_fleet
+from fleet import GOCC, OURS, Fleet, name_at, quota_fleet, secret_file
 from gocc_program import gocc, why_no_gocc
 from http_peer import HttpPeer, ask, request
 from native_peer import CONNECTION_BOUND, MAY_WAIT, NativePeer
@@ -302,6 +303,62 @@ def test_waiters_of_a_node_that_dies_leave_the_queue(tmp_path, subject_at):
             waiting(first, subject, 1)
             second.kill()
             waiting(first, subject, 0)
+
+
+BOUND_KEPT_S = 30  # as documented
+
+
+@contextlib.contextmanager
+def bound_by_a_node_that_is_killed(tmp_path, subject_at):
+    """The fleet, three subjects with a reservation each that a client of node 1 has bound, and when
+    that node was killed. The last one's reservation is also one of the second's subject."""
+    with Fleet([OURS] * 3, "--peer-secret-file", secret_file(tmp_path)) as fleet:
+        entry = fleet.nodes[1].process
+        entry.native_port = entry.wait_for_message("ready")["nativePort"]
+        alone, shared, first = subject_at(0, "a"), subject_at(2, "b"), subject_at(0, "c")
+        for subject in (alone, shared, first):
+            put(fleet.nodes[0].process, subject, slots(5))
+        with NativePeer(entry) as peer:
+            answer = peer.reserve(alone, shared, [first, shared], flags=CONNECTION_BOUND)
+            assert answer.codes == ["ok"] * 3
+            killed = time.monotonic()
+            entry.kill()
+            yield fleet, {alone: 1, shared: 2, first: 1}, killed
+        if not entry.is_running():
+            fleet.nodes = [node for node in fleet.nodes if node.process.is_running()]
+
+
+def are_open(fleet, counts):
+    """Whether both nodes that are left say so."""
+    return all(show(fleet.nodes[asked].process, subject)["open_reservations"] == count
+               for asked in (0, 2) for subject, count in counts.items())
+
+
+def test_what_a_client_of_a_node_that_dies_has_bound_stays_at_first(tmp_path, subject_at):
+    with bound_by_a_node_that_is_killed(tmp_path, subject_at) as (fleet, wanted, _):
+        for number in (0, 2):
+            eventually(lambda node=fleet.nodes[number]: node.links_to(fleet.nodes[1]) == 0,
+                       "it has lost the node")
+        time.sleep(0.3)
+        assert are_open(fleet, wanted)
+
+
+@pytest.mark.skipif(os.environ.get("LONG") != "1", reason="takes half a minute: LONG=1")
+@pytest.mark.parametrize("is_started_again", [False, True])
+def test_what_a_client_of_a_node_that_dies_has_bound_ends_after_30_s(tmp_path, subject_at,
+                                                                     is_started_again):
+    """Its connections to the owners end when it is killed, also if it is started again."""
+    with bound_by_a_node_that_is_killed(tmp_path, subject_at) as (fleet, wanted, killed):
+        if is_started_again:
+            fleet.start_again(1)
+        while time.monotonic() < killed + BOUND_KEPT_S - 1:
+            assert are_open(fleet, wanted) or time.monotonic() > killed + BOUND_KEPT_S
+            time.sleep(0.2)
+        eventually(lambda: are_open(fleet, dict.fromkeys(wanted, 0)), "they end", 10)
+        assert time.monotonic() > killed + BOUND_KEPT_S
+        for subject in wanted:
+            for _ in range(5):  # the slots are free again
+                reserve(fleet.nodes[0].process, subject)
 
 
 def test_a_paused_owner_is_lost_and_its_late_reservation_cancelled(tmp_path, subject_at):
