@@ -169,3 +169,72 @@ def test_reads_answers(method, status, body, outcome):
     seen.note(types.SimpleNamespace(status=status, body=body))
     assert (seen.outcome, seen.has_id) == (outcome, bool(body))
     assert seen.answered < FOREVER
+
+
+# --- shared keys, for which callers wait
+
+SHARED = Key("k1", 0, None, shared=2)
+SHARED_OF_NODE_1 = Key("k0", 1, None, shared=2)
+
+
+def held(since, until, *, key=SHARED, entry=0, sent=None, outcome=Outcome.RELEASED):
+    """A permit that was asked for at `sent`; without `until` it is not released."""
+    got = ask(Outcome.APPROVED, sent or since - 0.1, key=key, entry=entry, until=since)
+    if until:
+        got.release = ask(outcome, until, key=key, entry=entry, method="DELETE", until=until + 0.01)
+    return got
+
+
+def waited(outcome, since, until, **options):
+    return ask(outcome, since, until=until, **{"key": SHARED, **options})
+
+
+def test_permits_are_handed_from_one_to_the_next():
+    found = book(held(10, 11), held(10, 12), held(11, 13, sent=10), held(12, 14, sent=10))
+    assert found.complaints == [] and found.shared == {(0, 0): 4}
+
+
+def test_finds_more_held_at_once_than_the_limit():
+    assert complaint(held(10, 12), held(10, 12), held(11.5, 13)) == "3 held at once, limit 2"
+    assert complaint(held(10, None), held(50, 52), held(51, 53)) == "3 held at once, limit 2"
+
+
+def test_permits_of_an_earlier_life_are_not_held_in_the_next():
+    old = [held(50, None, key=SHARED_OF_NODE_1), held(51, None, key=SHARED_OF_NODE_1)]
+    new = [held(110, 112, key=SHARED_OF_NODE_1), held(111, 113, key=SHARED_OF_NODE_1)]
+    assert book(*old, *new).complaints == []
+    stray = held(99, 111.2, key=SHARED_OF_NODE_1)  # its release frees another one's permit
+    third = held(111.5, 112.5, key=SHARED_OF_NODE_1)
+    assert book(*new, stray, third).complaints == []
+    assert complaint(*new, third) == "3 held at once, limit 2"
+
+
+def test_only_a_node_that_ends_ends_waits():
+    long_ago = {"key": SHARED_OF_NODE_1}
+    for outcome in (Outcome.UNREACHABLE, Outcome.DRAINING):
+        assert book(waited(outcome, 50, 100.2, **long_ago)).complaints == []
+        assert book(waited(outcome, 50, 120, **long_ago)).complaints != []
+        assert book(waited(outcome, 50, 100.2)).complaints != []
+    assert book(waited(Outcome.LOST, 50, 100.2, entry=1)).complaints == []
+    assert complaint(waited(Outcome.LOST, 50, 120, entry=1)) == "no answer, of a node that runs"
+    assert complaint(waited(Outcome.DENIED, 50, 51)) == "denied, although each permit was released"
+
+
+def test_finds_a_wait_that_outlives_its_node():
+    left = [held(60, None), held(61, None)]
+    late = 101 + NOTICED_WITHIN_S
+    assert book(*left, waited(Outcome.GIVEN_UP, 95, late - 1, entry=1)).complaints == []
+    for at in ({"entry": 1}, {"key": SHARED_OF_NODE_1}):
+        assert "waited on after its node had ended" in [
+            text.split(":")[0] for text in
+            book(*left, waited(Outcome.GIVEN_UP, 95, late + 1, **at)).complaints]
+
+
+def test_finds_a_wait_in_vain():
+    assert book(held(10, None), held(11, None), waited(Outcome.GIVEN_UP, 12, 20)).complaints == []
+    lost = waited(Outcome.LOST, 99, 100.2, entry=1)
+    assert book(held(10, None), lost, waited(Outcome.GIVEN_UP, 110, 118)).complaints == []
+    for taken, asks in enumerate(([], [held(10, None), held(10, 11)])):
+        assert complaint(*asks, waited(Outcome.GIVEN_UP, 12, 20)) == (
+            f"waited in vain, {taken} permits taken")
+    assert book(waited(Outcome.GIVEN_UP, 12, 20), first=GOCC).complaints == []

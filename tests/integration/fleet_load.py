@@ -8,13 +8,17 @@ import threading
 import time
 from enum import Enum, auto
 
-from fleet import owner_of
+from fleet import GOCC, OURS, owner_of
 from http1_over_http2 import TranslatingPeer
 from http_peer import HttpPeer
 
 LIMIT = 10  # --max-requests of the nodes
 OVERRIDE = 7  # maxRequests of a request
 RETURNED_LIMIT = 60  # above what callers hold at once, and what they lose when nodes end
+SHARED_LIMIT = 2  # permits of a key that callers hold at once; others wait
+HOLD_S = 0.02
+GIVE_UP_S = 8  # a gocc ends each wait after 10 s
+LAST_WAIT_S = 3  # when only waiters are left
 PAUSE_S = 0.005  # before the next try, while a node ends or starts
 TOGETHER_MAX = 8  # requests of a connection without an answer
 # Text that a gocc passes on unchanged; it drops or garbles ?, #, % and an encoded slash.
@@ -30,6 +34,7 @@ class Outcome(Enum):
     DRAINING = auto()
     LOST = auto()         # no answer: the connection ended
     REFUSED = auto()      # not sent: no connection
+    GIVEN_UP = auto()     # the caller left the queue
     WRONG = auto()
 
 
@@ -38,17 +43,20 @@ AWAY = {Outcome.DRAINING, Outcome.UNREACHABLE}
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """Approvals are at most `limit` in a window; None: each request is approved."""
+    """Approvals are at most `limit` in a window; None: each request is approved. Of a `shared` key
+    so many permits are held at once, and callers wait for theirs."""
 
     name: str
     owner: int
     limit: int | None
     query: str = ""
+    shared: int | None = None
 
 
 @dataclasses.dataclass
 class Ask:
-    """A request at the node `entry`."""
+    """A request at the node `entry`. `release` is the one that releases its permit, of a shared
+    key."""
 
     key: Key
     method: str
@@ -58,6 +66,11 @@ class Ask:
     outcome: Outcome = Outcome.LOST
     has_id: bool = False
     detail: str = ""
+    release: "Ask | None" = dataclasses.field(default=None, repr=False)
+
+    @property
+    def may_wait(self):
+        return self.key is not None and self.key.shared is not None and self.method != "DELETE"
 
     def bytes(self, host):
         target = f"/rate/{self.key.name}{'/1' if self.method == 'DELETE' else self.key.query}"
@@ -87,25 +100,28 @@ class Ask:
 
 class Keys:
     """What callers ask for: `scarce` and `overridden` keys reach their limits, each `rare` one is
-    asked three times, and a permit of a `returned` one is released at once."""
+    asked three times, and a permit of a `returned` one is released at once. There is a `shared`
+    one of each owner."""
 
     def __init__(self, nodes_count, prefix):
         self.nodes_count, self.prefix = nodes_count, prefix
         self.scarce = self._spread("scarce", 8, LIMIT)
         self.overridden = self._spread("overridden", 4, OVERRIDE, f"?maxRequests={OVERRIDE}")
         self.returned = self._spread("returned", 1, None, f"?maxRequests={RETURNED_LIMIT}")
+        self.shared = self._spread("shared", 1, None,
+                                   f"?maxRequests={SHARED_LIMIT}&canWait=true", SHARED_LIMIT)
 
-    def key(self, name, limit, query=""):
+    def key(self, name, limit, query="", shared=None):
         name = self.prefix + name
-        return Key(name, owner_of(name, self.nodes_count), limit, query)
+        return Key(name, owner_of(name, self.nodes_count), limit, query, shared)
 
-    def _spread(self, word, each, limit, query=""):
+    def _spread(self, word, each, limit, query="", shared=None):
         """So many keys of each owner."""
         found = [[] for _ in range(self.nodes_count)]
         number = 0
         while min(map(len, found)) < each:
             name = f"{word}{number}{ENDINGS[number % len(ENDINGS)]}"
-            key = self.key(name, limit, query)
+            key = self.key(name, limit, query, shared)
             if len(found[key.owner]) < each:
                 found[key.owner].append(key)
             number += 1
@@ -126,7 +142,8 @@ class Keys:
 
 
 class Load:
-    """Two callers a node, until `requests` are sent. Its keys begin with `prefix`."""
+    """Two callers a node, until `requests` are sent, and waiters as long as these ask. Its keys
+    begin with `prefix`."""
 
     def __init__(self, fleet, requests, seed, prefix=""):
         self.fleet, self.requests = fleet, requests
@@ -136,9 +153,12 @@ class Load:
         self._lock = threading.Lock()
         self.callers = [Caller(self, node, peer, random.Random(f"{seed} {node.number} {peer}"))
                         for node in fleet.nodes for peer in (HttpPeer, TranslatingPeer)]
+        self.waiters = [Waiter(self, node, key) for node in fleet.nodes
+                        for key in self.keys.shared]
+        self.is_over = False  # only waiters are left
 
     def __enter__(self):
-        for caller in self.callers:
+        for caller in self.callers + self.waiters:
             caller.start()
         return self
 
@@ -147,6 +167,9 @@ class Load:
             self.requests = 0
         for caller in self.callers:
             caller.join()
+        self.is_over = True
+        for waiter in self.waiters:
+            waiter.join()
 
     def draw(self, dice):
         """A key to ask for, or None when all are sent."""
@@ -164,7 +187,11 @@ class Load:
 
     def asks(self):
         assert not self.errors, self.errors
-        return [ask for caller in self.callers for ask in caller.asks]
+        return [ask for caller in self.callers + self.waiters for ask in caller.asks]
+
+
+class GaveUp(Exception):
+    """A caller has waited long enough, and leaves."""
 
 
 class Caller(threading.Thread):
@@ -230,7 +257,10 @@ class Caller(threading.Thread):
         try:
             peer.send(b"".join(ask.bytes(self.host) for ask in asks))
             for ask in asks:
-                ask.note(peer.read())
+                ask.note(self._answer(peer, ask))
+        except GaveUp:
+            self._give_up(asks, Outcome.GIVEN_UP, "")
+            return False
         except TimeoutError:
             self._give_up(asks, Outcome.WRONG, "no answer")
             return False
@@ -241,9 +271,60 @@ class Caller(threading.Thread):
             time.sleep(PAUSE_S)  # else most requests would be spent on it before it is back
         return True
 
+    def _answer(self, peer, _):
+        return peer.read()
+
     @staticmethod
     def _give_up(asks, outcome, detail):
         now = time.monotonic()
         for ask in asks:
             if ask.answered == float("inf"):
                 ask.answered, ask.outcome, ask.detail = now, outcome, detail
+
+
+class Waiter(Caller):
+    """Waits for one permit of its key after the other, and releases it soon.
+
+    A gocc gives released permits to newcomers alone: where it is the owner, one waits until it
+    ends. A Sluicegate that stops would keep such a caller until --drain-millis: it has none."""
+
+    def __init__(self, load, node, key):
+        super().__init__(load, node, HttpPeer, None)
+        self.key = key
+
+    def _connect_and_ask(self):
+        if self.load.is_over:
+            self.is_over = True
+        elif self._may_ask():
+            super()._connect_and_ask()
+        else:
+            time.sleep(HOLD_S)
+
+    def _may_ask(self):
+        return self.node.kind == GOCC or self._owner().kind == OURS
+
+    def _ask_some(self, peer):
+        if self.load.is_over or not self._may_ask():
+            return False
+        ask = Ask(self.key, "POST", self.node.number)
+        if not self._exchange(peer, [ask]):
+            return False
+        if ask.outcome is not Outcome.APPROVED:
+            return True
+        time.sleep(HOLD_S)
+        ask.release = Ask(self.key, "DELETE", self.node.number)
+        return self._exchange(peer, [ask.release])
+
+    def _answer(self, peer, ask):
+        while ask.may_wait and peer.is_silent(0.02):
+            if time.monotonic() > ask.sent + self._longest_wait_s():
+                raise GaveUp
+        return peer.read()
+
+    def _longest_wait_s(self):
+        if not self.load.is_over:
+            return GIVE_UP_S
+        return LAST_WAIT_S if self._owner().kind == OURS else 0
+
+    def _owner(self):
+        return self.load.fleet.nodes[self.key.owner]
