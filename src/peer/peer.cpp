@@ -251,7 +251,16 @@ void Peer::post(QuotaParcel& parcel) noexcept {
 
 // --- Whether it is there -------------------------------------------------------------------
 
+// Links that are lost are closed a little later, but the loss is logged at once.
+void Peer::note_why_lost() noexcept {
+  for (const auto& lane : lanes_) {
+    if (lane && lane->state() == Lane::State::lost) why_down_ = lane->why_lost();
+  }
+  if (gocc_ && gocc_->was_open() && !gocc_->is_open()) why_down_ = gocc_->why_lost();
+}
+
 void Peer::note_state() noexcept {
+  note_why_lost();
   for (uint32_t lane = 0; lane < targets_.size(); ++lane) {
     const bool stands_in =
         context_.policy.stands_in() && targets_[lane] && !targets_[lane]->is_connected();

@@ -79,6 +79,7 @@ class Peer {
   void serve_targets() noexcept;
   void follow_shards() noexcept;
   void note_node(const wire::NodeState& state) noexcept;
+  void note_why_lost() noexcept;
   void note_state() noexcept;
   void warn_of_secret() noexcept;
   bool logs() const noexcept;
