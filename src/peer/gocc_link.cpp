@@ -132,11 +132,15 @@ void GoccLink::ask(GoccConnection& connection, const Unsent& unsent) noexcept {
     return connection.ask(*request,
                           {.outgoing = unsent.outgoing, .place = unsent.place, .entry = entry});
   }
+  if (waiting_count_ == waiting_max) {
+    return answer(*unsent.outgoing, unsent.place, Verdict::waiters_full, {});
+  }
   const api::WaiterId waiter = context_.waiters.take(RemotePlace{.frame_id = ++waiters_count_},
                                                      entry.ticket, RemoteWaiter::Of::entry);
   if (waiter == api::no_waiter) {
     return answer(*unsent.outgoing, unsent.place, Verdict::owner_unreachable, {});
   }
+  ++waiting_count_;
   const int64_t due_ms =
       entry.wait_ms_max == 0 ? base::never_ms : context_.now_ms + entry.wait_ms_max;
   connection.ask(*request, {.waiter = waiter, .due_ms = due_ms});
@@ -180,6 +184,7 @@ void GoccLink::on_outcome(const Asked& asked, End end, const GoccAnswer& reply) 
                              .verdict = verdict,
                              .detail = {.request_id = request_id_of(reply)}});
   context_.waiters.free(asked.waiter);
+  --waiting_count_;
   if (!is_lost_) send_requests();
 }
 

@@ -4,7 +4,8 @@
 //         request is its outcome.
 // Errors: what gocc cannot answer (gocc_request.hpp) is owner_unreachable. When the first
 //         connection is lost, the link is.
-// Bounds: entries beyond all streams wait here, as many as PeerTarget has messages.
+// Bounds: entries beyond all streams wait here, as many as PeerTarget has messages. Callers that
+//         wait at the gocc keep a stream each: waiting_max, so that there are others left.
 // Lives:  until all its connections are closed; one thread only.
 #pragma once
 
@@ -26,6 +27,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
  public:
   static constexpr uint32_t connections_max = 4;
   static constexpr uint32_t messages_max = 4;
+  static constexpr uint32_t waiting_max = 750;  // of 4 times 250 streams, which gocc allows
 
   // `first_place`: of connections_max buffers in `memory`.
   GoccLink(Context& context, net::ConnectionMemory& memory, uint32_t first_place, uint32_t node,
@@ -81,6 +83,7 @@ class GoccLink final : public Link, public GoccConnection::Listener {
   std::vector<Outgoing*> outgoings_;  // without all answers
   std::deque<Unsent> unsent_;
   uint64_t waiters_count_ = 0;  // so far: each has a number
+  uint32_t waiting_count_ = 0;  // now
   bool is_open_ = false;
   bool was_open_ = false;  // also after it was lost
   bool wants_connection_ = false;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tests/unit/peer/gocc_side.hpp"
@@ -16,7 +17,8 @@ using api::Verdict;
 
 class GoccLinkTest : public PeerFixture {
  protected:
-  explicit GoccLinkTest(const FleetOptions& options = fleet()) : PeerFixture(options) {
+  explicit GoccLinkTest(const FleetOptions& options = fleet(), uint32_t waiters = waiters_max)
+      : PeerFixture(options, waiters) {
     link_.connect(*io::PeerAddress::parse("10.0.0.2:8080"));
   }
   ~GoccLinkTest() override {
@@ -313,6 +315,35 @@ TEST_F(GoccLinkTest, more_requests_than_streams_open_another_connection) {
   }
   deliver(target_);
   EXPECT_EQ(delivered_.verdicts(), several(600, Verdict::approved));
+}
+
+class GoccLinkFullOfWaitersTest : public GoccLinkTest {
+ protected:
+  GoccLinkFullOfWaitersTest() : GoccLinkTest(fleet(), 2 * GoccLink::waiting_max) {}
+};
+
+TEST_F(GoccLinkFullOfWaitersTest, has_streams_for_what_does_not_wait) {
+  open();
+  std::vector<api::Entry> entries;
+  for (uint32_t i = 0; i <= GoccLink::waiting_max; ++i) entries.push_back(waiting_entry("x", i));
+  send(target_, entries);
+  exchange();
+  for (const uint32_t socket : {1U, 2U, 3U}) {
+    ASSERT_EQ(io_.connected_to.size(), socket + 1);
+    event(event_of(socket, io::EventKind::connected));
+    exchange(socket);
+  }
+  EXPECT_EQ(requests_count(2), 250U);
+  send(target_, std::vector<std::string>{"key"});
+  exchange(3);
+  EXPECT_EQ(requests_count(3), 1U);
+  deliver(target_);
+  EXPECT_EQ(std::ranges::count(delivered_.verdicts(), Verdict::queued), GoccLink::waiting_max);
+  EXPECT_EQ(std::ranges::count(delivered_.verdicts(), Verdict::waiters_full), 1);
+  answer(0, "200");
+  send(target_, {waiting_entry("x", 0)});
+  exchange();
+  EXPECT_EQ(requests_count(), 251U);
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ class PeerFixture : public ::testing::Test {
                          {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
     return options;
   }
-  explicit PeerFixture(const FleetOptions& options = fleet())
-      : options_(options), context_(io_, mailboxes_, options, {waiters_max, sockets_max}) {
+  explicit PeerFixture(const FleetOptions& options = fleet(), uint32_t waiters = waiters_max)
+      : options_(options), context_(io_, mailboxes_, options, {waiters, sockets_max}) {
     context_.now_ms = 1'000'000;
   }
 
