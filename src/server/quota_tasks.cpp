@@ -386,6 +386,7 @@ void QuotaTasks::decide(QuotaTask& task) noexcept {
   if (batch.stays_here) {
     refuse_held(batch);
     end_visited_waits(batch);
+    forget_bindings(batch);
   }
   if (batch.visit.is_set() && batch.pass == Pass::apply) visited_.leave_out_cancelled(batch);
   batch.ended_claims = false;

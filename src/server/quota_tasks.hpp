@@ -117,6 +117,7 @@ class QuotaTasks {
   void finish_visit(QuotaTask& task) noexcept;
   void refuse_held(const api::QuotaBatch& batch) noexcept;
   void end_visited_waits(const api::QuotaBatch& batch) noexcept;
+  void forget_bindings(const api::QuotaBatch& batch) noexcept;
   void end_overdue() noexcept;
   void end_failed(QuotaTask& task) noexcept;
   void free(QuotaTask& task) noexcept;

@@ -127,6 +127,12 @@ void QuotaTasks::end_visited_waits(const api::QuotaBatch& batch) noexcept {
   }
 }
 
+void QuotaTasks::forget_bindings(const api::QuotaBatch& batch) noexcept {
+  for (const QuotaCall& call : batch.calls) {
+    if (call.op == QuotaOp::end_binding) context_.node_bindings.forget(call.binding);
+  }
+}
+
 void QuotaTasks::end_overdue() noexcept {
   visited_waiters_.leave_overdue(context_.now);
   while (QuotaTask* const task = visited_.next_overdue(context_.now)) {

@@ -81,12 +81,8 @@ void NativeSession::leave_sender() noexcept {
 
 void NativeSession::note_bindings(const QuotaBatch& batch) noexcept {
   for (const QuotaCall& call : batch.calls) {
-    if (call.binding == 0) continue;
-    if (call.op == QuotaOp::end_binding) {
-      context_.node_bindings.forget(sender_, call.binding);
-    } else {
-      context_.node_bindings.use(sender_, call.binding);
-    }
+    const bool binds = call.binding != 0 && call.op != QuotaOp::end_binding;
+    if (binds) context_.node_bindings.use(sender_, call.binding);
   }
 }
 

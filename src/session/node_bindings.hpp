@@ -1,6 +1,7 @@
 // The bindings that workers of other nodes use for their clients' connection-bound reservations.
 // Flow:   a lane begins: join() -> use(), with each Reserve that binds -> forget(), when the client
-//         has left -> the lane ends: leave() -> if there is no other within 30 s: end_due().
+//         has left, at each worker: that comes over one lane -> the lane ends: leave() -> if there
+//         is no other within 30 s: end_due().
 // Shape:  a worker of another node is its `sender`; all of its lanes to this shard share its
 //         bindings.
 // Lives:  one per worker, one thread only. Allocates, as quota calls may.
@@ -32,7 +33,10 @@ class NodeBindings {
     if (--left.lanes == 0) left.ends_ms = now_ms + kept_ms;
   }
   void use(uint64_t sender, uint64_t binding) { at(sender).bindings.insert(binding); }
-  void forget(uint64_t sender, uint64_t binding) { at(sender).bindings.erase(binding); }
+  // No other sender has this binding.
+  void forget(uint64_t binding) {
+    for (Sender& sender : senders_) sender.bindings.erase(binding);
+  }
 
   int64_t due_ms() const noexcept {
     int64_t due = base::never_ms;

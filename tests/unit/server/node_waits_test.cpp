@@ -363,6 +363,20 @@ TEST_F(NodeWaitsAtTwoShardsTest, a_try_without_a_verdict_has_left_where_it_did_n
   EXPECT_EQ(waiting_at_second(), 0U);
 }
 
+// The end comes over another lane than the first use.
+TEST_F(NodeWaitsAtTwoShardsTest, a_binding_that_has_ended_is_forgotten_by_every_worker) {
+  session::NodeBindings& bindings = side_.context.node_bindings;
+  bindings.join(9);
+  bindings.use(9, 4);
+  api::QuotaBatch& batch = second_.tasks.take_node_batch();
+  batch.stays_here = true;
+  batch.calls.push_back({.op = QuotaOp::end_binding, .binding = 4});
+  second_.tasks.ask(second_.ended_session, 3, batch);
+  step();
+  bindings.leave(9, 0);
+  bindings.end_due(session::NodeBindings::kept_ms, [](uint64_t) { FAIL() << "it is still there"; });
+}
+
 // The first worker has its parts.
 TEST_F(NodeWaitsAtTwoShardsTest, one_leaves_whichever_worker_receives_that) {
   wait_here();

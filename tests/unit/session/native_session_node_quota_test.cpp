@@ -168,9 +168,7 @@ TEST_F(NativeSessionNodeQuotaTest, bindings_end_some_time_after_the_lane) {
   EXPECT_EQ(ended, std::vector{binding});
 }
 
-TEST_F(NativeSessionNodeQuotaTest, a_binding_that_has_ended_does_not_end_again) {
-  send_call(7, reserve(0, binding));
-  answer_with({QuotaCode::ok});
+TEST_F(NativeSessionNodeQuotaTest, the_end_of_a_binding_does_not_use_it) {
   send_call(8, {.op = QuotaOp::end_binding, .binding = binding});
   EXPECT_EQ(asked().calls[0].op, QuotaOp::end_binding);
   EXPECT_EQ(asked().calls[0].binding, binding);

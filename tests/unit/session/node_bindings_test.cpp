@@ -60,7 +60,7 @@ TEST_F(NodeBindingsTest, whose_client_has_left_are_forgotten) {
   bindings_.join(1);
   bindings_.use(1, 10);
   bindings_.use(1, 11);
-  bindings_.forget(1, 10);
+  bindings_.forget(10);
   bindings_.leave(1, 0);
   EXPECT_EQ(ended_at(30'000), std::vector<uint64_t>{11});
 }
