@@ -39,6 +39,13 @@ void WaiterDelivery::withdraw(WaitingEntry& entry) noexcept {
   send_notice(entry, Notice::Kind::withdraw);
 }
 
+void WaiterDelivery::leave_other_nodes() noexcept {
+  if (context_.waits.tickets_count() == 0) return;
+  context_.waits.for_waiting([this](WaitingEntry& entry) {
+    if (is_at_other_node(entry)) withdraw(entry);
+  });
+}
+
 void WaiterDelivery::abandon(WaitingEntry& entry) noexcept {
   context_.waits.follow(entry, WaitEvent::client_gone);
   if (entry.state == WaitState::unclaimed) {
@@ -145,7 +152,27 @@ void WaiterDelivery::on_grant(const api::Grant& grant) noexcept {
   }
   session::Session* session = sessions_.at(entry.session);
   ASSERT(session != nullptr);
-  session->on_granted(entry, grant);
+  session->on_granted(entry, outcome_of(entry, grant));
+}
+
+// For its session: a wait at another node that has ended because this one stops.
+api::Grant WaiterDelivery::outcome_of(WaitingEntry& entry, api::Grant grant) noexcept {
+  const bool has_left =
+      grant.verdict == api::Verdict::withdrawn ||
+      (entry.waits_for == session::WaitsFor::quota && grant.code == api::QuotaCode::withdrawn);
+  if (!has_left || !context_.draining || !is_at_other_node(entry)) return grant;
+  if (entry.waits_for == session::WaitsFor::permits) {
+    ++context_.drained_entries;
+    grant.verdict = api::Verdict::draining;
+    return grant;
+  }
+  grant.code = api::QuotaCode::draining;
+  grant.detail.retry_after_ms = limits::unknown_retry_after_ms;
+  if (entry.answer) {
+    entry.answer->answer.code = grant.code;
+    entry.answer->answer.retry_after_ms = grant.detail.retry_after_ms;
+  }
+  return grant;
 }
 
 // Refunds the outcome of an unclaimed entry. Its notice is not under way.
@@ -154,7 +181,7 @@ void WaiterDelivery::refund(WaitingEntry& entry) noexcept {
   const bool approved = refund_claim.cost > 0 || refund_claim.reservation != 0;
   const bool is_cancelled_by_id =
       entry.waits_for == session::WaitsFor::quota &&
-      (entry.owner >= mailboxes_.shards_count() ||
+      (is_at_other_node(entry) ||
        proto::reservation_id::has_several_shards(refund_claim.reservation));
   if (is_cancelled_by_id && approved) {
     context_.backend.cancel_undelivered(refund_claim.reservation);

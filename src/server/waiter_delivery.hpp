@@ -32,6 +32,8 @@ class WaiterDelivery {
   void abandon(session::WaitingEntry& entry) noexcept;
 
   void refund(const api::RefundClaim& claim, api::ShardId owner) noexcept;
+  // This node stops: its clients that wait at another one leave there; their answer is `draining`.
+  void leave_other_nodes() noexcept;
 
   // A waiter was queued by shard `owner`.
   void on_queued(api::Ticket ticket, api::WaiterId waiter, route::TargetId owner) noexcept {
@@ -73,6 +75,10 @@ class WaiterDelivery {
   void send_grants(GrantSource& source) noexcept;
   void refund(session::WaitingEntry& entry) noexcept;
   void send_notice(session::WaitingEntry& entry, route::Notice::Kind kind) noexcept;
+  bool is_at_other_node(const session::WaitingEntry& entry) const noexcept {
+    return entry.owner >= mailboxes_.shards_count();
+  }
+  api::Grant outcome_of(session::WaitingEntry& entry, api::Grant grant) noexcept;
 
   session::Context& context_;
   SessionTable& sessions_;

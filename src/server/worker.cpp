@@ -406,6 +406,7 @@ void Worker::begin_drain() noexcept {
   keys_->drain(context_.now);
   quotas_->drain(context_.now);
   waiters_.deliver_grants();
+  waiters_.leave_other_nodes();
   runner_.begin_drain();
   send_messages();
 }
@@ -423,6 +424,7 @@ bool Worker::idle() const noexcept {
 }
 
 void Worker::check_drain() noexcept {
+  if (context_.draining) waiters_.leave_other_nodes();  // also who has just been queued there
   if (context_.draining && peers_ && sessions_.open_count() == 0 && idle()) peers_->close();
   if (context_.now_ms() < drain_deadline_ms_) return;
   // What sessions send at last leaves with the next turn; close() would keep it back.

@@ -110,6 +110,14 @@ class WaitBook {
     entries_.free(ticket);
   }
   WaitingEntry& operator[](api::Ticket ticket) noexcept { return entries_[ticket]; }
+  // Calls `handle(entry)` for each that waits.
+  template <typename Handle>
+  void for_waiting(Handle handle) noexcept {
+    for (api::Ticket ticket = 0; ticket < entries_.index_end(); ++ticket) {
+      const bool waits = entries_.holds(ticket) && entries_[ticket].state == WaitState::waiting;
+      if (waits) handle(entries_[ticket]);
+    }
+  }
 
   // There is always room: an open frame has an entry that holds a ticket, waiting, or granted and
   // not written yet. The number of the shard's waiters is no bound, because a granted entry has

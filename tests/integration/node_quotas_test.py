@@ -166,8 +166,8 @@ def test_a_client_id_is_one_over_all_nodes(nodes, subject_at):
 
 # --------------------------------------------------------------------------------------- waiting
 
-def waiter(server, subject, **fields):
-    data = encoded({"subjects": [subject], "wait_limit_ms": 60_000, **fields})
+def waiter(server, *subjects, **fields):
+    data = encoded({"subjects": subjects, "wait_limit_ms": 60_000, **fields})
     peer = HttpPeer(server)
     peer.send(request("POST", "/v1/reserve", f"Content-Length: {len(data)}", body=data))
     return peer
@@ -207,6 +207,22 @@ def test_a_caller_that_leaves_is_gone_at_the_owner(nodes, subject_at):
     waiting(nodes[2], subject, 0)
     call(nodes[1], "cancel", {"reservation": held})
     eventually(lambda: show(nodes[2], subject)["open_reservations"] == 0, "nothing is held")
+
+
+@pytest.mark.parametrize("owners", [[0], [0, 2]], ids=["of_one_node", "of_two_nodes"])
+def test_a_caller_of_a_node_that_stops_has_its_answer(tmp_path, subject_at, owners):
+    with quota_fleet(tmp_path, [OURS] * 3) as fleet:
+        subjects = [subject_at(owner) for owner in owners]
+        put(fleet[0], subjects[0], slots(1))
+        for subject in subjects[1:]:
+            put(fleet[0], subject, slots(9))
+        reserve(fleet[0], subjects[0])
+        with waiter(fleet[1], *subjects) as peer:
+            waiting(fleet[0], subjects[0], 1)
+            assert fleet[1].stop() == 0
+            answer = peer.read()
+        assert (answer.status, answer.json()["code"]) == (503, "draining")
+        waiting(fleet[0], subjects[0], 0)
 
 
 def test_a_wait_ends_at_its_limit_with_the_limits_in_the_way(nodes, subject_at):

@@ -8,7 +8,9 @@ import time
 import pytest
 
 from conftest import LONG_WINDOW
-from http_peer import HttpPeer, begin_a_request, inspect, request
+from fleet import GOCC, OURS, Fleet, name_at
+from gocc_program import gocc, why_no_gocc
+from http_peer import HttpPeer, ask, begin_a_request, inspect, request
 from native_peer import APPROVED, DENIED, DRAINING, NativePeer, acquire_frame, hello_frame
 from server_process import eventually, in_some_try
 
@@ -248,3 +250,18 @@ def test_port_is_free_again_at_once(start_server):
         assert peer.rest() == b""  # the server ends first: TIME_WAIT is on its side
     assert server.wait() == 0
     start_server("--port", str(server.port), "--native-port", str(server.native_port))
+
+
+@pytest.mark.parametrize("owner_kind", [
+    OURS, pytest.param(GOCC, marks=pytest.mark.skipif(not gocc(), reason=why_no_gocc()))])
+def test_a_caller_that_waits_at_another_node_has_its_answer(owner_kind):
+    with Fleet([OURS, owner_kind], "-m", "1", *LONG_WINDOW) as fleet:
+        asked, owner = fleet.nodes
+        path = f"/rate/{name_at(owner.number, 2)}"
+        assert ask(asked.process, "POST", path).status == 200
+        with HttpPeer(asked.process) as peer:
+            peer.send(request("POST", f"{path}?canWait=true"))
+            assert peer.is_silent(0.3)
+            asked.stop()
+            fleet.nodes.remove(asked)
+            assert peer.read().status == 503
