@@ -272,7 +272,7 @@ struct QuotaAnswer {
   // Of a node's failure, for people: which node, plus one. 0: not known here, or there is none.
   uint16_t failed_node_plus_one = 0;
   NodeFailure node_failure = NodeFailure::silent;
-  Amounts amounts;             // settle, cancel, show: the reservation's present charge
+  Amounts amounts;  // settle, cancel, show: the reservation's present charge
 };
 
 // The present state of one limit. Owns its texts, because it moves between shards.

@@ -14,9 +14,9 @@ uint64_t NodeQuestions::ask(std::string_view method, std::string_view target) {
   const auto& instances = context_.options.instances;
   for (uint32_t node = 0; node < instances.size(); ++node) {
     const std::string host(instances[node].authority());
-    question.fetches.push_back(std::make_unique<NodeFetch>(
-        context_, host, wire::node_request(method, of_each, host), question.room,
-        timeout_ms(method)));
+    question.fetches.push_back(
+        std::make_unique<NodeFetch>(context_, host, wire::node_request(method, of_each, host),
+                                    question.room, timeout_ms(method)));
     question.fetches.back()->connect(address_of(node));
   }
   return question.number;

@@ -227,8 +227,8 @@ size_t Peer::lane_for(route::TargetId target) const noexcept {
 // Why no lane takes quota calls.
 api::NodeFailure Peer::failure() const noexcept {
   if (gocc_) return api::NodeFailure::is_gocc;
-  const bool refuses = std::ranges::any_of(
-      lanes_, [](const auto& lane) { return lane && lane->refuses_parcels(); });
+  const bool refuses =
+      std::ranges::any_of(lanes_, [](const auto& lane) { return lane && lane->refuses_parcels(); });
   const bool takes_none = refuses || is_warned_of_secret_;
   return takes_none ? api::NodeFailure::takes_none : api::NodeFailure::silent;
 }

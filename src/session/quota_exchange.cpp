@@ -52,8 +52,8 @@ void QuotaExchange::fill(api::QuotaBatch& batch) {
 std::optional<QuotaExchange::Answer> QuotaExchange::on_replies(const api::QuotaBatch& batch) {
   ASSERT(stage_ == Stage::asked);
   const api::QuotaAnswer& reply = batch.answers[0];
-  Answer answer{wire::quota_reply(request_, batch, context_.now.wall_ns,
-                                  context_.options.node_names)};
+  Answer answer{
+      wire::quota_reply(request_, batch, context_.now.wall_ns, context_.options.node_names)};
   const bool is_long =
       api::is_paged(request_.call.op) && answer.reply.body.size() > long_page_bytes;
   if (is_long && reply.rows_count > 1) {
