@@ -8,7 +8,7 @@ import threading
 import time
 from enum import Enum, auto
 
-from fleet import GOCC, OURS, owner_of
+from fleet import OURS, owner_of
 from http1_over_http2 import TranslatingPeer
 from http_peer import HttpPeer
 
@@ -286,7 +286,7 @@ class Waiter(Caller):
     """Waits for one permit of its key after the other, and releases it soon.
 
     A gocc gives released permits to newcomers alone: where it is the owner, one waits until it
-    ends. A Sluicegate that stops would keep such a caller until --drain-millis: it has none."""
+    ends."""
 
     def __init__(self, load, node, key):
         super().__init__(load, node, HttpPeer, None)
@@ -295,16 +295,11 @@ class Waiter(Caller):
     def _connect_and_ask(self):
         if self.load.is_over:
             self.is_over = True
-        elif self._may_ask():
-            super()._connect_and_ask()
         else:
-            time.sleep(HOLD_S)
-
-    def _may_ask(self):
-        return self.node.kind == GOCC or self._owner().kind == OURS
+            super()._connect_and_ask()
 
     def _ask_some(self, peer):
-        if self.load.is_over or not self._may_ask():
+        if self.load.is_over:
             return False
         ask = Ask(self.key, "POST", self.node.number)
         if not self._exchange(peer, [ask]):
