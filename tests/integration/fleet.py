@@ -226,6 +226,19 @@ class Fleet:
 
 
 @contextlib.contextmanager
+def ending(nodes):
+    """Nodes that a test starts itself: they are stopped at its end, and killed where it fails."""
+    try:
+        yield nodes
+        for node in nodes:
+            node.stop()
+    finally:
+        for node in nodes:
+            if node.process:
+                node.process.kill()
+
+
+@contextlib.contextmanager
 def quota_fleet(tmp_path, kinds, *flags):
     """The processes of a fleet that forwards quota calls; a test may end some of them."""
     with Fleet(kinds, "--peer-secret-file", secret_file(tmp_path), *flags) as fleet:

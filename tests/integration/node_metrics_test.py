@@ -10,7 +10,7 @@ import contextlib
 import pytest
 
 from conftest import LONG_WINDOW
-from fleet import OURS, Fleet, Node, free_ports, name_at
+from fleet import OURS, Fleet, Node, ending, free_ports, name_at
 from http_peer import ask, inspect, metrics, totals
 from native_peer import APPROVED, OWNER_UNREACHABLE, NativePeer
 from server_process import eventually
@@ -68,19 +68,13 @@ def lists_of_other_order(is_other):
     nodes = [Node(number, f"127.0.0.{number + 1}", port)
              for number, port in enumerate(free_ports(2))]
     urls = [node.url for node in nodes]
-    try:
+    with ending(nodes):
         nodes[0].start(OURS, urls, [*LONG_WINDOW, "-m", "5"])
         nodes[1].start(OURS, urls[::-1] if is_other else urls, [*LONG_WINDOW, "-m", "5"])
         for node in nodes:
             eventually(lambda node=node: not node.lacks_links(nodes), f"{node.url} has its links")
             node.process.native_port = node.process.wait_for_message("ready")["nativePort"]
         yield nodes
-        for node in nodes:
-            node.stop()
-    finally:
-        for node in nodes:
-            if node.process:
-                node.process.kill()
 
 
 def misrouted(node):

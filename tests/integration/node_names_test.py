@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from fleet import OURS, Node, free_ports, name_at
+from fleet import OURS, Node, ending, free_ports, name_at
 from http_peer import ask
 from server_process import eventually
 
@@ -59,7 +59,7 @@ def test_a_node_is_found_at_an_address_that_is_not_the_first(hosts):
     nodes = [NamedNode(0, "127.0.0.1", here, hosts),
              NamedNode(1, in_order[-1], there, hosts, name=NAME)]
     urls = [node.url for node in nodes]
-    try:
+    with ending(nodes):
         for node in nodes:
             node.start(OURS, urls, ["-m", "2", "--window-millis", "3600000"])
         first, second = [node.process for node in nodes]
@@ -68,9 +68,3 @@ def test_a_node_is_found_at_an_address_that_is_not_the_first(hosts):
         assert [ask(node, "POST", f"/rate/{key}").status for node in (first, second, first)] == [
             200, 200, 429]
         assert ask(first, "GET", f"/debug/{key}?cluster=true").json()["unanswered"] == []
-        for node in nodes:
-            node.stop()
-    finally:
-        for node in nodes:
-            if node.process:
-                node.process.kill()

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from fleet import OURS, Node, free_ports
+from fleet import OURS, Node, ending, free_ports
 from http_peer import ask, metrics
 from server_process import eventually
 
@@ -40,16 +40,10 @@ def warnings(nodes, node):
 def two_nodes(flags_of):
     nodes = [Node(number, f"127.0.0.{number + 1}", port)
              for number, port in enumerate(free_ports(2))]
-    try:
+    with ending(nodes):
         for node in nodes:
             node.start(OURS, [node.url for node in nodes], flags_of(node.number))
         yield nodes
-        for node in nodes:
-            node.stop()
-    finally:
-        for node in nodes:
-            if node.process:
-                node.process.kill()
 
 
 @pytest.fixture
