@@ -18,10 +18,12 @@ struct SocketOption {
   int value;
 };
 
+// So long the kernel tries to deliver what was written.
+inline constexpr int unacknowledged_ms_max = 25'000;
+
 // A pulled cable is noticed within 30 s: by probes when nothing is on its way (10 s, then 5 s
 // each), by the user time-out when something is, a connection's first packet included. The kernel's
 // timers may be late by an eighth, hence not 30.
-inline constexpr int unacknowledged_ms_max = 25'000;
 inline constexpr std::array<SocketOption, 6> connection_options = {{
     {IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY", 1},
     {SOL_SOCKET, SO_KEEPALIVE, "SO_KEEPALIVE", 1},

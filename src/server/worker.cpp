@@ -424,7 +424,7 @@ bool Worker::idle() const noexcept {
 }
 
 void Worker::check_drain() noexcept {
-  if (context_.draining) waiters_.leave_other_nodes();  // also who has just been queued there
+  if (context_.draining && peers_) waiters_.leave_other_nodes();  // also who was just queued there
   if (context_.draining && peers_ && sessions_.open_count() == 0 && idle()) peers_->close();
   if (context_.now_ms() < drain_deadline_ms_) return;
   // What sessions send at last leaves with the next turn; close() would keep it back.
