@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/prefetch.hpp"
+#include "base/same_text.hpp"
 #include "limiter/meter.hpp"
 
 namespace sluice::quota {
@@ -38,6 +39,7 @@ template <typename IndexOf>
 inline void CallGroup::prepare_each(QuotaBatch& batch, size_t count, IndexOf index_of,
                                     uint32_t shard) noexcept {
   bool names_reservations = false;
+  hashed_name_ = {};
   for (size_t place = 0; place < count; ++place) {
     const QuotaCall& call = batch.calls[index_of(place)];
     if (api::names_reservation(call.op)) {
@@ -70,15 +72,26 @@ SLUICE_PREFETCH_FUNCTION inline void CallGroup::prefetch_ids(const QuotaBatch& b
   if (next < batch.calls.size()) reservations_.prefetch_id(batch.calls[next].reservation);
 }
 
-void CallGroup::hash_subjects(const QuotaBatch& batch, size_t index, uint32_t shard,
-                              SubjectHashes& hashes) noexcept {
+inline void CallGroup::hash_subjects(const QuotaBatch& batch, size_t index, uint32_t shard,
+                                     SubjectHashes& hashes) noexcept {
   const QuotaCall& call = batch.calls[index];
   const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
   for (uint32_t place = 0; place < count; ++place) {
     if (!is_of_shard(batch, index, place, shard)) continue;
-    hashes[place] = subjects_.hash(batch.subjects[call.first_subject + place]);
-    subjects_.index().prefetch(hashes[place].low);
+    hashes[place] = hash_of(batch.subjects[call.first_subject + place]);
   }
+}
+
+// Calls that follow one another often name the same subject: it is hashed, and fetched, once.
+inline const NameHash& CallGroup::hash_of(std::string_view name) noexcept {
+  if (hashed_name_.empty() || !base::is_same_text(name, hashed_name_)) hash(name);
+  return hash_;
+}
+
+void CallGroup::hash(std::string_view name) noexcept {
+  hashed_name_ = name;
+  hash_ = subjects_.hash(name);
+  subjects_.index().prefetch(hash_.low);
 }
 
 void CallGroup::add_subjects(const QuotaBatch& batch, size_t index, uint32_t shard,

@@ -10,6 +10,7 @@
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "api/quota.hpp"
 #include "quota/call_clock.hpp"
@@ -49,6 +50,8 @@ class CallGroup {
   void prefetch_ids(const api::QuotaBatch& batch, size_t index) const noexcept;
   void hash_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
                      SubjectHashes& hashes) noexcept;
+  const NameHash& hash_of(std::string_view name) noexcept;
+  [[gnu::noinline]] void hash(std::string_view name) noexcept;
   void add_subjects(const api::QuotaBatch& batch, size_t index, uint32_t shard,
                     const SubjectHashes& hashes, Fetches& fetches) const noexcept;
   void add(SubjectIndex subject, int64_t charged_ns, Fetches& fetches) const noexcept;
@@ -58,6 +61,8 @@ class CallGroup {
   const SubjectTable& subjects_;
   const ReservationBook& reservations_;
   std::array<SubjectHashes, calls_max> hashes_;
+  std::string_view hashed_name_;  // the last one of this group, with its hash
+  NameHash hash_;
 };
 
 }  // namespace sluice::quota

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/same_text.hpp"
 #include "proto/key_hash.hpp"
 #include "proto/reservation_id.hpp"
 
@@ -28,7 +29,10 @@ namespace {
 
 [[gnu::noinline]] bool are_different(std::span<const std::string_view> names) noexcept {
   for (auto name = names.begin(); name != names.end(); ++name) {
-    if (std::find(names.begin(), name, *name) != name) return false;
+    const auto is_same = [name](std::string_view other) {
+      return base::is_same_text(other, *name);
+    };
+    if (std::any_of(names.begin(), name, is_same)) return false;
   }
   return true;
 }
