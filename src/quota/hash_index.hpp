@@ -76,6 +76,13 @@ class HashIndex {
     __builtin_prefetch(&slots()[home(tag(hash))]);
   }
 
+  // The slots from the hash's home on, which may lie in the middle of a cache line.
+  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t hash, uint32_t slots_count) const noexcept {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&slots()[home(tag(hash))]);
+    for (size_t at = 0; at <= slots_count * sizeof(Slot); at += 64)
+      __builtin_prefetch(bytes + at, 1);
+  }
+
   uint64_t reserved_bytes() const noexcept { return region_.size(); }
 
  private:

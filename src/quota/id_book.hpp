@@ -51,6 +51,7 @@ class IdBook {
   // A new id, which leads to this reservation.
   uint64_t assign(uint32_t reservation, uint16_t route, bool several) noexcept {
     uint64_t id = 0;
+    if (ids_assigned_ % ids_fetched == 0) prefetch_next_ids(several);
     do {
       id = proto::reservation_id::make(route, several, random(ids_assigned_++), slot_);
     } while (id == 0 || !index_.insert_first(hash_of(id), reservation));
@@ -148,6 +149,8 @@ class IdBook {
   static constexpr const char* purpose = "ids of reservations (--max-reservations)";
   static constexpr uint32_t ended_bit = 0x8000'0000;  // of a number in the index: a record's place
 
+  static constexpr uint32_t ids_fetched = 16;  // ahead, at once
+
   // The upper bits count those that follow one another; the lower ones are mixed, once for all of
   // these.
   static constexpr uint32_t count_bits = 8;
@@ -182,6 +185,12 @@ class IdBook {
     mixed = (mixed ^ (mixed << 13)) * 0xBF58'476D'1CE4'E5B9;
     const uint64_t count = (number + mixed) & count_mask;
     return count << mixed_bits | (mixed & mixed_mask);
+  }
+  // Those that follow one another are neighbours in the index, except where their count begins
+  // anew.
+  SLUICE_PREFETCH_FUNCTION void prefetch_next_ids(bool several) const noexcept {
+    const uint64_t next = random(ids_assigned_ + ids_fetched);
+    index_.prefetch(hash_of(proto::reservation_id::make(0, several, next, slot_)), 2 * ids_fetched);
   }
   IdRecord& record(uint32_t place) const noexcept {
     return reinterpret_cast<IdRecord*>(records_.data())[place];
