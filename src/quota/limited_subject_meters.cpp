@@ -1,5 +1,7 @@
 #include "quota/limited_subject_meters.hpp"
 
+#include <algorithm>
+
 namespace sluice::quota {
 
 using limiter::Meter;
@@ -22,18 +24,32 @@ void undo_charges(const LimitedSubjects& limited, const Shares& shares, const Li
   }
 }
 
+bool fits(const LimitedSubject& each, const Shares& shares, const Moment& now) noexcept {
+  for (const MeterShape& shape : each.quota->shapes) {
+    Meter meter(shape, each.words);
+    meter.roll(now);
+    if (!limit_fits(meter, shape, each, shares.of(shape))) return false;
+  }
+  return true;
+}
+
+// The same where all limits slide.
+bool fits_sliding(const LimitedSubject& each, const Shares& shares, const Moment& now) noexcept {
+  for (const MeterShape& shape : each.quota->shapes) {
+    RingMeter meter(shape, each.words);
+    meter.roll(now);
+    if (!meter.fits(share_with_holds(shape, each, shares.of(shape)))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool subjects_fit(const LimitedSubjects& limited, const Shares& shares,
                   const Moment& now) noexcept {
-  for (const LimitedSubject& each : limited) {
-    for (const MeterShape& shape : each.quota->shapes) {
-      Meter meter(shape, each.words);
-      meter.roll(now);
-      if (!limit_fits(meter, shape, each, shares.of(shape))) return false;
-    }
-  }
-  return true;
+  return std::all_of(limited.begin(), limited.end(), [&](const LimitedSubject& each) {
+    return each.quota->slides ? fits_sliding(each, shares, now) : fits(each, shares, now);
+  });
 }
 
 AwaitedVerdict awaited_verdict(const LimitedSubjects& limited, const Shares& shares,
@@ -53,16 +69,21 @@ LimitedSubjects without_holds(LimitedSubjects limited) noexcept {
   return limited;
 }
 
-void roll(const LimitedSubjects& limited, const Moment& now) noexcept {
-  for (const LimitedSubject& each : limited) {
-    for (const MeterShape& shape : each.quota->shapes) Meter(shape, each.words).roll(now);
-  }
-}
-
 void charge(const LimitedSubjects& limited, const Shares& shares, const Moment& now) noexcept {
   for (const LimitedSubject& each : limited) {
     for (const MeterShape& shape : each.quota->shapes) {
       Meter(shape, each.words).charge(shares.of(shape), true, now);
+    }
+  }
+}
+
+void roll_and_charge(const LimitedSubjects& limited, const Shares& shares,
+                     const Moment& now) noexcept {
+  for (const LimitedSubject& each : limited) {
+    for (const MeterShape& shape : each.quota->shapes) {
+      Meter meter(shape, each.words);
+      meter.roll(now);
+      meter.charge(shares.of(shape), true, now);
     }
   }
 }

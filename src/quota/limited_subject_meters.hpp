@@ -47,12 +47,13 @@ AwaitedVerdict awaited_verdict(const LimitedSubjects& limited, const limiter::Sh
 // The same subjects as if nothing of them were held.
 LimitedSubjects without_holds(LimitedSubjects limited) noexcept;
 
-// Brings every meter to this moment.
-void roll(const LimitedSubjects& limited, const limiter::Moment& now) noexcept;
-
-// Charges every limit; the charges are open until their reservation ends.
+// Charges every limit; the charges are open until their reservation ends. Call subjects_fit()
+// first: it rolls the meters.
 void charge(const LimitedSubjects& limited, const limiter::Shares& shares,
             const limiter::Moment& now) noexcept;
+// Rolls the meters first: windows may have ended, and more may be charged, since subjects_fit().
+void roll_and_charge(const LimitedSubjects& limited, const limiter::Shares& shares,
+                     const limiter::Moment& now) noexcept;
 
 // Charges every limit and returns true, or charges none.
 bool charge_if_fits(const LimitedSubjects& limited, const limiter::Shares& shares,

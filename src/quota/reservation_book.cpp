@@ -254,7 +254,7 @@ void ReservationBook::expire(Reservation& reservation) noexcept {
   }
   // A late settle finds it for one more lifetime. Another node, whose late settle that is, may not
   // reach this one for a while.
-  const int64_t longer_ms =
+  const uint32_t longer_ms =
       reservation.has_home_at_other_node ? node_part_slack_ms_ + limits::repeats_ms_min : 0;
   wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms + longer_ms));
   close(reservation, ReservationState::expired);

@@ -460,8 +460,7 @@ void SpreadDecider::admit(Part& part, Reservation& held) noexcept {
 
 void SpreadDecider::open(Part& part, Reservation& held) noexcept {
   subjects_.touch(part.limited);
-  roll(part.limited, clock_.moment());  // windows may have ended since the shard was asked
-  charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
+  roll_and_charge(part.limited, limiter::Shares(held.amounts), clock_.moment());
   reservations_.admit(held, {.id = part.spread.reservation,
                              .code = part.batch.answers[part.index].code,
                              .connection = part.call.binding,

@@ -408,9 +408,8 @@ void begin_rounds(QuotaBatch& batch) noexcept {
   begin_round(batch);
 }
 
-bool NamesPutOff::puts_off(QuotaBatch& batch, size_t index) {
+bool NamesPutOff::puts_off_undecided(QuotaBatch& batch, size_t index) {
   SpreadCall& spread = batch.spread[index];
-  if (!is_undecided(spread) || (names_.empty() && !spread.awaits())) return false;
   const QuotaCall& call = batch.calls[index];
   const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
   const auto waits = [&](std::string_view name) { return names_.contains(name); };
@@ -449,27 +448,12 @@ void conclude(QuotaBatch& batch, int64_t now_ns, Statistics& statistics) noexcep
   batch.concluded = true;
 }
 
-bool applies_verdict(Pass pass, const QuotaCall& call, const SpreadCall& spread,
-                     api::ShardId shard) noexcept {
-  if ((pass != Pass::apply && pass != Pass::open) || spread.state == State::done) return false;
-  const bool opens = api::leaves_trace(call) && spread.home() == shard;
-  if (opens != (pass == Pass::open)) return false;
-  const uint8_t place = first_place(call, spread, shard);
-  return place < call.subjects_count && spread.holds[place] != SpreadCall::no_hold;
-}
-
 bool shows_limits(const QuotaBatch& batch, size_t index) noexcept {
   const SpreadCall& spread = batch.spread[index];
   if ((batch.calls[index].flags & api::quota_flag::wants_limits) == 0) return false;
   if (spread.state == State::admitted) return true;
   if (spread.state != State::refused || spread.problem != QuotaCode::ok) return false;
   return spread.is_repeat ? api::admits(batch.answers[index].code) : is_in_queues_way(spread);
-}
-
-uint8_t first_place(const QuotaCall& call, const SpreadCall& spread, api::ShardId shard) noexcept {
-  uint8_t place = 0;
-  while (place < call.subjects_count && spread.shards[place] != shard) ++place;
-  return place;
 }
 
 }  // namespace sluice::quota

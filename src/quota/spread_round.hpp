@@ -53,9 +53,15 @@ void begin_rounds(api::QuotaBatch& batch) noexcept;
 class NamesPutOff {
  public:
   // Whether the call is put off to the next round.
-  bool puts_off(api::QuotaBatch& batch, size_t index);
+  bool puts_off(api::QuotaBatch& batch, size_t index) {
+    const api::SpreadCall& call = batch.spread[index];
+    if (call.state != api::SpreadCall::State::undecided) return false;
+    return (call.awaits() || !names_.empty()) && puts_off_undecided(batch, index);
+  }
 
  private:
+  bool puts_off_undecided(api::QuotaBatch& batch, size_t index);
+
   std::unordered_set<std::string_view> names_;  // of calls that are put off
 };
 
@@ -78,6 +84,23 @@ uint8_t first_place(const api::QuotaCall& call, const api::SpreadCall& spread,
                     api::ShardId shard) noexcept;
 
 // ------------------------------------------------------------------------------- implementation
+
+inline uint8_t first_place(const api::QuotaCall& call, const api::SpreadCall& spread,
+                           api::ShardId shard) noexcept {
+  uint8_t place = 0;
+  while (place < call.subjects_count && spread.shards[place] != shard) ++place;
+  return place;
+}
+
+inline bool applies_verdict(api::Pass pass, const api::QuotaCall& call,
+                            const api::SpreadCall& spread, api::ShardId shard) noexcept {
+  const bool is_done = spread.state == api::SpreadCall::State::done;
+  if ((pass != api::Pass::apply && pass != api::Pass::open) || is_done) return false;
+  const bool opens = api::leaves_trace(call) && spread.home() == shard;
+  if (opens != (pass == api::Pass::open)) return false;
+  const uint8_t place = first_place(call, spread, shard);
+  return place < call.subjects_count && spread.holds[place] != api::SpreadCall::no_hold;
+}
 
 template <typename StopOf>
 void spread(api::QuotaBatch& batch, StopOf stop_of) {

@@ -73,10 +73,6 @@ bool UndecidedCalls::awaits_place(const AskedCall& call) {
   return subjects_.holds().has_any() && leave(call);
 }
 
-bool UndecidedCalls::awaits_overtaking(const AskedCall& call) {
-  return queues_.wait_for_holds(call.limited) && leave(call);
-}
-
 const std::vector<uint32_t>& UndecidedCalls::take_list(QuotaBatch& batch, api::ShardId shard) {
   list_.clear();
   list_.swap(batch.undecided);

@@ -56,7 +56,9 @@ class UndecidedCalls {
   // There is no place for another reservation, and a hold may free one.
   bool awaits_place(const AskedCall& call);
   // Holds may use up what may overtake waiters.
-  bool awaits_overtaking(const AskedCall& call);
+  bool awaits_overtaking(const AskedCall& call) {
+    return queues_.wait_for_holds(call.limited) && leave(call);
+  }
 
   // The calls of this shard in the batch that have no answer yet; their claims end.
   const std::vector<uint32_t>& take_list(api::QuotaBatch& batch, api::ShardId shard);

@@ -179,6 +179,10 @@ api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
 }
 
 void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
+  if (mailboxes_.nodes().is_alone()) {
+    return quota::spread(batch,
+                         [this](std::string_view name) { return mailboxes_.shard_of(name); });
+  }
   quota::spread(batch, [this](std::string_view name) { return stop_of(name); });
   for (const uint32_t index : batch.undecided) {
     const QuotaCall& call = batch.calls[index];

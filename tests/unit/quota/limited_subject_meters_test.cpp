@@ -34,7 +34,7 @@ TEST(LimitedSubjectMeters, charge_every_limit_of_every_subject) {
   EXPECT_EQ(driver.open(1, 0), 40U);
 }
 
-TEST(MemberMeters, a_refusal_charges_none_where_all_limits_slide) {
+TEST(LimitedSubjectMeters, a_refusal_charges_none_where_all_limits_slide) {
   LimitedSubjectsDriver driver;
   driver.add({sliding(100), sliding(200)});
   driver.add({sliding(50)});
@@ -46,7 +46,7 @@ TEST(MemberMeters, a_refusal_charges_none_where_all_limits_slide) {
   EXPECT_TRUE(charge_if_fits(driver.limited, token_shares(50), driver.now));
 }
 
-TEST(MemberMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
+TEST(LimitedSubjectMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
   LimitedSubjectsDriver driver;
   driver.add({tpm(100)});
   driver.add({sliding(50)});
@@ -55,7 +55,42 @@ TEST(MemberMeters, a_refusal_charges_none_where_some_limits_do_not_slide) {
   EXPECT_EQ(driver.used(0, 0), 0U);
 }
 
-TEST(MemberMeters, slots_are_counted_by_open_reservations) {
+// A hold that was asked for before others used up all that can be counted.
+TEST(LimitedSubjectMeters, a_charge_after_the_question_stops_at_the_most) {
+  LimitedSubjectsDriver driver;
+  driver.add({sliding(100), tpm(100)});
+  for (const limiter::MeterShape& shape : driver.limited[0].quota->shapes) {
+    charge_used(shape, driver.limited[0].words, limits::amount_max, driver.now);
+  }
+  roll_and_charge(driver.limited, token_shares(1), driver.now);
+  EXPECT_EQ(driver.used(0, 0), limits::amount_max);
+  EXPECT_EQ(driver.used(0, 1), limits::amount_max);
+}
+
+// Of a sliding limit and of a window, what had its time when the verdict comes.
+TEST(LimitedSubjectMeters, a_charge_after_the_question_forgets_what_has_ended) {
+  LimitedSubjectsDriver driver;
+  driver.add({sliding(100)});
+  driver.add({tpm(100)});
+  charge(driver.limited, token_shares(90), driver.now);
+  driver.now.ns += 2 * 86'400 * base::ns_per_s;
+  roll_and_charge(driver.limited, token_shares(7), driver.now);
+  EXPECT_EQ(driver.used(0, 0), 7U);
+  EXPECT_EQ(driver.used(1, 0), 7U);
+}
+
+TEST(LimitedSubjectMeters, what_others_hold_of_sliding_limits_does_not_fit) {
+  LimitedSubjectsDriver driver;
+  driver.add({sliding(100)});
+  Held held;
+  held.add({.input_tokens = 60});
+  driver.limited[0].held = &held;
+  EXPECT_TRUE(subjects_fit(driver.limited, token_shares(40), driver.now));
+  EXPECT_FALSE(subjects_fit(driver.limited, token_shares(41), driver.now));
+  EXPECT_FALSE(subjects_fit(driver.limited, token_shares(UINT64_MAX), driver.now));
+}
+
+TEST(LimitedSubjectMeters, slots_are_counted_by_open_reservations) {
   LimitedSubjectsDriver driver;
   driver.add({slots(2)}, 1);
   EXPECT_TRUE(subjects_fit(driver.limited, token_shares(1), driver.now));
@@ -63,7 +98,7 @@ TEST(MemberMeters, slots_are_counted_by_open_reservations) {
   EXPECT_FALSE(subjects_fit(driver.limited, token_shares(1), driver.now));
 }
 
-TEST(MemberMeters, slots_without_a_number_always_fit_or_never) {
+TEST(LimitedSubjectMeters, slots_without_a_number_always_fit_or_never) {
   LimitedSubjectsDriver driver;
   driver.add({with(slots(0), Ceiling::unlimited)}, 7);
   EXPECT_TRUE(subjects_fit(driver.limited, token_shares(1), driver.now));
@@ -71,7 +106,7 @@ TEST(MemberMeters, slots_without_a_number_always_fit_or_never) {
   EXPECT_FALSE(subjects_fit(driver.limited, token_shares(1), driver.now));
 }
 
-TEST(MemberMeters, past_usage_is_charged_beyond_the_limit_and_not_open) {
+TEST(LimitedSubjectMeters, past_usage_is_charged_beyond_the_limit_and_not_open) {
   LimitedSubjectsDriver driver;
   driver.add({tpm(100)});
   const LimitedSubject& each = driver.limited[0];
@@ -80,7 +115,7 @@ TEST(MemberMeters, past_usage_is_charged_beyond_the_limit_and_not_open) {
   EXPECT_EQ(driver.open(0, 0), 0U);
 }
 
-TEST(MemberMeters, admission_reports_whether_anything_limits) {
+TEST(LimitedSubjectMeters, admission_reports_whether_anything_limits) {
   LimitedSubjectsDriver driver;
   EXPECT_EQ(admission_code(driver.limited), QuotaCode::unknown_subject_allowed);
   driver.add({with(tpm(0), Ceiling::unlimited)});
