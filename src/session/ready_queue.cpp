@@ -24,4 +24,8 @@ Session& ReadyQueue::pop() noexcept {
   return session;
 }
 
+bool ReadyQueue::is_next(const Session& session) const noexcept {
+  return !sessions_.empty() && &*sessions_.begin() == &session;
+}
+
 }  // namespace sluice::session

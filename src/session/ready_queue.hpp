@@ -45,6 +45,8 @@ class ReadyQueue {
   void push(Session& session, uint64_t wanted) noexcept;
   // The session that was served least; the queue is not empty.
   Session& pop() noexcept;
+  // Whether it is in the queue, and would be popped now.
+  bool is_next(const Session& session) const noexcept;
 
   void charge(ReadyPlace& place, uint64_t work) const noexcept {
     place.served_ = std::max(place.served_, popped_) + work;

@@ -21,6 +21,11 @@ std::span<std::byte> align(std::span<std::byte> bytes) noexcept {
   return {bytes.data() - off, bytes.size()};
 }
 
+// A session with requests left sends at the latest after so many turns, or once so many bytes are
+// unsent.
+constexpr uint8_t put_off_sends_max = 4;
+constexpr size_t sent_at_once_bytes = 64 * 1024;
+
 }  // namespace
 
 Context::Context(Backend& of, const Options& with)
@@ -310,9 +315,23 @@ void Session::end_turn() noexcept {
   const bool goes_on = held() || has_undecided() || is_ready();
   if (peer_left() && has_waiting() && !has_undecided()) finish();
   if (connection_.peer_finished() && !goes_on) finish();
+  if (put_off_send()) return mark_dirty();
   connection_.flush(context_.now_ms());
   if (connection_.ready_to_close()) close();
   schedule_timer();
+}
+
+// Whether this turn sends nothing, since the next one goes on with this session. Each send costs a
+// system call and wakes the peer: replies of several turns in one send cost that once.
+bool Session::put_off_send() noexcept {
+  const bool is_next = context_.work.is_over() && context_.ready.is_next(*this);
+  const bool is_last = context_.draining || connection_.finishing();
+  const net::OutputBuffer& output = connection_.output();
+  const bool may_put_off = is_next && !is_last && !output.in_flight() &&
+                           output.unsent_bytes() < sent_at_once_bytes &&
+                           put_off_sends_ < put_off_sends_max;
+  put_off_sends_ = may_put_off ? static_cast<uint8_t>(put_off_sends_ + 1) : uint8_t{0};
+  return may_put_off;
 }
 
 void Session::finish() noexcept {

@@ -210,6 +210,7 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   int64_t next_deadline_ms() const noexcept;
 
   bool is_ready() const noexcept { return ReadyHook::is_linked(); }
+  bool put_off_send() noexcept;
   bool has_more() const noexcept { return has_unread_ || !connection_.input().empty(); }
   // Whether the peer will never read an outcome that is still to come. What it sent before it left
   // and what waits for its turn comes first.
@@ -223,9 +224,10 @@ class Session : public ReadyPlace, public SessionHook<DirtyTag>, public SessionH
   uint64_t discarded_bytes_ = 0;  // received after the last reply
   bool refused_ = false;
   uint8_t holds_ = 0;
-  size_t turn_bytes_ = 0;    // taken since it was resumed
-  bool has_unread_ = false;  // more bytes have arrived than the turn had time for
-  bool hung_up_ = false;     // the peer has ended; some bytes of it may not be read yet
+  uint8_t put_off_sends_ = 0;  // turns in a row
+  size_t turn_bytes_ = 0;      // taken since it was resumed
+  bool has_unread_ = false;    // more bytes have arrived than the turn had time for
+  bool hung_up_ = false;       // the peer has ended; some bytes of it may not be read yet
 };
 
 }  // namespace sluice::session

@@ -63,7 +63,7 @@ class Http2SessionTest : public ::testing::Test {
       std::string bytes = client_.output();
       if (!bytes.empty()) session_->on_received(std::as_writable_bytes(std::span(bytes)));
       end_turn();
-      if (bytes.empty() && io_.sent.empty()) return;
+      if (bytes.empty() && io_.sent.empty() && context_.ready.empty()) return;
       for (const std::string& sent : io_.sent) {
         EXPECT_TRUE(client_.receive(sent));
         session_->on_sent(static_cast<int32_t>(sent.size()), 0);
@@ -80,8 +80,8 @@ class Http2SessionTest : public ::testing::Test {
   // Reads all that is sent, and sends nothing.
   void read_to_end() {
     end_turn();
-    while (!io_.sent.empty()) {
-      deliver_one();
+    while (!io_.sent.empty() || !context_.ready.empty()) {
+      if (!io_.sent.empty()) deliver_one();
       end_turn();
     }
   }
