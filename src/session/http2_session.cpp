@@ -414,9 +414,16 @@ void Http2Session::end_drain() noexcept {
   mark_dirty();
 }
 
+// Each walk that a client does not read keeps other clients from theirs: none of those that it has
+// asked for begins any more.
+void Http2Session::end_late(Http2Stream& stream) noexcept {
+  if (stream.is_unread_walk(context_.now_ms())) streams_.reset_put_off();
+  stream.reset();
+}
+
 void Http2Session::end_late_streams() noexcept {
   for (Http2Stream& stream : streams_) {
-    if (stream.deadline_ms() <= context_.now_ms()) stream.reset();
+    if (stream.deadline_ms() <= context_.now_ms()) end_late(stream);
     times_.note_stream(stream.deadline_ms());
   }
 }

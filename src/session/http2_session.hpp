@@ -109,6 +109,7 @@ class Http2Session final : public Session, private wire::Http2Events {
   void write_output() noexcept;
   void end_connection(wire::Http2Error error) noexcept;
   bool has_last_stream() const noexcept { return last_stream_ != every_stream; }
+  void end_late(Http2Stream& stream) noexcept;
   void end_late_streams() noexcept;
   void submit_last_goaway() noexcept;
 

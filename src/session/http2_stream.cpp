@@ -154,6 +154,7 @@ int64_t Http2Stream::deadline_ms() const noexcept {
 void Http2Stream::reset() noexcept {
   if (phase_ != Phase::open) return;
   phase_ = Phase::reset;
+  is_put_off_ = false;
   connection_.framing.reset(id_, answer_.is_sent() ? Http2Error::no_error : Http2Error::cancel);
 }
 

@@ -57,6 +57,7 @@ class Http2Stream final : public SessionTransport,
   // Leaves it for later, to be routed again: there is no room for the answer that it asks for, or
   // the shard that decides it takes no more.
   void put_off() noexcept { is_put_off_ = true; }
+  bool is_put_off() const noexcept { return is_put_off_; }
   bool take_put_off() noexcept { return std::exchange(is_put_off_, false); }
   void refuse(const wire::HttpRefused& refused) noexcept;
   RequestLog& log() noexcept { return log_; }
@@ -74,6 +75,9 @@ class Http2Stream final : public SessionTransport,
   void write_release() noexcept;
 
   RestExchange* exchange() noexcept { return exchange_ ? &*exchange_ : nullptr; }
+  bool is_unread_walk(int64_t now_ms) const noexcept {
+    return is_walking_ && answer_.deadline_ms(pace()) <= now_ms;
+  }
   bool is_waiting() const noexcept { return exchange_ && exchange_->is_waiting(); }
   // Whether it is to ask the shards as soon as there is room for their answer.
   bool is_ready() const noexcept { return is_put_off_ || (exchange_ && exchange_->is_ready()); }

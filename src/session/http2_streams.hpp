@@ -46,6 +46,12 @@ class Http2Streams {
   // waited longest, and returns what note() does.
   void wait_for_walk(Http2Stream& stream) noexcept { to_walk_.push_back(stream); }
   bool end_wait_for_walk() noexcept { return !to_walk_.empty() && note(take_first(to_walk_)); }
+  // Resets all that wait until the client has read answers.
+  void reset_put_off() noexcept {
+    const auto reset = [](Http2Stream* stream) { stream->reset(); };
+    to_walk_.clear_and_dispose(reset);
+    asking_.remove_and_dispose_if([](auto& stream) { return stream.is_put_off(); }, reset);
+  }
 
   // The stream waits until the shard that decides it takes more.
   void wait_for_shard(Http2Stream& stream) noexcept { to_decide_.push_back(stream); }

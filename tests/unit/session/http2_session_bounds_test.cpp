@@ -196,6 +196,67 @@ TEST_F(Http2WalksTest, come_in_their_order_while_no_answer_is_read) {
   for (size_t number = 1; number < streams_.size(); ++number) walk(number);
 }
 
+// Each of them would keep others from a walk for as long as the first.
+TEST_F(Http2WalksTest, end_with_one_that_the_client_does_not_read) {
+  client_.read_nothing();
+  client_.ask("GET", "/openapi.json");  // fills the connection's window
+  exchange();
+  const auto first = static_cast<uint64_t>(streams_[0]);
+  session_->on_counted(first, 10'000'000);  // too many to be sorted
+  exchange();
+  session_->on_page(first, std::array{api::KeyState{.key = "a"}}, 1);
+  exchange();
+  backend_.queries.clear();
+  pass(Http2Answer::walk_pace.ms);
+  for (const int32_t stream : streams_) {
+    EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel)) << stream;
+  }
+  session_->on_page(first, {}, 0);
+  exchange();
+  EXPECT_TRUE(backend_.queries.empty());
+}
+
+// They wait for room for their answers, not for the end of the walk.
+TEST_F(Http2SessionTest, walks_that_wait_for_room_end_with_one_that_is_not_read) {
+  client_.read_nothing();
+  const int32_t first = begin_walk();
+  std::vector<int32_t> behind;
+  for (int count = 0; count < 8; ++count) client_.ask("GET", "/openapi.json");
+  for (int count = 0; count < 8; ++count) behind.push_back(client_.ask("GET", "/debug"));
+  exchange();
+  const auto id = static_cast<uint64_t>(first);
+  session_->on_page(id, std::array{api::KeyState{.key = "a"}}, 1);
+  exchange();
+  backend_.queries.clear();
+  pass(Http2Answer::walk_pace.ms);
+  EXPECT_EQ(client_.answer(first).reset, static_cast<uint32_t>(Http2Error::cancel));
+  for (const int32_t stream : behind) {
+    EXPECT_EQ(client_.answer(stream).reset, static_cast<uint32_t>(Http2Error::cancel)) << stream;
+  }
+  session_->on_page(id, {}, 0);
+  client_.read_on();
+  exchange();
+  EXPECT_TRUE(backend_.queries.empty());
+}
+
+// Its client reads, and sends the rest of its body too late.
+TEST_F(Http2SessionTest, walks_go_on_behind_one_whose_body_is_late) {
+  client_.send_in_parts(1);
+  const int32_t late = client_.ask("GET", "/debug", "ab");
+  const int32_t next = client_.ask("GET", "/debug");
+  exchange();
+  EXPECT_EQ(std::exchange(backend_.queries, {}), std::vector<std::string>{"count"});
+  pass(context_.options.header_timeout_ms);
+  EXPECT_EQ(client_.answer(late).reset, static_cast<uint32_t>(Http2Error::cancel));
+  session_->on_counted(static_cast<uint64_t>(late), 0);
+  exchange();
+  EXPECT_EQ(client_.answer(next).reset, std::nullopt);
+  EXPECT_EQ(backend_.queries, std::vector<std::string>{"count"});
+  session_->on_counted(static_cast<uint64_t>(next), 0);
+  exchange();
+  session_->on_page(static_cast<uint64_t>(next), {}, 0);
+}
+
 TEST_F(Http2WalksTest, go_on_when_the_shards_take_another_query) {
   backend_.queries.clear();
   backend_.has_room = false;
