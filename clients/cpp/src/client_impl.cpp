@@ -33,13 +33,6 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
 
 // -------------------------------------------------------------------------------------- lanes
 
-// Of the key's owner; while the client has no connection there, of another node, which forwards.
-uint32_t ClientImpl::owner_lane(std::string_view key) noexcept {
-  const uint32_t place = sluice::proto::key_node(key, nodes_.count());
-  const uint32_t lane = nodes_[place].lane_of(key);
-  return lanes_.is_connected(lane) ? lane : stand_in(lane, place);
-}
-
 // Waits while the owner may be reached at the next attempt. Before its first connection a client
 // does not know the nodes, and a ping waits for that.
 uint32_t ClientImpl::connected_owner_lane(std::string_view key) {

@@ -98,22 +98,23 @@ class ClientImpl {
   QuotaBatchOutcome batch(std::span<const SettleEntry> entries);
   SubjectPage ask_usage(uint32_t lane, const AskUsage& question);
   template <typename Change>
-  QuotaCode ask_change(std::string_view subject, const Change& change);
+  QuotaCode ask_change(const Change& change);
 
+  // Of the first subject's owner, which decides for the others' owners.
   Lane& lane_of(const QuotaCall& call) {
-    return lanes_[call.names_subjects() ? subject_lane(call.subjects.front())
-                                        : subject_lane(call.reservation)];
+    return lanes_[call.names_subjects() ? quota_lane(call.subjects.front())
+                                        : quota_lane(call.reservation)];
   }
   Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
   // The lane of the shard that owns the key.
   uint32_t lane_index(std::string_view key) noexcept {
     return nodes_.count() == 0 ? usable_lane(routing_.shard_of(key)) : owner_lane(key);
   }
-  // The lane of the shard that has a subject or a reservation. Of several nodes one has them all.
+  // The lane of the shard that has the subject or the reservation.
   template <typename SubjectOrReservation>
-  uint32_t subject_lane(SubjectOrReservation wanted) noexcept {
-    return usable_lane(nodes_.count() == 0 ? routing_.shard_of(wanted)
-                                           : nodes_[nodes_.home()].lane_of(wanted));
+  uint32_t quota_lane(SubjectOrReservation wanted) noexcept {
+    return nodes_.count() == 0 ? usable_lane(routing_.shard_of(wanted))
+                               : lane_of_node(nodes_.quota_place(wanted), wanted);
   }
   // For whatever has no owner.
   uint32_t home_lane() noexcept {
@@ -127,7 +128,16 @@ class ClientImpl {
     return lane < lanes_.count() && !lanes_[0].is_connected() ? lane : 0;
   }
   // Of several nodes.
-  uint32_t owner_lane(std::string_view key) noexcept;
+  uint32_t owner_lane(std::string_view key) noexcept {
+    return lane_of_node(sluice::proto::key_node(key, nodes_.count()), key);
+  }
+  // Of the node at this place; while the client has no connection there, of another node, which
+  // forwards.
+  template <typename NameOrReservation>
+  uint32_t lane_of_node(uint32_t place, NameOrReservation wanted) noexcept {
+    const uint32_t lane = nodes_[place].lane_of(wanted);
+    return lanes_.is_connected(lane) ? lane : stand_in(lane, place);
+  }
   uint32_t stand_in(uint32_t lane, uint32_t place) noexcept;
   Lane::Deadline deadline_of(const AcquireOptions& options) const {
     const auto limit = patience(options, options_.call_timeout);

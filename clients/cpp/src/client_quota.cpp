@@ -185,7 +185,7 @@ QuotaBatchOutcome ClientImpl::batch(std::span<const ReserveEntry> entries,
   if (shared.may_wait) return one_by_one(entries, shared);
   return ask_batch<ReserveSlice>(
       entries, {.timeout = shared.timeout},
-      [this](const ReserveEntry& entry) { return subject_lane(entry.subject); },
+      [this](const ReserveEntry& entry) { return quota_lane(entry.subject); },
       [](const ReserveEntry& entry) { return entry.subject.size(); },
       [&](Waiter& waiter, const Cut& cut, std::span<const uint32_t> places,
           std::span<const ReserveEntry> part, QuotaColumns& columns) {
@@ -197,7 +197,7 @@ QuotaBatchOutcome ClientImpl::batch(std::span<const ReserveEntry> entries,
 QuotaBatchOutcome ClientImpl::batch(std::span<const SettleEntry> entries) {
   if (entries.empty()) return {};
   return ask_batch<SettleSlice>(
-      entries, {}, [this](const SettleEntry& entry) { return subject_lane(entry.reservation); },
+      entries, {}, [this](const SettleEntry& entry) { return quota_lane(entry.reservation); },
       [](const SettleEntry&) { return size_t{0}; },
       [&](Waiter& waiter, const Cut& cut, std::span<const uint32_t> places,
           std::span<const SettleEntry> part, QuotaColumns& columns) {
@@ -377,19 +377,20 @@ SubjectPage ClientImpl::ask_usage(uint32_t lane, const AskUsage& question) {
   return page;
 }
 
+// Of one subject, or of all that the node has which is asked.
 template <typename Change>
-QuotaCode ClientImpl::ask_change(std::string_view subject, const Change& change) {
+QuotaCode ClientImpl::ask_change(const Change& change) {
   QuotaCode code = QuotaCode::none;
   std::string detail;
   ask(
-      subject_lane(subject),
+      change.subject.empty() ? home_lane() : quota_lane(change.subject),
       [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, change, out); },
       [&](const Answer& answer) {
         code = single_answer(answer).codes[0];
         detail = single_answer(answer).detail;
       });
   if (code == QuotaCode::invalid_quota) throw InvalidQuota(detail);
-  if (is_mistake(code)) throw invalid_subject(code, {&subject, 1});
+  if (is_mistake(code)) throw invalid_subject(code, {&change.subject, 1});
   return code;
 }
 
@@ -404,7 +405,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
     const auto some =
         subjects.subspan(first, std::min(usage_subjects_max, subjects.size() - first));
     for (const std::string_view subject : some) require_subject("subject", subject);
-    SubjectPage page = impl_->ask_usage(impl_->subject_lane(some.front()), {.subjects = some});
+    SubjectPage page = impl_->ask_usage(impl_->quota_lane(some.front()), {.subjects = some});
     if (page.subjects.size() != some.size()) {
       throw invalid_subject(QuotaCode::invalid_subject, some);
     }
@@ -420,7 +421,7 @@ SubjectPage Client::usage_page(uint64_t cursor, uint32_t limit) {
 QuotaCode Client::put_quota(std::string_view subject, const Quota& quota) {
   require_subject("subject", subject);
   require_valid(quota);
-  return impl_->ask_change(subject, PutQuota{subject, quota});
+  return impl_->ask_change(PutQuota{subject, quota});
 }
 
 std::optional<Quota> Client::get_quota(std::string_view subject) {
@@ -431,16 +432,16 @@ std::optional<Quota> Client::get_quota(std::string_view subject) {
 
 QuotaCode Client::remove_quota(std::string_view subject) {
   require_subject("subject", subject);
-  return impl_->ask_change(subject, RemoveQuota{subject});
+  return impl_->ask_change(RemoveQuota{subject});
 }
 
 QuotaCode Client::reset(std::string_view subject) {
   require_subject("subject", subject);
-  return impl_->ask_change(subject, Reset{subject});
+  return impl_->ask_change(Reset{subject});
 }
 
 QuotaCode Client::reset_all() {
-  return impl_->ask_change({}, Reset{});
+  return impl_->ask_change(Reset{});
 }
 
 }  // namespace sluicegate

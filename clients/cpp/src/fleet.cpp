@@ -303,8 +303,8 @@ void Fleet::retire_free_lanes() {
   for (const uint32_t lane : free_lanes_) parts_.lanes[lane].retire();
 }
 
-// It changes only when it must: reservations are known where they were made. While it may be back
-// at the next attempt, it stays.
+// It changes only when it must: a page goes on where it was begun. While it may be back at the next
+// attempt, it stays.
 void Fleet::choose_home() noexcept {
   const uint32_t home = parts_.nodes.home();
   if (is_connected(home) || (home < known_.size() && is_lost(home))) return;
@@ -322,8 +322,8 @@ uint32_t Fleet::find_connected() const noexcept {
   return Node::no_lane;
 }
 
-// The lane that takes over what a lost one was not sent. Calls about quotas are asked at home, so
-// they must not go to any other node.
+// The lane that takes over what a lost one was not sent. Any node forwards what has an owner; what
+// has none goes where it is asked from now on, home.
 uint32_t Fleet::find_stand_in() noexcept {
   choose_home();
   const uint32_t home = parts_.nodes.home();

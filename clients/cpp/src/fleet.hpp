@@ -1,4 +1,4 @@
-// Connects a client to each of the nodes that share the keys. Part of Client.
+// Connects a client to each of the nodes that share keys and quotas. Part of Client.
 // Flow:   the first address that answers -> its list of the nodes -> a connection to each shard of
 //         each node -> NodeTable, which the calls read.
 // Shape:  a server says which node it is, and by which list: only then a connection is used. So an

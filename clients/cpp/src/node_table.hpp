@@ -1,7 +1,9 @@
-// Which lane leads to the owner of a key, where several nodes share the keys. Part of Client.
-// Flow:   key -> place of its node in the servers' list (FNV-1a) -> shard of that node -> lane.
+// Which lane leads to the owner of a key, a subject or a reservation, where several nodes share
+// them. Part of Client.
+// Flow:   key or subject -> place of its node in the servers' list (FNV-1a) -> shard of that node
+//         -> lane. The place of a reservation's node is in its id.
 // Shape:  a node for each place of the list; one that the client has not reached has no lanes.
-// Bounds: nodes_max; the keys of nodes beyond go to another node, which forwards them.
+// Bounds: nodes_max; the keys and subjects of nodes beyond go to another node, which forwards them.
 // Lives:  nodes stay when the list becomes shorter, so that no reader loses them.
 // Threads: as for Routing: all threads read, the connector writes.
 #pragma once
@@ -13,6 +15,7 @@
 #include <string_view>
 
 #include "proto/node_hash.hpp"
+#include "proto/reservation_id.hpp"
 #include "routing.hpp"
 
 namespace sluicegate {
@@ -28,8 +31,8 @@ struct Node {
   uint32_t lane(uint32_t shard) const noexcept {
     return lanes[shard].load(std::memory_order_acquire);
   }
-  template <typename KeyOrReservation>
-  uint32_t lane_of(KeyOrReservation wanted) const noexcept {
+  template <typename NameOrReservation>
+  uint32_t lane_of(NameOrReservation wanted) const noexcept {
     return lane(routing.shard_of(wanted));
   }
 
@@ -48,7 +51,17 @@ class NodeTable {
   Node& owner(std::string_view key, uint32_t count) noexcept {
     return *nodes_[sluice::proto::key_node(key, count)];
   }
-  // Has all quotas, and whatever else belongs to no key.
+  // The place of a subject's owner. Once there are nodes.
+  uint32_t quota_place(std::string_view subject) const noexcept {
+    return sluice::proto::subject_node(subject, count());
+  }
+  // Of the node that has a reservation; home, if the id names no node of the list.
+  uint32_t quota_place(uint64_t reservation) const noexcept {
+    const uint32_t slot = sluice::proto::reservation_id::slot_of(reservation);
+    const bool is_of_list = slot != sluice::proto::reservation_id::no_slot && slot <= count();
+    return is_of_list ? slot - 1 : home();
+  }
+  // Is asked for whatever has no owner.
   uint32_t home() const noexcept { return home_.load(std::memory_order_acquire); }
 
   // By the connector.

@@ -70,8 +70,7 @@ void read_keys(Keyed keyed, Question& question) {
   }
 }
 
-inline Question read(Peer& peer) {
-  const auto frame = peer.read();
+inline Question question_of(schema::ClientFrame::Reader frame) {
   Question question{.id = frame.getId(), .kind = frame.which()};
   if (frame.isAcquire()) {
     read_keys(frame.getAcquire(), question);
@@ -98,6 +97,10 @@ inline Question read(Peer& peer) {
     for (const uint32_t entry : frame.getWithdraw().getEntries()) question.numbers.push_back(entry);
   }
   return question;
+}
+
+inline Question read(Peer& peer) {
+  return question_of(peer.read());
 }
 
 inline std::string done(uint64_t id) {

@@ -1,5 +1,5 @@
-// Nodes that share their keys, as far as a client sees them: each has shards, says which node it is
-// and which others there are, approves every request, and notes the keys it was asked for.
+// Nodes that share keys and quotas, as far as a client sees them: each has shards, says which node
+// it is and which others there are, approves every request, and notes what it was asked for.
 // Flow:   FakeFleet -> a FakeServer for each node -> what the client asked of which shard.
 // Lives:  a node that is killed ends its connections; start() makes another instance of it at the
 //         same port.
@@ -18,6 +18,8 @@
 
 #include "client_scripts.hpp"
 #include "proto/node_hash.hpp"
+#include "proto/reservation_id.hpp"
+#include "quota_scripts.hpp"
 
 namespace sluicegate::test {
 
@@ -28,6 +30,15 @@ struct AskedKey {
   std::string key;
   uint32_t shard = 0;
   bool operator==(const AskedKey&) const = default;
+};
+
+// A call about quotas that a node has answered: its first subject, or its reservation; neither, if
+// it concerns all that the node has.
+struct AskedQuota {
+  Which kind{};
+  std::string subject;
+  uint64_t reservation = 0;
+  uint32_t shard = 0;
 };
 
 class FakeFleet {
@@ -118,7 +129,10 @@ class FakeFleet {
   }
   void forget() {
     const std::lock_guard lock{mutex_};
-    for (auto& node : nodes_) node->asked.clear();
+    for (auto& node : nodes_) {
+      node->asked.clear();
+      node->asked_quotas.clear();
+    }
   }
   size_t questions_for_nodes() {
     const std::lock_guard lock{mutex_};
@@ -126,16 +140,20 @@ class FakeFleet {
     for (auto& node : nodes_) sum += node->questions;
     return sum;
   }
-  size_t records(uint32_t place) {
+  size_t pings(uint32_t place) {
     const std::lock_guard lock{mutex_};
-    return nodes_[place]->records;
+    return nodes_[place]->pings;
   }
-  // From now on the node answers no acquire and no record.
+  std::vector<AskedQuota> asked_quotas(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    return nodes_[place]->asked_quotas;
+  }
+  // From now on the node answers no acquire and no call about quotas.
   void hold(uint32_t place) {
     const std::lock_guard lock{mutex_};
     nodes_[place]->holds = true;
   }
-  // From now on acquires wait in its queue until they are withdrawn.
+  // From now on acquires and reserves wait in its queue until they are withdrawn.
   void queue(uint32_t place) {
     const std::lock_guard lock{mutex_};
     nodes_[place]->queues = true;
@@ -173,10 +191,12 @@ class FakeFleet {
     bool is_silent = false;
     uint32_t frames_max = 0;  // 0: as other fake servers
     size_t questions = 0;
-    size_t records = 0;
+    size_t pings = 0;
     std::set<Peer*> peers;
     std::set<Peer*> watchers;
     std::vector<AskedKey> asked;
+    std::vector<AskedQuota> asked_quotas;
+    std::set<uint64_t> queued_reserves;  // frames of one entry
   };
 
   void serve(uint32_t place, Peer& peer) {
@@ -202,7 +222,9 @@ class FakeFleet {
     const uint32_t shard = hello.getWantedShard() == 0 ? 0 : hello.getWantedShard() - 1;
     peer.write(welcome_of(place, shard));
     for (;;) {
-      const Question question = read(peer);
+      const auto frame = peer.read();
+      const Question question = question_of(frame);
+      const ReceivedFrame quota_call = received_of(frame);
       const std::lock_guard lock{mutex_};
       if (question.kind == schema::ClientFrame::TOPOLOGY) {
         ++node.questions;
@@ -211,32 +233,82 @@ class FakeFleet {
         peer.write(topology(place, question.id));
         continue;
       }
-      const bool may_be_held = question.kind == schema::ClientFrame::ACQUIRE ||
-                               question.kind == schema::ClientFrame::RECORD;
+      const bool may_be_held =
+          question.kind == schema::ClientFrame::ACQUIRE || is_about_quotas(question.kind);
       if (node.holds && may_be_held) continue;
-      answer_one(node, shard, question, peer);
+      if (is_about_quotas(question.kind)) {
+        answer_quota_call(node, shard, quota_call, peer);
+      } else {
+        answer_one(node, shard, question, peer);
+      }
     }
+  }
+
+  static bool is_about_quotas(Which kind) {
+    switch (kind) {
+      case schema::ClientFrame::RESERVE:
+      case schema::ClientFrame::CHECK:
+      case schema::ClientFrame::SETTLE:
+      case schema::ClientFrame::CANCEL:
+      case schema::ClientFrame::EXTEND:
+      case schema::ClientFrame::RECORD:
+      case schema::ClientFrame::CONSUME:
+      case schema::ClientFrame::USAGE:
+      case schema::ClientFrame::QUOTA:
+      case schema::ClientFrame::RESET:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void answer_quota_call(Node& node, uint32_t shard, const ReceivedFrame& call, Peer& peer) {
+    const auto note = [&](std::string subject, uint64_t reservation) {
+      node.asked_quotas.push_back({call.kind, std::move(subject), reservation, shard});
+    };
+    const std::vector<std::string> first_subjects = call.first_subjects();
+    for (const std::string& subject : first_subjects) note(subject, 0);
+    for (const uint64_t reservation : call.reservations) note({}, reservation);
+    if (call.entries() == 0) note({}, 0);
+    if (call.kind == schema::ClientFrame::USAGE) return peer.write(usage_of(call));
+    if (node.queues && call.kind == schema::ClientFrame::RESERVE) {
+      node.queued_reserves.insert(call.id);
+      return peer.write(answers(call.id, call.entries(), {QuotaCode::queued}));
+    }
+    std::vector<uint64_t> given;
+    if (call.kind == schema::ClientFrame::RESERVE) {
+      for (const std::string& subject : first_subjects) given.push_back(reserve(subject));
+    }
+    peer.write(answers(call.id, call.entries(), {QuotaCode::ok}, given));
+  }
+
+  // The id of a new reservation of the subject's owner.
+  uint64_t reserve(const std::string& subject) {
+    const auto count = static_cast<uint32_t>(nodes_.size());
+    const uint32_t owner = sluice::proto::subject_node(subject, count);
+    const uint64_t hash = sluice::proto::routing_hash(subject, routing_seed(owner));
+    return sluice::proto::reservation_id::make(sluice::proto::route_of_hash(hash), false,
+                                               ++reservations_,
+                                               sluice::proto::reservation_id::slot_of_node(owner));
   }
 
   void answer_one(Node& node, uint32_t shard, const Question& question, Peer& peer) {
     for (const std::string& key : question.keys) node.asked.push_back({key, shard});
     switch (question.kind) {
-      case schema::ClientFrame::RECORD:
-        ++node.records;
-        return peer.write(test::answer(question.id, [](auto frame) {
-          const uint8_t ok = 1;
-          frame.initQuotaAnswers().setCount(1);
-          frame.getQuotaAnswers().setCodes(kj::arrayPtr(&ok, 1));
-        }));
       case schema::ClientFrame::PING:
+        ++node.pings;
         return peer.write(pong(question.id));
       case schema::ClientFrame::INTERN:
         return peer.write(interned_from(question, 0));
       case schema::ClientFrame::INSPECT:
         return peer.write(test::answer(question.id, [](auto frame) { frame.initInspected(); }));
       case schema::ClientFrame::WITHDRAW:
-        peer.write(test::granted(question.target, question.numbers,
-                                 std::vector<uint8_t>(question.numbers.size(), withdrawn)));
+        if (node.queued_reserves.erase(question.target) > 0) {
+          peer.write(test::granted(question.target, QuotaCode::withdrawn, 0));
+        } else {
+          peer.write(test::granted(question.target, question.numbers,
+                                   std::vector<uint8_t>(question.numbers.size(), withdrawn)));
+        }
         return peer.write(done(question.id));
       case schema::ClientFrame::RELEASE:
         return peer.write(done(question.id));
@@ -290,6 +362,7 @@ class FakeFleet {
 
   std::mutex mutex_;
   uint64_t instances_ = 100;
+  uint64_t reservations_ = 0;
   std::vector<uint32_t> welcomes_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

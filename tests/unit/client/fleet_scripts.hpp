@@ -63,4 +63,10 @@ struct Piled {
   }
 };
 
+// Calls pile up on each lane, and fail as denied.
+inline ClientOptions one_frame(ClientOptions options = {}) {
+  options.on_failure = OnFailure::closed;
+  return patient(Piled::one_frame(std::move(options)));
+}
+
 }  // namespace sluicegate::test

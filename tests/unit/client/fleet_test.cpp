@@ -97,14 +97,6 @@ TEST(Fleet, handles_from_before_the_other_nodes_were_reached_become_theirs) {
   EXPECT_TRUE(client.acquire_batch(handles).all_approved());
 }
 
-TEST(Fleet, quotas_are_those_of_one_node) {
-  FakeFleet fleet{3};
-  Client client{std::vector{fleet.address(2)}, patient()};
-  wait_for_connections(client, 3);
-  for (const std::string& subject : keys) EXPECT_TRUE(client.record(subject));
-  EXPECT_EQ(fleet.records(2), keys.size());
-}
-
 TEST(Fleet, a_single_address_asks_for_no_nodes) {
   FakeFleet fleet{2};
   Client client{fleet.address(0), quick()};

@@ -36,6 +36,17 @@ struct ReceivedFrame {
     if (!reservations.empty()) return reservations.size();
     return counts.empty() ? subjects.size() : counts.size();
   }
+  // The first subject of each entry.
+  std::vector<std::string> first_subjects() const {
+    if (counts.empty()) return subjects;
+    std::vector<std::string> first;
+    size_t at = 0;
+    for (const uint8_t count : counts) {
+      first.push_back(subjects[at]);
+      at += count;
+    }
+    return first;
+  }
 };
 
 template <typename To, typename List>
@@ -78,8 +89,11 @@ void read_used(Used from, ReceivedFrame& received) {
   received.ids.assign(reinterpret_cast<const char*>(ids.begin()), ids.size());
 }
 
-inline ReceivedFrame read_quota(Peer& peer) {
-  const auto frame = peer.read();
+inline std::string text_of(capnp::Data::Reader bytes) {
+  return {bytes.asChars().begin(), bytes.size()};
+}
+
+inline ReceivedFrame received_of(schema::ClientFrame::Reader frame) {
   ReceivedFrame received{.id = frame.getId(), .kind = frame.which()};
   if (frame.isReserve()) {
     read_reserve(frame.getReserve(), received);
@@ -104,10 +118,18 @@ inline ReceivedFrame read_quota(Peer& peer) {
     received.wait_limit_ms = frame.getConsume().getWaitLimitMs();
   } else if (frame.isUsage()) {
     read_subjects(frame.getUsage(), received);
+  } else if (frame.isQuota()) {
+    received.subjects.push_back(text_of(frame.getQuota().getSubject()));
+  } else if (frame.isReset()) {
+    received.subjects.push_back(text_of(frame.getReset().getSubject()));
   } else if (frame.isWithdraw()) {
     received.withdrawn = values<uint32_t>(frame.getWithdraw().getEntries());
   }
   return received;
+}
+
+inline ReceivedFrame read_quota(Peer& peer) {
+  return received_of(peer.read());
 }
 
 inline std::string answers(uint64_t id, size_t count, const std::vector<QuotaCode>& codes,
@@ -132,6 +154,26 @@ inline std::string ok(const ReceivedFrame& received) {
     for (size_t i = 0; i < received.entries(); ++i) given.push_back(reservation + i);
   }
   return answers(received.id, received.entries(), {QuotaCode::ok}, given);
+}
+
+// Subjects with a quota and no usage.
+inline std::string usage_of(const ReceivedFrame& received) {
+  return test::answer(received.id, [&](auto frame) {
+    const auto count = static_cast<unsigned>(received.subjects.size());
+    auto reply = frame.initUsageReply();
+    std::string names;
+    auto sizes = reply.initNameSizes(count);
+    auto sources = reply.initSources(count);
+    for (unsigned i = 0; i < count; ++i) {
+      names += received.subjects[i];
+      sizes.set(i, static_cast<uint16_t>(received.subjects[i].size()));
+      sources.set(i, 1);
+    }
+    reply.setNames(kj::StringPtr(names.c_str()).asBytes());
+    reply.initOpenReservations(count);
+    reply.initWaiting(count);
+    reply.initQuotas(count);
+  });
 }
 
 inline std::string granted(uint64_t id, QuotaCode code, uint64_t given,

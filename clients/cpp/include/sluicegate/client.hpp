@@ -131,9 +131,10 @@ class Client {
   // in the background; calls made before that wait for the attempt's outcome.
   // Throws std::invalid_argument for an invalid address or invalid options.
   explicit Client(const std::string& address, ClientOptions options = {});
-  // For servers that share their keys (--instance-urls): the addresses of some or all of them. The
-  // client learns from the first one that answers which nodes there are, and sends each key to the
-  // node that owns it, or while it cannot reach that node to another one, which forwards.
+  // For servers that share keys and quotas (--instance-urls): the addresses of some or all of them.
+  // The client learns from the first one that answers which nodes there are, and sends each key to
+  // the node that owns it, each call about quotas to the owner of its first subject or to the node
+  // that has its reservation; while it cannot reach that node, to another one, which forwards.
   explicit Client(const std::vector<std::string>& addresses, ClientOptions options = {});
   // For tests, which give the implementation a clock and sockets of their own.
   explicit Client(std::unique_ptr<ClientImpl> impl) noexcept;

@@ -222,7 +222,7 @@ struct ReserveOptions {
   uint32_t lifetime_ms = 0;       // 0: the server's default
   std::string_view id{};          // chosen by the caller: the call is admitted once
   std::string_view owner{};       // name of the holder, for people to read
-  bool connection_bound = false;  // expires when the connection ends
+  bool connection_bound = false;  // expires when the connection that carried the call ends
   bool wants_violated = false;    // report the limits that deny, with a denial
   bool wants_limits = false;      // report every limit of every subject
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
