@@ -1,17 +1,20 @@
-// Goal: over three real nodes the C++ client's limits are exact, nothing is forwarded once it has
-//       found the owners, and an owner that it cannot reach, or that is gone, costs no other call.
+// Goal: over three real nodes the C++ client's limits and quotas are exact, nothing is forwarded
+//       once it has found the owners, and an owner that it cannot reach, or that is gone, costs no
+//       other call.
 // Method: starts and kills the binary that SLUICEGATE names; a platform of its own keeps the client
 //         from a node that the other nodes reach, as a translated address would.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -70,6 +73,16 @@ uint64_t sum_of(const std::string& text, const std::string& metric) {
   return sum;
 }
 
+// Nodes that share a secret forward calls about quotas.
+std::string secret_file() {
+  const std::string path = ::testing::TempDir() + "cpp_nodes_secret." + std::to_string(getpid());
+  if (access(path.c_str(), F_OK) != 0) {
+    std::ofstream{path} << "correct horse battery staple\n";
+    EXPECT_EQ(chmod(path.c_str(), S_IRUSR), 0);
+  }
+  return path;
+}
+
 // Refuses connections to one port.
 class KeptApart final : public SystemPlatform {
  public:
@@ -91,10 +104,10 @@ class CppNodes : public ::testing::TestWithParam<uint32_t> {
       urls += (urls.empty() ? "http://127.0.0.1:" : ",http://127.0.0.1:") + std::to_string(port);
     }
     for (const uint16_t port : rest_ports_) {
-      nodes_.push_back(std::make_unique<Server>(
-          std::vector<std::string>{"--port", std::to_string(port), "--instance-urls", urls,
-                                   "--shards", std::to_string(GetParam()), "--window-millis",
-                                   "3600000", "--max-requests", std::to_string(limit)}));
+      nodes_.push_back(std::make_unique<Server>(std::vector<std::string>{
+          "--port", std::to_string(port), "--instance-urls", urls, "--shards",
+          std::to_string(GetParam()), "--window-millis", "3600000", "--max-requests",
+          std::to_string(limit), "--peer-secret-file", secret_file()}));
     }
     for (int i = 0; i < 120; ++i) texts_.push_back("key:" + std::to_string(i));
     keys_.assign(texts_.begin(), texts_.end());
@@ -229,6 +242,112 @@ TEST_P(CppNodes, an_owner_out_of_reach_is_reached_through_another_node) {
   EXPECT_EQ(forwarded(), forwarded_before);
 }
 
+// --------------------------------------------------------------------------------------- quotas
+
+Quota requests_an_hour(uint64_t amount) {
+  return {.limits = {{.name = "requests",
+                      .metric = Metric::requests,
+                      .kind = LimitKind::fixed,
+                      .amount = amount,
+                      .period_ms = 3'600'000}}};
+}
+
+void wait_until_open(Client& client, std::string_view subject, uint32_t count) {
+  const auto open = [&] { return client.usage(subject).open_reservations; };
+  for (int i = 0; i < 6'000 && open() != count; ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_EQ(open(), count);
+}
+
+TEST_P(CppNodes, quotas_are_exact_and_owners_are_asked_directly) {
+  constexpr int amount = 10;
+  Client client{std::vector{nodes_[1]->address(), nodes_[2]->address()}, quick()};
+  wait_for_connections(client, all_connections());
+  const uint64_t forwarded_before = forwarded();
+  for (const std::string_view subject : keys_) {
+    ASSERT_EQ(client.put_quota(subject, requests_an_hour(amount)), QuotaCode::ok);
+  }
+  std::atomic<int> admitted{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < amount / 2; ++i) {
+        for (const std::string_view subject : keys_) {
+          if (thread % 2 == 0) {
+            admitted += client.consume(subject, {}) ? 1 : 0;
+          } else if (Reservation call = client.reserve(subject)) {
+            ++admitted;
+            EXPECT_TRUE(call.settle({}));
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(admitted, amount * static_cast<int>(keys_.size()));
+  std::vector<ReserveEntry> entries;
+  for (const std::string_view subject : keys_) {
+    EXPECT_EQ(client.usage(subject).limits.at(0).used, uint64_t{amount});
+    entries.push_back({.subject = subject});
+  }
+  for (const QuotaCode code : client.reserve_batch(entries).codes) {
+    EXPECT_EQ(code, QuotaCode::requests_exceeded);
+  }
+  EXPECT_EQ(forwarded(), forwarded_before);
+}
+
+TEST_P(CppNodes, quotas_of_an_owner_out_of_reach_are_asked_through_another_node) {
+  KeptApart platform;
+  platform.refused_port = parse_address(nodes_[2]->address()).port;
+  ClientOptions options = quick();
+  options.owner_retry = 50ms;
+  Client client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
+                                             options, platform)};
+  wait_for_connections(client, all_connections() - GetParam());
+  wait_for_links();
+  const auto apart = keys_of(2);
+  std::vector<ReserveEntry> entries;
+  for (const std::string_view subject : apart) {
+    ASSERT_EQ(client.put_quota(subject, requests_an_hour(1)), QuotaCode::ok);
+    entries.push_back({.subject = subject});
+  }
+  const QuotaBatchOutcome reserved = client.reserve_batch(entries);
+  EXPECT_EQ(reserved.codes, std::vector<QuotaCode>(apart.size(), QuotaCode::ok));
+  EXPECT_GE(forwarded(), 2 * apart.size());
+  platform.refused_port = 0;
+  wait_for_connections(client, all_connections());
+  const uint64_t forwarded_before = forwarded();
+  std::vector<SettleEntry> settled;
+  for (const uint64_t reservation : reserved.reservations) settled.push_back({reservation});
+  EXPECT_EQ(client.settle_batch(settled).codes, reserved.codes);
+  for (const std::string_view subject : apart) {
+    EXPECT_EQ(client.reserve(subject).outcome().code, QuotaCode::requests_exceeded);
+  }
+  EXPECT_EQ(forwarded(), forwarded_before);
+}
+
+TEST_P(CppNodes, connection_bound_reservations_end_with_the_client) {
+  Client observer{nodes_[2]->address(), quick()};
+  test::ping(observer);
+  const std::string_view subject = keys_of(2).front();
+  ASSERT_EQ(observer.put_quota(subject, requests_an_hour(2)), QuotaCode::ok);
+  KeptApart platform;
+  for (const bool is_apart : {false, true}) {
+    if (is_apart) platform.refused_port = parse_address(nodes_[2]->address()).port;
+    Client client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
+                                               quick(), platform)};
+    wait_for_connections(client, all_connections() - (is_apart ? GetParam() : 0));
+    wait_for_links();
+    Reservation call = client.reserve(subject, {.connection_bound = true});
+    ASSERT_TRUE(call);
+    (void)call.detach();
+    wait_until_open(observer, subject, 1);
+    client.close();
+    wait_until_open(observer, subject, 0);
+  }
+}
+
+// --------------------------------------------------------------------------------------- losses
+
 TEST_P(CppNodes, each_call_completes_once_while_nodes_are_killed) {
   for (const bool requeue : {false, true}) {
     ClientOptions options = quick({.on_failure = OnFailure::closed, .requeue = requeue});
@@ -248,6 +367,15 @@ TEST_P(CppNodes, each_call_completes_once_while_nodes_are_killed) {
         ++called;
         client.acquire_async(keys_[i % keys_.size()], [&](const Outcome&) { ++completed; },
                              {.cost = 0});
+        if (i % 100 == 0) std::this_thread::sleep_for(1ms);
+      }
+    });
+    threads.emplace_back([&] {
+      for (size_t i = 0; !is_over; ++i) {
+        const std::string_view subject = keys_[i % keys_.size()];
+        const Reservation cancelled = client.reserve(subject);
+        ++called;
+        client.record_async(subject, {}, [&](const QuotaOutcome&) { ++completed; });
         if (i % 100 == 0) std::this_thread::sleep_for(1ms);
       }
     });
