@@ -173,7 +173,6 @@ bool QuotaTasks::stays_on_node(std::span<const std::string_view> names) const no
 
 api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
   const route::NodeMap& nodes = mailboxes_.nodes();
-  if (nodes.is_alone()) return mailboxes_.shard_of(name);
   const uint32_t node = nodes.node_of_subject(name);
   return node == nodes.own_node() ? mailboxes_.shard_of(name) : api::stop_of_node(node);
 }
