@@ -130,6 +130,13 @@ class CppNodes : public ::testing::TestWithParam<uint32_t> {
       ASSERT_EQ(links(), wanted);
     }
   }
+  // One that knows the first node's address, and soon tries an owner out of reach again.
+  Client client_over(Platform& platform) const {
+    ClientOptions options = quick();
+    options.owner_retry = 50ms;
+    return Client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
+                                               options, platform)};
+  }
   std::vector<std::string_view> keys_of(uint32_t node) const {
     std::vector<std::string_view> keys;
     std::ranges::copy_if(keys_, std::back_inserter(keys),
@@ -220,10 +227,7 @@ TEST_P(CppNodes, an_owner_that_was_killed_is_asked_directly_again_when_it_is_bac
 TEST_P(CppNodes, an_owner_out_of_reach_is_reached_through_another_node) {
   KeptApart platform;
   platform.refused_port = parse_address(nodes_[2]->address()).port;
-  ClientOptions options = quick();
-  options.owner_retry = 50ms;
-  Client client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
-                                             options, platform)};
+  Client client = client_over(platform);
   wait_for_connections(client, all_connections() - GetParam());
   wait_for_links();
   const auto apart = keys_of(2);
@@ -298,10 +302,7 @@ TEST_P(CppNodes, quotas_are_exact_and_owners_are_asked_directly) {
 TEST_P(CppNodes, quotas_of_an_owner_out_of_reach_are_asked_through_another_node) {
   KeptApart platform;
   platform.refused_port = parse_address(nodes_[2]->address()).port;
-  ClientOptions options = quick();
-  options.owner_retry = 50ms;
-  Client client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
-                                             options, platform)};
+  Client client = client_over(platform);
   wait_for_connections(client, all_connections() - GetParam());
   wait_for_links();
   const auto apart = keys_of(2);
@@ -333,8 +334,7 @@ TEST_P(CppNodes, connection_bound_reservations_end_with_the_client) {
   KeptApart platform;
   for (const bool is_apart : {false, true}) {
     if (is_apart) platform.refused_port = parse_address(nodes_[2]->address()).port;
-    Client client{std::make_unique<ClientImpl>(std::vector{parse_address(nodes_[0]->address())},
-                                               quick(), platform)};
+    Client client = client_over(platform);
     wait_for_connections(client, all_connections() - (is_apart ? GetParam() : 0));
     wait_for_links();
     Reservation call = client.reserve(subject, {.connection_bound = true});
