@@ -199,7 +199,8 @@ def test_http_2_request_behind_many(server, expect, data, ours):
 
 def test_http_2_connection_without_a_stream(idle_connection, expect):
     seconds, error = idle_connection.end()
-    expect((seconds >= 30, error), gocc=(True, NO_ERROR))
+    # A server counts from its clock's last reading, which may be older than the connection.
+    expect((True if seconds >= 29.5 else seconds, error), gocc=(True, NO_ERROR))
 
 
 @pytest.mark.section("2.4")
