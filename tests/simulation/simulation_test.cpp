@@ -197,6 +197,14 @@ void demand_quotas(const Totals& totals, uint32_t events_count) {
   std::printf("%12lu reported amounts that lie within the books\n", totals.usages_checked);
 }
 
+void demand_http2(const Totals& totals) {
+  // A few runs may have no client that leaves its window closed for long enough.
+  const bool is_short = totals.runs < runs_with_rare_events;
+  demand_all(
+      totals.http2_events, name_of_http2_event,
+      static_cast<uint32_t>(is_short ? Http2Event::closed_window : Http2Event::refused_stream));
+}
+
 TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   const Totals totals = play("every_seed_*", {1});
   if (HasFailure()) return;
@@ -205,8 +213,7 @@ TEST(Simulation, every_seed_agrees_with_the_model_and_drains) {
   demand_quotas(totals, static_cast<uint32_t>(QuotaEvent::spread));
   demand_all(totals.connection_events, name_of_connection_event,
              static_cast<uint32_t>(ConnectionEvent::move_refused));
-  demand_all(totals.http2_events, name_of_http2_event,
-             static_cast<uint32_t>(Http2Event::refused_stream));
+  demand_http2(totals);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.evicted, 0u);
     EXPECT_GT(totals.adopted, 0u);
@@ -223,8 +230,7 @@ TEST(Simulation, several_shards_agree_with_the_model_and_drain) {
   demand_all(totals.shard_events, name_of_shard_event, shard_events_count);
   demand_quotas(totals, quota_events_count);
   demand_all(totals.connection_events, name_of_connection_event, connection_events_count);
-  demand_all(totals.http2_events, name_of_http2_event,
-             static_cast<uint32_t>(Http2Event::refused_stream));
+  demand_http2(totals);
   if (std::getenv("SEED") == nullptr) {
     EXPECT_GT(totals.drained, 0u);
     EXPECT_GT(totals.adopted, 0u);
