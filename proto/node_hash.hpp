@@ -19,8 +19,9 @@
 namespace sluice::proto {
 
 inline constexpr uint32_t fnv1a_32_of_nothing = 2'166'136'261;
+inline constexpr uint32_t fnv1a_32_prime = 16'777'619;
 constexpr uint32_t fnv1a_32_step(uint32_t hash, char next) noexcept {
-  return (hash ^ static_cast<uint8_t>(next)) * 16'777'619;
+  return (hash ^ static_cast<uint8_t>(next)) * fnv1a_32_prime;
 }
 constexpr uint32_t fnv1a_32(std::string_view text) noexcept {
   uint32_t hash = fnv1a_32_of_nothing;

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "api/entry.hpp"
-#include "base/modulus.hpp"
 #include "proto/key_hash.hpp"
 #include "proto/reservation_id.hpp"
 #include "route/key_column.hpp"
+#include "route/key_nodes.hpp"
 #include "route/ownership.hpp"
 
 namespace sluice::route {
@@ -42,9 +42,7 @@ class NodeMap {
   NodeMap() = default;  // this node is alone
   // `shards_count`: of this node.
   NodeMap(const Ownership& ownership, uint32_t shards_count)
-      : ownership_(ownership),
-        shards_count_(shards_count),
-        by_nodes_count_(ownership.nodes_count()) {
+      : ownership_(ownership), shards_count_(shards_count) {
     if (is_alone()) return;
     node_targets_ = std::max(other_targets_max / (nodes_count() - 1), 1U);
     stood_in_.resize(targets_count());
@@ -52,6 +50,7 @@ class NodeMap {
       const bool is_own = node == own_node();
       ways_.push_back({.first = is_own ? TargetId{0} : first_target(node),
                        .targets = is_own ? shards_count : node_targets_});
+      only_targets_.push_back(ways_[node].first);
     }
   }
 
@@ -75,6 +74,7 @@ class NodeMap {
   void set_shards(uint32_t node, uint32_t shards_count, uint64_t routing_seed) noexcept {
     ways_[node].shards = shards_count;
     ways_[node].seed = routing_seed;
+    note_only_target(node);
   }
   // Whether its keys lead to the same targets as after set_shards() with these.
   bool has_shards(uint32_t node, uint32_t shards_count, uint64_t routing_seed) const noexcept {
@@ -85,14 +85,8 @@ class NodeMap {
   void forget_shards(uint32_t node) noexcept { set_shards(node, 0, 0); }
   // This node's shards decide what leads to a target whose node does not answer.
   void stand_in_for(TargetId target, bool stands_in) noexcept {
-    char& is_stood_in = stood_in_[target - shards_count_];
-    if ((is_stood_in != 0) == stands_in) return;
-    is_stood_in = stands_in ? 1 : 0;
-    if (stands_in) {
-      ++stood_in_count_;
-    } else {
-      --stood_in_count_;
-    }
+    stood_in_[target - shards_count_] = stands_in ? 1 : 0;
+    note_only_target(node_of_target(target));
   }
   bool stands_in_for(TargetId target) const noexcept {
     return stood_in_[target - shards_count_] != 0;
@@ -141,15 +135,26 @@ class NodeMap {
     uint64_t seed = 0;
   };
 
-  void find_nodes(const KeyColumn& keys, std::span<TargetId> nodes) const noexcept;
+  static constexpr TargetId several = UINT16_MAX;
+
+  bool is_stood_in(TargetId target) const noexcept {
+    return target >= shards_count_ && stands_in_for(target);
+  }
+  uint32_t node_of_target(TargetId target) const noexcept {
+    const uint32_t place = (target - shards_count_) / node_targets_;
+    return place < own_node() ? place : place + 1;
+  }
+  void note_only_target(uint32_t node) noexcept {
+    const Way& way = ways_[node];
+    only_targets_[node] = way.shards <= 1 && !is_stood_in(way.first) ? way.first : several;
+  }
   [[gnu::noinline]] TargetId follow_to_shard(uint32_t node, std::string_view key) const noexcept {
     return follow(node, key);
   }
   // The target of a key of this node.
   TargetId follow(uint32_t node, std::string_view key) const noexcept {
     const TargetId target = follow(ways_[node], key);
-    const bool is_lost = stood_in_count_ > 0 && target >= shards_count_ && stands_in_for(target);
-    return is_lost ? follow(ways_[own_node()], key) : target;
+    return is_stood_in(target) ? follow(ways_[own_node()], key) : target;
   }
   static TargetId follow(const Way& way, std::string_view key) noexcept {
     if (way.shards <= 1) return way.first;
@@ -160,42 +165,21 @@ class NodeMap {
 
   Ownership ownership_;
   uint32_t shards_count_ = 0;
-  base::Modulus by_nodes_count_{1};
   uint32_t node_targets_ = 0;
-  std::vector<Way> ways_;       // by node
-  std::vector<char> stood_in_;  // by target behind the shards
-  uint32_t stood_in_count_ = 0;
+  std::vector<Way> ways_;               // by node
+  std::vector<TargetId> only_targets_;  // by node, of all its keys; `several`: follow its way
+  std::vector<char> stood_in_;          // by target behind the shards
 };
 
-// In two steps, so that each finds room in the processor's registers.
 inline void NodeMap::find_targets(const KeyColumn& keys,
                                   std::span<TargetId> targets) const noexcept {
-  find_nodes(keys, targets);
+  find_nodes(keys, ownership_.nodes_count(), targets);
+  const TargetId* const only_targets = only_targets_.data();
   const char* key = keys.text.data();
   for (size_t i = 0; i < keys.sizes.size(); ++i) {
-    const Way& way = ways_[targets[i]];
-    const bool has_one_target = way.shards <= 1 && stood_in_count_ == 0;
-    targets[i] = has_one_target ? way.first : follow_to_shard(targets[i], {key, keys.sizes[i]});
+    const TargetId only = only_targets[targets[i]];
+    targets[i] = only != several ? only : follow_to_shard(targets[i], {key, keys.sizes[i]});
     key += keys.sizes[i];
-  }
-}
-
-inline void NodeMap::find_nodes(const KeyColumn& keys, std::span<TargetId> nodes) const noexcept {
-  constexpr size_t at_once = proto::texts_at_once;
-  const base::Modulus by_nodes_count = by_nodes_count_;
-  const char* key = keys.text.data();
-  size_t first = 0;
-  for (; first + at_once <= keys.sizes.size(); first += at_once) {
-    const auto sizes = keys.sizes.subspan(first).first<at_once>();
-    const auto hashes = proto::fnv1a_32(key, sizes);
-    for (size_t i = 0; i < at_once; ++i) {
-      nodes[first + i] = static_cast<TargetId>(by_nodes_count.of(hashes[i]));
-      key += sizes[i];
-    }
-  }
-  for (; first < keys.sizes.size(); ++first) {
-    nodes[first] = static_cast<TargetId>(node_of({key, keys.sizes[first]}));
-    key += keys.sizes[first];
   }
 }
 
