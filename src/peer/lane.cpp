@@ -21,6 +21,15 @@ constexpr size_t late_approvals_max = 1'024;           // in one frame
 constexpr size_t late_approval_bytes_max = 64 * 1024;  // the text of their keys
 constexpr size_t refund_overhead_bytes = 128;          // of a frame: beside keys, sizes and costs
 
+// Nearly all answers: they need nothing more than to be kept.
+bool are_decided(std::span<const Verdict> verdicts) noexcept {
+  unsigned has_other = 0;
+  for (const Verdict verdict : verdicts) {
+    has_other |= verdict == Verdict::approved || verdict == Verdict::denied ? 0U : 1U;
+  }
+  return has_other == 0;
+}
+
 // What a Forward takes of the bytes that may be outstanding: as much as the Refunds of all that it
 // asks for, which take its place when its answer is late.
 size_t outstanding_bytes(const wire::ForwardCut& cut) noexcept {
@@ -399,7 +408,6 @@ void Lane::on_verdicts(uint64_t id, const wire::VerdictsFrame& verdicts) noexcep
     return_late(sent, verdicts);
   } else {
     keep_answers(sent, verdicts);
-    refuse_undecided(sent);
   }
   if (state_ == State::lost) return;
   const bool is_last = sent.outgoing->unanswered_count == sent.entries_count;
@@ -413,10 +421,18 @@ void Lane::keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) n
   verdicts.copy_to(message.verdicts(sent.first_entry, sent.entries_count));
   verdicts.copy_to(message.details(sent.first_entry, sent.entries_count));
   const auto own = message.verdicts(sent.first_entry, sent.entries_count);
+  if (are_decided(own)) return;
   for (const Verdict impossible : {Verdict::withdrawn, Verdict::handles_full}) {
     std::ranges::replace(own, impossible, Verdict::owner_unreachable);
   }
   clear_details_of(Verdict::owner_unreachable, sent);
+  keep_waiters(sent);
+  refuse_undecided(sent);
+}
+
+void Lane::keep_waiters(const Sent& sent) noexcept {
+  route::ShardMessage& message = sent.outgoing->message;
+  const auto own = message.verdicts(sent.first_entry, sent.entries_count);
   if (std::ranges::find(own, Verdict::queued) == own.end()) return;
   for_each_entry(message, sent.first_entry, sent.entries_count,
                  [&](uint32_t index, const api::Entry& entry) {

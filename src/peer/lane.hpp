@@ -133,6 +133,7 @@ class Lane final : public Link, public SocketUser {
   void leave_when_answered() noexcept;
   static void keep_parts(QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexcept;
   void keep_answers(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
+  void keep_waiters(const Sent& sent) noexcept;
   void return_late(const Sent& sent, const wire::VerdictsFrame& verdicts) noexcept;
   void on_outcomes(uint64_t id, const wire::QuotaOutcomesFrame& frame) noexcept;
   void on_parcel_answered(uint64_t id, wire::QuotaOutcomes& outcomes) noexcept;
