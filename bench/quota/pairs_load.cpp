@@ -2,11 +2,12 @@
 // Method: `native`: the load prepares frames of Reserve before the clock starts (all subjects, each
 // once, shuffled, repeated); it reads each answer whole, sends its reservations as the next Settle
 // frame of that lane, and reads that answer too. 64 lanes keep the server busy: with 16 it sleeps a
-// fifth of the time. One pair is one admitted reservation, settled with less than was reserved;
-// anything else ends the run. With --rate, pairs begin at fixed times. With --shared every call
-// names one subject more, the same for all; `denied`: it has no room, so a call is a decision
-// without a settle. `rest`: one connection, one request at a time; a pair is POST /v1/reserve and
-// POST /v1/settle, `rate` is GET /rate/KEY.
+// fifth of the time. They are spread over the connections, each with a thread of its own and, one
+// after the other, to another shard, as clients have them that route. One pair is one admitted
+// reservation, settled with less than was reserved; anything else ends the run. With --rate, pairs
+// begin at fixed times. With --shared every call names one subject more, the same for all;
+// `denied`: it has no room, so a call is a decision without a settle. `rest`: one connection, one
+// request at a time; a pair is POST /v1/reserve and POST /v1/settle, `rate` is GET /rate/KEY.
 // Prints a line of JSON.
 // Units:  pairs (requests) per second, microseconds.
 #include <capnp/message.h>
@@ -24,6 +25,8 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -59,6 +62,7 @@ struct Flags {
   uint32_t of_one_call = 1;
   uint32_t batch = 256;
   uint32_t in_flight = 64;
+  uint32_t connections = 1;
   double rate = 0;  // pairs per second; 0: as many as the server answers
   double seconds = 2;
 };
@@ -71,6 +75,16 @@ struct Measured {
   LatencyHistogram latency;
   double seconds = 0;
   double cpu_seconds = 0;
+
+  // Of another connection, at the same time.
+  Measured& operator+=(const Measured& other) {
+    count += other.count;
+    count_with_warm_up += other.count_with_warm_up;
+    latency += other.latency;
+    seconds = std::max(seconds, other.seconds);
+    cpu_seconds += other.cpu_seconds;
+    return *this;
+  }
 };
 
 uint64_t ns_since(Clock::time_point begin) {
@@ -78,9 +92,10 @@ uint64_t ns_since(Clock::time_point begin) {
   return static_cast<uint64_t>(spent.count());
 }
 
+// Of this thread.
 double cpu_now() {
   timespec spent{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
   return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
 }
 
@@ -213,12 +228,15 @@ SettleFrame settle_frame(const Flags& flags) {
 // answer.
 class NativeLoad {
  public:
-  explicit NativeLoad(const Flags& flags) : flags_(flags), settle_(settle_frame(flags)) {
+  // `wanted_shard`: none if this is the only connection.
+  NativeLoad(const Flags& flags, std::optional<uint32_t> wanted_shard)
+      : flags_(flags), settle_(settle_frame(flags)) {
     std::vector<uint32_t> tags(flags.subjects / flags.of_one_call);
     std::iota(tags.begin(), tags.end(), 0U);
     std::shuffle(tags.begin(), tags.end(), std::mt19937_64(1));
     const sluicegate::Address address = sluicegate::parse_address(flags.address);
-    link_.emplace(address.host, address.port, sluicegate::ConnectOptions{});
+    link_.emplace(address.host, address.port,
+                  sluicegate::ConnectOptions{.wanted_shard = wanted_shard});
     const Names names(flags, link_->welcome());
     // All subjects, each once, in any order.
     frames_ = std::max<size_t>((tags.size() + flags.batch - 1) / flags.batch, 64);
@@ -228,7 +246,9 @@ class NativeLoad {
   }
 
   Measured run() {
-    for (uint32_t lane = 0; lane < flags_.in_flight; ++lane) send_reserve(lane);
+    for (uint32_t lane = 0; lane < flags_.in_flight / flags_.connections; ++lane) {
+      send_reserve(lane);
+    }
     // Every frame once: creates the subjects and warms the tables.
     exchange([this] { return pairs_ < uint64_t{frames_} * flags_.batch; });
     const auto end = Clock::now() + std::chrono::duration<double>(flags_.seconds);
@@ -296,7 +316,8 @@ class NativeLoad {
     while (!resting_.empty() && due_ <= now) {
       const uint32_t lane = resting_.back();
       resting_.pop_back();
-      due_ += std::chrono::nanoseconds(static_cast<int64_t>(1e9 * flags_.batch / flags_.rate));
+      due_ += std::chrono::nanoseconds(
+          static_cast<int64_t>(1e9 * flags_.batch * flags_.connections / flags_.rate));
       begin(lane);
     }
   }
@@ -340,6 +361,24 @@ class NativeLoad {
   uint64_t pairs_ = 0;
   Measured* measured_ = nullptr;
 };
+
+Measured run_natively(const Flags& flags) {
+  std::vector<std::unique_ptr<NativeLoad>> loads;
+  if (flags.connections == 1) {
+    loads.push_back(std::make_unique<NativeLoad>(flags, std::nullopt));
+  } else {
+    for (uint32_t shard = 0; shard < flags.connections; ++shard) {
+      loads.push_back(std::make_unique<NativeLoad>(flags, shard));
+    }
+  }
+  std::vector<std::future<Measured>> runs;
+  for (const auto& load : loads) {
+    runs.push_back(std::async(std::launch::async, [&load] { return load->run(); }));
+  }
+  Measured all;
+  for (auto& run : runs) all += run.get();
+  return all;
+}
 
 class RestLoad {
  public:
@@ -426,7 +465,9 @@ Flags flags_of(int count, char** arguments) {
   app.add_option("--subjects", flags.subjects, "distinct ones");
   app.add_option("--of-one-call", flags.of_one_call, "subjects in each call");
   app.add_option("--batch", flags.batch, "calls in a frame")->check(CLI::Range(1, 1'024));
-  app.add_option("--in-flight", flags.in_flight, "frames");
+  app.add_option("--in-flight", flags.in_flight, "frames, of all connections");
+  app.add_option("--connections", flags.connections, "natively; several: one to each shard")
+      ->check(CLI::Range(1, 256));
   app.add_option("--rate", flags.rate, "pairs per second, natively");
   app.add_option("--seconds", flags.seconds);
   try {
@@ -442,7 +483,7 @@ Flags flags_of(int count, char** arguments) {
 int main(int count, char** arguments) try {
   const Flags flags = flags_of(count, arguments);
   const bool is_rest = flags.mode == "rest" || flags.mode == "rate";
-  const Measured measured = is_rest ? RestLoad(flags).run() : NativeLoad(flags).run();
+  const Measured measured = is_rest ? RestLoad(flags).run() : run_natively(flags);
   std::printf("%s\n",
               nlohmann::json{{"mode", flags.mode},
                              {"per_second", static_cast<double>(measured.count) / measured.seconds},

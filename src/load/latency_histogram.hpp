@@ -18,6 +18,13 @@ class LatencyHistogram {
     max_ns_ = std::max(max_ns_, ns);
   }
 
+  LatencyHistogram& operator+=(const LatencyHistogram& other) noexcept {
+    for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
+    count_ += other.count_;
+    max_ns_ = std::max(max_ns_, other.max_ns_);
+    return *this;
+  }
+
   // The upper end of the bucket that contains the quantile.
   double quantile_us(double quantile) const noexcept {
     const auto rank = static_cast<uint64_t>(quantile * static_cast<double>(count_));

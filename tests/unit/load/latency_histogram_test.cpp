@@ -28,6 +28,16 @@ TEST(LatencyHistogram, takes_the_largest_value) {
   EXPECT_DOUBLE_EQ(histogram.quantile_us(0.5), histogram.max_us());
 }
 
+TEST(LatencyHistogram, of_two_runs_is_that_of_both) {
+  LatencyHistogram histogram;
+  LatencyHistogram other;
+  for (uint64_t us = 1; us <= 10'000; ++us) (us % 3 == 0 ? histogram : other).add(us * 1'000);
+  histogram += other;
+  EXPECT_EQ(histogram.count(), 10'000u);
+  EXPECT_NEAR(histogram.quantile_us(0.5), 5'000, 100);
+  EXPECT_DOUBLE_EQ(histogram.max_us(), 10'000);
+}
+
 TEST(LatencyHistogram, is_zero_when_empty) {
   EXPECT_DOUBLE_EQ(LatencyHistogram{}.quantile_us(0.99), 0);
 }
