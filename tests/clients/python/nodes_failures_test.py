@@ -9,10 +9,11 @@ import threading
 import time
 
 import pytest
-from fake_server import FakeServer, unused_address
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
-from nodes_script import (END, HANDLED, KEYS, SECOND, Clock, NodeScript, TwoNodes, errors_of_tasks,
-                          is_put_off, lane_is_open, nodes, open_lane, port_of, try_lane, was_tried)
+from nodes_script import (END, FIRST, HANDLED, KEYS, SECOND, Clock, NodeScript, TwoNodes,
+                          errors_of_tasks, is_put_off, lane_is_open, nodes, open_lane, port_of,
+                          try_lane, was_tried)
 from server_process import eventually
 
 import sluicegate
@@ -121,6 +122,20 @@ def test_a_call_that_goes_home_keeps_its_time_out():
             with pytest.raises(sluicegate.TimedOut):
                 client.acquire(SECOND[1], timeout=timeout_s)
             assert time.monotonic() - start < longest_s
+
+
+@pytest.mark.parametrize("is_silent", [0, 1])
+def test_what_arrived_counts_though_another_owner_is_silent(is_silent):
+    def be_silent(_, frame):
+        return HANDLED if frame.kind == "acquire" and len(frame.keys) > 1 else None
+    with TwoNodes(NodeScript(1, on_frame=be_silent if is_silent else None)) as fleet:
+        with Client([fleet.address], on_failure="open") as client:
+            eventually(lambda: lane_is_open(client), "a lane is open")
+            fleet.home.on_frame = None if is_silent else be_silent
+            verdicts = client.acquire_many(KEYS, timeout=IN_QUEUE_BEFORE_S)
+            decided = SECOND if not is_silent else FIRST
+            assert [key for key, verdict in zip(KEYS, verdicts)
+                    if verdict is Verdict.APPROVED] == decided
 
 
 # --- calls that only the owner can answer

@@ -11,10 +11,11 @@ import threading
 
 import pytest
 from fleet import OURS, Fleet, secret_file
+from http_peer import metrics
 from server_process import TIMEOUT_S, eventually
 
 from sluicegate import AsyncClient, Client, ConnectionLost, Verdict
-from sluicegate._nodes import owner_of
+from sluicegate._nodes import owner_of, owner_of_subject
 
 LIMIT = 50
 KEYS = [f"key:{number}" for number in range(30)]
@@ -219,16 +220,83 @@ def test_the_first_address_may_be_the_one_that_is_killed_with_asyncio():
         asyncio.run(ask(fleet))
 
 
-def test_quotas_are_asked_for_at_the_first_address(tmp_path):
+def quota_calls(client, subject):
+    """Of each kind, about one subject; of asyncio's client they are awaited."""
+    yield client.put_quota(subject, [{"name": "rpm", "metric": "requests", "kind": "fixed",
+                                      "period_ms": 3_600_000, "amount": 100},
+                                     {"name": "slots", "metric": "concurrency", "amount": 2}])
+    yield client.check(subject)
+    yield client.consume(subject)
+    yield client.record(subject)
+    yield client.reserve_many([subject] * 2)
+    yield client.usage(subject)
+    yield client.reset(subject)
+    yield client.remove_quota(subject)
+
+
+def forwarded(fleet):
+    """How many calls and entries the nodes have forwarded to each other."""
+    return sum(value for node in fleet.nodes for series, value in metrics(node.process).items()
+               if series.startswith("sluicegate_node_forwarded_total{"))
+
+
+SUBJECTS = [f"subject-{number}" for number in range(6)]
+
+
+def test_no_node_forwards_a_quota_call_of_one_subject(tmp_path):
+    assert {owner_of_subject(name.encode(), 3) for name in SUBJECTS} == {0, 1, 2}
     secret = ("--peer-secret-file", secret_file(tmp_path))
     with three_nodes(*secret) as fleet, Client(addresses(fleet, 1)) as client:
         eventually(lambda: is_direct(client), "all lanes are open")
-        for number in range(6):
-            client.put_quota(f"subject-{number}", [{
-                "name": "slots", "metric": "concurrency", "amount": 2}])
+        before = forwarded(fleet)
+        for subject in SUBJECTS:
+            for _ in quota_calls(client, subject):
+                pass
+            with client.reserve(subject) as reservation:
+                reservation.extend(30)
+                reservation.settle(1, 1)
+            with client.lease(subject):
+                pass
+        results = client.reserve_many(SUBJECTS)
+        assert results.all_admitted
+        assert client.settle_many(results.reservations).all_admitted
+        assert forwarded(fleet) == before
+        with Client(address(fleet.nodes[1])) as alone:  # knows no other node
+            for subject in SUBJECTS:
+                alone.consume(subject)
+        assert forwarded(fleet) > before
+
+
+def test_no_node_forwards_a_quota_call_of_one_subject_with_asyncio(tmp_path):
+    async def ask(fleet):
+        async with AsyncClient(addresses(fleet, 1)) as client:
+            await become_direct(client)
+            before = forwarded(fleet)
+            for subject in SUBJECTS:
+                for call in quota_calls(client, subject):
+                    await call
+                async with client.reserve(subject) as reservation:
+                    await reservation.extend(30)
+                    await reservation.settle(1, 1)
+            results = await client.reserve_many(SUBJECTS)
+            assert (await client.cancel_many(results.reservations)).all_admitted
+            assert forwarded(fleet) == before
+    secret = ("--peer-secret-file", secret_file(tmp_path))
+    with three_nodes(*secret) as fleet:
+        asyncio.run(ask(fleet))
+
+
+def test_quotas_are_one_over_all_nodes(tmp_path):
+    secret = ("--peer-secret-file", secret_file(tmp_path))
+    with three_nodes(*secret) as fleet, Client(addresses(fleet, 1)) as client:
+        eventually(lambda: is_direct(client), "all lanes are open")
+        for subject in SUBJECTS:
+            client.put_quota(subject, [{"name": "slots", "metric": "concurrency", "amount": 2}])
         with Client(address(fleet.nodes[1])) as alone:
-            for number in range(6):
-                assert alone.get_quota(f"subject-{number}") is not None
-                with client.lease(f"subject-{number}"):
-                    usage = alone.usage(f"subject-{number}")
+            for subject in SUBJECTS:
+                assert alone.get_quota(subject) is not None
+                with client.lease(subject):
+                    usage = alone.usage(subject)
                     assert usage.limits[0].used == 1
+            with client.lease(SUBJECTS):
+                assert [usage.limits[0].used for usage in client.usage(SUBJECTS)] == [1] * 6

@@ -33,14 +33,13 @@ class Caller(LeaderFollowers):
         return self._run(completion, lambda: self._dispatcher.submit_control(make(completion)),
                          self._seconds(timeout, False, None))
 
-    def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
-                        wait_limit: float | None) -> Any:
+    def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry,
+                        timeout: float | None) -> Any:
         completion = ThreadResult()
         try:
             return self._run(
                 completion, lambda: self._dispatcher.submit_quota_call(terms, entry, completion),
-                self._seconds(timeout, terms.may_wait, wait_limit), waits=terms.may_wait,
-                applies_policy=terms.needs_admission)
+                timeout, waits=terms.may_wait, applies_policy=terms.needs_admission)
         except BaseException:
             if isinstance(completion.result, Outcome):  # interrupted just when the answer arrived
                 self._cancel_unwanted(completion.result)
@@ -62,10 +61,13 @@ class Caller(LeaderFollowers):
         except SluicegateError:
             raise
         except BaseException:  # interrupted, perhaps just when the answer arrived
-            with self._lock:
-                call.discard()
-                self._send_queued()
+            self._discard(call)
             raise
+
+    def _discard(self, call: BatchCall) -> None:
+        with self._lock:
+            call.discard()
+            self._send_queued()
 
     def _run_batch(self, completion: ThreadResult, call: BatchCall, timeout: float | None) -> Any:
         return self._run(completion, lambda: self._dispatcher.start(call), timeout, call=call,

@@ -52,12 +52,11 @@ class AsyncCaller(AsyncLink):
         self._dispatcher.submit_control(make(future))
         return await self._answer(future, seconds, end, False, None)
 
-    async def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
-                              wait_limit: float | None) -> Any:
-        seconds = self._seconds(timeout, terms.may_wait, wait_limit)
+    async def _run_quota_call(self, terms: QuotaTerms, entry: QuotaEntry,
+                              timeout: float | None) -> Any:
         applies_policy = terms.needs_admission and not terms.may_wait
         try:
-            end = await self._wait_for_room(seconds)
+            end = await self._wait_for_room(timeout)
         except TimedOut:
             if not applies_policy or self._dispatcher.policy_verdict is None:
                 raise
@@ -66,7 +65,7 @@ class AsyncCaller(AsyncLink):
         future: asyncio.Future[Any] = self._loop.create_future()
         self._dispatcher.submit_quota_call(terms, entry, future)
         try:
-            return await self._answer(future, seconds, end, applies_policy, None)
+            return await self._answer(future, timeout, end, applies_policy, None)
         except BaseException:
             self._cancel_unwanted(future)
             raise

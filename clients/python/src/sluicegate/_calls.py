@@ -47,6 +47,7 @@ class BatchCall(abc.ABC):
     # Another server gets what this one does not decide: then each sent frame must be answered
     # first, as its entries may be decided.
     awaits_sent = False
+    charges_when_given_up = False  # perhaps: what it waits for is not refunded then
     frame_entries_max = 8_192  # in addition to the client's own bound, and Welcome's
 
     def __init__(self, dispatcher: Dispatcher, completion: Any, count: int) -> None:

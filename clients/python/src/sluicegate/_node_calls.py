@@ -1,23 +1,47 @@
-"""The parts of a batch whose keys have several owners: cut, and put together again.
+"""Shared by both clients' calls to several nodes: who owns an entry, whether a call that failed may
+go to another node, and batches whose entries have several owners: cut, and put together again.
 
-Flow:   cut() -> a part for each way -> its outcome -> Assembly -> the batch's result.
+Flow:   a part for each way -> its outcome -> Assembly -> the batch's result.
 Errors: an error of one part ends the batch, once the other parts have ended; its `partial` has the
-        verdicts of all parts.
+        outcomes of all parts.
 """
 
 from __future__ import annotations
 
+import abc
 from array import array
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, WINDOW_MS
 from ._calls import BatchCall, BatchOptions, spread
 from ._invalid import SluicegateError
+from ._nodes import fits_lane, owner_of, owner_of_reservation, owner_of_subject
+from ._quota_requests import QuotaEntry, QuotaTerms, SettleEntry
 from .errors import Closed, ConnectionLost, Draining, TimedOut, Unreachable
+from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
 Numbers = Sequence[int] | None
+Results = TypeVar("Results", Verdicts, QuotaResults)
+
+
+# ---- owners --------------------------------------------------------------------------------------
+
+def owners_of_keys(keys: Iterable[str | bytes], nodes_count: int) -> list[int | None]:
+    """Places in the list; None: the home connection, whose client names the fault of the key."""
+    return [owner_of(key, nodes_count) if fits_lane(key) else None for key in keys]
+
+
+def owner_of_call(entry: QuotaEntry, nodes_count: int) -> int | None:
+    """The place of the node that decides the call: the first subject's owner, or the one that has
+    the reservation."""
+    if isinstance(entry, SettleEntry):
+        return owner_of_reservation(entry.reservation, nodes_count)
+    return owner_of_subject(entry.subjects[0], nodes_count)
+
+
+# ---- batches -------------------------------------------------------------------------------------
 
 
 class Batch(NamedTuple):
@@ -48,36 +72,99 @@ class Batch(NamedTuple):
             window_ms=pick(self.window_ms))
 
 
-class Assembly:
+class Part(Protocol):
+    """The entries of a batch that go one way."""
+
+    positions: list[int]
+    error: SluicegateError | None
+    result: Any
+
+
+class Assembly(abc.ABC, Generic[Results]):
     """The result of a batch, from those of its parts."""
 
-    def __init__(self, count: int, details: int) -> None:
+    def __init__(self, count: int, letters: Mapping[str, str]) -> None:
+        """`letters`: the array's type of each column."""
         self._raw = bytearray(count)
         self._columns: dict[str, array[int]] = {
             name: array(letter, bytes(count * (4 if letter == "I" else 8)))
-            for name, bit, letter in DETAIL_COLUMNS if details & bit}
+            for name, letter in letters.items()}
         self._error: SluicegateError | None = None
 
-    def add(self, positions: list[int], verdicts: Verdicts) -> None:
-        for position, verdict in zip(positions, verdicts.raw):
-            self._raw[position] = verdict
+    @abc.abstractmethod
+    def _results(self) -> Results: ...
+
+    @staticmethod
+    @abc.abstractmethod
+    def _columns_of(results: Results) -> Mapping[str, Sequence[int]]: ...
+
+    def add(self, positions: list[int], results: Results) -> None:
+        for position, outcome in zip(positions, results.raw):
+            self._raw[position] = outcome
+        columns = self._columns_of(results)
         for name, column in self._columns.items():
-            for position, value in zip(positions, verdicts._columns.get(name, ())):
+            for position, value in zip(positions, columns.get(name, ())):
                 column[position] = value
 
-    def fail(self, positions: list[int], error: SluicegateError) -> None:
-        """Of several errors the first counts."""
-        if isinstance(error.partial, Verdicts):
-            self.add(positions, error.partial)
-        self._error = self._error or error
+    def fail(self, positions: list[int], error: SluicegateError, verdict: Verdict | None) -> None:
+        """`verdict`: the failure policy's for what was not decided. Of several errors without one
+        the first counts."""
+        if error.partial is not None:
+            self.add(positions, error.partial)  # type: ignore[arg-type]
+        if verdict is None:
+            self._error = self._error or error
+            return
+        for position in undecided(positions, error):
+            self._raw[position] = verdict
 
-    def result(self) -> Verdicts:
-        verdicts = Verdicts(bytes(self._raw), self._columns)
+    def of(self, parts: Iterable[Part],
+           policy: Callable[[SluicegateError], Verdict | None]) -> Results:
+        """Adds all parts. `policy` has the failure policy's verdict for an error."""
+        for part in parts:
+            if part.error is not None:
+                self.fail(part.positions, part.error, policy(part.error))
+            elif part.result is not None:
+                self.add(part.positions, part.result)
+        return self.result()
+
+    def result(self) -> Results:
+        results = self._results()
         if self._error is None:
-            return verdicts
-        self._error.partial = verdicts
+            return results
+        self._error.partial = results
         raise self._error
 
+
+class VerdictsAssembly(Assembly[Verdicts]):
+    """acquire_many()'s."""
+
+    def __init__(self, count: int, details: int) -> None:
+        super().__init__(count, {name: letter for name, bit, letter in DETAIL_COLUMNS
+                                 if details & bit})
+
+    def _results(self) -> Verdicts:
+        return Verdicts(bytes(self._raw), self._columns)
+
+    @staticmethod
+    def _columns_of(results: Verdicts) -> Mapping[str, Sequence[int]]:
+        return results._columns
+
+
+class QuotaAssembly(Assembly[QuotaResults]):
+    """reserve_many()'s and others'."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count, {"reservations": "Q", "retry_after_ms": "q"})
+
+    def _results(self) -> QuotaResults:
+        return QuotaResults(bytes(self._raw), **self._columns)
+
+    @staticmethod
+    def _columns_of(results: QuotaResults) -> Mapping[str, Sequence[int]]:
+        return {"reservations": results.reservations, "retry_after_ms": results.retry_after_ms}
+
+
+# ---- what a lane did not answer ------------------------------------------------------------------
 
 OPENING_POLL_S = 0.005  # of calls that only the owner can answer, while its lane opens
 
@@ -87,14 +174,16 @@ def owner_unreachable() -> Unreachable:
 
 
 def part_goes_home(error: SluicegateError, requeue: bool, call: BatchCall | None) -> bool:
-    """A call without verdicts, a release, is asked again only if nothing of it was sent."""
-    is_known = error.partial is not None or call is None or not call.has_sent
+    """A call without verdicts, a release, is asked again only if nothing of it was sent; likewise
+    one that charges what its caller gives up."""
+    is_known = call is None or not call.has_sent or (
+        error.partial is not None and not call.charges_when_given_up)
     return is_known and goes_home(error, requeue)
 
 
 def undecided(positions: list[int], error: SluicegateError) -> list[int]:
-    """The positions without a verdict in the error's `partial`."""
-    if not isinstance(error.partial, Verdicts):
+    """The positions without an outcome in the error's `partial`."""
+    if error.partial is None:
         return positions
     return [position for position, verdict in zip(positions, error.partial.raw) if not verdict]
 
@@ -114,6 +203,7 @@ def policy_of(error: SluicegateError, waits: bool, verdict: Verdict | None) -> V
     return None
 
 
-def by_policy(error: SluicegateError, count: int, verdict: Verdict) -> Verdicts:
-    raw = error.partial.raw if isinstance(error.partial, Verdicts) else bytes(count)
-    return Verdicts(raw.replace(b"\0", bytes([verdict])))
+def quota_policy_of(error: SluicegateError, terms: QuotaTerms,
+                    verdict: Verdict | None) -> Verdict | None:
+    """policy_of(), for what the server admits or denies."""
+    return policy_of(error, terms.may_wait, verdict) if terms.needs_admission else None

@@ -1,6 +1,7 @@
 """The blocking client's way to several nodes: a lane, which is a client, to each; see _nodes.py.
 
-Flow:   Client.acquire() and others -> lane_of() -> the lane's client; or None: the home connection.
+Flow:   Client.acquire() and others, NodeQuotas -> lane_of(), lane_to() -> the lane's client; or
+        None: the home connection.
 Units:  seconds.
 Errors: what a lane did not send goes home; other failures of a lane are what they would be there.
 Lives:  a thread opens a lane, and ends. A forked child opens its own.
@@ -10,30 +11,30 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
 from ._lead import ThreadResult
-from ._node_calls import (OPENING_POLL_S, Assembly, Batch, by_policy, goes_home,
-                          owner_unreachable, part_goes_home, policy_of, undecided)
-from ._nodes import Lane, Nodes
-from .errors import SluicegateError, Unreachable
+from ._node_calls import (OPENING_POLL_S, Batch, VerdictsAssembly, goes_home, owner_unreachable,
+                          owners_of_keys, part_goes_home, policy_of, undecided)
+from ._nodes import Lane, Nodes, Ways
+from .errors import ConnectionLost, SluicegateError, Unreachable
 from .verdict import Verdict, Verdicts
 
 if TYPE_CHECKING:
     from .client import Client
 
 Result = TypeVar("Result")
+Make = Callable[["Client", ThreadResult, list[int]], BatchCall]
 LISTEN_S = 0.25  # how often bytes of the home connection are taken while no call of it does
 
 
 class Part:
     """The entries of a batch that go one way."""
 
-    def __init__(self, client: Client, positions: list[int],
-                 make: Callable[[Client, ThreadResult, list[int]], BatchCall],
+    def __init__(self, client: Client, positions: list[int], make: Make,
                  lane: Lane[Client] | None) -> None:
         self.client, self.positions, self.lane = client, positions, lane
         self.completion = ThreadResult()
@@ -42,6 +43,10 @@ class Part:
         self.call.awaits_sent = lane is not None and not self.call.may_wait
         self.error: SluicegateError | None = None
         self.result: Any = None
+
+    def leave_rest(self, error: SluicegateError) -> None:
+        """Another part asks for what this one has not decided."""
+        self.error, self.result = None, error.partial
 
 
 class NodeLanes:
@@ -84,7 +89,8 @@ class NodeLanes:
             with self._lock:
                 is_owner = self._nodes.opened(lane, self._home._monotonic())
         if not is_owner:
-            client._disown(Unreachable(f"{client.address}: another server"))
+            # Not Unreachable: a call that went there meanwhile may be decided.
+            client._disown(ConnectionLost(f"{client.address}: another server"))
 
     def _address_of(self, node: _frames.TopologyNode) -> tuple[str, int]:
         """The first address's host stands for a name that only the servers know."""
@@ -121,38 +127,41 @@ class NodeLanes:
             self._listen(now)
             return None if self._is_closed else self._nodes.lane_of(key, now)
 
-    def _ways(self, keys: Sequence[str | bytes]) -> list[tuple[Lane[Client] | None, list[int]]]:
-        """Ways, and the positions of their keys; the home connection is the last one."""
+    def lane_to(self, owner: Callable[[int], int | None]) -> Lane[Client] | None:
+        """The lane to the place in the list that `owner` makes of the number of nodes."""
         now = self._home._monotonic()
         with self._lock:
             self._listen(now)
             if self._is_closed or self._nodes.count < 2:
-                return [(None, list(range(len(keys))))]
-            ways: list[tuple[Lane[Client] | None, list[int]]] = []
-            home: list[int] = []
-            for place, positions in enumerate(self._nodes.places_of(keys)):
-                lane = self._nodes.lane_at(place, now) if positions else None
-                if lane is None:
-                    home.extend(positions)
-                else:
-                    ways.append((lane, positions))
-        if home or not ways:
-            ways.append((None, sorted(home)))
-        return ways
+                return None
+            return self._nodes.lane_at(owner(self._nodes.count), now)
 
-    # --- calls of one key
+    def _ways(self, count: int, owners: Callable[[int], Iterable[int | None]]) -> Ways[Client]:
+        """Of so many entries, whose places in the list `owners` makes of the number of nodes."""
+        now = self._home._monotonic()
+        with self._lock:
+            self._listen(now)
+            if self._is_closed or self._nodes.count < 2:
+                return [(None, list(range(count)))]
+            return self._nodes.ways(owners(self._nodes.count), now)
+
+    # --- single calls
 
     def run(self, lane: Lane[Client], call: Callable[[Client, float | None], Result],
-            timeout: float | None, policy: Callable[[SluicegateError], Result | None] | None = None
-            ) -> Result:
-        """Over the lane; if nothing was sent there, over the home connection."""
+            timeout: float | None,
+            policy: Callable[[SluicegateError], Result | None] | None = None,
+            may_repeat: bool = True) -> Result:
+        """Over the lane; if nothing was sent there, over the home connection.
+
+        `may_repeat`: with requeue=True also if it was sent and lost.
+        """
         start = self._home._monotonic()
         try:
             return call(lane.client, timeout)
         except SluicegateError as error:
             if isinstance(error, Unreachable):
                 self._failed(lane)
-            if not goes_home(error, self._home._settings.requeue):
+            if not goes_home(error, may_repeat and self._home._settings.requeue):
                 result = policy(error) if policy else None
                 if result is None:
                     raise
@@ -205,18 +214,10 @@ class NodeLanes:
             wanted, own = batch.part(positions)
             return AcquireCall(client._dispatcher, completion, wanted, own)
 
-        assembly = Assembly(len(keys), options.details)
-        for part in self._run_parts(keys, make, timeout):
-            error = part.error
-            if error is None:
-                assembly.add(part.positions, part.result)
-                continue
-            verdict = policy_of(error, options.may_wait, self._home._dispatcher.policy_verdict)
-            if verdict is None:
-                assembly.fail(part.positions, error)
-            else:
-                assembly.add(part.positions, by_policy(error, len(part.positions), verdict))
-        return assembly.result()
+        parts = self.parts(len(keys), lambda nodes: owners_of_keys(keys, nodes), make)
+        self.run_parts(parts, make, timeout)
+        return VerdictsAssembly(len(keys), options.details).of(
+            parts, self.verdict_for(options.may_wait))
 
     def release_many(self, keys: Sequence[str | bytes], costs: int | Sequence[int] | None,
                      timeout: float | None) -> None:
@@ -226,40 +227,43 @@ class NodeLanes:
             return ReleaseCall(client._dispatcher, completion, [keys[n] for n in positions], own)
 
         make(self._home, ThreadResult(), list(range(len(keys))))  # its arguments are valid
-        for part in self._run_parts(keys, make, timeout):
+        parts = self.parts(len(keys), lambda nodes: owners_of_keys(keys, nodes), make)
+        self.run_parts(parts, make, timeout, may_repeat=False)
+        for part in parts:
             if part.error is not None:
                 raise part.error
 
-    def _run_parts(self, keys: Sequence[str | bytes],
-                   make: Callable[[Client, ThreadResult, list[int]], BatchCall],
-                   timeout: float | None) -> list[Part]:
-        """All at once; then, over the home connection, what lanes did not send."""
+    def parts(self, count: int, owners: Callable[[int], Iterable[int | None]],
+              make: Make) -> list[Part]:
+        """Of a batch of so many entries; see _ways()."""
+        return [Part(lane.client if lane else self._home, positions, make, lane)
+                for lane, positions in self._ways(count, owners)]
+
+    def run_parts(self, parts: list[Part], make: Make, timeout: float | None,
+                  may_repeat: bool = True) -> None:
+        """All at once; then, over the home connection, what lanes did not send: as further parts.
+
+        `may_repeat`: with requeue=True also what was sent and lost.
+        """
         deadline = None if timeout is None else self._home._monotonic() + timeout
-        parts = [Part(lane.client if lane else self._home, positions, make, lane)
-                 for lane, positions in self._ways(keys)]
         self._run_at_once(parts, deadline, timeout)
-        requeue = self._home._settings.requeue and isinstance(parts[0].call, AcquireCall)
-        done: list[Part] = []
+        requeue = may_repeat and self._home._settings.requeue
         again: list[Part] = []
         for part in parts:
             error = part.error
             if part.lane is None or error is None:
-                done.append(part)
                 continue
             if isinstance(error, Unreachable):
                 self._failed(part.lane)
             if not part_goes_home(error, requeue, part.call):
-                done.append(part)
                 continue
             again.append(Part(self._home, undecided(part.positions, error), make, None))
-            if error.partial is not None:
-                part.error, part.result = None, error.partial
-                done.append(part)
+            part.leave_rest(error)
+        parts += again
         self._run_at_once(again, deadline, timeout)
-        return done + again
 
-    @staticmethod
-    def _run_at_once(parts: list[Part], deadline: float | None, timeout: float | None) -> None:
+    def _run_at_once(self, parts: list[Part], deadline: float | None,
+                     timeout: float | None) -> None:
         try:
             for part in parts:
                 try:
@@ -270,6 +274,8 @@ class NodeLanes:
             for part in parts:
                 if part.error is not None:
                     continue
+                if deadline is not None and self._home._monotonic() >= deadline:
+                    part.client._take_reports()  # what arrived while others were waited for
                 try:
                     part.result = part.client._end_call(
                         part.completion, deadline, timeout, part.call, part.call.may_wait,

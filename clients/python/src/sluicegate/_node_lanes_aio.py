@@ -1,7 +1,7 @@
 """The way of asyncio's client to several nodes: a lane, which is a client, to each; see _nodes.py.
 
-Flow:   AsyncClient.acquire() and others -> lane_of() -> the lane's client; or None: the home
-        connection.
+Flow:   AsyncClient.acquire() and others, AsyncNodeQuotas -> lane_of(), lane_to() -> the lane's
+        client; or None: the home connection.
 Units:  seconds.
 Errors: what a lane did not send goes home; other failures of a lane are what they would be there.
 Lives:  a task opens a lane, and ends.
@@ -12,16 +12,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio import _get_running_loop
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
-from ._node_calls import (OPENING_POLL_S, Assembly, Batch, by_policy, goes_home,
-                          owner_unreachable, part_goes_home, policy_of, undecided)
+from ._node_calls import (OPENING_POLL_S, Batch, VerdictsAssembly, goes_home, owner_unreachable,
+                          owners_of_keys, part_goes_home, policy_of, undecided)
 from ._nodes import Lane, Nodes
 from ._requests import NullCompletion
-from .errors import Closed, SluicegateError, Unreachable
+from .errors import Closed, ConnectionLost, SluicegateError, Unreachable
 from .verdict import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class Part:
         self.call: BatchCall | None = None
         self.error: SluicegateError | None = None
         self.result: Any = None
+
+    def leave_rest(self, error: SluicegateError) -> None:
+        """Another part asks for what this one has not decided."""
+        self.error, self.result = None, error.partial
 
 
 class AsyncNodeLanes:
@@ -85,7 +89,8 @@ class AsyncNodeLanes:
                 await client.ping(timeout=self._home._settings.connect_timeout)
         finally:
             if not self._nodes.opened(lane, self._now()):
-                client._disown(Unreachable(f"{client.address}: another server"))
+                # Not Unreachable: a call that went there meanwhile may be decided.
+                client._disown(ConnectionLost(f"{client.address}: another server"))
 
     async def _address_of(self, node: _frames.TopologyNode) -> tuple[str, int]:
         """The first address's host stands for a name that only the servers know."""
@@ -120,24 +125,33 @@ class AsyncNodeLanes:
     def lane_of(self, key: str | bytes) -> Lane[AsyncClient] | None:
         return self._nodes.lane_of(key, self._now()) if self._listen() else None
 
-    def _parts(self, keys: Sequence[str | bytes]) -> list[Part]:
-        """Of the home connection is the last one."""
-        if not self._listen():
-            return [Part(None, list(range(len(keys))))]
-        now = self._now()
-        parts: list[Part] = []
-        home: list[int] = []
-        for place, positions in enumerate(self._nodes.places_of(keys)):
-            lane = self._nodes.lane_at(place, now) if positions else None
-            if lane is None:
-                home.extend(positions)
-            else:
-                parts.append(Part(lane, positions))
-        if home or not parts:
-            parts.append(Part(None, sorted(home)))
-        return parts
+    def lane_to(self, owner: Callable[[int], int | None]) -> Lane[AsyncClient] | None:
+        """The lane to the place in the list that `owner` makes of the number of nodes."""
+        return self._nodes.lane_at(owner(self._nodes.count), self._now()) if (
+            self._listen()) else None
 
-    # --- calls of one key
+    # --- single calls
+
+    async def run(self, lane: Lane[AsyncClient],
+                  call: Callable[[AsyncClient, float | None], Awaitable[Result]],
+                  timeout: float | None,
+                  policy: Callable[[SluicegateError], Result | None] | None = None,
+                  may_repeat: bool = True) -> Result:
+        """Over the lane; if nothing was sent there, over the home connection.
+
+        `may_repeat`: with requeue=True also if it was sent and lost.
+        """
+        start = self._now()
+        try:
+            return await call(lane.client, timeout)
+        except SluicegateError as error:
+            if not self._goes_home(lane, error, may_repeat):
+                result = policy(error) if policy else None
+                if result is None:
+                    raise
+                return result
+        left = None if timeout is None else max(0.0, timeout - (self._now() - start))
+        return await call(self._home, left)
 
     def acquire(self, lane: Lane[AsyncClient], key: str | bytes, waits: bool,
                 arguments: tuple[Any, ...]) -> asyncio.Future[Verdict]:
@@ -180,12 +194,13 @@ class AsyncNodeLanes:
         follow(lane.client._acquire_here(key, *arguments), False)
         return outer
 
-    def _goes_home(self, lane: Lane[AsyncClient], error: BaseException) -> bool:
+    def _goes_home(self, lane: Lane[AsyncClient], error: BaseException,
+                   may_repeat: bool = True) -> bool:
         if not isinstance(error, SluicegateError) or self._is_closed:
             return False
         if isinstance(error, (Unreachable, Closed)):
             self._nodes.failed(lane, self._now())
-        return goes_home(error, self._home._settings.requeue)
+        return goes_home(error, may_repeat and self._home._settings.requeue)
 
     async def ask_owner(self, key: str | bytes,
                         call: Callable[[AsyncClient, float | None], Awaitable[Result]],
@@ -224,19 +239,10 @@ class AsyncNodeLanes:
             wanted, own = batch.part(positions)
             return AcquireCall(client._dispatcher, completion, wanted, own)
 
-        assembly = Assembly(len(keys), options.details)
-        requeue = self._home._settings.requeue
-        for part in await self._run_parts(keys, make, timeout, requeue):
-            error = part.error
-            if error is None:
-                assembly.add(part.positions, part.result)
-                continue
-            verdict = policy_of(error, options.may_wait, self._home._dispatcher.policy_verdict)
-            if verdict is None:
-                assembly.fail(part.positions, error)
-            else:
-                assembly.add(part.positions, by_policy(error, len(part.positions), verdict))
-        return assembly.result()
+        parts = self.parts(len(keys), lambda nodes: owners_of_keys(keys, nodes))
+        await self.run_parts(parts, make, timeout)
+        return VerdictsAssembly(len(keys), options.details).of(parts, lambda error: policy_of(
+            error, options.may_wait, self._home._dispatcher.policy_verdict))
 
     async def release_many(self, keys: Sequence[str | bytes], costs: int | Sequence[int] | None,
                            timeout: float | None) -> None:
@@ -246,35 +252,42 @@ class AsyncNodeLanes:
             return ReleaseCall(client._dispatcher, completion, [keys[n] for n in positions], own)
 
         make(self._home, NullCompletion(), list(range(len(keys))))  # its arguments are valid
-        for part in await self._run_parts(keys, make, timeout, False):
+        parts = self.parts(len(keys), lambda nodes: owners_of_keys(keys, nodes))
+        await self.run_parts(parts, make, timeout, may_repeat=False)
+        for part in parts:
             if part.error is not None:
                 raise part.error
 
-    async def _run_parts(self, keys: Sequence[str | bytes], make: Make, timeout: float | None,
-                         requeue: bool) -> list[Part]:
-        """All at once; then, over the home connection, what lanes did not send."""
+    def parts(self, count: int, owners: Callable[[int], Iterable[int | None]]) -> list[Part]:
+        """Of so many entries, whose places in the list `owners` makes of the number of nodes."""
+        if not self._listen():
+            return [Part(None, list(range(count)))]
+        ways = self._nodes.ways(owners(self._nodes.count), self._now())
+        return [Part(lane, positions) for lane, positions in ways]
+
+    async def run_parts(self, parts: list[Part], make: Make, timeout: float | None,
+                        may_repeat: bool = True) -> None:
+        """All at once; then, over the home connection, what lanes did not send: as further parts.
+
+        `may_repeat`: with requeue=True also what was sent and lost.
+        """
         start = self._now()
-        parts = self._parts(keys)
         await self._run_at_once(parts, make, timeout)
-        done: list[Part] = []
+        requeue = may_repeat and self._home._settings.requeue
         again: list[Part] = []
         for part in parts:
             error = part.error
             if part.lane is None or error is None:
-                done.append(part)
                 continue
             if isinstance(error, Unreachable):
                 self._nodes.failed(part.lane, self._now())
             if not part_goes_home(error, requeue, part.call):
-                done.append(part)
                 continue
             again.append(Part(None, undecided(part.positions, error)))
-            if error.partial is not None:
-                part.error, part.result = None, error.partial
-                done.append(part)
+            part.leave_rest(error)
+        parts += again
         left = None if timeout is None else max(0.0, timeout - (self._now() - start))
         await self._run_at_once(again, make, left)
-        return done + again
 
     async def _run_at_once(self, parts: list[Part], make: Make, timeout: float | None) -> None:
         async def run(part: Part) -> None:

@@ -1,7 +1,9 @@
-"""Sends each key to the node that owns it, where several servers share their keys.
+"""Sends each key and each call about quotas to the node that owns it, where several servers share
+them.
 
-Flow:   key -> place in the list (FNV-1a) -> the node's lane, a client of its own with one
-        connection; or the home connection, whose server forwards what is not its own.
+Flow:   key, subject or reservation -> place in the list (FNV-1a; an id names its node) -> the
+        node's lane, a client of its own with one connection; or the home connection, whose server
+        forwards what is not its own.
 Shape:  the home client learns the nodes from its server, and of each change. A lane opens in the
         background; until it is open, and whenever it is not, its keys go home.
 Errors: a lane that cannot be opened is no error. It is tried again after RETRY_S, or once its node
@@ -11,7 +13,8 @@ Lives:  not thread-safe: the clients lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,15 +23,34 @@ from ._invalid import InvalidArgument
 
 RETRY_S = 30.0
 FNV_OFFSET, FNV_PRIME = 2_166_136_261, 16_777_619
+TAG = re.compile(rb"{([^}]+)}")  # of a subject: those with the same one have the same owner
+SLOT_BIT = 50  # of a reservation's id: its node's place in the list plus one, from this bit on
+
+
+def fnv1a(text: bytes) -> int:
+    value = FNV_OFFSET
+    for byte in text:
+        value = (value ^ byte) * FNV_PRIME & 0xFFFFFFFF
+    return value
 
 
 @lru_cache(maxsize=65_536)
 def owner_of(key: str | bytes, nodes_count: int) -> int:
     """The place of the key's owner in the list."""
-    value = FNV_OFFSET
-    for byte in key.encode() if isinstance(key, str) else key:
-        value = (value ^ byte) * FNV_PRIME & 0xFFFFFFFF
-    return value % nodes_count
+    return fnv1a(key.encode() if isinstance(key, str) else key) % nodes_count
+
+
+@lru_cache(maxsize=65_536)
+def owner_of_subject(subject: bytes, nodes_count: int) -> int:
+    """The place of the subject's owner in the list."""
+    tag = TAG.search(subject)
+    return fnv1a(tag[1] if tag else subject) % nodes_count
+
+
+def owner_of_reservation(reservation: int, nodes_count: int) -> int | None:
+    """The place of the node that has the reservation; None: the list has no such node."""
+    slot = reservation >> SLOT_BIT
+    return slot - 1 if 0 < slot <= nodes_count else None
 
 
 def fits_lane(key: object) -> bool:
@@ -65,6 +87,10 @@ class Lane(Generic[Client]):
         self.retry_at = 0.0
 
 
+# Lanes, None for the home connection, and the positions of the entries that go there.
+Ways = list[tuple[Lane[Client] | None, list[int]]]
+
+
 class Nodes(Generic[Client]):
     """The nodes as their servers describe them, and the lanes to them."""
 
@@ -86,13 +112,15 @@ class Nodes(Generic[Client]):
         return [lane.client for lane in self._lanes if lane is not None]
 
     def learn(self, topology: _frames.TopologyReply) -> None:
-        """Keeps the lanes of nodes that have stayed the same."""
+        """Keeps the lanes of nodes that have stayed the same. One that is open stays also where its
+        node is home now: what is bound to its connection must not end."""
         self.topology = topology
         old, self._lanes = self._lanes, []
         known = topology.node_hash == _frames.FNV1A and len(topology.nodes) > 1
         for place, node in enumerate(topology.nodes if known else ()):
             lane = old[place] if place < len(old) else None
-            if lane is not None and lane.node == node and place != topology.own_node:
+            if lane is not None and lane.node == node and (
+                    place != topology.own_node or lane.is_open and lane.client.is_usable):
                 self._lanes.append(lane)
                 continue
             if lane is not None:
@@ -110,9 +138,9 @@ class Nodes(Generic[Client]):
         except InvalidArgument:
             return None  # a host that is none
 
-    def lane_at(self, place: int, now: float) -> Lane[Client] | None:
-        """The open lane to this node; None: its keys go home."""
-        lane = self._lanes[place] if place < len(self._lanes) else None
+    def lane_at(self, place: int | None, now: float) -> Lane[Client] | None:
+        """The open lane to this node; None: what is its own goes home."""
+        lane = self._lanes[place] if place is not None and place < len(self._lanes) else None
         if lane is None:
             return None
         if lane.is_open and not lane.client.is_usable:
@@ -120,9 +148,13 @@ class Nodes(Generic[Client]):
             lane.retry_at = 0.0
         if lane.is_open:
             return lane
-        if not lane.is_opening and now >= lane.retry_at:
+        if not lane.is_opening and now >= lane.retry_at and not self._is_own(place):
             self._begin_to_open(lane, now)
         return None
+
+    def _is_own(self, place: int | None) -> bool:
+        """Whether this is the home node, to which the home connection leads."""
+        return self.topology is not None and place == self.topology.own_node
 
     def _begin_to_open(self, lane: Lane[Client], now: float) -> None:
         lane.is_opening = True
@@ -149,15 +181,22 @@ class Nodes(Generic[Client]):
         lane = self._lanes[owner_of(key, len(self._lanes))]
         return lane is not None and lane.is_opening
 
-    def places_of(self, keys: Sequence[str | bytes]) -> list[list[int]]:
-        """For each node the positions of its keys."""
-        count = len(self._lanes)
-        places: list[list[int]] = [[] for _ in range(count)]
-        home = self.topology.own_node if self.topology else 0
-        for position, key in enumerate(keys):
-            place = owner_of(key, count) if fits_lane(key) else home
-            places[place].append(position)
-        return places
+    def ways(self, owners: Iterable[int | None], now: float) -> Ways[Client]:
+        """The ways of the entries with these owners. The home connection's is the last one."""
+        places: list[list[int]] = [[] for _ in self._lanes]
+        home: list[int] = []
+        for position, place in enumerate(owners):
+            (home if place is None else places[place]).append(position)
+        ways: Ways[Client] = []
+        for place, positions in enumerate(places):
+            lane = self.lane_at(place, now) if positions else None
+            if lane is None:
+                home.extend(positions)
+            else:
+                ways.append((lane, positions))
+        if home or not ways:
+            ways.append((None, sorted(home)))
+        return ways
 
     def opened(self, lane: Lane[Client], now: float) -> bool:
         """An attempt has ended. False: another server has answered, and its connection is of no

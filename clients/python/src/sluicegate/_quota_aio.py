@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Generator, Iterable, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import (AsyncIterator, Callable, Coroutine, Generator, Iterable,
+                             Sequence)
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from . import _quota_arguments as arguments
 from . import _quota_base as base
@@ -21,11 +22,14 @@ from ._bounds import CAPACITY_TIMEOUT
 from ._caller_aio import AsyncCaller
 from ._dispatcher import milliseconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
-from ._quota_base import QuotaBase
-from ._quota_requests import Outcome, QuotaTerms, ReserveEntry
+from ._quota_base import MakeControl, QuotaBase
+from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import RENEWALS, LeaseState, ReservationState
 from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
+
+if TYPE_CHECKING:
+    from ._node_quotas_aio import AsyncNodeQuotas
 
 
 class AsyncReservation(ReservationState):
@@ -159,6 +163,24 @@ class Reserving(Generic[Kept]):
 class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     """The part of AsyncClient that is about quotas."""
 
+    _node_quotas: AsyncNodeQuotas | None = None  # None: of a single address
+
+    async def _call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
+                    wait_limit: float | None) -> Any:
+        seconds = self._seconds(timeout, terms.may_wait, wait_limit)
+        if self._node_quotas is not None:
+            return await self._node_quotas.call(terms, entry, seconds)
+        return await self._run_quota_call(terms, entry, seconds)
+
+    async def _ask_owner(self, subject: bytes, make: Callable[[AsyncQuotaCalls], MakeControl],
+                         timeout: Timeout, may_repeat: bool = False) -> Any:
+        """Of this subject. `may_repeat`: with requeue=True also after a loss."""
+        if self._node_quotas is None:
+            return await self._run_control(make(self), timeout)
+        return await self._node_quotas.ask_owner(
+            subject, lambda client, left: client._run_control(make(client), left), timeout,
+            may_repeat)
+
     # --- reservations
 
     def reserve(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
@@ -173,8 +195,8 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         `max_output_tokens=None`: the server's default. `lifetime`: seconds after which it expires,
         keeping its charge (unless the quota has expired="refund") and freeing its slot.
         `wait=True` waits in the queue, for at most `wait_limit` seconds. A repeat with the same
-        `id` gets the first reservation. `connection_bound=True`: it expires when this client's
-        connection ends. `limits=True`: the result has the state of every limit.
+        `id` gets the first reservation. `connection_bound=True`: it expires when the connection
+        that made it ends. `limits=True`: the result has the state of every limit.
         """
         terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
@@ -183,7 +205,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def _reserving(self, terms: QuotaTerms, entry: ReserveEntry, timeout: Timeout,
                          wait_limit: float | None) -> AsyncReservation:
-        outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
+        outcome = base.admitted(await self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         return AsyncReservation(self, outcome, entry.subjects)
 
@@ -208,7 +230,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     async def _change_reservation(self, call: Call, timeout: Timeout) -> None:
         terms, entry = call
-        base.unless_ended(await self._run_quota_call(terms, entry, timeout, None),
+        base.unless_ended(await self._call(terms, entry, timeout, None),
                           entry.reservation)
 
     def lease(self, subjects: Subjects, *, lifetime: float | None = None,
@@ -227,7 +249,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                        wait_limit: float | None, lifetime: float | None,
                        renew: bool) -> AsyncLease:
         since = self._monotonic()
-        outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
+        outcome = base.admitted(await self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = AsyncLease(self, outcome, entry.subjects)
         if lifetime is not None and lease.id:
@@ -270,6 +292,8 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def _many(self, calls: Calls, timeout: Timeout,
                     wait_limit: float | None = None) -> QuotaResults:
         seconds = self._seconds(timeout, calls[0].may_wait, wait_limit)
+        if self._node_quotas is not None:
+            return await self._node_quotas.many(calls, seconds)
         results: QuotaResults = await self._run_batch(self._quota_batch(calls), seconds)
         return results
 
@@ -281,7 +305,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """The outcome that reserve() would have now; changes and creates nothing."""
         terms, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
                                            cost)
-        return base.decision_of(await self._run_quota_call(terms, entry, timeout, None),
+        return base.decision_of(await self._call(terms, entry, timeout, None),
                                 entry.subjects)
 
     async def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
@@ -290,7 +314,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """Charges usage without a decision. A repeat with the same `id` is charged once."""
         terms, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
                                             cached_input_tokens, cost, id)
-        base.admitted(await self._run_quota_call(terms, entry, timeout, None), entry.subjects)
+        base.admitted(await self._call(terms, entry, timeout, None), entry.subjects)
 
     async def consume(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                       output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
@@ -306,7 +330,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         terms, entry = arguments.consume_call(
             wait, wait_limit, limits, subjects, requests, input_tokens, output_tokens,
             cached_input_tokens, cost, id)
-        outcome = base.admitted(await self._run_quota_call(terms, entry, timeout, wait_limit),
+        outcome = base.admitted(await self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         return base.decision_of(outcome, entry.subjects)
 
@@ -335,7 +359,8 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         names, is_one = arguments.usage_names(subjects)
         usages: list[Usage] = []
         for group in arguments.groups(names):
-            found = await self._run_control(self._usage_request(group), timeout)
+            found = await self._ask_owner(
+                group[0], lambda client: client._usage_request(group), timeout, may_repeat=True)
             usages += base.usages_of(group, found)
         return usages[0] if is_one else usages
 
@@ -359,8 +384,8 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        answer = await self._run_control(self._put_request(name, limits, expired, overtakers),
-                                       timeout)
+        answer = await self._ask_owner(name, lambda client: client._put_request(
+            name, limits, expired, overtakers), timeout)
         base.unless_changed(answer, name)
 
     async def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
@@ -370,13 +395,14 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     async def remove_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
         """Removes the quota of put_quota(): the policy file's applies again. False: had none."""
         name = arguments.subject_bytes(subject)
-        answer = await self._run_control(self._remove_request(name), timeout)
+        answer = await self._ask_owner(name, lambda client: client._remove_request(name), timeout)
         return base.was_removed(answer, name)
 
     async def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Clears the usage of a subject; open reservations and their slots stay."""
         name = arguments.subject_bytes(subject)
-        base.unless_changed(await self._run_control(self._reset_request(name), timeout), name)
+        answer = await self._ask_owner(name, lambda client: client._reset_request(name), timeout)
+        base.unless_changed(answer, name)
 
     async def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
         """reset() of every subject."""

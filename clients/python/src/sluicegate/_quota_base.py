@@ -23,6 +23,8 @@ from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text,
                     stats_of, word)
 from .verdict import Verdict
 
+MakeControl = Callable[[Any], ControlRequest]  # for a Completion
+
 ENDED = frozenset({QuotaCode.ALREADY_SETTLED, QuotaCode.ALREADY_CANCELLED,
                    QuotaCode.ALREADY_EXPIRED})
 
@@ -150,23 +152,23 @@ class QuotaBase(Base):
         terms, entries = calls
         return lambda completion: QuotaBatchCall(self._dispatcher, completion, terms, entries)
 
-    def _change_request(self, encode: Callable[[int], bytes]) -> Callable[[Any], ControlRequest]:
+    def _change_request(self, encode: Callable[[int], bytes]) -> MakeControl:
         return lambda completion: ControlRequest(self._dispatcher, completion, encode,
                                                  QuotaAnswers, _single, may_resend=False)
 
     def _put_request(self, subject: bytes, limits: Limits, expired: str | None,
-                     overtakers: int | None) -> Callable[[Any], ControlRequest]:
+                     overtakers: int | None) -> MakeControl:
         text = quota_text(limits, expired, overtakers)
         return self._change_request(lambda frame_id: encode_put(frame_id, subject, text))
 
-    def _remove_request(self, subject: bytes) -> Callable[[Any], ControlRequest]:
+    def _remove_request(self, subject: bytes) -> MakeControl:
         return self._change_request(lambda frame_id: encode_remove(frame_id, subject))
 
     def _reset_request(self, subject: bytes,
-                       is_all: bool = False) -> Callable[[Any], ControlRequest]:
+                       is_all: bool = False) -> MakeControl:
         return self._change_request(lambda frame_id: encode_reset(frame_id, subject, is_all))
 
-    def _usage_request(self, subjects: Sequence[bytes]) -> Callable[[Any], ControlRequest]:
+    def _usage_request(self, subjects: Sequence[bytes]) -> MakeControl:
         """For usages_of()."""
         def rows(reply: UsageReply) -> dict[bytes, Usage]:
             if not set(subjects).issuperset(reply.names):
@@ -176,7 +178,7 @@ class QuotaBase(Base):
             self._dispatcher, completion, lambda frame_id: encode_usage(frame_id, subjects),
             UsageReply, rows)
 
-    def _usage_page_request(self, cursor: int) -> Callable[[Any], ControlRequest]:
+    def _usage_page_request(self, cursor: int) -> MakeControl:
         return lambda completion: ControlRequest(
             self._dispatcher, completion, lambda frame_id: encode_usage(frame_id, cursor=cursor),
             UsageReply, lambda reply: (usages(reply), reply.cursor))

@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _quota_arguments as arguments
 from . import _quota_base as base
@@ -24,11 +24,14 @@ from ._bounds import CAPACITY_TIMEOUT
 from ._caller import Caller
 from ._dispatcher import milliseconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
-from ._quota_base import QuotaBase
-from ._quota_requests import Outcome
+from ._quota_base import MakeControl, QuotaBase
+from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
 from ._quota_reservations import RENEWALS, LeaseState, ReservationState
 from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
+
+if TYPE_CHECKING:
+    from ._node_quotas import NodeQuotas
 
 
 class Reservation(ReservationState):
@@ -138,6 +141,24 @@ def renewing(lease_of: weakref.ref[Lease], stop: threading.Event, lifetime: floa
 class QuotaCalls(Caller, QuotaBase):
     """The part of Client that is about quotas."""
 
+    _node_quotas: NodeQuotas | None = None  # None: of a single address
+
+    def _call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
+              wait_limit: float | None) -> Any:
+        seconds = self._seconds(timeout, terms.may_wait, wait_limit)
+        if self._node_quotas is not None:
+            return self._node_quotas.call(terms, entry, seconds)
+        return self._run_quota_call(terms, entry, seconds)
+
+    def _ask_owner(self, subject: bytes, make: Callable[[QuotaCalls], MakeControl],
+                   timeout: Timeout, may_repeat: bool = False) -> Any:
+        """Of this subject. `may_repeat`: with requeue=True also after a loss."""
+        if self._node_quotas is None:
+            return self._run_control(make(self), timeout)
+        return self._node_quotas.ask_owner(
+            subject, lambda client, left: client._run_control(make(client), left), timeout,
+            may_repeat)
+
     # --- reservations
 
     def reserve(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
@@ -152,13 +173,13 @@ class QuotaCalls(Caller, QuotaBase):
         `max_output_tokens=None`: the server's default. `lifetime`: seconds after which it expires,
         keeping its charge (unless the quota has expired="refund") and freeing its slot.
         `wait=True` waits in the queue, for at most `wait_limit` seconds. A repeat with the same
-        `id` gets the first reservation. `connection_bound=True`: it expires when this client's
-        connection ends. `limits=True`: the result has the state of every limit.
+        `id` gets the first reservation. `connection_bound=True`: it expires when the connection
+        that made it ends. `limits=True`: the result has the state of every limit.
         """
         terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
             id, owner, connection_bound, limits)
-        outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
+        outcome = base.admitted(self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         return Reservation(self, outcome, entry.subjects)
 
@@ -183,7 +204,7 @@ class QuotaCalls(Caller, QuotaBase):
 
     def _change_reservation(self, call: Call, timeout: Timeout) -> None:
         terms, entry = call
-        base.unless_ended(self._run_quota_call(terms, entry, timeout, None), entry.reservation)
+        base.unless_ended(self._call(terms, entry, timeout, None), entry.reservation)
 
     def lease(self, subjects: Subjects, *, lifetime: float | None = None,
               owner: str | None = None, wait: bool = False, wait_limit: float | None = None,
@@ -196,7 +217,7 @@ class QuotaCalls(Caller, QuotaBase):
         terms, entry = arguments.lease_call(subjects, lifetime, owner, wait, wait_limit, renew,
                                             connection_bound)
         since = self._monotonic()
-        outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
+        outcome = base.admitted(self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         lease = Lease(self, outcome, entry.subjects)
         if lifetime is not None and lease.id:
@@ -237,6 +258,8 @@ class QuotaCalls(Caller, QuotaBase):
     def _many(self, calls: Calls, timeout: Timeout,
               wait_limit: float | None = None) -> QuotaResults:
         seconds = self._seconds(timeout, calls[0].may_wait, wait_limit)
+        if self._node_quotas is not None:
+            return self._node_quotas.many(calls, seconds)
         results: QuotaResults = self._run_quota_batch(self._quota_batch(calls), seconds)
         return results
 
@@ -248,7 +271,7 @@ class QuotaCalls(Caller, QuotaBase):
         """The outcome that reserve() would have now; changes and creates nothing."""
         terms, entry = arguments.check_call(subjects, requests, input_tokens, max_output_tokens,
                                            cost)
-        return base.decision_of(self._run_quota_call(terms, entry, timeout, None), entry.subjects)
+        return base.decision_of(self._call(terms, entry, timeout, None), entry.subjects)
 
     def record(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
@@ -256,7 +279,7 @@ class QuotaCalls(Caller, QuotaBase):
         """Charges usage without a decision. A repeat with the same `id` is charged once."""
         terms, entry = arguments.record_call(subjects, requests, input_tokens, output_tokens,
                                             cached_input_tokens, cost, id)
-        base.admitted(self._run_quota_call(terms, entry, timeout, None), entry.subjects)
+        base.admitted(self._call(terms, entry, timeout, None), entry.subjects)
 
     def consume(self, subjects: Subjects, *, requests: int = 1, input_tokens: int = 0,
                 output_tokens: int = 0, cached_input_tokens: int = 0, cost: int = 0,
@@ -272,7 +295,7 @@ class QuotaCalls(Caller, QuotaBase):
         terms, entry = arguments.consume_call(
             wait, wait_limit, limits, subjects, requests, input_tokens, output_tokens,
             cached_input_tokens, cost, id)
-        outcome = base.admitted(self._run_quota_call(terms, entry, timeout, wait_limit),
+        outcome = base.admitted(self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
         return base.decision_of(outcome, entry.subjects)
 
@@ -300,7 +323,8 @@ class QuotaCalls(Caller, QuotaBase):
         names, is_one = arguments.usage_names(subjects)
         usages: list[Usage] = []
         for group in arguments.groups(names):
-            found = self._run_control(self._usage_request(group), timeout)
+            found = self._ask_owner(
+                group[0], lambda client: client._usage_request(group), timeout, may_repeat=True)
             usages += base.usages_of(group, found)
         return usages[0] if is_one else usages
 
@@ -323,7 +347,8 @@ class QuotaCalls(Caller, QuotaBase):
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        answer = self._run_control(self._put_request(name, limits, expired, overtakers), timeout)
+        answer = self._ask_owner(name, lambda client: client._put_request(
+            name, limits, expired, overtakers), timeout)
         base.unless_changed(answer, name)
 
     def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:
@@ -333,13 +358,14 @@ class QuotaCalls(Caller, QuotaBase):
     def remove_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> bool:
         """Removes the quota of put_quota(): the policy file's applies again. False: had none."""
         name = arguments.subject_bytes(subject)
-        answer = self._run_control(self._remove_request(name), timeout)
+        answer = self._ask_owner(name, lambda client: client._remove_request(name), timeout)
         return base.was_removed(answer, name)
 
     def reset(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> None:
         """Clears the usage of a subject; open reservations and their slots stay."""
         name = arguments.subject_bytes(subject)
-        base.unless_changed(self._run_control(self._reset_request(name), timeout), name)
+        answer = self._ask_owner(name, lambda client: client._reset_request(name), timeout)
+        base.unless_changed(answer, name)
 
     def reset_all(self, *, timeout: Timeout = DEFAULT) -> None:
         """reset() of every subject."""

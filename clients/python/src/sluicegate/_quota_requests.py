@@ -382,6 +382,7 @@ class QuotaBatchCall(BatchCall):
         self.applies_policy = terms.needs_admission
         self.may_resend = terms.may_repeat(entries)
         self.may_wait = terms.may_wait
+        self.charges_when_given_up = self.may_wait and not self.may_resend
         self._entries = entries
         self._raw = bytearray(self.count)
         self._reservations = array("Q", bytes(8 * self.count))

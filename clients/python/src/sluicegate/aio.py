@@ -25,6 +25,7 @@ from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, Re
 from ._dispatcher import Settings
 from ._invalid import whole
 from ._node_lanes_aio import AsyncNodeLanes
+from ._node_quotas_aio import AsyncNodeQuotas
 from ._quota_aio import AsyncQuotaCalls
 from ._requests import AcquireOptions
 from .errors import InvalidType, TimedOut
@@ -47,6 +48,7 @@ class AsyncClient(AsyncQuotaCalls):
                                            connect_timeout, backoff))
         if self._learns_nodes:
             self._lanes = AsyncNodeLanes(self)
+            self._node_quotas = AsyncNodeQuotas(self, self._lanes)
         _CLIENTS.add(self)
 
     def _lane_client(self, host: str, port: int) -> AsyncClient:

@@ -25,6 +25,7 @@ from ._dispatcher import Settings
 from ._invalid import whole
 from ._lead import ThreadResult
 from ._node_lanes import NodeLanes
+from ._node_quotas import NodeQuotas
 from ._quota_client import QuotaCalls
 from ._requests import AcquireOptions
 from .verdict import Verdict, Verdicts
@@ -46,6 +47,7 @@ class Client(QuotaCalls):
                                            connect_timeout, backoff, spin))
         if self._learns_nodes:
             self._lanes = NodeLanes(self)
+            self._node_quotas = NodeQuotas(self, self._lanes)
         _CLIENTS.add(self)
 
     def __enter__(self) -> Client:
