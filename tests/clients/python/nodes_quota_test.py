@@ -20,7 +20,7 @@ from server_process import TIMEOUT_S, eventually
 from threads import in_thread
 
 import sluicegate
-from sluicegate import AsyncClient, Client, Quota, QuotaCode
+from sluicegate import AsyncClient, Client, Limit, Quota, QuotaCode
 from sluicegate._lead import IDLE_CHECK_S
 from sluicegate._nodes import owner_of_reservation, owner_of_subject
 
@@ -532,6 +532,23 @@ def test_a_call_that_goes_home_keeps_its_time_out(connect, name, kind):
             getattr(client, name)(SECONDS[0], timeout=timeout_s)
         assert time.monotonic() - start < longest_s
         assert fleet.calls[0] == [(kind, SECONDS[0])]
+
+
+def test_limits_that_can_be_read_once_go_home_all_the_same(connect):
+    """A second reading of them would put an empty quota."""
+    def refuse(script, frame):
+        script.peer.error(frame.id, "draining")
+        return HANDLED
+
+    def amounts(_, frame):
+        put.append([limit["amount"] for limit in frame.body["quota"].get("limits", [])])
+    put = []
+    with QuotaNodes(refuse) as fleet, connect([fleet.address]) as client:
+        client.open_lane()
+        fleet.home_quotas.before = amounts
+        client.put_quota(SECONDS[0], (Limit(name, "requests", amount, period_ms=60_000)
+                                      for name, amount in (("a", 5), ("b", 7))))
+        assert put == [[5, 7]]
 
 
 def test_a_late_reservation_is_cancelled_at_its_owner():

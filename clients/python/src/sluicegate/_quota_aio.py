@@ -384,8 +384,9 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         which only the amount changes keeps its usage.
         """
         name = arguments.subject_bytes(subject)
-        answer = await self._ask_owner(name, lambda client: client._put_request(
-            name, limits, expired, overtakers), timeout)
+        text = arguments.quota_text(limits, expired, overtakers)
+        answer = await self._ask_owner(
+            name, lambda client: client._put_request(name, text), timeout)
         base.unless_changed(answer, name)
 
     async def get_quota(self, subject: Subject, *, timeout: Timeout = DEFAULT) -> Quota | None:

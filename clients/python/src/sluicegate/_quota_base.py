@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from . import _frames
 from ._base import Base
 from ._dispatcher import Dispatcher
-from ._quota_arguments import Calls, Limits, quota_text, subject_text
-from ._quota_frames import (QuotaAnswers, UsageReply, encode_put, encode_remove, encode_reset,
-                            encode_usage)
+from ._quota_arguments import Calls, subject_text
+from ._quota_frames import (QuotaAnswers, QuotaText, UsageReply, encode_put, encode_remove,
+                            encode_reset, encode_usage)
 from ._quota_requests import Outcome, QuotaBatchCall, outcome_of, outcomes, states_of
 from ._requests import ControlRequest
 from .errors import (InvalidQuota, InvalidSubject, QuotaDenied, QuotaError, ReservationEnded,
@@ -156,16 +156,13 @@ class QuotaBase(Base):
         return lambda completion: ControlRequest(self._dispatcher, completion, encode,
                                                  QuotaAnswers, _single, may_resend=False)
 
-    def _put_request(self, subject: bytes, limits: Limits, expired: str | None,
-                     overtakers: int | None) -> MakeControl:
-        text = quota_text(limits, expired, overtakers)
+    def _put_request(self, subject: bytes, text: QuotaText) -> MakeControl:
         return self._change_request(lambda frame_id: encode_put(frame_id, subject, text))
 
     def _remove_request(self, subject: bytes) -> MakeControl:
         return self._change_request(lambda frame_id: encode_remove(frame_id, subject))
 
-    def _reset_request(self, subject: bytes,
-                       is_all: bool = False) -> MakeControl:
+    def _reset_request(self, subject: bytes, is_all: bool = False) -> MakeControl:
         return self._change_request(lambda frame_id: encode_reset(frame_id, subject, is_all))
 
     def _usage_request(self, subjects: Sequence[bytes]) -> MakeControl:
