@@ -14,7 +14,7 @@ from frame_codecs import server_frame
 from nodes_script import (END, FIRST, HANDLED, KEYS, SECOND, Clock, NodeScript, TwoNodes,
                           errors_of_tasks, is_put_off, lane_is_open, nodes, open_lane, port_of,
                           try_lane, was_tried)
-from server_process import eventually
+from server_process import TIMEOUT_S, eventually
 
 import sluicegate
 from sluicegate import AsyncClient, Client, Verdict
@@ -136,6 +136,56 @@ def test_what_arrived_counts_though_another_owner_is_silent(is_silent):
             decided = SECOND if not is_silent else FIRST
             assert [key for key, verdict in zip(KEYS, verdicts)
                     if verdict is Verdict.APPROVED] == decided
+
+
+# --- lanes of nodes that are others now
+
+class CallWhenLocked:
+    """A client's lock, which finds a call pending once it is taken."""
+
+    def __init__(self, client):
+        self.client, self.lock = client, client._lock
+
+    def __enter__(self):
+        self.lock.acquire()
+        self.client._dispatcher.pending += 1
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def test_a_call_that_comes_when_its_lane_is_to_be_closed_keeps_it_open():
+    """It would end as if nothing had been sent, and be charged a second time at home."""
+    with TwoNodes() as fleet, Client([fleet.address]) as client:
+        eventually(lambda: lane_is_open(client), "a lane is open")
+        retired = client._lanes._nodes._lanes[1].client
+        lock, retired._lock = retired._lock, CallWhenLocked(retired)
+        assert not retired._close_if_idle() and retired.is_usable
+        retired._lock, retired._dispatcher.pending = lock, 0
+        assert retired._close_if_idle() and not retired.is_usable
+
+
+def test_the_lane_of_a_former_node_is_closed_after_a_late_answer():
+    may_answer = threading.Event()
+
+    def answer_late(_, frame):
+        if frame.kind == "acquire" and frame.keys == [SECOND[1].encode()]:
+            assert may_answer.wait(TIMEOUT_S)
+    later = NodeScript(2)
+    with FakeServer(later) as third, TwoNodes(NodeScript(1, on_frame=answer_late)) as fleet:
+        with Client([fleet.address]) as client:
+            eventually(lambda: lane_is_open(client), "a lane is open")
+            lane = client._lanes._nodes._lanes[1]
+            with pytest.raises(sluicegate.TimedOut):
+                client.acquire(SECOND[1], timeout=IN_QUEUE_BEFORE_S)
+            fleet.home.peer.send(nodes(0, [fleet.ports[0], port_of(third.address)],
+                                       ids=(100, 102)))
+            eventually(lambda: lane_is_open(client) and later.keys, "keys go to the new node")
+            assert client._lanes._retired == [lane.client] and lane.client.is_usable
+            may_answer.set()
+            eventually(lambda: client.acquire(FIRST[0]) and not client._lanes._retired,
+                       "the former lane is closed")
+            assert not lane.client.is_usable
 
 
 # --- calls that only the owner can answer

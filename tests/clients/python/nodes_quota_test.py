@@ -551,7 +551,8 @@ def test_limits_that_can_be_read_once_go_home_all_the_same(connect):
         assert put == [[5, 7]]
 
 
-def test_a_late_reservation_is_cancelled_at_its_owner():
+@pytest.mark.parametrize("asks_owner", [False, True])
+def test_a_late_reservation_is_cancelled_at_its_owner(asks_owner):
     may_answer = threading.Event()
 
     def answer_late(script, frame):
@@ -564,9 +565,14 @@ def test_a_late_reservation_is_cancelled_at_its_owner():
         with pytest.raises(sluicegate.TimedOut):
             client.reserve(SECONDS[0], timeout=IN_QUEUE_BEFORE_S)
         may_answer.set()
-        client.reset(SECONDS[0])  # its answer comes after the late one
-        eventually(lambda: ("cancel", reservation_of(1, 0)) in fleet.calls[1], "it is cancelled")
-        assert not fleet.calls[0]
+        if asks_owner:
+            client.reset(SECONDS[0])  # its answer comes after the late one
+
+        def is_cancelled():
+            client.reset(HOMES[0])
+            return ("cancel", reservation_of(1, 0)) in fleet.calls[1]
+        eventually(is_cancelled, "it is cancelled")
+        assert {kind for kind, _ in fleet.calls[0]} == {"reset"}
 
 
 def test_close_ends_calls_that_wait_at_their_owner():

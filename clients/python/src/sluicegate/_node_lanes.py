@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Make = Callable[["Client", ThreadResult, list[int]], BatchCall]
-LISTEN_S = 0.25  # how often bytes of the home connection are taken while no call of it does
+LISTEN_S = 0.25  # how often received bytes are taken while no thread reads the connection
 
 
 class Part:
@@ -54,7 +54,7 @@ class NodeLanes:
 
     def __init__(self, home: Client) -> None:
         self._home = home
-        self._listened_at = 0.0  # when the home connection was last read for its own sake
+        self._listened_at = 0.0
         self.begin()
 
     def begin(self) -> None:
@@ -105,18 +105,16 @@ class NodeLanes:
         """Its calls end by themselves; then it is closed."""
         self._retired.append(client)
 
-    def _close_retired(self) -> None:
-        for client in self._retired:
-            if not client._dispatcher.pending:
-                client.close()
-        self._retired = [client for client in self._retired if client._dispatcher.pending]
-
     def _listen(self, now: float) -> None:
-        """Takes what the home server reports of the nodes."""
+        """Takes what the home server reports of the nodes, and late answers of all: grants that
+        come after a time-out are released or cancelled, whichever node is asked next."""
         if now - self._listened_at >= LISTEN_S:
             self._listened_at = now
             self._home._take_reports()
-            self._close_retired()
+            for client in self._nodes.clients() + self._retired:
+                if client._dispatcher.pending:
+                    client._take_reports()
+            self._retired = [client for client in self._retired if not client._close_if_idle()]
         topology = self._home._dispatcher.topology
         if topology is not self._nodes.topology and topology is not None:
             self._nodes.learn(topology)

@@ -65,6 +65,15 @@ class Client(QuotaCalls):
         if self._lanes is not None:
             self._lanes.close()
 
+    def _close_if_idle(self) -> bool:
+        """False: it has calls, which would end without their answers."""
+        with self._lock:
+            if self._dispatcher.pending:
+                return False
+            self._disconnect()
+            self._signal_room()
+        return True
+
     def _lane_client(self, host: str, port: int) -> Client:
         """For one node; the failure policy is this client's, not the lane's."""
         settings = self._settings._replace(on_failure="error", requeue=False, shard=None)
