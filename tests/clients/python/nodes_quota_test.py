@@ -14,7 +14,7 @@ import pytest
 from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
 from native_peer import GOLDEN
-from nodes_script import END, HANDLED, SECOND, NodeScript, TwoNodes, nodes, port_of
+from nodes_script import END, FIRST, HANDLED, SECOND, NodeScript, TwoNodes, nodes, port_of
 from quota_scripts import QUEUED, usage_reply
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
@@ -628,6 +628,24 @@ def test_a_lane_stays_when_its_node_becomes_home(connect):
         client.record(SECONDS[0])
         assert later.on_frame.calls == [("record", SECONDS[0])]
         assert not lane.is_open and not lane.is_opening
+
+
+def test_a_lane_stays_while_home_does_not_know_its_node_yet(connect):
+    """As home was just started; connection-bound reservations would end with the lane."""
+    with QuotaNodes() as fleet, connect([fleet.address]) as client:
+        client.open_lane()
+        client.reserve(SECONDS[0], connection_bound=True)
+        lane = client.lane
+        for port in (0, fleet.ports[1]):
+            fleet.home.peer.send(nodes(0, [fleet.ports[0], port]))
+
+            def is_reported():
+                client.acquire(FIRST[0])
+                return client.client._lanes._nodes.topology.nodes[1].native_port == port
+            eventually(is_reported, "the client knows what home knows")
+            client.extend(reservation_of(1, 0))
+            assert client.lane is lane and lane.client.is_usable
+        assert [kind for kind, _ in fleet.calls[1]] == ["reserve", "extend", "extend"]
 
 
 def ending_later(script):

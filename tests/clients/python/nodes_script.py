@@ -23,12 +23,14 @@ def port_of(address):
 
 
 def nodes(frame_id, ports, own=0, host=b"127.0.0.1", ids=(100, 101)):
-    """Node 0 has the instance 100, node 1 101."""
+    """Node 0 has the instance 100, node 1 101. The port 0: home does not know that node yet."""
     count = len(ports)
+    known = [int(port > 0) for port in ports]
     return server_frame(id=frame_id, topologyReply={
         "listDigest": 1, "nodeHash": "fnv1a", "ownNode": own, "hosts": host * count,
         "hostSizes": [len(host)] * count, "restPorts": [80] * count, "nativePorts": ports,
-        "shards": [1] * count, "routingSeeds": [1] * count, "instanceIds": list(ids[:count])})
+        "shards": known, "routingSeeds": known,
+        "instanceIds": [number * is_known for number, is_known in zip(ids, known)]})
 
 
 class Clock(System):

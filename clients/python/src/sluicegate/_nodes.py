@@ -112,15 +112,13 @@ class Nodes(Generic[Client]):
         return [lane.client for lane in self._lanes if lane is not None]
 
     def learn(self, topology: _frames.TopologyReply) -> None:
-        """Keeps the lanes of nodes that have stayed the same. One that is open stays also where its
-        node is home now: what is bound to its connection must not end."""
+        """Keeps the lanes of nodes that have stayed the same."""
         self.topology = topology
         old, self._lanes = self._lanes, []
         known = topology.node_hash == _frames.FNV1A and len(topology.nodes) > 1
         for place, node in enumerate(topology.nodes if known else ()):
             lane = old[place] if place < len(old) else None
-            if lane is not None and lane.node == node and (
-                    place != topology.own_node or lane.is_open and lane.client.is_usable):
+            if lane is not None and self._stays(lane, node, place == topology.own_node):
                 self._lanes.append(lane)
                 continue
             if lane is not None:
@@ -129,6 +127,16 @@ class Nodes(Generic[Client]):
         for lane in old[len(self._lanes):]:
             if lane is not None:
                 self._drop_client(lane.client)
+
+    @staticmethod
+    def _stays(lane: Lane[Client], node: _frames.TopologyNode, is_home: bool) -> bool:
+        """An open one also where its node is home now, or where home was just started and does not
+        know the node yet: what is bound to its connection must not end."""
+        is_usable = lane.is_open and lane.client.is_usable
+        if lane.node == node:
+            return is_usable or not is_home
+        return is_usable and node == lane.node._replace(
+            native_port=0, shards=0, routing_seed=0, instance_id=0)
 
     def _new_lane(self, place: int, node: _frames.TopologyNode, own: int) -> Lane[Client] | None:
         if place == own or not node.native_port:
