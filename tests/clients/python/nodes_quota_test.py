@@ -292,6 +292,36 @@ def test_the_failure_policy_leaves_what_a_lane_decided_before(connect):
         assert list(results.reservations) == [reservation_of(1, 0)] + [0] * (len(SECONDS) - 1)
 
 
+@pytest.mark.parametrize("kind", ["reserve", "consume"])
+def test_the_failure_policy_leaves_what_a_lane_decided_in_time(connect, kind):
+    """As with one server, which has charged it."""
+    def answer_the_first(script, frame):
+        return HANDLED if frame.kind == kind and script.kinds.count(kind) > 1 else None
+    with QuotaNodes(answer_the_first) as fleet, connect(
+            [fleet.address], on_failure="closed", frame_entries_max=1, window=1) as client:
+        client.open_lane()
+        results = getattr(client, f"{kind}_many")(SECONDS, timeout=IN_QUEUE_BEFORE_S)
+        assert list(results) == [QuotaCode.OK] + [QuotaCode.DENIED_BY_POLICY] * (len(SECONDS) - 1)
+        assert results.reservations[0] == (reservation_of(1, 0) if kind == "reserve" else 0)
+        client.pause(0.3)
+        client.check(HOMES[0])
+        assert "cancel" not in fleet.second.kinds
+
+
+@pytest.mark.parametrize("names", [HOMES, SECONDS], ids=["home", "lane"])
+def test_the_failure_policy_decides_a_batch_for_which_there_is_no_room(names):
+    with QuotaNodes(keep_silent("usage")) as fleet, \
+            blocking([fleet.address], on_failure="closed", pending_max=1) as client:
+        client.open_lane()
+        fleet.home_quotas.before = keep_silent("usage")
+        with pytest.raises(sluicegate.TimedOut):
+            client.usage(names[0], timeout=IN_QUEUE_BEFORE_S)
+        results = client.reserve_many(names, timeout=IN_QUEUE_BEFORE_S)
+        assert list(results) == [QuotaCode.DENIED_BY_POLICY] * len(names)
+        with pytest.raises(sluicegate.TimedOut, match="no room"):
+            client.reserve_many(names, wait=True, timeout=IN_QUEUE_BEFORE_S)
+
+
 @pytest.mark.parametrize("kind, ids, is_repeated", [
     ("reserve", None, True), ("consume", None, False), ("consume", list("abcdefghijkl"), True)])
 def test_with_requeue_a_lost_batch_goes_home_if_it_may_be_repeated(connect, kind, ids,

@@ -77,20 +77,22 @@ class Caller(LeaderFollowers):
              call: BatchCall | None = None, waits: bool = False,
              applies_policy: bool = False) -> Any:
         deadline = None if timeout is None else self._monotonic() + timeout
+        self._begin_call(completion, submit, deadline, call, waits, applies_policy)
+        return self._end_call(completion, deadline, timeout, call, waits, applies_policy)
+
+    def _begin_call(self, completion: ThreadResult, submit: Callable[[], None],
+                    deadline: float | None, call: BatchCall | None = None, waits: bool = False,
+                    applies_policy: bool = False) -> None:
+        """Queues, and sends what may be sent. If there is no room in time, the failure policy may
+        complete the call."""
         try:
-            self._begin_call(submit, deadline)
+            while not self._submit(submit):
+                self._wait_for_room(deadline)
         except TimedOut:
             result = self._policy_result(call, waits, applies_policy)
             if result is None:
                 raise
             completion.set_result(result)
-            return result
-        return self._end_call(completion, deadline, timeout, call, waits, applies_policy)
-
-    def _begin_call(self, submit: Callable[[], None], deadline: float | None) -> None:
-        """Queues, and sends what may be sent."""
-        while not self._submit(submit):
-            self._wait_for_room(deadline)
 
     def _end_call(self, completion: ThreadResult, deadline: float | None, timeout: float | None,
                   call: BatchCall | None = None, waits: bool = False,
@@ -254,7 +256,7 @@ class Caller(LeaderFollowers):
 
     def _policy_result(self, call: BatchCall | None, waits: bool, applies_policy: bool) -> Any:
         """The failure policy's result for a time-out; None: it is an error."""
-        verdict = None if waits or not applies_policy else self._dispatcher.policy_verdict
+        verdict = None if waits or not applies_policy else self._dispatcher.late_verdict
         return verdict if verdict is None or call is None else call.policy_result(verdict)
 
     def _has_left_queue(self, completion: ThreadResult, call: BatchCall | None) -> bool:

@@ -58,9 +58,9 @@ class AsyncCaller(AsyncLink):
         try:
             end = await self._wait_for_room(timeout)
         except TimedOut:
-            if not applies_policy or self._dispatcher.policy_verdict is None:
+            if not applies_policy or self._dispatcher.late_verdict is None:
                 raise
-            return self._dispatcher.policy_verdict
+            return self._dispatcher.late_verdict
         assert self._loop is not None
         future: asyncio.Future[Any] = self._loop.create_future()
         self._dispatcher.submit_quota_call(terms, entry, future)
@@ -87,7 +87,7 @@ class AsyncCaller(AsyncLink):
         try:
             end = await self._wait_for_room(timeout)
         except TimedOut:
-            verdict = self._dispatcher.policy_verdict
+            verdict = self._dispatcher.late_verdict
             if not applies_policy or verdict is None:
                 raise
             return call.policy_result(verdict)
@@ -176,7 +176,7 @@ class AsyncCaller(AsyncLink):
                   call: BatchCall | None = None) -> None:
         if future.done():
             return
-        verdict = self._dispatcher.policy_verdict if applies_policy else None
+        verdict = self._dispatcher.late_verdict if applies_policy else None
         if verdict is None:
             future.set_exception(TimedOut(f"no answer within {timeout} s"))
         else:

@@ -171,6 +171,7 @@ class Dispatcher:
         self._oldest_handles = 0  # generation of the first handles
         self.policy_verdict = {"error": None, "open": Verdict.APPROVED_BY_POLICY,
                                "closed": Verdict.DENIED_BY_POLICY}[settings.on_failure]
+        self.late_verdict = self.policy_verdict  # for a time-out; a lane's is that of home
 
     # --- requests
 

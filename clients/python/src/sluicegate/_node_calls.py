@@ -16,9 +16,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, WINDOW_MS
 from ._calls import BatchCall, BatchOptions, spread
 from ._invalid import SluicegateError
-from ._nodes import fits_lane, owner_of, owner_of_reservation, owner_of_subject
-from ._quota_requests import QuotaEntry, QuotaTerms, SettleEntry
-from .errors import Closed, ConnectionLost, Draining, TimedOut, Unreachable
+from ._nodes import Lane, fits_lane, owner_of, owner_of_reservation, owner_of_subject
+from ._quota_requests import QuotaEntry, SettleEntry
+from .errors import Closed, ConnectionLost, Draining, Unreachable
 from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
@@ -79,6 +79,11 @@ class Part(Protocol):
     error: SluicegateError | None
     result: Any
 
+    @property
+    def lane(self) -> Lane[Any] | None: ...
+    @property
+    def call(self) -> BatchCall | None: ...
+
 
 class Assembly(abc.ABC, Generic[Results]):
     """The result of a batch, from those of its parts."""
@@ -106,23 +111,21 @@ class Assembly(abc.ABC, Generic[Results]):
             for position, value in zip(positions, columns.get(name, ())):
                 column[position] = value
 
-    def fail(self, positions: list[int], error: SluicegateError, verdict: Verdict | None) -> None:
-        """`verdict`: the failure policy's for what was not decided. Of several errors without one
-        the first counts."""
+    def fail(self, positions: list[int], error: SluicegateError, policy: Verdict | None) -> None:
+        """Of several errors that the failure policy does not decide the first counts."""
         if error.partial is not None:
             self.add(positions, error.partial)  # type: ignore[arg-type]
-        if verdict is None:
+        if policy is None or not isinstance(error, ConnectionLost):
             self._error = self._error or error
             return
         for position in undecided(positions, error):
-            self._raw[position] = verdict
+            self._raw[position] = policy
 
-    def of(self, parts: Iterable[Part],
-           policy: Callable[[SluicegateError], Verdict | None]) -> Results:
-        """Adds all parts. `policy` has the failure policy's verdict for an error."""
+    def of(self, parts: Iterable[Part], policy: Verdict | None) -> Results:
+        """The result of all parts. `policy`: the failure policy's verdict for what was lost."""
         for part in parts:
             if part.error is not None:
-                self.fail(part.positions, part.error, policy(part.error))
+                self.fail(part.positions, part.error, policy)
             elif part.result is not None:
                 self.add(part.positions, part.result)
         return self.result()
@@ -173,9 +176,17 @@ def owner_unreachable() -> Unreachable:
     return Unreachable("the key's owner is not connected, and other nodes do not know its keys")
 
 
+def goes_home(error: SluicegateError, requeue: bool) -> bool:
+    """Whether entries that a lane left undecided may be asked again over the home connection: they
+    were not sent, or not decided because the node shuts down, or the caller takes that risk. A lane
+    that is closed had no calls."""
+    return isinstance(error, (Unreachable, Closed, Draining)) or (
+        requeue and isinstance(error, ConnectionLost))
+
+
 def part_goes_home(error: SluicegateError, requeue: bool, call: BatchCall | None) -> bool:
-    """A call without verdicts, a release, is asked again only if nothing of it was sent; likewise
-    one that charges what its caller gives up."""
+    """A release, of which it is not known what was done, goes home only if nothing of it was sent;
+    so does a call that may be charged for what it waited for when it was given up."""
     is_known = call is None or not call.has_sent or (
         error.partial is not None and not call.charges_when_given_up)
     return is_known and goes_home(error, requeue)
@@ -185,25 +196,22 @@ def undecided(positions: list[int], error: SluicegateError) -> list[int]:
     """The positions without an outcome in the error's `partial`."""
     if error.partial is None:
         return positions
-    return [position for position, verdict in zip(positions, error.partial.raw) if not verdict]
+    return [position for position, outcome in zip(positions, error.partial.raw) if not outcome]
 
 
-def goes_home(error: SluicegateError, requeue: bool) -> bool:
-    """Whether entries that a lane left undecided may be asked again over the home connection: they
-    were not sent, or not decided because the node shuts down, or the caller takes that risk. A lane
-    that is closed had no calls."""
-    return isinstance(error, (Unreachable, Closed, Draining)) or (
-        requeue and isinstance(error, ConnectionLost))
-
-
-def policy_of(error: SluicegateError, waits: bool, verdict: Verdict | None) -> Verdict | None:
-    """The failure policy's verdict for this error; None: the caller gets the error."""
-    if isinstance(error, ConnectionLost) or isinstance(error, TimedOut) and not waits:
-        return verdict
-    return None
-
-
-def quota_policy_of(error: SluicegateError, terms: QuotaTerms,
-                    verdict: Verdict | None) -> Verdict | None:
-    """policy_of(), for what the server admits or denies."""
-    return policy_of(error, terms.may_wait, verdict) if terms.needs_admission else None
+def leave_to_home(parts: Iterable[Part], requeue: bool,
+                  failed: Callable[[Lane[Any]], None]) -> list[list[int]]:
+    """The positions, by part, that lanes left undecided and that the home connection is asked for.
+    Their parts keep the outcomes so far instead of the error. `failed`: for lanes that lead
+    nowhere."""
+    left: list[list[int]] = []
+    for part in parts:
+        error = part.error
+        if part.lane is None or error is None:
+            continue
+        if isinstance(error, Unreachable):
+            failed(part.lane)
+        if part_goes_home(error, requeue, part.call):
+            left.append(undecided(part.positions, error))
+            part.error, part.result = None, error.partial
+    return left

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
 from ._lead import ThreadResult
-from ._node_calls import (OPENING_POLL_S, Batch, VerdictsAssembly, goes_home, owner_unreachable,
-                          owners_of_keys, part_goes_home, policy_of, undecided)
+from ._node_calls import (OPENING_POLL_S, Batch, VerdictsAssembly, goes_home, leave_to_home,
+                          owner_unreachable, owners_of_keys)
 from ._nodes import Lane, Nodes, Ways
 from .errors import ConnectionLost, SluicegateError, Unreachable
-from .verdict import Verdict, Verdicts
+from .verdict import Verdicts
 
 if TYPE_CHECKING:
     from .client import Client
@@ -43,10 +43,6 @@ class Part:
         self.call.awaits_sent = lane is not None and not self.call.may_wait
         self.error: SluicegateError | None = None
         self.result: Any = None
-
-    def leave_rest(self, error: SluicegateError) -> None:
-        """Another part asks for what this one has not decided."""
-        self.error, self.result = None, error.partial
 
 
 class NodeLanes:
@@ -146,12 +142,12 @@ class NodeLanes:
     # --- single calls
 
     def run(self, lane: Lane[Client], call: Callable[[Client, float | None], Result],
-            timeout: float | None,
-            policy: Callable[[SluicegateError], Result | None] | None = None,
+            timeout: float | None, policy: Result | None = None,
             may_repeat: bool = True) -> Result:
         """Over the lane; if nothing was sent there, over the home connection.
 
-        `may_repeat`: with requeue=True also if it was sent and lost.
+        `policy`: the failure policy's result for what was lost. `may_repeat`: with requeue=True,
+        what was lost goes home, too.
         """
         start = self._home._monotonic()
         try:
@@ -160,10 +156,9 @@ class NodeLanes:
             if isinstance(error, Unreachable):
                 self._failed(lane)
             if not goes_home(error, may_repeat and self._home._settings.requeue):
-                result = policy(error) if policy else None
-                if result is None:
+                if policy is None or not isinstance(error, ConnectionLost):
                     raise
-                return result
+                return policy
         left = None if timeout is None else timeout - (self._home._monotonic() - start)
         return call(self._home, None if left is None else max(0.0, left))
 
@@ -199,9 +194,6 @@ class NodeLanes:
         with self._lock:
             self._nodes.failed(lane, self._home._monotonic())
 
-    def verdict_for(self, waits: bool) -> Callable[[SluicegateError], Verdict | None]:
-        return lambda error: policy_of(error, waits, self._home._dispatcher.policy_verdict)
-
     # --- batches
 
     def acquire_many(self, keys: Sequence[str | bytes], options: BatchOptions,
@@ -215,7 +207,7 @@ class NodeLanes:
         parts = self.parts(len(keys), lambda nodes: owners_of_keys(keys, nodes), make)
         self.run_parts(parts, make, timeout)
         return VerdictsAssembly(len(keys), options.details).of(
-            parts, self.verdict_for(options.may_wait))
+            parts, self._home._dispatcher.policy_verdict)
 
     def release_many(self, keys: Sequence[str | bytes], costs: int | Sequence[int] | None,
                      timeout: float | None) -> None:
@@ -241,22 +233,13 @@ class NodeLanes:
                   may_repeat: bool = True) -> None:
         """All at once; then, over the home connection, what lanes did not send: as further parts.
 
-        `may_repeat`: with requeue=True also what was sent and lost.
+        `may_repeat`: with requeue=True, what was lost goes home, too.
         """
         deadline = None if timeout is None else self._home._monotonic() + timeout
         self._run_at_once(parts, deadline, timeout)
         requeue = may_repeat and self._home._settings.requeue
-        again: list[Part] = []
-        for part in parts:
-            error = part.error
-            if part.lane is None or error is None:
-                continue
-            if isinstance(error, Unreachable):
-                self._failed(part.lane)
-            if not part_goes_home(error, requeue, part.call):
-                continue
-            again.append(Part(self._home, undecided(part.positions, error), make, None))
-            part.leave_rest(error)
+        again = [Part(self._home, positions, make, None)
+                 for positions in leave_to_home(parts, requeue, self._failed)]
         parts += again
         self._run_at_once(again, deadline, timeout)
 
@@ -266,7 +249,9 @@ class NodeLanes:
             for part in parts:
                 try:
                     call = part.call
-                    part.client._begin_call(lambda: part.client._dispatcher.start(call), deadline)
+                    part.client._begin_call(
+                        part.completion, lambda: part.client._dispatcher.start(call), deadline,
+                        call, call.may_wait, call.applies_policy)
                 except SluicegateError as error:
                     part.error = error
             for part in parts:

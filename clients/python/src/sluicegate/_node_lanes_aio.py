@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _frames
 from ._calls import AcquireCall, BatchCall, BatchOptions, ReleaseCall
-from ._node_calls import (OPENING_POLL_S, Batch, VerdictsAssembly, goes_home, owner_unreachable,
-                          owners_of_keys, part_goes_home, policy_of, undecided)
+from ._node_calls import (OPENING_POLL_S, Batch, VerdictsAssembly, goes_home, leave_to_home,
+                          owner_unreachable, owners_of_keys)
 from ._nodes import Lane, Nodes
 from ._requests import NullCompletion
 from .errors import Closed, ConnectionLost, SluicegateError, Unreachable
@@ -39,10 +39,6 @@ class Part:
         self.call: BatchCall | None = None
         self.error: SluicegateError | None = None
         self.result: Any = None
-
-    def leave_rest(self, error: SluicegateError) -> None:
-        """Another part asks for what this one has not decided."""
-        self.error, self.result = None, error.partial
 
 
 class AsyncNodeLanes:
@@ -127,29 +123,29 @@ class AsyncNodeLanes:
 
     def lane_to(self, owner: Callable[[int], int | None]) -> Lane[AsyncClient] | None:
         """The lane to the place in the list that `owner` makes of the number of nodes."""
-        return self._nodes.lane_at(owner(self._nodes.count), self._now()) if (
-            self._listen()) else None
+        if not self._listen():
+            return None
+        return self._nodes.lane_at(owner(self._nodes.count), self._now())
 
     # --- single calls
 
     async def run(self, lane: Lane[AsyncClient],
                   call: Callable[[AsyncClient, float | None], Awaitable[Result]],
-                  timeout: float | None,
-                  policy: Callable[[SluicegateError], Result | None] | None = None,
+                  timeout: float | None, policy: Result | None = None,
                   may_repeat: bool = True) -> Result:
         """Over the lane; if nothing was sent there, over the home connection.
 
-        `may_repeat`: with requeue=True also if it was sent and lost.
+        `policy`: the failure policy's result for what was lost. `may_repeat`: with requeue=True,
+        what was lost goes home, too.
         """
         start = self._now()
         try:
             return await call(lane.client, timeout)
         except SluicegateError as error:
             if not self._goes_home(lane, error, may_repeat):
-                result = policy(error) if policy else None
-                if result is None:
+                if policy is None or not isinstance(error, ConnectionLost):
                     raise
-                return result
+                return policy
         left = None if timeout is None else max(0.0, timeout - (self._now() - start))
         return await call(self._home, left)
 
@@ -183,10 +179,8 @@ class AsyncNodeLanes:
             elif not is_last and self._goes_home(lane, error):
                 follow(self._home._acquire_here(key, *in_time_left(arguments)), True)
             else:
-                verdict = None
-                if not is_last and isinstance(error, SluicegateError):
-                    verdict = policy_of(error, waits, self._home._dispatcher.policy_verdict)
-                if verdict is None:
+                verdict = self._home._dispatcher.policy_verdict
+                if verdict is None or not isinstance(error, ConnectionLost):
                     outer.set_exception(error)
                 else:
                     outer.set_result(verdict)
@@ -199,8 +193,11 @@ class AsyncNodeLanes:
         if not isinstance(error, SluicegateError) or self._is_closed:
             return False
         if isinstance(error, (Unreachable, Closed)):
-            self._nodes.failed(lane, self._now())
+            self._failed(lane)
         return goes_home(error, may_repeat and self._home._settings.requeue)
+
+    def _failed(self, lane: Lane[AsyncClient]) -> None:
+        self._nodes.failed(lane, self._now())
 
     async def ask_owner(self, key: str | bytes,
                         call: Callable[[AsyncClient, float | None], Awaitable[Result]],
@@ -241,8 +238,8 @@ class AsyncNodeLanes:
 
         parts = self.parts(len(keys), lambda nodes: owners_of_keys(keys, nodes))
         await self.run_parts(parts, make, timeout)
-        return VerdictsAssembly(len(keys), options.details).of(parts, lambda error: policy_of(
-            error, options.may_wait, self._home._dispatcher.policy_verdict))
+        return VerdictsAssembly(len(keys), options.details).of(
+            parts, self._home._dispatcher.policy_verdict)
 
     async def release_many(self, keys: Sequence[str | bytes], costs: int | Sequence[int] | None,
                            timeout: float | None) -> None:
@@ -269,22 +266,13 @@ class AsyncNodeLanes:
                         may_repeat: bool = True) -> None:
         """All at once; then, over the home connection, what lanes did not send: as further parts.
 
-        `may_repeat`: with requeue=True also what was sent and lost.
+        `may_repeat`: with requeue=True, what was lost goes home, too.
         """
         start = self._now()
         await self._run_at_once(parts, make, timeout)
         requeue = may_repeat and self._home._settings.requeue
-        again: list[Part] = []
-        for part in parts:
-            error = part.error
-            if part.lane is None or error is None:
-                continue
-            if isinstance(error, Unreachable):
-                self._nodes.failed(part.lane, self._now())
-            if not part_goes_home(error, requeue, part.call):
-                continue
-            again.append(Part(None, undecided(part.positions, error)))
-            part.leave_rest(error)
+        again = [Part(None, positions)
+                 for positions in leave_to_home(parts, requeue, self._failed)]
         parts += again
         left = None if timeout is None else max(0.0, timeout - (self._now() - start))
         await self._run_at_once(again, make, left)

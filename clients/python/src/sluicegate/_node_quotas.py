@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ._base import Timeout
 from ._calls import BatchCall, pick
 from ._lead import ThreadResult
-from ._node_calls import QuotaAssembly, owner_of_call, quota_policy_of
+from ._node_calls import QuotaAssembly, owner_of_call
 from ._node_lanes import NodeLanes, Part
 from ._nodes import Lane, owner_of_subject
 from ._quota_arguments import Calls
@@ -74,8 +74,8 @@ class NodeQuotas:
             self._discard(parts)
             raise
 
-    def _policy(self, terms: QuotaTerms) -> Callable[[SluicegateError], Verdict | None]:
-        return lambda error: quota_policy_of(error, terms, self._home._dispatcher.policy_verdict)
+    def _policy(self, terms: QuotaTerms) -> Verdict | None:
+        return self._home._dispatcher.policy_verdict if terms.needs_admission else None
 
     @staticmethod
     def _discard(parts: list[Part]) -> None:

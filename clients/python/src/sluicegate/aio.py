@@ -52,11 +52,12 @@ class AsyncClient(AsyncQuotaCalls):
         _CLIENTS.add(self)
 
     def _lane_client(self, host: str, port: int) -> AsyncClient:
-        """For one node; the failure policy is this client's, not the lane's."""
+        """For one node. It does not know the failure policy of losses, which home may answer."""
         settings = self._settings._replace(on_failure="error", requeue=False, shard=None)
         lane = AsyncClient.__new__(AsyncClient)
         AsyncQuotaCalls.__init__(lane, f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
                                  settings)
+        lane._dispatcher.late_verdict = self._dispatcher.late_verdict
         _CLIENTS.add(lane)
         return lane
 
@@ -147,7 +148,7 @@ class AsyncClient(AsyncQuotaCalls):
         try:
             end = await self._wait_for_room(seconds)
         except TimedOut:
-            verdict = self._dispatcher.policy_verdict
+            verdict = self._dispatcher.late_verdict
             if wait or verdict is None:
                 raise
             return verdict

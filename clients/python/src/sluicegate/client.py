@@ -75,11 +75,12 @@ class Client(QuotaCalls):
         return True
 
     def _lane_client(self, host: str, port: int) -> Client:
-        """For one node; the failure policy is this client's, not the lane's."""
+        """For one node. It does not know the failure policy of losses, which home may answer."""
         settings = self._settings._replace(on_failure="error", requeue=False, shard=None)
         lane = Client.__new__(Client)
         QuotaCalls.__init__(lane, f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
                             settings, self._system)
+        lane._dispatcher.late_verdict = self._dispatcher.late_verdict
         _CLIENTS.add(lane)
         return lane
 
@@ -107,7 +108,7 @@ class Client(QuotaCalls):
         if lane is not None and self._lanes is not None:
             return self._lanes.run(
                 lane, lambda client, left: client._acquire_here(key, options, wait, left), seconds,
-                self._lanes.verdict_for(wait))
+                self._dispatcher.policy_verdict)
         return self._acquire_here(key, options, wait, seconds)
 
     def _acquire_here(self, key: Key, options: AcquireOptions | None, wait: bool,
