@@ -20,7 +20,7 @@ from server_process import TIMEOUT_S, eventually
 from threads import in_thread
 
 import sluicegate
-from sluicegate import AsyncClient, Client, Limit, Quota, QuotaCode
+from sluicegate import AsyncClient, Client, Limit, Quota, QuotaCode, _caller
 from sluicegate._lead import IDLE_CHECK_S
 from sluicegate._nodes import owner_of_reservation, owner_of_subject
 
@@ -306,6 +306,18 @@ def test_the_failure_policy_leaves_what_a_lane_decided_in_time(connect, kind):
         client.pause(0.3)
         client.check(HOMES[0])
         assert "cancel" not in fleet.second.kinds
+
+
+def test_a_batch_waits_for_its_withdrawal_once_whatever_the_number_of_silent_nodes(monkeypatch):
+    withdraw_s = 2.0
+    monkeypatch.setattr(_caller, "WITHDRAW_S", withdraw_s)
+    with QuotaNodes(keep_silent("consume")) as fleet, blocking([fleet.address]) as client:
+        client.open_lane()
+        fleet.home_quotas.before = keep_silent("consume")
+        start = time.monotonic()
+        with pytest.raises(sluicegate.TimedOut):
+            client.consume_many(NAMES, wait=True, timeout=IN_QUEUE_BEFORE_S)
+        assert time.monotonic() - start < IN_QUEUE_BEFORE_S + 1.8 * withdraw_s
 
 
 @pytest.mark.parametrize("names", [HOMES, SECONDS], ids=["home", "lane"])

@@ -22,7 +22,7 @@ from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
 from ._requests import ControlRequest, DirectAcquire
 from .errors import Closed, ConnectionLost, Overloaded, SluicegateError, TimedOut
 
-WITHDRAW_S = 1.0  # how long a timed-out call waits until its withdrawal is confirmed
+WITHDRAW_S = 1.0  # until when, after its time-out, a call waits for its withdrawal's confirmation
 
 
 class Caller(LeaderFollowers):
@@ -138,6 +138,9 @@ class Caller(LeaderFollowers):
                 applies_policy: bool = False) -> None:
         if not self._drive(completion, deadline, completion.done):
             self._time_out(completion, call, timeout, waits, applies_policy)
+            if waits and deadline is not None:
+                self._drive(completion, deadline + WITHDRAW_S,
+                            lambda: self._has_left_queue(completion, call))
 
     # --- the fast path
 
@@ -230,7 +233,7 @@ class Caller(LeaderFollowers):
 
     def _time_out(self, completion: ThreadResult, call: BatchCall | None, timeout: float | None,
                   waits: bool, applies_policy: bool) -> None:
-        """Ends the call, withdraws its queued entries, and waits for the confirmation."""
+        """Ends the call, and withdraws its queued entries."""
         with self._lock:
             if completion.done():
                 return
@@ -240,9 +243,6 @@ class Caller(LeaderFollowers):
             else:
                 completion.set_result(result)
             self._leave_queue(completion, call)
-        if waits:
-            self._drive(completion, self._monotonic() + WITHDRAW_S,
-                        lambda: self._has_left_queue(completion, call))
 
     def _leave_queue(self, completion: ThreadResult, call: BatchCall | None) -> None:
         """For a completion that is done without an answer of the server."""
