@@ -541,6 +541,52 @@ def test_the_failure_policy_decides_single_calls_that_a_lane_lost(connect, polic
             assert not fleet.calls[0]
 
 
+@pytest.mark.parametrize("call, kind", [
+    (lambda client, **named: client.reserve(SECONDS[0], **named), "reserve"),
+    (lambda client, **named: client.acquire(SECOND[1], **named), "acquire")],
+    ids=["reserve", "acquire"])
+def test_the_failure_policy_does_not_decide_what_was_not_lost(connect, call, kind):
+    answers = {"refused": lambda script, frame: script.peer.error(frame.id, "badCost"),
+               "silent": lambda script, frame: None}
+
+    def answer(script, frame):
+        if frame.kind != kind or frame.kind == "acquire" and frame.keys != [SECOND[1].encode()]:
+            return None
+        answers[how](script, frame)
+        return HANDLED
+    with QuotaNodes(answer) as fleet, connect([fleet.address], on_failure="open") as client:
+        client.open_lane()
+        how = "silent"
+        with pytest.raises(sluicegate.TimedOut):  # after a wait in the queue, perhaps
+            call(client, wait=True, timeout=IN_QUEUE_BEFORE_S)
+        how = "refused"
+        with pytest.raises(sluicegate.Refused):
+            call(client)
+
+
+def test_a_call_that_went_to_another_server_does_not_go_home(connect):
+    """The connection was lost when the call had chosen it; then it led to the wrong server."""
+    def answer_behind_the_call(script, frame):
+        if frame.kind == "consume":
+            script.peer.send(server_frame(id=pings.pop(), pong=None))
+        elif frame.kind == "ping":
+            pings.append(frame.id)
+        return HANDLED
+    pings, wrong = [], NodeScript(7, on_frame=answer_behind_the_call)
+    fleet = QuotaNodes(lose("reset"))
+    fleet.servers[1]._scripts += (wrong,)
+    with fleet, connect([fleet.address]) as client:
+        lane = client.open_lane().lane
+        with pytest.raises(sluicegate.ConnectionLost):
+            client.reset(SECONDS[0])
+        eventually(lambda: client.acquire(SECOND[0]) and client.pause(0.01) or pings,
+                   "the lane is being opened")
+        client.client._lanes.lane_to = lambda owner: lane
+        with pytest.raises(sluicegate.ConnectionLost, match="another server"):
+            client.consume(SECONDS[0])
+        assert not fleet.calls[0] and not lane.is_open
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_call_goes_home_where_the_owner_shuts_down(connect, waits):
     def drain(script, frame):
