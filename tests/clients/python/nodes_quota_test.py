@@ -663,6 +663,27 @@ def test_a_late_reservation_is_cancelled_at_its_owner(asks_owner):
         assert {kind for kind, _ in fleet.calls[0]} == {"reset"}
 
 
+def test_an_interruption_while_late_answers_are_taken_ends_their_connection():
+    """It is unknown what was taken: without the end, later calls would wait for lost answers."""
+    may_answer = threading.Event()
+
+    def answer_late(_, frame):
+        if frame.kind == "reserve":
+            assert may_answer.wait(TIMEOUT_S)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+    with QuotaNodes(answer_late) as fleet, blocking([fleet.address]) as client:
+        lane = client.open_lane().lane
+        with pytest.raises(sluicegate.TimedOut):
+            client.reserve(SECONDS[0], timeout=IN_QUEUE_BEFORE_S)
+        lane.client._dispatcher.receive = interrupted
+        may_answer.set()
+        with pytest.raises(KeyboardInterrupt):
+            eventually(lambda: client.check(HOMES[0]).allowed is None, "it is interrupted")
+        assert not lane.client.is_usable and not lane.client._dispatcher.pending
+
+
 def test_close_ends_calls_that_wait_at_their_owner():
     waits = threading.Event()
 

@@ -128,11 +128,19 @@ class Link(Base):
 
     def _take_reports(self) -> None:
         """Takes what the server sends without being asked, while no call reads it."""
-        with self._lock:
-            if self._leader_is_absent():
-                self._check_closed("the server closed the idle connection")
+        try:
+            with self._lock:
+                if self._leader_is_absent():
+                    self._check_closed("the server closed the idle connection")
+        except BaseException:
+            self._interrupted()
+            raise
 
     def _leader_is_absent(self) -> bool:
+        raise NotImplementedError
+
+    def _interrupted(self) -> None:
+        """Called when a signal handler raised while bytes were sent or taken."""
         raise NotImplementedError
 
     # --- connecting
