@@ -47,7 +47,8 @@ class BatchCall(abc.ABC):
     # Another server gets what this one does not decide: then each sent frame must be answered
     # first, as its entries may be decided.
     awaits_sent = False
-    charges_when_given_up = False  # perhaps: what it waits for is not refunded then
+    # An entry that still waits when the call is given up may be charged, and is not refunded.
+    charges_when_given_up = False
     frame_entries_max = 8_192  # in addition to the client's own bound, and Welcome's
 
     def __init__(self, dispatcher: Dispatcher, completion: Any, count: int) -> None:

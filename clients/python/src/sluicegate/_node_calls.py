@@ -34,8 +34,8 @@ def owners_of_keys(keys: Iterable[str | bytes], nodes_count: int) -> list[int | 
 
 
 def owner_of_call(entry: QuotaEntry, nodes_count: int) -> int | None:
-    """The place of the node that decides the call: the first subject's owner, or the one that has
-    the reservation."""
+    """The place of the node that decides the call: the first subject's owner, or the node that has
+    the reservation. None: the list has no such node."""
     if isinstance(entry, SettleEntry):
         return owner_of_reservation(entry.reservation, nodes_count)
     return owner_of_subject(entry.subjects[0], nodes_count)
@@ -185,8 +185,8 @@ def goes_home(error: SluicegateError, requeue: bool) -> bool:
 
 
 def part_goes_home(error: SluicegateError, requeue: bool, call: BatchCall | None) -> bool:
-    """A release, of which it is not known what was done, goes home only if nothing of it was sent;
-    so does a call that may be charged for what it waited for when it was given up."""
+    """A release has no outcomes that show what was done: it goes home only if nothing of it was
+    sent. The same holds for a call that may be charged for entries that still waited."""
     is_known = call is None or not call.has_sent or (
         error.partial is not None and not call.charges_when_given_up)
     return is_known and goes_home(error, requeue)

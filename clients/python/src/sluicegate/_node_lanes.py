@@ -122,7 +122,8 @@ class NodeLanes:
             return None if self._is_closed else self._nodes.lane_of(key, now)
 
     def lane_to(self, owner: Callable[[int], int | None]) -> Lane[Client] | None:
-        """The lane to the place in the list that `owner` makes of the number of nodes."""
+        """The open lane to a node, None: home. `owner` gets the number of nodes, and returns the
+        node's place in the list."""
         now = self._home._monotonic()
         with self._lock:
             self._listen(now)
@@ -131,7 +132,8 @@ class NodeLanes:
             return self._nodes.lane_at(owner(self._nodes.count), now)
 
     def _ways(self, count: int, owners: Callable[[int], Iterable[int | None]]) -> Ways[Client]:
-        """Of so many entries, whose places in the list `owners` makes of the number of nodes."""
+        """The ways of `count` entries. `owners` gets the number of nodes, and returns the place of
+        each entry's owner."""
         now = self._home._monotonic()
         with self._lock:
             self._listen(now)
@@ -225,7 +227,7 @@ class NodeLanes:
 
     def parts(self, count: int, owners: Callable[[int], Iterable[int | None]],
               make: Make) -> list[Part]:
-        """Of a batch of so many entries; see _ways()."""
+        """Of a batch, cut by the owners of its entries; see _ways()."""
         return [Part(lane.client if lane else self._home, positions, make, lane)
                 for lane, positions in self._ways(count, owners)]
 

@@ -122,7 +122,8 @@ class AsyncNodeLanes:
         return self._nodes.lane_of(key, self._now()) if self._listen() else None
 
     def lane_to(self, owner: Callable[[int], int | None]) -> Lane[AsyncClient] | None:
-        """The lane to the place in the list that `owner` makes of the number of nodes."""
+        """The open lane to a node, None: home. `owner` gets the number of nodes, and returns the
+        node's place in the list."""
         if not self._listen():
             return None
         return self._nodes.lane_at(owner(self._nodes.count), self._now())
@@ -256,7 +257,8 @@ class AsyncNodeLanes:
                 raise part.error
 
     def parts(self, count: int, owners: Callable[[int], Iterable[int | None]]) -> list[Part]:
-        """Of so many entries, whose places in the list `owners` makes of the number of nodes."""
+        """Of a batch of `count` entries. `owners` gets the number of nodes, and returns the place
+        of each entry's owner."""
         if not self._listen():
             return [Part(None, list(range(count)))]
         ways = self._nodes.ways(owners(self._nodes.count), self._now())
