@@ -1,6 +1,6 @@
 // To which node of a list each key of a request belongs.
 // Shape:  a step of FNV-1a waits for the one before, so several keys are hashed side by side:
-//         eight in vectors where the processor has AVX2, four elsewhere.
+//         eight in vectors where the processor has AVX2, else four.
 // Source: proto/node_hash.hpp, whose key_node() says the same of a single key.
 #pragma once
 
