@@ -136,12 +136,14 @@ struct KnownCall {
   int64_t shortest_until_ns = 0;        // of all open_until_ns
   int64_t open_until_ns = 0;            // at least
   int64_t over_at_ns = 0;               // at most; never_ns: unknown
+  int64_t longest_until_ns = 0;         // of all over_at_ns: a part ends later by its home's word
   std::vector<uint64_t> starts_at_end;  // of the owners, when that was asked for, or known
   bool is_ending = false;               // somebody has asked for its end
   bool has_ended = false;               // or was not made
   api::QuotaOp end_op{};
   uint64_t settled_tokens = 0;
   int64_t end_asked_ns = 0;   // the first time
+  int64_t ended_ns = 0;       // when that was known
   bool is_extending = false;  // somebody waits for the answer to an extension
   bool is_known_open = false;
   bool is_sure = false;  // its owners know it until its lifetime is over

@@ -80,7 +80,7 @@ void QuotaOracle::reserved(const CallPtr& call, uint64_t reservation) {
   call->reservation = reservation;
   call->opened_ns = now_ns_;
   call->shortest_until_ns = call->open_until_ns = call->asked_ns + lifetime_ns - tick_ns;
-  call->over_at_ns = now_ns_ + lifetime_ns;
+  call->over_at_ns = call->longest_until_ns = now_ns_ + lifetime_ns;
   call->is_known_open = call->is_sure = is_since_start(*call);
   if (!call->is_known_open) return;
   for (const std::string& subject : call->subjects) {
@@ -114,6 +114,7 @@ void QuotaOracle::lost(KnownCall& call) {
 // its home's cancel has reached them, else for good.
 void QuotaOracle::take_back(KnownCall& call, bool stays_at_parts) {
   call.has_ended = true;
+  call.ended_ns = now_ns_;
   call.starts_at_end = starts_of(call.subjects);
   for (size_t place = 0; place < call.subjects.size(); ++place) {
     CallCharge& charge = call.charges[place];
@@ -209,6 +210,7 @@ void QuotaOracle::ask_end(KnownCall& call) {
 void QuotaOracle::ended(KnownCall& call, QuotaCode code) {
   if (code == QuotaCode::ok) {
     call.has_ended = true;
+    call.ended_ns = now_ns_;
     for (size_t place = 0; place < call.subjects.size(); ++place) end_charge(call, place);
     return;
   }
@@ -244,6 +246,7 @@ void QuotaOracle::end_charge(KnownCall& call, size_t place) const {
 
 void QuotaOracle::unbound(KnownCall& call) {
   call.is_ending = true;
+  call.end_asked_ns = now_ns_;
   call.is_known_open = false;
 }
 
@@ -270,6 +273,8 @@ void QuotaOracle::extended(const Extension& extension, QuotaCode code, bool is_a
   if (may_be_lost || is_uncertain) return extension_lost(extension);
   call.is_extending = false;
   const int64_t lifetime_ns = int64_t{extension.lifetime_ms} * base::ns_per_ms;
+  // Of one that fails some parts may have it, or all.
+  call.longest_until_ns = std::max(call.longest_until_ns, now_ns_ + lifetime_ns);
   if (code == QuotaCode::ok) {
     if (call.over_at_ns != base::never_ns && extension.asked_ns > call.over_at_ns + late_ns) {
       fail("a reservation is extended behind its end");
@@ -304,6 +309,7 @@ void QuotaOracle::disturbed(int64_t until_ns) {
 
 void QuotaOracle::crashed(uint32_t node, int64_t kept_ns) {
   ++starts_[node];
+  if (kept_ns != never_kept) crashes_[node].push_back({.at_ns = now_ns_, .kept_ns = kept_ns});
   for (const auto& [subject, calls] : calls_) {
     for (const CallPtr& call : calls) {
       const auto place = std::ranges::find(call->subjects, subject) - call->subjects.begin();
@@ -368,16 +374,34 @@ uint64_t QuotaOracle::most_charged(const std::string& subject) const {
   return most;
 }
 
+// Whether a node with a part of it may have lost its home's word that it is over, in a crash behind
+// that: the home does not say it again to a node that has had it.
+bool QuotaOracle::may_have_lost_end(const KnownCall& call, uint32_t node) const {
+  const auto crashes = crashes_.find(node);
+  if (crashes == crashes_.end()) return false;
+  const int64_t said_ns =
+      call.is_ending ? std::min(call.end_asked_ns, call.open_until_ns) : call.open_until_ns;
+  const int64_t had_ns = call.has_ended ? call.ended_ns : call.over_at_ns + late_ns;
+  return std::ranges::any_of(crashes->second, [&](const Crash& each) {
+    return each.at_ns > said_ns && !was_calm(had_ns, each.kept_ns);
+  });
+}
+
 // Whether its owner may have it open when all nodes have had time to end it.
 bool QuotaOracle::may_be_open(const KnownCall& call, const std::string& subject,
                               int64_t at_ns) const {
   if (call.op != QuotaOp::reserve) return false;
-  if (call.has_ended && call.starts_at_end == starts_of(call.subjects)) return false;
+  const bool is_part = owner_of(subject) != home_of(call);
+  const bool has_lost_end = is_part && may_have_lost_end(call, owner_of(subject));
+  const bool home_knows_end =
+      call.has_ended && call.starts_at_end.front() == starts_of(call.subjects.front());
+  if (home_knows_end && !has_lost_end) return false;
   if (call.reservation != 0 && call.over_at_ns == base::never_ns) return true;
   const int64_t made_until_ns =
       call.asked_ns + answered_ns_max + int64_t{call.lifetime_ms} * base::ns_per_ms;
-  const int64_t over_at_ns = call.reservation != 0 ? call.over_at_ns : made_until_ns;
-  const bool is_part = owner_of(subject) != home_of(call);
+  // A part is not over by a shorter extension, but by its home's word.
+  const int64_t known_until_ns = has_lost_end ? call.longest_until_ns : call.over_at_ns;
+  const int64_t over_at_ns = call.reservation != 0 ? known_until_ns : made_until_ns;
   return over_at_ns + late_ns + (is_part ? part_slack_ns_max : 0) > at_ns;
 }
 

@@ -132,6 +132,7 @@ class QuotaOracle {
     return owner_of(call.subjects[place]) == home_of(call);
   }
   bool may_be_open(const KnownCall& call, const std::string& subject, int64_t at_ns) const;
+  bool may_have_lost_end(const KnownCall& call, uint32_t node) const;
   bool was_calm(int64_t since_ns, int64_t until_ns) const;
   Charged charged_in_the_end(const KnownCall& call, const std::string& subject) const;
   void take_back(KnownCall& call, bool stays_at_parts);
@@ -155,8 +156,13 @@ class QuotaOracle {
     int64_t from_ns;
     int64_t until_ns;
   };
+  struct Crash {
+    int64_t at_ns;
+    int64_t kept_ns;
+  };
   std::vector<Disturbance> disturbances_;               // in the order in which they begin
   std::map<uint32_t, uint64_t> starts_;                 // by node
+  std::map<uint32_t, std::vector<Crash>> crashes_;      // by node, which had a state then
   std::map<std::string, std::vector<CallPtr>> calls_;   // that may be charged, by subject
   std::map<std::string, std::vector<CallPtr>> opened_;  // reservations, likewise
   uint64_t exact_ = 0, between_ = 0, charged_ = 0, unknown_ = 0;
