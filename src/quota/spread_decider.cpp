@@ -412,7 +412,7 @@ void SpreadDecider::apply(QuotaBatch& batch, size_t index) noexcept {
     }
   } else if (part.call.op == QuotaOp::record || reports) {
     find_unheld(part);
-    const bool charges = part.call.op == QuotaOp::record && !part.is_charged();
+    const bool charges = part.call.op == QuotaOp::record && !part.is_charged() && part.is_kept();
     if (charges && spread.state == State::admitted) record(part);
   }
   if (part.has_waiter() && !spread.is_try) joining_.end(part);

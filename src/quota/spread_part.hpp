@@ -2,6 +2,8 @@
 // Lives:  while the shard has its share of one pass; the call's SpreadCall outlives it.
 #pragma once
 
+#include <algorithm>
+
 #include "api/quota.hpp"
 #include "quota/limited_subjects.hpp"
 #include "quota/request.hpp"
@@ -36,6 +38,13 @@ struct SpreadPart {
   }
   // Whether a fitting part is held; records without an id, and checks, leave nothing to be found.
   bool needs_hold() const noexcept { return api::leaves_trace(call); }
+  // Whether all its subjects are kept alive. Those of a part that was refused, or is only here to
+  // report its limits, may be gone.
+  bool is_kept() const noexcept {
+    return std::ranges::all_of(limited, [this](const LimitedSubject& each) {
+      return (spread.kept_bits & 1U << each.place) != 0;
+    });
+  }
   bool is_charged() const noexcept { return (spread.charged_bits & bit()) != 0; }
   bool wants_all() const noexcept { return (call.flags & api::quota_flag::wants_limits) != 0; }
   bool wants_violated() const noexcept {

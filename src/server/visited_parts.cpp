@@ -226,11 +226,12 @@ QuotaTask& VisitedParts::task_to_refuse(QuotaBatch& kept, size_t index) {
 }
 
 // Whether a part that has had no verdict counts as charged. One without a reservation to be found
-// by is a repeat's, of which the home holds nothing either. A try that held nothing waits on.
+// by is a repeat's, of which the home holds nothing either. Of one that is only here to report its
+// limits nothing can be charged: its call is refused, a check, or a try that waits on.
 bool VisitedParts::is_charged(const api::QuotaCall& call, const SpreadCall& part) const noexcept {
   const bool is_nobodys = call.op == api::QuotaOp::reserve && part.reservation == 0;
-  const bool waits_on = part.is_try && !has_hold(part);
-  return call.op != api::QuotaOp::check && !is_nobodys && !waits_on && !is_cancelled(part);
+  const bool may_be_charged = has_hold(part) || part.kept_bits != 0;
+  return may_be_charged && !is_nobodys && !is_cancelled(part);
 }
 
 QuotaTask* VisitedParts::next_overdue(base::Now now) {

@@ -112,6 +112,32 @@ TEST_F(VisitedPartsTest, a_verdict_leaves_what_is_held_since_an_earlier_round) {
   EXPECT_EQ(overdue->batch.spread[0].holds[0], 42U);
 }
 
+// Another shard refuses its call: this one keeps it for the answer alone.
+TEST_F(VisitedPartsTest, without_a_verdict_in_time_what_only_reports_its_limits_is_not_charged) {
+  for (const auto op : {api::QuotaOp::record, api::QuotaOp::consume, api::QuotaOp::reserve}) {
+    QuotaTask& task = visit(Pass::ask, {2});
+    task.batch.calls[0].op = op;
+    EXPECT_TRUE(parts_.begin(task));
+    hold(task, 0, SpreadCall::without_hold);
+    EXPECT_TRUE(parts_.keep(task, now_));
+    const QuotaTask* const overdue = overdue_one();
+    ASSERT_NE(overdue, nullptr);
+    EXPECT_EQ(overdue->batch.spread[0].state, State::refused);
+  }
+}
+
+TEST_F(VisitedPartsTest, without_a_verdict_in_time_a_record_whose_subjects_are_kept_is_charged) {
+  QuotaTask& task = visit(Pass::ask, {2});
+  task.batch.calls[0].op = api::QuotaOp::record;
+  EXPECT_TRUE(parts_.begin(task));
+  hold(task, 0, SpreadCall::without_hold);
+  task.batch.spread[0].kept_bits = 1;
+  EXPECT_TRUE(parts_.keep(task, now_));
+  const QuotaTask* const overdue = overdue_one();
+  ASSERT_NE(overdue, nullptr);
+  EXPECT_EQ(overdue->batch.spread[0].state, State::admitted);
+}
+
 TEST_F(VisitedPartsTest, a_verdict_on_more_than_is_held_says_so) {
   ask_and_keep({2});
   QuotaTask& verdict = visit(Pass::apply, {2, 3});
