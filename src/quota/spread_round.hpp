@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 
@@ -43,9 +44,9 @@ bool has_share(const api::QuotaBatch& batch, size_t index, api::ShardId stop) no
 uint32_t after_stop(api::QuotaBatch& batch, uint32_t stop) noexcept;
 
 // Has all calls of the batch decided in rounds, so that those that share a subject keep their
-// order. `stop_of(name)` is the stop of a subject.
-template <typename StopOf>
-void spread(api::QuotaBatch& batch, StopOf stop_of);
+// order. `find_stops(names, stops)` sets the stop of each subject of a call.
+template <typename FindStops>
+void spread(api::QuotaBatch& batch, FindStops find_stops);
 void begin_rounds(api::QuotaBatch& batch) noexcept;
 
 // Calls of a batch that share a subject keep their order: those behind one that awaits a verdict
@@ -102,15 +103,15 @@ inline bool applies_verdict(api::Pass pass, const api::QuotaCall& call,
   return place < call.subjects_count && spread.holds[place] != api::SpreadCall::no_hold;
 }
 
-template <typename StopOf>
-void spread(api::QuotaBatch& batch, StopOf stop_of) {
+template <typename FindStops>
+void spread(api::QuotaBatch& batch, FindStops find_stops) {
   batch.spread.resize(batch.calls.size());
   for (size_t index = 0; index < batch.calls.size(); ++index) {
     const api::QuotaCall& call = batch.calls[index];
-    for (uint8_t place = 0;
-         place < std::min<uint32_t>(call.subjects_count, limits::call_subjects_max); ++place) {
-      batch.spread[index].shards[place] = stop_of(batch.subjects[call.first_subject + place]);
-    }
+    const uint32_t count = std::min<uint32_t>(call.subjects_count, limits::call_subjects_max);
+    if (count == 0) continue;
+    const auto names = std::span(batch.subjects).subspan(call.first_subject, count);
+    find_stops(names, std::span(batch.spread[index].shards).first(count));
   }
   begin_rounds(batch);
 }

@@ -178,19 +178,13 @@ api::ShardId QuotaTasks::stop_of(std::string_view name) const noexcept {
 }
 
 void QuotaTasks::spread(api::QuotaBatch& batch) noexcept {
-  if (mailboxes_.nodes().is_alone()) {
-    return quota::spread(batch,
-                         [this](std::string_view name) { return mailboxes_.shard_of(name); });
-  }
-  quota::spread(batch, [this](std::string_view name) { return stop_of(name); });
-  for (const uint32_t index : batch.undecided) {
-    const QuotaCall& call = batch.calls[index];
-    const auto names = std::span(batch.subjects).subspan(call.first_subject, call.subjects_count);
-    if (!stays_on_node(names)) continue;
-    for (uint8_t place = 0; place < names.size(); ++place) {
-      batch.spread[index].shards[place] = mailboxes_.shard_of(names[place]);
-    }
-  }
+  using Names = std::span<const std::string_view>;
+  quota::spread(batch, [this](Names names, std::span<api::ShardId> stops) {
+    const bool stays = stays_on_node(names);
+    std::ranges::transform(names, stops.begin(), [&](std::string_view name) {
+      return stays ? mailboxes_.shard_of(name) : stop_of(name);
+    });
+  });
 }
 
 api::QuotaBatch& QuotaTasks::take_node_batch() noexcept {

@@ -5,6 +5,7 @@
 // Lives:  one thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -57,7 +58,11 @@ class ShardedStores {
       }
     }
     batch.make_answers();
-    if (spreads) spread(batch, [this](std::string_view name) { return shard_of(name); });
+    if (spreads) {
+      spread(batch, [this](auto names, auto stops) {
+        std::ranges::transform(names, stops.begin(), [this](auto name) { return shard_of(name); });
+      });
+    }
     task.stop = next_stop(batch, 0, count());
     task.is_decided = task.stop == count();
   }

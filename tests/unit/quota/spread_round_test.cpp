@@ -28,6 +28,10 @@ api::ShardId shard_of(std::string_view name) {
   return static_cast<api::ShardId>(name.back() - '0');
 }
 
+constexpr auto find_shards = [](auto names, auto stops) {
+  std::ranges::transform(names, stops.begin(), shard_of);
+};
+
 class SpreadRoundTest : public testing::Test {
  protected:
   void start(QuotaOp op, const std::vector<std::vector<const char*>>& calls) {
@@ -40,7 +44,7 @@ class SpreadRoundTest : public testing::Test {
       for (const char* name : names) batch_.subjects.emplace_back(name);
     }
     batch_.make_answers();
-    spread(batch_, shard_of);
+    spread(batch_, find_shards);
   }
 
   // Visits the shards until the batch is decided; each holds what it is asked for.
@@ -142,7 +146,7 @@ TEST_F(SpreadRoundTest, looks_first_for_output_tokens_that_a_call_leaves_out) {
   batch_.calls = {call};
   batch_.subjects = {"a1", "b0"};
   batch_.make_answers();
-  spread(batch_, shard_of);
+  spread(batch_, find_shards);
   EXPECT_EQ(next_stop(batch_, 0, shards_count), 0U);
   EXPECT_EQ(batch_.pass, Pass::look);
   EXPECT_EQ(next_stop(batch_, 1, shards_count), 1U);
