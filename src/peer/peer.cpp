@@ -95,6 +95,7 @@ bool Peer::may_probe() const noexcept {
 }
 
 void Peer::probe() noexcept {
+  if (std::exchange(is_first_probe_, false)) awaited_since_ms_ = context_.now_ms;
   last_probe_ms_ = context_.now_ms;
   failed_entries_ = counts_.failed_entries;
   const auto address = addresses_.address(node_);
@@ -239,14 +240,19 @@ void Peer::post(QuotaParcel& parcel) noexcept {
   const size_t lane = lane_for(parcel.target);
   if (lane == lanes_.size()) {
     parcel.failure = failure();
-    counts_.failed_entries += parcel.batch.calls.size();
     context_.parcels_done.push_back(&parcel);
     return;
   }
-  counts_.forwarded_entries += parcel.batch.calls.size();
+  if (parcel.has_caller) counts_.forwarded_entries += parcel.batch.calls.size();
   parcel.target = target_id(static_cast<uint32_t>(lane));
   parcel.deadline_ms = context_.now_ms + parcel.timeout_ms;
   lanes_[lane]->send(parcel);
+}
+
+void Peer::count_back(const QuotaParcel& parcel) noexcept {
+  if (parcel.has_caller && !parcel.is_answered) {
+    counts_.failed_entries += parcel.batch.calls.size();
+  }
 }
 
 // --- Whether it is there -------------------------------------------------------------------
@@ -266,12 +272,27 @@ void Peer::note_state() noexcept {
         context_.policy.stands_in() && targets_[lane] && !targets_[lane]->is_connected();
     context_.mailboxes.nodes().stand_in_for(target_id(lane), stands_in);
   }
+  warn_if_never_reached();
   if (is_connected() == is_reachable_) return;
   is_reachable_ = !is_reachable_;
+  awaited_since_ms_.reset();
   if (is_reachable_) is_warned_of_secret_ = false;
   if (!logs()) return;
   if (is_reachable_) log::info("node connected", {{"node", host_}});
   if (!is_reachable_) log::warning("node lost", {{"node", host_}, {"reason", why_down_}});
+}
+
+// Once. A node that has not been there since the start is never lost: without this line nobody
+// would hear of a wrong name in the list.
+void Peer::warn_if_never_reached() noexcept {
+  const bool is_late =
+      awaited_since_ms_ && context_.now_ms - *awaited_since_ms_ >= first_reached_ms_max;
+  if (!is_late) return;
+  awaited_since_ms_.reset();
+  if (is_connected() || !logs()) return;
+  log::warning(
+      "node not reached since the start: is its URL in --instance-urls right, and is it up?",
+      {{"node", host_}, {"reason", why_down_}});
 }
 
 // One worker does that for all.

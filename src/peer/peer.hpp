@@ -46,6 +46,8 @@ class Peer {
 
   // Quota calls for this node, to one of its shards.
   void post(QuotaParcel& parcel) noexcept;
+  // Such a parcel is handed back.
+  void count_back(const QuotaParcel& parcel) noexcept;
 
   // Ends all connections.
   void close() noexcept;
@@ -65,6 +67,7 @@ class Peer {
  private:
   static constexpr int64_t pause_ms_min = 50;
   static constexpr int64_t pause_ms_max = 1'000;
+  static constexpr int64_t first_reached_ms_max = 10'000;
 
   void remove_closed_lanes() noexcept;
   bool is_connected() const noexcept;
@@ -82,6 +85,7 @@ class Peer {
   void note_why_lost() noexcept;
   void note_state() noexcept;
   void warn_of_secret() noexcept;
+  void warn_if_never_reached() noexcept;
   bool logs() const noexcept;
   size_t lane_for(route::TargetId target) const noexcept;
   api::NodeFailure failure() const noexcept;
@@ -107,6 +111,8 @@ class Peer {
   int64_t pause_ms_ = pause_ms_min;
   uint64_t failed_entries_ = 0;  // at the last probe
   std::string why_down_ = "it has not answered yet";
+  std::optional<int64_t> awaited_since_ms_;  // while it has not been there yet, nor been warned of
+  bool is_first_probe_ = true;
   bool was_tried_ = false;
   bool is_reachable_ = false;
   bool is_warned_of_secret_ = false;

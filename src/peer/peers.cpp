@@ -30,10 +30,20 @@ void Peers::on_event(const io::Event& event) noexcept {
   if (event.kind == io::EventKind::closed) context_.free(event.socket.index);
 }
 
+uint64_t Peers::lanes_from_others(uint32_t nodes_count, uint32_t shards_count) noexcept {
+  if (nodes_count < 2) return 0;
+  const uint32_t lanes_max =
+      route::NodeMap::node_targets_of(nodes_count);  // of each of their shards
+  return uint64_t{nodes_count - 1} * shards_count * std::min(shards_count, lanes_max);
+}
+
 void Peers::post(QuotaParcel& parcel) noexcept {
+  peer_of(parcel.target).post(parcel);
+}
+
+Peer& Peers::peer_of(route::TargetId target) noexcept {
   const route::NodeMap& nodes = context_.mailboxes.nodes();
-  const uint32_t place = (parcel.target - context_.mailboxes.shards_count()) / nodes.node_targets();
-  peers_[place]->post(parcel);
+  return *peers_[(target - context_.mailboxes.shards_count()) / nodes.node_targets()];
 }
 
 void Peers::end_turn() noexcept {

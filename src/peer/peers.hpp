@@ -31,6 +31,9 @@ class Peers final : public ParcelSender {
                : buffers_max(nodes) + NodeQuestions::connections_max(nodes.nodes_count()) + 1;
   }
 
+  // That other nodes open to this one, if all have as many shards.
+  static uint64_t lanes_from_others(uint32_t nodes_count, uint32_t shards_count) noexcept;
+
   Peers(io::Io& io, route::Mailboxes& mailboxes, const FleetOptions& options, const Bounds& bounds,
         AddressBook& addresses, uint64_t seed);
 
@@ -80,6 +83,8 @@ class Peers final : public ParcelSender {
   PeerCounts counts(size_t index) const noexcept;
 
  private:
+  Peer& peer_of(route::TargetId target) noexcept;
+
   static uint32_t buffers_max(const route::NodeMap& nodes) noexcept {
     return (nodes.nodes_count() - 1) * Peer::connections_max(nodes);
   }
@@ -104,7 +109,9 @@ void Peers::deliver(Handler& handler) noexcept {
   context_.returned.clear();
   // By index: what is delivered may end sessions, whose notices come later.
   for (size_t i = 0; i < context_.parcels_done.size(); ++i) {
-    handler.on_parcel(*context_.parcels_done[i]);
+    QuotaParcel& parcel = *context_.parcels_done[i];
+    peer_of(parcel.target).count_back(parcel);
+    handler.on_parcel(parcel);
   }
   context_.parcels_done.clear();
   for (size_t i = 0; i < context_.notices_done.size(); ++i) {

@@ -18,6 +18,7 @@ struct QuotaParcel {
   route::TargetId target = 0;  // later: the one whose lane has taken it
   int64_t timeout_ms = 0;      // of the answer
   int64_t deadline_ms = 0;     // when that has passed, by the clock of Peers; set by post()
+  bool has_caller = true;      // false: the node's own calls, as those that it repeats
   bool is_answered = false;
   api::NodeFailure failure = api::NodeFailure::silent;  // if it is not
 

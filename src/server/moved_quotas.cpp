@@ -42,6 +42,7 @@ MovedQuotas::Owner& MovedQuotas::owner_of(uint32_t node) {
   Owner& owner = *owners_.emplace_back(std::make_unique<Owner>());
   owner.node = node;
   owner.of = peer::QuotaParcel::Of::moved_quotas;
+  owner.has_caller = false;
   return owner;
 }
 

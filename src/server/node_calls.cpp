@@ -187,6 +187,7 @@ void NodeCalls::add(NodeParcel& parcel, const QuotaTask& task, uint32_t place) {
 
 void NodeCalls::post(NodeParcel& parcel) {
   parcel.timeout_ms = timeout_ms(parcel.batch);
+  parcel.has_caller = parcel.task != nullptr;
   sender_->post(parcel);
   if (parcel.task == nullptr) return;
   for (const uint32_t place : parcel.places) {

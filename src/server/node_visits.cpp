@@ -117,6 +117,7 @@ NodeVisits::Visit& NodeVisits::take(QuotaTask& task) {
   visit.ends.clear();
   visit.task = &task;
   visit.of = peer::QuotaParcel::Of::visit;
+  visit.has_caller = task.asker.has_value();
   visit.timeout_ms = timeout_ms_;
   visit.is_sent = false;
   return visit;

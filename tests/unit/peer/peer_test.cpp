@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "tests/support/log_lines.hpp"
 #include "tests/unit/peer/gocc_side.hpp"
 #include "tests/unit/peer/peers_fixture.hpp"
 
@@ -58,6 +59,20 @@ TEST_F(PeerTest, knows_why_a_node_takes_no_quota_calls) {
   EXPECT_EQ(posted(), api::NodeFailure::takes_none);
 }
 
+// What the node repeats by itself is no failure that anybody saw.
+TEST_F(PeerTest, counts_failed_quota_calls_of_callers_alone) {
+  QuotaParcel parcel;
+  parcel.batch.calls.resize(3);
+  for (const bool has_caller : {true, false, true}) {
+    parcel.has_caller = has_caller;
+    parcel.target = mailboxes_.nodes().first_target(1);
+    peer().post(parcel);
+    turn();
+  }
+  EXPECT_EQ(peer().counts().failed_entries, 6U);
+  EXPECT_EQ(peer().counts().forwarded_entries, 0U);
+}
+
 TEST_F(PeerTest, knows_that_a_gocc_takes_no_quota_calls) {
   answer_probe("");
   QuotaParcel parcel{.batch = {}, .target = mailboxes_.nodes().first_target(1)};
@@ -65,6 +80,53 @@ TEST_F(PeerTest, knows_that_a_gocc_takes_no_quota_calls) {
   turn();
   EXPECT_FALSE(parcel.is_answered);
   EXPECT_EQ(parcel.failure, api::NodeFailure::is_gocc);
+}
+
+// Messages and reasons of what is logged about the other node.
+class PeerLogTest : public PeersFixture {
+ protected:
+  PeerLogTest() { log_.start(); }
+
+  // It refuses connections for so long.
+  void refuse_for(int64_t ms) {
+    for (const int64_t end_ms = now_ms_ + ms; now_ms_ < end_ms;) {
+      if (refused_ < io_.connected_to.size()) {
+        event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+        refused_ = io_.connected_to.size();
+      }
+      turn(10);
+    }
+  }
+  std::vector<std::string> lines() {
+    std::vector<std::string> found;
+    for (const log::Fields& line : log_.lines()) {
+      found.push_back(line["message"].get<std::string>() + ": " + line.value("reason", ""));
+    }
+    return found;
+  }
+
+ private:
+  support::LogLines log_;
+  size_t refused_ = 0;
+};
+
+TEST_F(PeerLogTest, warns_once_of_a_node_that_was_never_there) {
+  refuse_for(9'900);
+  refuse_for(20'000);
+  turn(1'000);
+  connect_ours();
+  EXPECT_EQ(lines(), (std::vector<std::string>{
+                         "node not reached since the start: is its URL in --instance-urls right, "
+                         "and is it up?: Connection refused",
+                         "node connected: "}));
+}
+
+TEST_F(PeerLogTest, says_nothing_of_a_node_that_comes_in_time) {
+  refuse_for(8'000);
+  turn(1'000);
+  connect_ours();
+  turn(20'000);
+  EXPECT_EQ(lines(), std::vector<std::string>{"node connected: "});
 }
 
 TEST_F(PeerTest, tries_again_after_pauses_that_grow) {
