@@ -6,6 +6,7 @@
 
 #include "peer/machine.hpp"
 #include "peer/own_place.hpp"
+#include "peer/peers.hpp"
 #include "peer/secret_file.hpp"
 
 namespace sluice::cli {
@@ -30,6 +31,16 @@ void refuse_flags_without_list(const config::Config& config) {
   }
 }
 
+void warn_of_lanes(const config::Config& config, FleetStart& fleet) {
+  const auto nodes_count = static_cast<uint32_t>(fleet.options.instances.size());
+  const uint64_t lanes = peer::Peers::lanes_from_others(nodes_count, config.shards);
+  if (lanes <= config.max_connections / 2) return;
+  fleet.warnings.push_back("--max-connections leaves little room for clients: other nodes open " +
+                           std::to_string(lanes) +
+                           " connections to this one if they have as many shards; raise it, or "
+                           "lower --shards on all nodes");
+}
+
 }  // namespace
 
 FleetStart read_fleet(const config::Config& config) {
@@ -50,6 +61,7 @@ FleetStart read_fleet(const config::Config& config) {
         "--server-type echo with --instance-urls: a gocc forwards by HTTP/2 alone, so all that one "
         "forwards to this instance becomes a 502: leave the flag out while there is any");
   }
+  warn_of_lanes(config, fleet);
   if (config.peer_secret_file.empty()) {
     fleet.warnings.insert(fleet.warnings.begin(),
                           "no --peer-secret-file: anyone who reaches the native port may forward "

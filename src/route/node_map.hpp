@@ -39,12 +39,17 @@ class NodeMap {
   // Entries that one target of another node may have at a time.
   static constexpr uint32_t target_entries_max = 8'192;
 
+  // Targets of each other node, of several: how many lanes each shard may have to it.
+  static constexpr uint32_t node_targets_of(uint32_t nodes_count) noexcept {
+    return std::max(other_targets_max / (nodes_count - 1), 1U);
+  }
+
   NodeMap() = default;  // this node is alone
   // `shards_count`: of this node.
   NodeMap(const Ownership& ownership, uint32_t shards_count)
       : ownership_(ownership), shards_count_(shards_count) {
     if (is_alone()) return;
-    node_targets_ = std::max(other_targets_max / (nodes_count() - 1), 1U);
+    node_targets_ = node_targets_of(nodes_count());
     stood_in_.resize(targets_count());
     for (uint32_t node = 0; node < nodes_count(); ++node) {
       const bool is_own = node == own_node();

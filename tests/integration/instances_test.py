@@ -125,6 +125,15 @@ def test_a_list_without_http2_is_warned_of(server_type, warned):
         "forwards to this instance becomes a 502: leave the flag out while there is any"] * warned
 
 
+@pytest.mark.parametrize("max_connections, warned", [(31, 1), (32, 0)])
+def test_connections_of_nodes_that_leave_little_room_are_warned_of(max_connections, warned):
+    _, lines = own_place(SOME[1], "--shards", "4", "--pin=false", "--max-connections",
+                         str(max_connections))
+    assert [line["message"] for line in lines if line["level"] == "WARN"] == [NO_SECRET] + [
+        "--max-connections leaves little room for clients: other nodes open 16 connections to this "
+        "one if they have as many shards; raise it, or lower --shards on all nodes"] * warned
+
+
 @pytest.mark.parametrize("stop, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signal_ends_the_search(tmp_path, stop, code):
     log = tmp_path / "log"

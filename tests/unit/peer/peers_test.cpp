@@ -13,6 +13,14 @@ using wire::ForwardRequest;
 
 class PeersTest : public PeersFixture {};
 
+TEST_F(PeersTest, know_how_many_lanes_lead_to_a_node) {
+  EXPECT_EQ(Peers::lanes_from_others(1, 8), 0U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 8), 128U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 64), 8'192U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 96), 12'288U);
+  EXPECT_EQ(Peers::lanes_from_others(200, 2), 398U);
+}
+
 TEST_F(PeersTest, an_entry_reaches_its_owner_and_its_answer_the_worker) {
   const uint32_t first = connect_ours();
   const std::string key = key_of_the_other();
