@@ -97,6 +97,7 @@ class ClientImpl {
   QuotaBatchOutcome batch(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
   QuotaBatchOutcome batch(std::span<const SettleEntry> entries);
   SubjectPage ask_usage(uint32_t lane, const AskUsage& question);
+  std::vector<SubjectState> usage_of(std::span<const std::string_view> subjects);
   template <typename Change>
   QuotaCode ask_change(const Change& change);
 
@@ -115,6 +116,11 @@ class ClientImpl {
   uint32_t quota_lane(SubjectOrReservation wanted) noexcept {
     return nodes_.count() == 0 ? usable_lane(routing_.shard_of(wanted))
                                : lane_of_node(nodes_.quota_place(wanted), wanted);
+  }
+  // The longest name that the server at home allows.
+  uint32_t name_bytes_max() noexcept {
+    const Routing& home = nodes_.count() == 0 ? routing_ : nodes_[nodes_.home()].routing;
+    return home.key_bytes_max.load(std::memory_order_relaxed);
   }
   // For whatever has no owner.
   uint32_t home_lane() noexcept {

@@ -377,6 +377,21 @@ SubjectPage ClientImpl::ask_usage(uint32_t lane, const AskUsage& question) {
   return page;
 }
 
+// The server leaves out names that are longer than it allows, and those whose owner does not
+// answer.
+std::vector<SubjectState> ClientImpl::usage_of(std::span<const std::string_view> subjects) {
+  SubjectPage page = ask_usage(quota_lane(subjects.front()), {.subjects = subjects});
+  if (page.subjects.size() == subjects.size()) return std::move(page.subjects);
+  const auto is_too_long = [most = name_bytes_max()](auto name) { return name.size() > most; };
+  if (std::ranges::any_of(subjects, is_too_long)) {
+    throw invalid_subject(QuotaCode::invalid_subject, subjects);
+  }
+  const auto is_left_out = [&](std::string_view name) {
+    return std::ranges::find(page.subjects, name, &SubjectState::name) == page.subjects.end();
+  };
+  throw OwnerUnreachable{*std::ranges::find_if(subjects, is_left_out)};
+}
+
 // Of one subject, or of all that the node has which is asked.
 template <typename Change>
 QuotaCode ClientImpl::ask_change(const Change& change) {
@@ -405,11 +420,7 @@ std::vector<SubjectState> Client::usage(std::span<const std::string_view> subjec
     const auto some =
         subjects.subspan(first, std::min(usage_subjects_max, subjects.size() - first));
     for (const std::string_view subject : some) require_subject("subject", subject);
-    SubjectPage page = impl_->ask_usage(impl_->quota_lane(some.front()), {.subjects = some});
-    if (page.subjects.size() != some.size()) {
-      throw invalid_subject(QuotaCode::invalid_subject, some);
-    }
-    std::move(page.subjects.begin(), page.subjects.end(), std::back_inserter(states));
+    std::ranges::move(impl_->usage_of(some), std::back_inserter(states));
   }
   return states;
 }

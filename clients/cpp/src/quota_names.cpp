@@ -138,6 +138,10 @@ InvalidSubject::InvalidSubject(QuotaCode code, std::string_view place)
             std::string{reason(code)}},
       code_{code} {}
 
+OwnerUnreachable::OwnerUnreachable(std::string_view subject)
+    : Error{std::string{subject} + ": " + std::string{name(QuotaCode::owner_unreachable)} + ": " +
+            std::string{reason(QuotaCode::owner_unreachable)}} {}
+
 QuotaIncomplete::QuotaIncomplete(QuotaBatchOutcome outcome)
     : Error{std::to_string(outcome.failed) + " of " + std::to_string(outcome.codes.size()) +
             " entries have no answer: " + std::string{name(outcome.failure)}},

@@ -72,6 +72,19 @@ def test_subjects_are_read_page_by_page():
     assert server.returned == [[0, 7] * 3]
 
 
+def test_usage_that_is_left_out_names_the_subject():
+    """No name is too long, so the owner of that subject does not answer."""
+    def script(peer):
+        peer.welcome()
+        peer.send(server_frame(id=peer.read("usage").id, usageReply=usage_reply(["a"])))
+        peer.read()
+    with FakeServer(script) as server, Client(server.address) as client:
+        with pytest.raises(sluicegate.QuotaError, match="b: owner_unreachable") as raised:
+            client.usage(["a", "b"])
+        assert raised.value.code is sluicegate.QuotaCode.OWNER_UNREACHABLE
+        assert not isinstance(raised.value, sluicegate.InvalidSubject)
+
+
 def test_quotas_are_put_and_deleted_and_usage_is_reset():
     def script(peer):
         peer.welcome()

@@ -339,5 +339,30 @@ TEST(QuotaClient, usage_is_reported_by_subject) {
   EXPECT_EQ(state.quota.limits.at(0).name, "tpm");
 }
 
+// No name is too long, so the owner of the one that is left out does not answer.
+TEST(QuotaClient, usage_that_is_left_out_names_the_subject) {
+  const FakeServer server = serve([](Peer& peer) {
+    const ReceivedFrame received = read_quota(peer);
+    peer.write(test::answer(received.id, [](auto frame) {
+      auto reply = frame.initUsageReply();
+      reply.setNames(kj::arrayPtr(reinterpret_cast<const kj::byte*>("gpt-4o"), 6));
+      reply.setNameSizes({uint16_t{6}});
+      reply.setSources({uint8_t{1}});
+      reply.setOpenReservations({3U});
+      reply.setWaiting({1U});
+      reply.initQuotas(1);
+    }));
+    peer.at_end();
+  });
+  Client client{address_of(server), quick()};
+  try {
+    (void)client.usage(std::vector<std::string_view>{"gpt-4o", "acme"});
+    FAIL() << "acme is left out";
+  } catch (const OwnerUnreachable& error) {
+    EXPECT_TRUE(std::string_view{error.what()}.starts_with("acme: owner_unreachable: "))
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace sluicegate

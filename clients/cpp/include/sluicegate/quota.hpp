@@ -304,6 +304,12 @@ class InvalidSubject : public Error {
   QuotaCode code_;
 };
 
+// The node that owns a subject does not answer, so its usage is not known: a later try may help.
+class OwnerUnreachable : public Error {
+ public:
+  explicit OwnerUnreachable(std::string_view subject);
+};
+
 // The server did not answer some entries of a batch; thrown with OnFailure::error.
 class QuotaIncomplete : public Error {
  public:

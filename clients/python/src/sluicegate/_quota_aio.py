@@ -361,7 +361,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         for group in arguments.groups(names):
             found = await self._ask_owner(
                 group[0], lambda client: client._usage_request(group), timeout, may_repeat=True)
-            usages += base.usages_of(group, found)
+            usages += base.usages_of(group, found, self.welcome)
         return usages[0] if is_one else usages
 
     async def subjects(self, *, timeout: Timeout = DEFAULT) -> AsyncIterator[Usage]:

@@ -121,11 +121,16 @@ def usages(reply: UsageReply) -> list[Usage]:
                 reply.names, reply.sources, reply.quotas, reply.open_reservations, reply.waiting))]
 
 
-def usages_of(subjects: Sequence[bytes], found: dict[bytes, Usage]) -> list[Usage]:
-    """The server leaves out names that are longer than it allows."""
-    if any(subject not in found for subject in subjects):
+def usages_of(subjects: Sequence[bytes], found: dict[bytes, Usage],
+              welcome: _frames.Welcome | None) -> list[Usage]:
+    """The server leaves out names that are longer than it allows, and those whose owner does not
+    answer."""
+    left_out = [subject for subject in subjects if subject not in found]
+    if not left_out:
+        return [found[subject] for subject in subjects]
+    if welcome is not None and len(max(left_out, key=len)) > welcome.key_bytes_max:
         raise InvalidSubject(QuotaCode.INVALID_SUBJECT, longest(subjects))
-    return [found[subject] for subject in subjects]
+    raise QuotaError(QuotaCode.OWNER_UNREACHABLE, shown(left_out))
 
 
 class Change(NamedTuple):

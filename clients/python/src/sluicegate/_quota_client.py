@@ -325,7 +325,7 @@ class QuotaCalls(Caller, QuotaBase):
         for group in arguments.groups(names):
             found = self._ask_owner(
                 group[0], lambda client: client._usage_request(group), timeout, may_repeat=True)
-            usages += base.usages_of(group, found)
+            usages += base.usages_of(group, found, self.welcome)
         return usages[0] if is_one else usages
 
     def subjects(self, *, timeout: Timeout = DEFAULT) -> Iterator[Usage]:
