@@ -318,8 +318,9 @@ TEST(QuotaClient, returns_the_code_of_a_change_that_is_not_in_the_state_file) {
   for (const QuotaCode code : got) EXPECT_FALSE(admits(code)) << name(code);
 }
 
-TEST(QuotaClient, usage_is_reported_by_subject) {
-  const FakeServer server = serve([](Peer& peer) {
+// A server that knows the usage of gpt-4o alone, and is asked once.
+FakeServer server_of_one_subject() {
+  return serve([](Peer& peer) {
     const ReceivedFrame received = read_quota(peer);
     peer.write(test::answer(received.id, [](auto frame) {
       auto reply = frame.initUsageReply();
@@ -332,6 +333,10 @@ TEST(QuotaClient, usage_is_reported_by_subject) {
     }));
     peer.at_end();
   });
+}
+
+TEST(QuotaClient, usage_is_reported_by_subject) {
+  const FakeServer server = server_of_one_subject();
   Client client{address_of(server), quick()};
   const SubjectState state = client.usage("gpt-4o");
   EXPECT_EQ(state.source, QuotaSource::run_time);
@@ -341,19 +346,7 @@ TEST(QuotaClient, usage_is_reported_by_subject) {
 
 // No name is too long, so the owner of the one that is left out does not answer.
 TEST(QuotaClient, usage_that_is_left_out_names_the_subject) {
-  const FakeServer server = serve([](Peer& peer) {
-    const ReceivedFrame received = read_quota(peer);
-    peer.write(test::answer(received.id, [](auto frame) {
-      auto reply = frame.initUsageReply();
-      reply.setNames(kj::arrayPtr(reinterpret_cast<const kj::byte*>("gpt-4o"), 6));
-      reply.setNameSizes({uint16_t{6}});
-      reply.setSources({uint8_t{1}});
-      reply.setOpenReservations({3U});
-      reply.setWaiting({1U});
-      reply.initQuotas(1);
-    }));
-    peer.at_end();
-  });
+  const FakeServer server = server_of_one_subject();
   Client client{address_of(server), quick()};
   try {
     (void)client.usage(std::vector<std::string_view>{"gpt-4o", "acme"});
