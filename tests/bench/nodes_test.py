@@ -22,20 +22,23 @@ SUITE = types.SimpleNamespace(seconds=2)
 
 @pytest.fixture
 def measured(monkeypatch):
-    """A load of 1,000 decisions/s for 2 s that costs the asked node 30 ns each; `forwarded` of them
-    rise the metric of the node that `forwards` names, and cost the other one 40 us in all."""
-    counted = {ENTRY: 100.0, OWNER: 0.0}
+    """A load of 1,000 decisions/s for 2 s, and of 1,000 before that, which costs the asked node 30
+    ns each. `forwarded` of all rise that metric of the node that `forwards` names, which decides
+    the others, and cost the other node 60 us in all."""
+    counted = {(server, name): 100.0 for server in (ENTRY, OWNER)
+               for name in (nodes.FORWARDED_METRIC, nodes.DECIDED_METRIC)}
     cpu_s = {ENTRY.pid: 5.0, OWNER.pid: 7.0}
-    state = types.SimpleNamespace(forwarded=1_000, forwards=ENTRY, asked=[])
+    state = types.SimpleNamespace(forwarded=1_500, forwards=ENTRY, asked=[])
 
     def bench_of(_, server, *flags):
         state.asked.append((server, flags))
         if server == state.forwards:
-            counted[server] += state.forwarded
-            cpu_s[OWNER.pid] += 40e-6
+            counted[server, nodes.FORWARDED_METRIC] += state.forwarded
+            counted[server, nodes.DECIDED_METRIC] += 3_000 - state.forwarded
+            cpu_s[OWNER.pid] += 60e-6
         return {"allowed_percent": 100, "per_s": 1_000.0, "seconds": 2.0, "server_ns_each": 30.0}
     monkeypatch.setattr(nodes.loads, "bench_of", bench_of)
-    monkeypatch.setattr(nodes.events, "metric", lambda server, _: counted[server])
+    monkeypatch.setattr(nodes.events, "metric", lambda *what: counted[what])
     monkeypatch.setattr(nodes, "cpu_s", lambda pid: cpu_s[pid])
     return state
 
@@ -43,12 +46,12 @@ def measured(monkeypatch):
 def test_both_nodes_count(measured):
     figures = nodes.half_forwarded(SUITE, (ENTRY, OWNER), 256)
     assert figures["server_ns_each"] == 30
-    assert figures["both_ns_each"] == pytest.approx(30 + 20)
+    assert figures["both_ns_each"] == pytest.approx(30 + 60e-6 * 1e9 / 3_000)
     assert measured.asked == [(ENTRY, ("--batch=256", "--keys=100000"))]
 
 
 def test_nodes_that_do_not_forward_are_no_measurement(measured):
-    measured.forwarded = 500
+    measured.forwarded = 800
     with pytest.raises(Trouble, match="not connected"):
         nodes.half_forwarded(SUITE, (ENTRY, OWNER), 256)
 
