@@ -381,7 +381,12 @@ bool QuotaOracle::may_have_lost_end(const KnownCall& call, uint32_t node) const 
   if (crashes == crashes_.end()) return false;
   const int64_t said_ns =
       call.is_ending ? std::min(call.end_asked_ns, call.open_until_ns) : call.open_until_ns;
-  const int64_t had_ns = call.has_ended ? call.ended_ns : call.over_at_ns + late_ns;
+  int64_t had_ns = base::never_ns;
+  if (call.has_ended) {
+    had_ns = call.ended_ns;
+  } else if (call.over_at_ns != base::never_ns) {
+    had_ns = call.over_at_ns + late_ns;
+  }
   return std::ranges::any_of(crashes->second, [&](const Crash& each) {
     return each.at_ns > said_ns && !was_calm(had_ns, each.kept_ns);
   });
