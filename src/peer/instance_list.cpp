@@ -207,4 +207,17 @@ std::string urls_of(const std::vector<Instance>& instances) {
   return urls;
 }
 
+// FNV-1a of 64 bits over all URLs, each with a line end.
+uint64_t list_digest(std::span<const Instance> instances) noexcept {
+  uint64_t digest = 14'695'981'039'346'656'037U;
+  const auto add = [&](std::string_view text) {
+    for (const char c : text) digest = (digest ^ static_cast<uint8_t>(c)) * 1'099'511'628'211U;
+  };
+  for (const Instance& instance : instances) {
+    add(instance.url);
+    add("\n");
+  }
+  return digest;
+}
+
 }  // namespace sluice::peer

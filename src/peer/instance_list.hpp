@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +42,8 @@ bool is_same(const Instance& a, const Instance& b) noexcept;
 
 // "http://a:8080, http://b:8080"
 std::string urls_of(const std::vector<Instance>& instances);
+
+// Shows whether the lists of two nodes differ.
+uint64_t list_digest(std::span<const Instance> instances) noexcept;
 
 }  // namespace sluice::peer

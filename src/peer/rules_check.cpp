@@ -58,8 +58,8 @@ void RulesCheck::note(uint32_t node, uint64_t digest) noexcept {
   if (!differs(node) || noted.warned_of == digest) return;
   noted.warned_of = digest;
   log::warning(
-      "another node has other rules than this one: give all nodes the same flags "
-      "(--peer-timeout-millis, too), --config-file and profiles",
+      "another node has other rules than this one: give all nodes the same --instance-urls in the "
+      "same order, flags (--peer-timeout-millis, too), --config-file and profiles",
       {{"node", context_.options.instances[node].authority()},
        {"rules", text::hex_id(digest)},
        {"ownRules", text::hex_id(own_)}});

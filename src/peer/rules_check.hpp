@@ -1,6 +1,7 @@
 // Compares the rules of other nodes with this node's, by one number: the owner's rules hold for a
 // key, so a node with others would limit otherwise what it owns. --peer-timeout-millis is one of
-// them: a node keeps parts of other nodes' calls by its own.
+// them, because a node keeps parts of other nodes' calls by its own, and so is the list, by which a
+// key has an owner.
 // Flow:   on_tick() -> GET /healthz of one node after the other -> its number -> differs(), a WARN.
 // Shape:  a difference counts when it is there in two checks of a node: files are replaced on all
 //         nodes one by one. A gocc gives no number.

@@ -249,7 +249,8 @@ StartReport Server::start(Configuration configuration) {
 uint64_t Server::digest_of(const std::vector<policy::Rule>& rules,
                            const policy::QuotaRules& quotas) const {
   if (!fleet_.has_peers()) return 0;
-  return policy::rules_digest(default_policy(config_), rules, quotas, fleet_.timeout_ms);
+  return peer::list_digest(fleet_.instances) ^
+         policy::rules_digest(default_policy(config_), rules, quotas, fleet_.timeout_ms);
 }
 
 // Draws the seeds, unless there is a file that has them.

@@ -13,8 +13,8 @@ from fleet import OURS, Node, ending, free_ports
 from http_peer import ask, metrics
 from server_process import eventually
 
-DIFFER = ("another node has other rules than this one: give all nodes the same flags "
-          "(--peer-timeout-millis, too), --config-file and profiles")
+DIFFER = ("another node has other rules than this one: give all nodes the same --instance-urls in "
+          "the same order, flags (--peer-timeout-millis, too), --config-file and profiles")
 
 
 def rules(limit):
@@ -37,12 +37,14 @@ def warnings(nodes, node):
 
 
 @contextlib.contextmanager
-def two_nodes(flags_of):
+def two_nodes(flags_of, order=1):
+    """`order`: -1 turns the list of the second one."""
     nodes = [Node(number, f"127.0.0.{number + 1}", port)
              for number, port in enumerate(free_ports(2))]
     with ending(nodes):
         for node in nodes:
-            node.start(OURS, [node.url for node in nodes], flags_of(node.number))
+            urls = [node.url for node in nodes]
+            node.start(OURS, urls[::order] if node.number == 1 else urls, flags_of(node.number))
         yield nodes
 
 
@@ -72,6 +74,13 @@ def test_a_node_with_other_rules_is_named(fleet, tmp_path):
 
 def test_a_node_with_another_peer_timeout_is_named():
     with two_nodes(lambda number: ["--peer-timeout-millis", str(2_000 + number)]) as nodes:
+        for node in nodes:
+            eventually(lambda node=node: differs(nodes, node) == 1, "the metric says so", 60)
+            eventually(lambda node=node: warnings(nodes, node), "the log says so")
+
+
+def test_a_node_with_another_list_is_named():
+    with two_nodes(lambda number: [], order=-1) as nodes:
         for node in nodes:
             eventually(lambda node=node: differs(nodes, node) == 1, "the metric says so", 60)
             eventually(lambda node=node: warnings(nodes, node), "the log says so")
