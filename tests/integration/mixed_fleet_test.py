@@ -43,11 +43,11 @@ def skipped(values_count):
 
 
 def replacements():
-    """What is replaced by what, in which order: gocc by Sluicegate in each; in one, Sluicegate by
-    gocc, and Sluicegate by itself."""
-    cases = [(KINDS[0], KINDS[-1], order) for order in ORDERS] if KINDS else []
-    if len(KINDS) == 2:
-        cases += [(OURS, GOCC, ORDERS[0]), (OURS, OURS, ORDERS[0])]
+    """What is replaced by what: gocc by Sluicegate, the other way round, and Sluicegate by itself,
+    in each order."""
+    kinds = [(GOCC, OURS), (OURS, GOCC), (OURS, OURS)] if len(KINDS) == 2 else [
+        (kind, kind) for kind in KINDS]
+    cases = [(old, new, order) for old, new in kinds for order in ORDERS]
     return [pytest.param(*case, id=f"{case[0]}-by-{case[1]}-{''.join(map(str, case[2]))}")
             for case in cases] or skipped(3)
 

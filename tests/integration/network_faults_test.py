@@ -14,7 +14,7 @@ from fleet import name_at
 from http_peer import HttpPeer, ask, inspect
 from server_process import eventually
 
-NOTICED_S, FAILURE_S, WAITER_GONE_S = 1.0, 0.005, 0.1  # as documented
+NOTICED_S, FAILURE_S, WAITER_GONE_S, BACK_S = 1.0, 0.005, 0.1, 1.0  # as documented
 SLACK = 10
 FAILURES = 500
 REASONS = {"killed": {"the connection has ended", "Connection reset by peer"}}
@@ -92,7 +92,7 @@ def test_the_owner_is_lost_and_found_again(fleet, fault):
             assert peer.ask("POST", f"/rate/{KEYS[2]}").status == 200
             fleet.await_lost(fault)
         back = times_until(200, peer, KEYS[1], 30)
-        print(f"{fault}: back after {back * 1000:.0f} ms")
+        check(f"{fault}: back", back, BACK_S)
     fleet.await_links()
     lines.check(fault)
 
