@@ -89,15 +89,17 @@ void Peer::warn_of_secret() noexcept {
 bool Peer::may_probe() const noexcept {
   if (is_closing_) return false;
   if (!lacks_links()) return false;
-  // While somebody asks for its keys there is no reason to wait longer.
-  const bool is_asked_for = counts_.failed_entries != failed_entries_;
-  return context_.now_ms - last_probe_ms_ >= (is_asked_for ? pause_ms_min : pause_ms_);
+  // While somebody asks for its keys, or this node owes it something, there is no reason to wait
+  // longer.
+  const bool is_wanted = counts_.failed_entries != failed_entries_ || has_own_calls_;
+  return context_.now_ms - last_probe_ms_ >= (is_wanted ? pause_ms_min : pause_ms_);
 }
 
 void Peer::probe() noexcept {
   if (std::exchange(is_first_probe_, false)) awaited_since_ms_ = context_.now_ms;
   last_probe_ms_ = context_.now_ms;
   failed_entries_ = counts_.failed_entries;
+  has_own_calls_ = false;
   const auto address = addresses_.address(node_);
   if (!address) return on_failed("its name has no address yet");
   probe_ = std::make_unique<Probe>(context_, memory_, first_place_, host_);
@@ -250,8 +252,11 @@ void Peer::post(QuotaParcel& parcel) noexcept {
 }
 
 void Peer::count_back(const QuotaParcel& parcel) noexcept {
-  if (parcel.has_caller && !parcel.is_answered) {
+  if (parcel.is_answered) return;
+  if (parcel.has_caller) {
     counts_.failed_entries += parcel.batch.calls.size();
+  } else {
+    has_own_calls_ = true;
   }
 }
 

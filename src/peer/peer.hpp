@@ -110,6 +110,7 @@ class Peer {
   int64_t last_probe_ms_ = INT64_MIN / 2;
   int64_t pause_ms_ = pause_ms_min;
   uint64_t failed_entries_ = 0;  // at the last probe
+  bool has_own_calls_ = false;   // which it has not answered since then
   std::string why_down_ = "it has not answered yet";
   std::optional<int64_t> awaited_since_ms_;  // while it has not been there yet, nor been warned of
   bool is_first_probe_ = true;

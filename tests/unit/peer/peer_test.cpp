@@ -144,6 +144,20 @@ TEST_F(PeerTest, tries_again_after_pauses_that_grow) {
   EXPECT_GE(pauses.back(), 500);
 }
 
+TEST_F(PeerTest, tries_soon_while_it_owes_the_other_node_something) {
+  QuotaParcel owed{.batch = {}, .target = mailboxes_.nodes().first_target(1)};
+  owed.has_caller = false;
+  for (int tries = 0; tries < 8; ++tries) {
+    event(event_of(last_socket(), io::EventKind::failed, -ECONNREFUSED));
+    peer().post(owed);
+    turn();
+    const size_t count = io_.connected_to.size();
+    int64_t pause = 0;
+    for (; io_.connected_to.size() == count && pause < 5'000; pause += 10) turn(10);
+    EXPECT_LE(pause, 110);
+  }
+}
+
 // "localhost" is ::1 and 127.0.0.1, and the node may listen on either.
 class PeerWithTwoAddresses : public PeerTest {
  protected:
