@@ -94,6 +94,33 @@ class ChargeHistory {
   std::vector<Step> steps_{{.since_ns = INT64_MIN, .charged = Charged::exactly(0)}};
 };
 
+// Until when one node has a reservation open, at least.
+class OpenUntil {
+ public:
+  OpenUntil() = default;
+  explicit OpenUntil(int64_t until_ns) : steps_{{.since_ns = INT64_MIN, .until_ns = until_ns}} {}
+
+  int64_t ns() const { return steps_.back().until_ns; }
+  void set(int64_t now_ns, int64_t until_ns) {
+    steps_.push_back({.since_ns = now_ns, .until_ns = until_ns});
+  }
+  // It may be all that it has been since then.
+  void lose(int64_t now_ns, int64_t kept_ns) {
+    int64_t least_ns = ns();
+    for (size_t step = steps_.size() - 1; step > 0 && steps_[step].since_ns > kept_ns; --step) {
+      least_ns = std::min(least_ns, steps_[step - 1].until_ns);
+    }
+    set(now_ns, least_ns);
+  }
+
+ private:
+  struct Step {
+    int64_t since_ns;
+    int64_t until_ns;
+  };
+  std::vector<Step> steps_{{.since_ns = INT64_MIN, .until_ns = 0}};
+};
+
 // Whether the subject's owner has it.
 enum class Kept : uint8_t { yes, unknown, no };
 
@@ -106,6 +133,7 @@ struct Mending {
 
 struct CallCharge {
   ChargeHistory charged;
+  OpenUntil open_until;   // at its owner, unless it is over at home
   Kept kept = Kept::yes;  // since a crash of the owner
   // It may stay so: the home is gone before it repeats the end, or the owner has lost that.
   std::optional<Charged> without_home;
@@ -131,11 +159,11 @@ struct KnownCall {
 
   // Of a reservation.
   uint64_t reservation = 0;
-  bool is_bound = false;                // to a connection
-  int64_t opened_ns = 0;                // when its client knew
-  int64_t shortest_until_ns = 0;        // of all open_until_ns
-  int64_t open_until_ns = 0;            // at least
-  int64_t over_at_ns = 0;               // at most; never_ns: unknown
+  bool is_bound = false;                        // to a connection
+  int64_t opened_ns = 0;                        // when its client knew
+  OpenUntil open_until;                         // at home
+  int64_t extending_until_ns = base::never_ns;  // by the extension that is under way
+  int64_t over_at_ns = 0;                       // at most; never_ns: unknown
   int64_t longest_until_ns = 0;         // of all over_at_ns: a part ends later by its home's word
   std::vector<uint64_t> starts_at_end;  // of the owners, when that was asked for, or known
   bool is_ending = false;               // somebody has asked for its end
@@ -147,6 +175,12 @@ struct KnownCall {
   bool is_extending = false;  // somebody waits for the answer to an extension
   bool is_known_open = false;
   bool is_sure = false;  // its owners know it until its lifetime is over
+
+  // At least.
+  int64_t open_until_ns() const { return std::min(open_until.ns(), extending_until_ns); }
+  int64_t open_until_ns(size_t place) const {
+    return std::min(open_until_ns(), charges[place].open_until.ns());
+  }
 };
 using CallPtr = std::shared_ptr<KnownCall>;
 

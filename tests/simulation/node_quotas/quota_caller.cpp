@@ -212,7 +212,7 @@ CallPtr QuotaCaller::take_open() {
 void QuotaCaller::end_one() {
   const CallPtr call = take_open();
   if (call == nullptr) return;
-  const bool is_late = call->open_until_ns < world_.oracle.now_ns() + base::ns_per_s;
+  const bool is_late = call->open_until_ns() < world_.oracle.now_ns() + base::ns_per_s;
   if (is_late && !world_.loses_answers) return;  // whether it is over would not be known
   call->end_op = QuotaOp::cancel;
   if (world_.random.chance(0.6)) {

@@ -7,9 +7,13 @@ using api::QuotaOp;
 
 namespace {
 
-const CallCharge& charge_of(const KnownCall& call, const std::string& subject) {
+size_t place_of(const KnownCall& call, const std::string& subject) {
   const auto at = std::ranges::find(call.subjects, subject);
-  return call.charges[static_cast<size_t>(at - call.subjects.begin())];
+  return static_cast<size_t>(at - call.subjects.begin());
+}
+
+const CallCharge& charge_of(const KnownCall& call, const std::string& subject) {
+  return call.charges[place_of(call, subject)];
 }
 
 }  // namespace
@@ -79,7 +83,8 @@ void QuotaOracle::reserved(const CallPtr& call, uint64_t reservation) {
   const int64_t lifetime_ns = int64_t{call->lifetime_ms} * base::ns_per_ms;
   call->reservation = reservation;
   call->opened_ns = now_ns_;
-  call->shortest_until_ns = call->open_until_ns = call->asked_ns + lifetime_ns - tick_ns;
+  call->open_until = OpenUntil(call->asked_ns + lifetime_ns - tick_ns);
+  for (CallCharge& each : call->charges) each.open_until = call->open_until;
   call->over_at_ns = call->longest_until_ns = now_ns_ + lifetime_ns;
   call->is_known_open = call->is_sure = is_since_start(*call);
   if (!call->is_known_open) return;
@@ -174,22 +179,31 @@ void QuotaOracle::check_admitted(const KnownCall& call) {
   }
 }
 
+bool QuotaOracle::is_open(const KnownCall& call, const std::string& subject) const {
+  return call.is_known_open && call.open_until_ns(place_of(call, subject)) > now_ns_;
+}
+
+bool QuotaOracle::is_open_everywhere(const KnownCall& call) const {
+  const auto is_open_there = [&](const CallCharge& each) { return each.open_until.ns() > now_ns_; };
+  return call.open_until_ns() > now_ns_ && std::ranges::all_of(call.charges, is_open_there);
+}
+
 // Those that were open then, and still are.
 uint64_t QuotaOracle::open_count(const std::string& subject, int64_t since_ns) const {
   const auto found = opened_.find(subject);
   if (found == opened_.end()) return 0;
   return static_cast<uint64_t>(std::ranges::count_if(found->second, [&](const CallPtr& each) {
-    return each->is_known_open && each->opened_ns <= since_ns && each->open_until_ns > now_ns_;
+    return each->opened_ns <= since_ns && is_open(*each, subject);
   }));
 }
 
 std::string QuotaOracle::open_ones(const std::string& subject) const {
   std::string text;
   for (const CallPtr& each : opened_.at(subject)) {
-    if (!each->is_known_open || each->open_until_ns <= now_ns_) continue;
+    if (!is_open(*each, subject)) continue;
     text += std::to_string(each->reservation) + " of node " + std::to_string(home_of(*each)) +
             " and of " + std::to_string(each->subjects.size()) + " subjects, for " +
-            std::to_string(each->open_until_ns - now_ns_) + " ns; ";
+            std::to_string(each->open_until_ns(place_of(*each, subject)) - now_ns_) + " ns; ";
   }
   return text;
 }
@@ -216,14 +230,14 @@ void QuotaOracle::ended(KnownCall& call, QuotaCode code) {
   }
   // A home that was started again may have forgotten what was made and ended shortly before.
   const bool is_since_asked = call.starts_at_end.front() == starts_of(call.subjects.front());
-  const bool must_be_open = call.open_until_ns > now_ns_ && call.is_sure && is_since_asked;
+  const bool must_be_open = call.open_until_ns() > now_ns_ && call.is_sure && is_since_asked;
   if (must_be_open && code != QuotaCode::owner_unreachable) {
     fail("the end of an open reservation is " + std::string(api::code_name(code)));
   }
 }
 
 // At home it holds. Other nodes have it at once or, where messages are lost, as long as their parts
-// live and the home repeats it.
+// live and the home repeats it. A part that has lost an extension may be forgotten before.
 void QuotaOracle::end_charge(KnownCall& call, size_t place) const {
   CallCharge& charge = call.charges[place];
   const bool was_lost = call.starts_at_end[place] != starts_of(call.subjects[place]);
@@ -231,12 +245,12 @@ void QuotaOracle::end_charge(KnownCall& call, size_t place) const {
   const Charged before = charge.charged.now();
   const bool is_home = is_at_home(call, place);
   if (!is_home && charge.kept == Kept::unknown) return;
-  const bool is_certain = !was_disturbed_since(call.end_asked_ns) && call.open_until_ns > now_ns_;
+  const int64_t until_ns = std::min(call.open_until_ns(), charge.open_until.ns() + expired_part_ns);
+  const bool is_certain = !was_disturbed_since(call.end_asked_ns) && until_ns > now_ns_;
   if (!is_home && !is_certain) {
-    if (call.open_until_ns - now_ns_ < repeats_ns) {
-      charge.mending = {.since_ns = now_ns_,
-                        .until_ns = call.open_until_ns + part_slack_ns,
-                        .tokens = call.settled_tokens};
+    if (until_ns - now_ns_ < repeats_ns) {
+      charge.mending = {
+          .since_ns = now_ns_, .until_ns = until_ns + part_slack_ns, .tokens = call.settled_tokens};
       return;
     }
     charge.without_home = before;
@@ -255,23 +269,21 @@ void QuotaOracle::unbound(KnownCall& call) {
 QuotaOracle::Extension QuotaOracle::ask_extension(const CallPtr& call, uint32_t lifetime_ms) {
   const uint32_t wanted_ms = lifetime_ms != 0 ? lifetime_ms : call->lifetime_ms;
   Extension extension{.call = call,
-                      .home_starts = starts_of(call->subjects.front()),
+                      .starts = starts_of(call->subjects),
                       .lifetime_ms = wanted_ms,
-                      .asked_ns = now_ns_,
-                      .until_before_ns = call->open_until_ns};
+                      .asked_ns = now_ns_};
   call->is_extending = true;
-  call->open_until_ns =
-      std::min(call->open_until_ns, now_ns_ + int64_t{wanted_ms} * base::ns_per_ms - tick_ns);
-  call->shortest_until_ns = std::min(call->shortest_until_ns, call->open_until_ns);
+  call->extending_until_ns = now_ns_ + int64_t{wanted_ms} * base::ns_per_ms - tick_ns;
   return extension;
 }
 
 void QuotaOracle::extended(const Extension& extension, QuotaCode code, bool is_at_home) {
   KnownCall& call = *extension.call;
-  const bool may_be_lost = extension.home_starts != starts_of(call.subjects.front());
+  const bool may_be_lost = extension.starts.front() != starts_of(call.subjects.front());
   const bool is_uncertain = code == QuotaCode::owner_unreachable && !is_at_home;
   if (may_be_lost || is_uncertain) return extension_lost(extension);
   call.is_extending = false;
+  call.extending_until_ns = base::never_ns;
   const int64_t lifetime_ns = int64_t{extension.lifetime_ms} * base::ns_per_ms;
   // Of one that fails some parts may have it, or all.
   call.longest_until_ns = std::max(call.longest_until_ns, now_ns_ + lifetime_ns);
@@ -280,14 +292,24 @@ void QuotaOracle::extended(const Extension& extension, QuotaCode code, bool is_a
       fail("a reservation is extended behind its end");
     }
     call.lifetime_ms = extension.lifetime_ms;
-    call.open_until_ns = extension.asked_ns + lifetime_ns - tick_ns;
+    set_extended(extension, extension.asked_ns + lifetime_ns - tick_ns);
     if (call.over_at_ns != base::never_ns) call.over_at_ns = now_ns_ + lifetime_ns;
     return;
   }
-  call.open_until_ns = extension.until_before_ns;  // the old deadline
-  const bool must_be_open = call.open_until_ns > now_ns_ && call.is_sure && !call.is_ending;
+  const bool must_be_open = is_open_everywhere(call) && call.is_sure && !call.is_ending;
   if (must_be_open && code != QuotaCode::owner_unreachable) {
     fail("the extension of an open reservation is " + std::string(api::code_name(code)));
+  }
+}
+
+// A part may have lost it already, in a crash since it was asked for.
+void QuotaOracle::set_extended(const Extension& extension, int64_t until_ns) const {
+  KnownCall& call = *extension.call;
+  call.open_until.set(now_ns_, until_ns);
+  for (size_t place = 0; place < call.subjects.size(); ++place) {
+    OpenUntil& part = call.charges[place].open_until;
+    const bool may_be_lost = extension.starts[place] != starts_of(call.subjects[place]);
+    part.set(now_ns_, may_be_lost ? std::min(part.ns(), until_ns) : until_ns);
   }
 }
 
@@ -295,6 +317,8 @@ void QuotaOracle::extended(const Extension& extension, QuotaCode code, bool is_a
 void QuotaOracle::extension_lost(const Extension& extension) {
   KnownCall& call = *extension.call;
   call.is_extending = call.is_known_open = call.is_sure = false;
+  call.open_until.set(now_ns_, call.open_until_ns());
+  call.extending_until_ns = base::never_ns;
   call.over_at_ns = base::never_ns;
 }
 
@@ -323,6 +347,7 @@ void QuotaOracle::crashed(uint32_t node, int64_t kept_ns) {
 void QuotaOracle::restart(KnownCall& call, size_t place, int64_t kept_ns) const {
   CallCharge& charge = call.charges[place];
   charge.mending.reset();
+  charge.open_until.lose(now_ns_, kept_ns);
   const bool is_open = call.under_way > 0 || call.is_lost;
   if (kept_ns != never_kept) {
     Charged since = charge.charged.since(kept_ns);
@@ -345,7 +370,7 @@ void QuotaOracle::lose_home(KnownCall& call, int64_t kept_ns) const {
     each.charged.set(now_ns_, each.charged.now().or_else(*each.without_home));
   }
   call.over_at_ns = base::never_ns;
-  call.open_until_ns = std::min(call.open_until_ns, call.shortest_until_ns);
+  call.open_until.lose(now_ns_, kept_ns);
   if (call.is_bound || !was_known(call, kept_ns)) call.is_known_open = call.is_sure = false;
 }
 
@@ -380,7 +405,7 @@ bool QuotaOracle::may_have_lost_end(const KnownCall& call, uint32_t node) const 
   const auto crashes = crashes_.find(node);
   if (crashes == crashes_.end()) return false;
   const int64_t said_ns =
-      call.is_ending ? std::min(call.end_asked_ns, call.open_until_ns) : call.open_until_ns;
+      call.is_ending ? std::min(call.end_asked_ns, call.open_until_ns()) : call.open_until_ns();
   int64_t had_ns = base::never_ns;
   if (call.has_ended) {
     had_ns = call.ended_ns;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "known_call.hpp"
 #include "proto/node_hash.hpp"
 
@@ -69,10 +70,9 @@ class QuotaOracle {
 
   struct Extension {
     CallPtr call;
-    uint64_t home_starts = 0;
-    uint32_t lifetime_ms = 0;  // 0: the last one again
+    std::vector<uint64_t> starts;  // of the owners, when it was asked for
+    uint32_t lifetime_ms = 0;      // 0: the last one again
     int64_t asked_ns = 0;
-    int64_t until_before_ns = 0;
   };
   Extension ask_extension(const CallPtr& call, uint32_t lifetime_ms);
   void extended(const Extension& extension, api::QuotaCode code, bool is_at_home);
@@ -114,6 +114,8 @@ class QuotaOracle {
   static constexpr int64_t late_ns = 3'200 * base::ns_per_ms;
   // What nodes owe each other is repeated for as long as a part lives.
   static constexpr int64_t repeats_ns = 10 * base::ns_per_s;
+  // Also one that has expired takes the end for so long.
+  static constexpr int64_t expired_part_ns = int64_t{limits::repeats_ms_min} * base::ns_per_ms;
   // And it lives longer than its home: not much less than Options::node_part_slack_ms.
   static constexpr int64_t part_slack_ns = 5 * base::ns_per_s;
   static constexpr int64_t part_slack_ns_max = 7 * base::ns_per_s;  // not much more
@@ -138,6 +140,8 @@ class QuotaOracle {
   void take_back(KnownCall& call, bool stays_at_parts);
   void check_limit(const KnownCall& call, size_t place);
   void check_room(const KnownCall& call, size_t place);
+  bool is_open(const KnownCall& call, const std::string& subject) const;
+  bool is_open_everywhere(const KnownCall& call) const;
   std::string open_ones(const std::string& subject) const;
   uint64_t open_count(const std::string& subject, int64_t since_ns) const;
   // Whether a client knew it at that time.
@@ -147,6 +151,7 @@ class QuotaOracle {
   void restart(KnownCall& call, size_t place, int64_t kept_ns) const;
   void lose_home(KnownCall& call, int64_t kept_ns) const;
   void end_charge(KnownCall& call, size_t place) const;
+  void set_extended(const Extension& extension, int64_t until_ns) const;
 
   const uint32_t nodes_;
   const uint64_t tokens_max_;
