@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/reservation_id.hpp"
+#include "unit/quota/list_sink.hpp"
 #include "unit/quota/spread_fixture.hpp"
 
 namespace sluice::quota {
@@ -450,7 +451,16 @@ class NodePartTest : public SpreadFixture {
     return batch.answers[0].code;
   }
   uint32_t open() { return usage(names_[0]).open; }
+  // What has changed since the last cut.
+  std::vector<state::ReservationRecord> cut() {
+    ListSink sink;
+    stores_[0].begin_cut(sink, {.epoch = ++epoch_});
+    while (stores_[0].hand_over(1'000)) {
+    }
+    return sink.reservations;
+  }
 
+  uint64_t epoch_ = 0;
   const uint64_t id_ = proto::reservation_id::make(7, true, 99, 2);
   api::QuotaBatch batch_;
 };
@@ -482,6 +492,16 @@ TEST_F(NodePartTest, is_extended_ended_and_expired_by_its_id) {
   EXPECT_EQ(open(), 0U);
   EXPECT_EQ(about_part({.op = QuotaOp::extend_part, .lifetime_ms = 60'000}),
             QuotaCode::unknown_reservation);
+}
+
+TEST_F(NodePartTest, is_written_when_it_is_extended) {
+  admit();
+  const auto before = cut();
+  about_part({.op = QuotaOp::extend_part, .lifetime_ms = 90'000});
+  const auto after = cut();
+  ASSERT_EQ(before.size(), 1U);
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after[0].due_ms - before[0].due_ms, 30'000);
 }
 
 TEST_F(NodePartTest, does_not_end_before_its_home_by_a_shorter_lifetime) {

@@ -24,6 +24,7 @@ class SpreadFixture : public testing::Test {
                            .waiters_max = 5,
                            .name_seed = 42,
                            .id_seed = 42,
+                           .keeps_state = true,
                            .node_part_slack_ms = node_part_slack_ms}) {
     for (uint32_t shard = 0; shard < stores_.count(); ++shard) names_.push_back(name_on(shard));
   }
