@@ -364,12 +364,10 @@ class NativeLoad {
 
 Measured run_natively(const Flags& flags) {
   std::vector<std::unique_ptr<NativeLoad>> loads;
-  if (flags.connections == 1) {
-    loads.push_back(std::make_unique<NativeLoad>(flags, std::nullopt));
-  } else {
-    for (uint32_t shard = 0; shard < flags.connections; ++shard) {
-      loads.push_back(std::make_unique<NativeLoad>(flags, shard));
-    }
+  for (uint32_t shard = 0; shard < flags.connections; ++shard) {
+    const bool is_only = flags.connections == 1;
+    loads.push_back(
+        std::make_unique<NativeLoad>(flags, is_only ? std::nullopt : std::optional(shard)));
   }
   std::vector<std::future<Measured>> runs;
   for (const auto& load : loads) {

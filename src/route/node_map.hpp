@@ -90,6 +90,7 @@ class NodeMap {
   void forget_shards(uint32_t node) noexcept { set_shards(node, 0, 0); }
   // This node's shards decide what leads to a target whose node does not answer.
   void stand_in_for(TargetId target, bool stands_in) noexcept {
+    if (stands_in_for(target) == stands_in) return;  // asked at each tick, for each lane
     stood_in_[target - shards_count_] = stands_in ? 1 : 0;
     note_only_target(node_of_target(target));
   }

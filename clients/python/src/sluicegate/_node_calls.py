@@ -18,7 +18,7 @@ from ._calls import BatchCall, BatchOptions, spread
 from ._invalid import SluicegateError
 from ._nodes import Lane, fits_lane, owner_of, owner_of_reservation, owner_of_subject
 from ._quota_requests import QuotaEntry, SettleEntry
-from .errors import Closed, ConnectionLost, Draining, Unreachable
+from .errors import Closed, ConnectionLost, Draining, TimedOut, Unreachable
 from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
@@ -174,6 +174,15 @@ OPENING_POLL_S = 0.005  # of calls that only the owner can answer, while its lan
 
 def owner_unreachable() -> Unreachable:
     return Unreachable("the key's owner is not connected, and other nodes do not know its keys")
+
+
+def withhold_results(error: BaseException) -> bool:
+    """Whether a batch of quota calls ends without results, so that all that its parts have reserved
+    is to be cancelled: it timed out, or was interrupted or cancelled. Takes them from the error."""
+    if isinstance(error, TimedOut):
+        error.partial = None
+        return True
+    return not isinstance(error, SluicegateError)
 
 
 def goes_home(error: SluicegateError, requeue: bool) -> bool:

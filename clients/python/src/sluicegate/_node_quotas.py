@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from ._base import Timeout
 from ._calls import BatchCall, pick
 from ._lead import ThreadResult
-from ._node_calls import QuotaAssembly, owner_of_call
+from ._node_calls import QuotaAssembly, withhold_results, owner_of_call
 from ._node_lanes import NodeLanes, Part
 from ._nodes import Lane, owner_of_subject
 from ._quota_arguments import Calls
 from ._quota_requests import QuotaBatchCall, QuotaEntry, QuotaTerms
-from .errors import SluicegateError, TimedOut
 from .quota import QuotaResults
 from .verdict import Verdict
 
@@ -64,14 +63,9 @@ class NodeQuotas:
         try:
             self._lanes.run_parts(parts, make, timeout, terms.may_repeat(entries))
             return QuotaAssembly(len(entries)).of(parts, self._policy(terms))
-        except TimedOut as error:
-            error.partial = None
-            self._discard(parts)
-            raise
-        except SluicegateError:
-            raise
-        except BaseException:  # interrupted
-            self._discard(parts)
+        except BaseException as error:
+            if withhold_results(error):
+                self._discard(parts)
             raise
 
     def _policy(self, terms: QuotaTerms) -> Verdict | None:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ._base import Timeout
 from ._calls import BatchCall, pick
-from ._node_calls import QuotaAssembly, owner_of_call
+from ._node_calls import QuotaAssembly, withhold_results, owner_of_call
 from ._node_lanes_aio import AsyncNodeLanes, Part
 from ._nodes import owner_of_subject
 from ._quota_arguments import Calls
 from ._quota_requests import QuotaBatchCall, QuotaEntry, QuotaTerms
-from .errors import SluicegateError, TimedOut
 from .quota import QuotaResults
 from .verdict import Verdict
 
@@ -63,14 +62,9 @@ class AsyncNodeQuotas:
         try:
             await self._lanes.run_parts(parts, make, timeout, terms.may_repeat(entries))
             return QuotaAssembly(len(entries)).of(parts, self._policy(terms))
-        except TimedOut as error:
-            error.partial = None
-            self._discard(parts)
-            raise
-        except SluicegateError:
-            raise
-        except BaseException:  # cancelled
-            self._discard(parts)
+        except BaseException as error:
+            if withhold_results(error):
+                self._discard(parts)
             raise
 
     def _policy(self, terms: QuotaTerms) -> Verdict | None:
