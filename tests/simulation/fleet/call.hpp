@@ -43,6 +43,7 @@ struct Call {
   std::string key;
   uint32_t entry_node = 0;
   uint32_t connection = 0;
+  CallId first_of_frame = 0;  // the first call of the frame that it was sent in
   api::Op op{};
   uint32_t cost = 1;
   bool may_wait = false;

@@ -70,6 +70,7 @@ uint32_t FleetOracle::owner_of(uint32_t entry_node, std::string_view key) const 
 
 Call& FleetOracle::ask(Call asked) {
   asked.id = asked.asked_id = next_id_++;
+  if (asked.first_of_frame == 0) asked.first_of_frame = asked.id;
   if (asked.key.ends_with('-')) asked.key += std::to_string(asked.id);
   asked.asked_ns = now_ns();
   asked.asked_served_ns = served_ns_[asked.entry_node];
@@ -436,17 +437,45 @@ void FleetOracle::check_answer_time(const Call& call) {
 
 // An owner that is silent is lost in time, and what it was asked for is answered then.
 void FleetOracle::check_silence(const Call& call) {
-  const uint32_t owner = owner_of(call.entry_node, call.key);
-  const auto silence = silences_.find({owner, call.entry_node});
-  if (silence == silences_.end() || silence->second.causes == 0) return;
-  const bool stands_in = call.decision && call.decision->node == call.entry_node;
-  if (owner == call.entry_node || stands_in) return;
-  const int64_t from_ns = std::max(call.asked_served_ns, silence->second.since_served_ns);
-  const int64_t age_ns = served_ns_[call.entry_node] - from_ns;
+  if (!is_owner_silent(call)) return;
+  const std::optional<int64_t> from_ns = call.is_queued ? due_since_ns(call) : frame_due_ns(call);
+  if (!from_ns) return;
+  const int64_t age_ns = served_ns_[call.entry_node] - *from_ns;
   const int64_t limit_ms = fleet_.silence_ms + peer::Peers::tick_ms;
   if (age_ns <= limit_ms * base::ns_per_ms + slack_ns + fleet_.delay_ns_max) return;
   fail(name_of(call) + " has no answer, and its owner is silent for " +
        std::to_string(age_ns / base::ns_per_ms) + " ms");
+}
+
+bool FleetOracle::is_owner_silent(const Call& call) const {
+  const uint32_t owner = owner_of(call.entry_node, call.key);
+  const auto silence = silences_.find({owner, call.entry_node});
+  const bool stands_in = call.decision && call.decision->node == call.entry_node;
+  return silence != silences_.end() && silence->second.causes > 0 && owner != call.entry_node &&
+         !stands_in;
+}
+
+// Since when the owner's answer arrives in time, or its silence is noticed. Nothing: the owner may
+// be unreachable without being silent.
+std::optional<int64_t> FleetOracle::due_since_ns(const Call& call) const {
+  if (!call.decision && !is_owner_silent(call)) return std::nullopt;
+  int64_t since_ns = call.asked_served_ns;
+  if (call.decision) since_ns = std::max(since_ns, call.decision->known_served_ns);
+  const auto silence = silences_.find({owner_of(call.entry_node, call.key), call.entry_node});
+  if (silence == silences_.end()) return since_ns;
+  return std::max(since_ns, silence->second.since_served_ns);
+}
+
+// A frame is answered as a whole: the owners of its other entries are awaited, too.
+std::optional<int64_t> FleetOracle::frame_due_ns(const Call& call) const {
+  int64_t since_ns = 0;
+  for (auto at = calls_.find(call.first_of_frame);
+       at != calls_.end() && at->second.first_of_frame == call.first_of_frame; ++at) {
+    const std::optional<int64_t> due_ns = due_since_ns(at->second);
+    if (!due_ns) return std::nullopt;
+    since_ns = std::max(since_ns, *due_ns);
+  }
+  return since_ns;
 }
 
 // Since when nothing keeps the entry node from withdrawing it. It waits for the answers of other

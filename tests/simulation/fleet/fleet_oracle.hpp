@@ -139,6 +139,9 @@ class FleetOracle {
   void check_place(const DecidingShard& at, const Call& call);
   void check_answer_time(const Call& call);
   void check_silence(const Call& call);
+  bool is_owner_silent(const Call& call) const;
+  std::optional<int64_t> due_since_ns(const Call& call) const;
+  std::optional<int64_t> frame_due_ns(const Call& call) const;
   bool has_left_queue(const Call& call);
   int64_t undisturbed_ns(const Call& call) const;
   void add_to_books(const Call& call);

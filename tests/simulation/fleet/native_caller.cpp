@@ -71,6 +71,7 @@ void NativeCaller::ask_acquire() {
     }
     // The frame has one limit for all.
     if (drawn.may_wait && asked.wait_limit_ms == 0) asked.wait_limit_ms = drawn.wait_limit_ms;
+    if (!frame.calls.empty()) drawn.first_of_frame = frame.calls.front()->id;
     Call& call = world_.oracle.ask(std::move(drawn));
     call.wait_limit_ms = 0;
     frame.calls.push_back(&call);
@@ -93,6 +94,7 @@ void NativeCaller::ask_release() {
     drawn.op = api::Op::release;
     drawn.may_wait = false;
     drawn.cost = std::max(drawn.cost, 1U);
+    if (!frame.calls.empty()) drawn.first_of_frame = frame.calls.front()->id;
     Call& call = world_.oracle.ask(std::move(drawn));
     frame.calls.push_back(&call);
     asked.entries.push_back({.key = call.key, .cost = call.cost});
