@@ -379,7 +379,8 @@ void play(const std::string& test, uint32_t nodes) {
   }
   print(all);
   std::printf("%lu tokens charged in the end; %lu other sums would be right\n", charged, unknown);
-  if (seeds.size() < 10) return;  // one seed may have none of these
+  // A few may have none of these; and the more nodes, the fewer calls of two certain ones.
+  if (seeds.size() < 5 * nodes) return;
   for (size_t event = 0; event < often_events_count; ++event) {
     EXPECT_GT(all.of(event), 0U) << node_quota_event_names[event];
   }
