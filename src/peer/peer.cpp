@@ -144,11 +144,14 @@ void Peer::connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) 
     lanes_.resize(std::min<size_t>(facts.shards, targets_.size()));
   }
   address.port = facts.native_port;
-  for (uint32_t shard = 0; shard < lanes_.size(); ++shard) {
-    if (lanes_[shard]) continue;
-    target(shard);
-    lanes_[shard] = std::make_unique<Lane>(context_, memory_, first_place_ + 1 + shard, shard);
-    lanes_[shard]->connect(address);
+  const auto lanes_count = static_cast<uint32_t>(lanes_.size());
+  for (uint32_t lane = 0; lane < lanes_count; ++lane) {
+    if (lanes_[lane]) continue;
+    target(lane);
+    const uint32_t shard = route::NodeMap::shard_of_lane(context_.mailboxes.shard(), lane,
+                                                         lanes_count, facts.shards);
+    lanes_[lane] = std::make_unique<Lane>(context_, memory_, first_place_ + 1 + lane, shard);
+    lanes_[lane]->connect(address);
   }
 }
 

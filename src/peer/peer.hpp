@@ -104,7 +104,7 @@ class Peer {
   std::optional<wire::NodeFacts> facts_;  // of the node that the lanes lead to
   std::unique_ptr<Probe> probe_;
   std::unique_ptr<GoccLink> gocc_;                    // instead of lanes, if it is a gocc
-  std::vector<std::unique_ptr<Lane>> lanes_;          // by shard of that node
+  std::vector<std::unique_ptr<Lane>> lanes_;          // to shards of that node
   std::vector<std::unique_ptr<PeerTarget>> targets_;  // likewise
   io::PeerAddress tried_;                             // by the last probe
   int64_t last_probe_ms_ = INT64_MIN / 2;

@@ -32,8 +32,8 @@ void Peers::on_event(const io::Event& event) noexcept {
 
 uint64_t Peers::lanes_from_others(uint32_t nodes_count, uint32_t shards_count) noexcept {
   if (nodes_count < 2) return 0;
-  const uint32_t lanes_max =
-      route::NodeMap::node_targets_of(nodes_count);  // of each of their shards
+  // Of each of their shards.
+  const uint32_t lanes_max = route::NodeMap::node_targets_of(nodes_count, shards_count);
   return uint64_t{nodes_count - 1} * shards_count * std::min(shards_count, lanes_max);
 }
 

@@ -2,8 +2,8 @@
 // Shape:  targets 0 to shards_count - 1 are the shards of this node; behind them every other node
 //         has as many as it may have lanes. The list gives a key to a node, by FNV-1a as gocc does;
 //         a node that has said how many shards it has gives it to one of them.
-// Bounds: targets_max, whatever the number of nodes; a node with more shards than it has targets
-//         shares these among its shards.
+// Bounds: other_targets_max, whatever the number of nodes, and node_lanes_max over all shards of
+//         this node; a node with more shards than it has targets shares these among its shards.
 // Lives:  one per worker, one thread only.
 #pragma once
 
@@ -36,12 +36,21 @@ inline Reach reach_of(const api::Entry& entry) noexcept {
 class NodeMap {
  public:
   static constexpr uint32_t other_targets_max = 128;
+  // Lanes of all shards of this node.
+  static constexpr uint32_t node_lanes_max = 1'024;
   // Entries that one target of another node may have at a time.
   static constexpr uint32_t target_entries_max = 8'192;
 
-  // Targets of each other node, of several: how many lanes each shard may have to it.
-  static constexpr uint32_t node_targets_of(uint32_t nodes_count) noexcept {
-    return std::max(other_targets_max / (nodes_count - 1), 1U);
+  // Targets of each other node, of several: how many lanes each shard of this node may have to it.
+  static constexpr uint32_t node_targets_of(uint32_t nodes_count, uint32_t shards_count) noexcept {
+    const uint32_t targets_max = std::min(other_targets_max, node_lanes_max / shards_count);
+    return std::max(targets_max / (nodes_count - 1), 1U);
+  }
+  // Which of the other node's shards a lane leads to. Where that has more shards than lanes lead to
+  // it, each shard of this node takes others, so that all of them have some.
+  static constexpr uint32_t shard_of_lane(uint32_t own_shard, uint32_t lane, uint32_t lanes_count,
+                                          uint32_t shards_count) noexcept {
+    return (own_shard * lanes_count + lane) % shards_count;
   }
 
   NodeMap() = default;  // this node is alone
@@ -49,7 +58,7 @@ class NodeMap {
   NodeMap(const Ownership& ownership, uint32_t shards_count)
       : ownership_(ownership), shards_count_(shards_count) {
     if (is_alone()) return;
-    node_targets_ = node_targets_of(nodes_count());
+    node_targets_ = node_targets_of(nodes_count(), shards_count);
     stood_in_.resize(targets_count());
     for (uint32_t node = 0; node < nodes_count(); ++node) {
       const bool is_own = node == own_node();

@@ -16,8 +16,10 @@ class PeersTest : public PeersFixture {};
 TEST_F(PeersTest, know_how_many_lanes_lead_to_a_node) {
   EXPECT_EQ(Peers::lanes_from_others(1, 8), 0U);
   EXPECT_EQ(Peers::lanes_from_others(3, 8), 128U);
-  EXPECT_EQ(Peers::lanes_from_others(3, 64), 8'192U);
-  EXPECT_EQ(Peers::lanes_from_others(3, 96), 12'288U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 16), 512U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 32), 1'024U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 64), 1'024U);
+  EXPECT_EQ(Peers::lanes_from_others(3, 96), 960U);
   EXPECT_EQ(Peers::lanes_from_others(200, 2), 398U);
 }
 

@@ -83,6 +83,31 @@ TEST(NodeMap, many_nodes_have_a_target_each) {
   EXPECT_EQ(nodes.first_target(998), 4U + 998U);
 }
 
+TEST(NodeMap, the_lanes_of_many_shards_are_bounded) {
+  EXPECT_EQ(NodeMap({2, 0}, 8).node_targets(), NodeMap::other_targets_max);
+  EXPECT_EQ(NodeMap({2, 0}, 64).node_targets(), NodeMap::node_lanes_max / 64);
+  EXPECT_EQ(NodeMap({3, 0}, 64).node_targets(), NodeMap::node_lanes_max / 64 / 2);
+  EXPECT_EQ(NodeMap({2, 0}, 2'000).node_targets(), 1U);
+}
+
+TEST(NodeMap, lanes_lead_to_each_shard_in_its_order_where_they_are_enough) {
+  for (const uint32_t own_shard : {0U, 1U, 5U}) {
+    for (uint32_t lane = 0; lane < 4; ++lane) {
+      EXPECT_EQ(NodeMap::shard_of_lane(own_shard, lane, 4, 4), lane);
+    }
+  }
+}
+
+TEST(NodeMap, fewer_lanes_than_shards_lead_to_all_of_them_together) {
+  std::vector<uint32_t> lanes_of(64);
+  for (uint32_t own_shard = 0; own_shard < 64; ++own_shard) {
+    for (uint32_t lane = 0; lane < 16; ++lane) {
+      ++lanes_of[NodeMap::shard_of_lane(own_shard, lane, 16, 64)];
+    }
+  }
+  for (const uint32_t lanes : lanes_of) EXPECT_EQ(lanes, 16U);
+}
+
 TEST(NodeMap, keys_of_a_node_that_is_not_known_lead_to_its_first_target) {
   NodeMap nodes({2, 0}, 1);
   for (int i = 0; i < 50; ++i) {
