@@ -30,8 +30,10 @@ neither makes a key nor keeps it alive.
   sluicegate debug --limit 20
   sluicegate debug --json | jq -r 'select(.waiting > 0) | .key'
 
-Without KEY it lists all live keys in table order; a key that stays live meanwhile appears exactly
-once. A key with blanks, quotes or bytes that do not print is shown in quotes, with escapes;
+Of several nodes, the one that has KEY is asked, whichever --address leads to.
+
+Without KEY it lists all live keys of one node in table order; a key that stays live meanwhile
+appears exactly once. A key with blanks, quotes or bytes that do not print is shown in quotes, with escapes;
 --json has a line for each key, and U+FFFD for bytes that are no UTF-8.
 
 Exit code: 0 when it was shown (without KEY: also when there are none), 1 when the key is not
@@ -71,15 +73,24 @@ void print_json(const InspectedKey& key) {
   std::puts(text::one_line(line).c_str());
 }
 
-int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
-  check_key_size(connection, *flags.key);
-  const std::optional<InspectedKey> key = connection.inspect(*flags.key);
-  if (!key) {
+// Of several nodes the one is asked that has the key, whichever --address leads to.
+int show_key(const DebugFlags& flags) {
+  check_key_size(*connect(flags.server, "debug"), *flags.key);
+  const auto state = client_of_nodes(flags.server, "debug").inspect(*flags.key);
+  if (!state) {
     std::fprintf(stderr, "%s is not live\n", printable(*flags.key).c_str());
     return 1;
   }
+  const InspectedKey key{.key = *flags.key,
+                         .window_ms = state->window_ms,
+                         .reset_ms = state->reset_ms,
+                         .max_requests = state->max_requests,
+                         .max_requests_in_queue = state->max_requests_in_queue,
+                         .approved = state->approved,
+                         .denied = state->denied,
+                         .waiting = state->waiting};
   if (!flags.json) print_keys_header();
-  flags.json ? print_json(*key) : print_row(*key);
+  flags.json ? print_json(key) : print_row(key);
   return 0;
 }
 
@@ -117,8 +128,7 @@ int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
 
 int debug(const DebugFlags& flags) {
   if (flags.key) check_key(*flags.key);
-  const auto connection = connect(flags.server, "debug");
-  return flags.key ? show_key(*connection, flags) : show_all(*connection, flags);
+  return flags.key ? show_key(flags) : show_all(*connect(flags.server, "debug"), flags);
 }
 
 }  // namespace

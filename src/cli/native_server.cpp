@@ -68,17 +68,30 @@ sluicegate::ConnectOptions connect_options(const NativeServer& server, const std
       .client_name = "sluicegate-" + command, .connect_timeout = timeout, .call_timeout = timeout};
 }
 
-sluicegate::Client client_of(const NativeServer& server, const std::string& command) {
+namespace {
+
+sluicegate::ClientOptions client_options(const NativeServer& server, const std::string& command) {
   const std::chrono::milliseconds timeout{server.timeout_ms};
-  const std::vector<sluicegate::Address> addresses = addresses_of(server);
   sluicegate::ClientOptions options;
   options.client_name = "sluicegate-" + command;
   options.connect_timeout = timeout;
   options.call_timeout = timeout;
-  if (addresses.size() == 1) return sluicegate::Client{server.address, std::move(options)};
-  std::vector<std::string> texts;
-  for (const sluicegate::Address& address : addresses) texts.push_back(to_text(address));
-  return sluicegate::Client{texts, std::move(options)};
+  return options;
+}
+
+}  // namespace
+
+sluicegate::Client client_of(const NativeServer& server, const std::string& command) {
+  if (addresses_of(server).size() > 1) return client_of_nodes(server, command);
+  return sluicegate::Client{server.address, client_options(server, command)};
+}
+
+sluicegate::Client client_of_nodes(const NativeServer& server, const std::string& command) {
+  std::vector<std::string> addresses;
+  for (const sluicegate::Address& address : addresses_of(server)) {
+    addresses.push_back(to_text(address));
+  }
+  return sluicegate::Client{addresses, client_options(server, command)};
 }
 
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,

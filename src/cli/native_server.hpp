@@ -58,6 +58,8 @@ auto ask_first(const NativeServer& server, const Ask& ask) {
 // The server sees the client as "sluicegate-COMMAND".
 sluicegate::ConnectOptions connect_options(const NativeServer& server, const std::string& command);
 sluicegate::Client client_of(const NativeServer& server, const std::string& command);
+// One that goes to the node that has a key, also if there is one address alone.
+sluicegate::Client client_of_nodes(const NativeServer& server, const std::string& command);
 std::unique_ptr<sluicegate::Connection> connect(const NativeServer& server,
                                                 const std::string& command);
 

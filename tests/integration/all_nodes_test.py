@@ -15,6 +15,7 @@ from fleet import GOCC, OURS, Fleet, name_at, secret_file
 from gocc_program import gocc, why_no_gocc
 from http_peer import ask
 from quota_calls import call, put, reserve
+from server_process import run_binary
 
 KEYS = [name_at(node, 3, "user:") for node in range(3)]
 SUBJECTS = [name_at(node, 3, "subject") for node in range(3)]
@@ -50,6 +51,20 @@ def test_debug_shows_each_key_at_its_owner(fleet, asked):
     assert [node["node"] for node in answer["nodes"]] == names(fleet)
     assert [list(node["answer"]["Instances"]) for node in answer["nodes"]] == [
         [key] for key in KEYS]
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2])
+def test_the_command_line_shows_a_key_of_any_node(fleet, asked):
+    node = fleet.nodes[asked]
+    port = node.process.wait_for_message("ready")["nativePort"]
+    address = f"{node.host}:{port}"
+    for key in KEYS:
+        result = run_binary("debug", "--json", key, "--address", address)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert json.loads(result.stdout)["approved"] == 1
+    result = run_binary("debug", "not there", "--address", address)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "\"not there\" is not live\n"
 
 
 def test_only_nodes_without_the_key_have_another_status(fleet):
