@@ -4,7 +4,8 @@ fleet are replaced while callers ask. Where gocc could not be built, Sluicegate 
 Method: callers at all nodes keep each request with its times (fleet_load.py). Afterwards the nodes'
 lives must explain each answer, and each key's limit its approvals (fleet_book.py). At each node
 others wait for permits of keys that all nodes' callers share.
-`FLEET_REQUESTS` is the number of requests in each order; `tools/test long` has 100,000."""
+`FLEET_REQUESTS` is the number of requests in each order, and to each mix that nobody is restarted
+in; `tools/test long` has 100,000."""
 
 import contextlib
 import itertools
@@ -25,6 +26,7 @@ from server_process import eventually
 NODES = 3
 WAYS = list(itertools.product(range(NODES), repeat=2))  # entry node, owner
 REQUESTS = int(os.environ.get("FLEET_REQUESTS", "12000"))
+STILL_REQUESTS = int(os.environ.get("FLEET_REQUESTS", "4000"))
 FLAGS = ("--max-requests", str(LIMIT), "--window-millis", "3600000")
 ORDERS = list(itertools.permutations(range(NODES)))
 KINDS = ([GOCC] if gocc() else []) + ([OURS] if OURS_TAKES_A_LIST else [])
@@ -72,9 +74,9 @@ def judge(fleet, load):
     return book
 
 
-def limits_are_exact(fleet, prefix):
+def limits_are_exact(fleet, prefix, requests):
     """While nobody is restarted: each key that has a denial was approved as often as it may be."""
-    with Load(fleet, REQUESTS // 3, prefix, prefix) as load:
+    with Load(fleet, requests, prefix, prefix) as load:
         pass
     book = judge(fleet, load)
     assert set(book.counts) - {Outcome.GIVEN_UP} <= ANSWERED
@@ -109,7 +111,7 @@ def test_gocc_takes_part():
 @pytest.mark.parametrize("kinds", mixes())
 def test_limits_are_exact_over_all_nodes(kinds):
     with fleet_of(kinds, *FLAGS) as fleet:
-        limits_are_exact(fleet, "exact")
+        limits_are_exact(fleet, "exact", STILL_REQUESTS)
 
 
 @pytest.mark.parametrize("old, new, order", replacements())
@@ -123,7 +125,7 @@ def test_nodes_are_replaced_one_by_one(old, new, order):
         for number, life in itertools.product(range(NODES), range(2)):
             assert book.exact[number, life] > 0, f"no limit reached in life {life} of {number}"
         await_all_ways(fleet)
-        limits_are_exact(fleet, "afterwards")
+        limits_are_exact(fleet, "afterwards", REQUESTS // 3)
 
 
 def wait_in_turn(node, names, until, approved):
@@ -165,7 +167,7 @@ def test_waiters_at_all_nodes_share_windows(kinds):
 def test_finds_nodes_that_count_for_themselves():
     """With one host name for all, a gocc does not forward: each has a count of its own."""
     with Fleet([GOCC] * NODES, *FLAGS, hosts=["127.0.0.1"] * NODES) as fleet:
-        with Load(fleet, REQUESTS // 3, "apart") as load:
+        with Load(fleet, STILL_REQUESTS, "apart") as load:
             pass
         book = Book(fleet.nodes, load.asks())
         assert any("approved, limit" in complaint for complaint in book.complaints)
