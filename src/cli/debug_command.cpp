@@ -33,8 +33,8 @@ neither makes a key nor keeps it alive.
 Of several nodes, the one that has KEY is asked, whichever --address leads to.
 
 Without KEY it lists all live keys of one node in table order; a key that stays live meanwhile
-appears exactly once. A key with blanks, quotes or bytes that do not print is shown in quotes, with escapes;
---json has a line for each key, and U+FFFD for bytes that are no UTF-8.
+appears exactly once. A key with blanks, quotes or bytes that do not print is shown in quotes, with
+escapes; --json has a line for each key, and U+FFFD for bytes that are no UTF-8.
 
 Exit code: 0 when it was shown (without KEY: also when there are none), 1 when the key is not
 live, 2 when there was no answer.

@@ -148,8 +148,8 @@ void Peer::connect_lanes(const wire::NodeFacts& facts, io::PeerAddress address) 
   for (uint32_t lane = 0; lane < lanes_count; ++lane) {
     if (lanes_[lane]) continue;
     target(lane);
-    const uint32_t shard = route::NodeMap::shard_of_lane(context_.mailboxes.shard(), lane,
-                                                         lanes_count, facts.shards);
+    const uint32_t shard =
+        route::NodeMap::shard_of_lane(context_.mailboxes.shard(), lane, lanes_count, facts.shards);
     lanes_[lane] = std::make_unique<Lane>(context_, memory_, first_place_ + 1 + lane, shard);
     lanes_[lane]->connect(address);
   }
