@@ -119,8 +119,15 @@ enum class QuotaOp : uint8_t {
 
 // Whether a call is about a reservation by its id; others name subjects, or none.
 constexpr bool names_reservation(QuotaOp op) noexcept {
-  return op == QuotaOp::settle || op == QuotaOp::cancel || op == QuotaOp::extend ||
-         op == QuotaOp::show;
+  switch (op) {
+    case QuotaOp::settle:
+    case QuotaOp::cancel:
+    case QuotaOp::extend:
+    case QuotaOp::show:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Whether it is one shard's call to another, which it names.

@@ -25,7 +25,7 @@ void TimerWheel::put(Timer& timer) noexcept {
   const auto differ = static_cast<uint64_t>(place ^ now_ms_);
   const int level =
       std::min((static_cast<int>(std::bit_width(differ)) - 1) / slot_bits, levels_count - 1);
-  const auto slot = static_cast<size_t>((place >> (slot_bits * level)) % slots_count);
+  const size_t slot = (static_cast<uint64_t>(place) >> (slot_bits * level)) % slots_count;
   Level& target = levels_[static_cast<size_t>(level)];
   target.slots[slot].push_back(timer);
   target.occupied[slot / 64] |= uint64_t{1} << (slot % 64);

@@ -52,7 +52,7 @@ inline void CallGroup::prepare_each(QuotaBatch& batch, size_t count, IndexOf ind
   for (size_t place = 0; names_reservations && place < count; ++place) {
     const QuotaCall& call = batch.calls[index_of(place)];
     if (!api::names_reservation(call.op)) continue;
-    reservations_.prefetch(call.reservation, static_cast<uint32_t>(place));
+    expected_[place] = reservations_.prefetch(call.reservation, static_cast<uint32_t>(place));
   }
   if (subjects_.pool().used() < fetched_from) return;
   Fetches fetches;

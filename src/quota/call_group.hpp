@@ -35,6 +35,10 @@ class CallGroup {
 
   // The hashes of the subjects that a call names, by the call's place in the group.
   const SubjectHashes& hashes(size_t place) const noexcept { return hashes_[place]; }
+  // Where the reservation that a call names most probably is, likewise.
+  ReservationBook::Pool::Index expected_reservation(size_t place) const noexcept {
+    return expected_[place];
+  }
 
  private:
   // A subject that a call will use.
@@ -61,6 +65,7 @@ class CallGroup {
   const SubjectTable& subjects_;
   const ReservationBook& reservations_;
   std::array<SubjectHashes, calls_max> hashes_;
+  std::array<ReservationBook::Pool::Index, calls_max> expected_{};
   std::string_view hashed_name_;  // the last one of this group, with its hash
   NameHash hash_;
 };

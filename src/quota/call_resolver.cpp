@@ -77,20 +77,20 @@ inline bool CallResolver::are_valid(std::span<const std::string_view> names) con
          std::all_of(names.begin(), names.end(), is_valid) && are_different(names);
 }
 
-QuotaCode CallResolver::find_subjects(const QuotaBatch& batch, const QuotaCall& call,
+QuotaCode CallResolver::find_subjects(QuotaBatch& batch, const QuotaCall& call,
                                       const SubjectHashes& hashes, IfAbsent if_absent,
                                       LimitedSubjects& limited) noexcept {
   const std::span<const std::string_view> names = names_of(batch, call);
   if (!are_valid(names)) return QuotaCode::invalid_subject;
   for (uint8_t place = 0; place < names.size(); ++place) {
     const QuotaCode code =
-        find_subject(names[place], place, hashes[place], if_absent, true, limited);
+        find_subject(batch, names[place], place, hashes[place], if_absent, true, limited);
     if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
 }
 
-QuotaCode CallResolver::find_part(const QuotaBatch& batch, const QuotaCall& call,
+QuotaCode CallResolver::find_part(QuotaBatch& batch, const QuotaCall& call,
                                   const api::SpreadCall& spread, const SubjectHashes& hashes,
                                   IfAbsent if_absent, LimitedSubjects& limited,
                                   uint8_t& problem_place) noexcept {
@@ -103,14 +103,14 @@ QuotaCode CallResolver::find_part(const QuotaBatch& batch, const QuotaCall& call
     if (spread.shards[place] != shard_) continue;
     problem_place = place;
     const QuotaCode code =
-        find_subject(names[place], place, hashes[place], if_absent, counts, limited);
+        find_subject(batch, names[place], place, hashes[place], if_absent, counts, limited);
     if (code != QuotaCode::ok) return code;
   }
   return QuotaCode::ok;
 }
 
 // Adds the subject if it has a quota.
-inline QuotaCode CallResolver::find_subject(std::string_view name, uint8_t place,
+inline QuotaCode CallResolver::find_subject(QuotaBatch& batch, std::string_view name, uint8_t place,
                                             const NameHash& hash, IfAbsent if_absent, bool counts,
                                             LimitedSubjects& limited) noexcept {
   // Built in its place: copying it right after it was written would be slow.
@@ -122,7 +122,10 @@ inline QuotaCode CallResolver::find_subject(std::string_view name, uint8_t place
   } else if (!add_absent(name, hash, if_absent, limited)) {
     return QuotaCode::subjects_full;
   }
-  if (each.quota != nullptr) return QuotaCode::ok;
+  if (each.quota != nullptr) {
+    batch.limits_checked += each.quota->limits_count;
+    return QuotaCode::ok;
+  }
   limited.pop_back();
   return note_unknown_subject(name, counts);
 }

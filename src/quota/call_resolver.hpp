@@ -41,14 +41,14 @@ class CallResolver {
   // too long. If not, sets the answer's code.
   bool has_valid_names(api::QuotaBatch& batch, size_t index) const noexcept;
 
-  // Collects the subjects of the call that have a quota; skips unknown ones where the rules allow
-  // them.
-  api::QuotaCode find_subjects(const api::QuotaBatch& batch, const api::QuotaCall& call,
+  // Collects the subjects of the call that have a quota, and counts their limits as checked; skips
+  // unknown ones where the rules allow them.
+  api::QuotaCode find_subjects(api::QuotaBatch& batch, const api::QuotaCall& call,
                                const SubjectHashes& hashes, IfAbsent if_absent,
                                LimitedSubjects& limited) noexcept;
 
   // The same for the subjects of one shard. `problem_place`: of the subject that the code is about.
-  api::QuotaCode find_part(const api::QuotaBatch& batch, const api::QuotaCall& call,
+  api::QuotaCode find_part(api::QuotaBatch& batch, const api::QuotaCall& call,
                            const api::SpreadCall& spread, const SubjectHashes& hashes,
                            IfAbsent if_absent, LimitedSubjects& limited,
                            uint8_t& problem_place) noexcept;
@@ -79,8 +79,9 @@ class CallResolver {
   [[gnu::noinline]] api::QuotaCode note_unknown_subject(std::string_view name,
                                                         bool counts) noexcept;
   [[gnu::noinline]] void set_route(Request& request, std::string_view name) const noexcept;
-  api::QuotaCode find_subject(std::string_view name, uint8_t place, const NameHash& hash,
-                              IfAbsent if_absent, bool counts, LimitedSubjects& limited) noexcept;
+  api::QuotaCode find_subject(api::QuotaBatch& batch, std::string_view name, uint8_t place,
+                              const NameHash& hash, IfAbsent if_absent, bool counts,
+                              LimitedSubjects& limited) noexcept;
   Request request_without_subjects(const api::QuotaBatch& batch,
                                    const api::QuotaCall& call) const noexcept;
   [[gnu::noinline]] void hash_client_id(Request& request, const api::QuotaBatch& batch,

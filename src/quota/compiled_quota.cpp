@@ -32,6 +32,7 @@ std::unique_ptr<CompiledQuota> compile(const api::Quota& quota) {
     made->limits_anything |= limit.ceiling != api::Ceiling::unlimited;
     made->shapes.push_back(shape);
   }
+  made->limits_count = static_cast<uint32_t>(made->shapes.size());
   made->slides = std::all_of(made->shapes.begin(), made->shapes.end(),
                              [](const limiter::MeterShape& shape) { return shape.slides; });
   return made;

@@ -23,6 +23,7 @@ namespace sluice::quota {
 struct CompiledQuota {
   api::Quota quota;
   std::vector<limiter::MeterShape> shapes;  // of its limits, in their order
+  uint32_t limits_count = 0;                // how many these are: to count them is slower
   uint32_t head_words = 0;                  // of one subject's usage: what every call reads ...
   uint32_t ring_words = 0;                  // ... and the rings
   bool limits_anything = false;             // some limit has a number, or blocks

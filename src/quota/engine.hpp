@@ -99,11 +99,7 @@ class Engine {
   void finish_extends(api::QuotaBatch& batch) noexcept;
   void end_parts(api::QuotaBatch& batch) noexcept;
   void decide_other(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes) noexcept;
-  void decide_one(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
-                  api::ShardId origin) noexcept;
-  api::QuotaCode find_subjects(api::QuotaBatch& batch, const api::QuotaCall& call,
-                               const SubjectHashes& hashes, IfAbsent if_absent,
-                               LimitedSubjects& limited) noexcept;
+  void decide_one(api::QuotaBatch& batch, size_t index, size_t place, api::ShardId origin) noexcept;
   void ask_admission(api::QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
                      api::ShardId origin) noexcept;
   [[gnu::noinline]] bool charge_and_log(const LimitedSubjects& limited,

@@ -52,17 +52,20 @@ inline void Engine::on_ended(QuotaBatch& batch, size_t index,
   server_.serve_marked();
 }
 
-// The most frequent ones come first, in a function that has little to save.
-inline void Engine::decide_one(QuotaBatch& batch, size_t index, const SubjectHashes& hashes,
+// `place`: in the prepared group. The most frequent ones come first, in a function that has little
+// to save.
+inline void Engine::decide_one(QuotaBatch& batch, size_t index, size_t place,
                                api::ShardId origin) noexcept {
   switch (batch.calls[index].op) {
     case QuotaOp::reserve:
     case QuotaOp::consume:
-      return ask_admission(batch, index, hashes, origin);
+      return ask_admission(batch, index, group_.hashes(place), origin);
     case QuotaOp::settle:
-      return on_ended(batch, index, lifecycle_.settle(batch.calls[index], batch.answers[index]));
+      return on_ended(batch, index,
+                      lifecycle_.settle(batch.calls[index], group_.expected_reservation(place),
+                                        batch.answers[index]));
     default:
-      return decide_other(batch, index, hashes);
+      return decide_other(batch, index, group_.hashes(place));
   }
 }
 
@@ -76,7 +79,7 @@ void Engine::decide_own(QuotaBatch& batch, api::ShardId origin) noexcept {
     for (size_t place = 0; place < count; ++place) {
       if (batch.calls[first + place].shard != options_.shard) continue;
       clock_.next_call();
-      decide_one(batch, first + place, group_.hashes(place), origin);
+      decide_one(batch, first + place, place, origin);
     }
   }
 }
@@ -92,7 +95,7 @@ void Engine::decide_beside_claims(QuotaBatch& batch, api::ShardId origin) noexce
       clock_.next_call();
       const bool is_by_limits = api::concerns_limits(batch.calls[index].op);
       if (!is_by_limits && undecided_.is_behind_own(batch, index, group_.hashes(place))) continue;
-      decide_one(batch, index, group_.hashes(place), origin);
+      decide_one(batch, index, place, origin);
     }
   }
   undecided_.end_list(batch);
@@ -195,18 +198,6 @@ void Engine::finish_extends(QuotaBatch& batch) noexcept {
   }
 }
 
-// Finds the subjects of a call that its limits decide.
-inline QuotaCode Engine::find_subjects(QuotaBatch& batch, const QuotaCall& call,
-                                       const SubjectHashes& hashes, IfAbsent if_absent,
-                                       LimitedSubjects& limited) noexcept {
-  const QuotaCode code = resolver_.find_subjects(batch, call, hashes, if_absent, limited);
-  if (code != QuotaCode::ok) return code;
-  for (const LimitedSubject& each : limited) {
-    batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
-  }
-  return code;
-}
-
 // Answers a call that asks and changes nothing.
 void Engine::answer_question(QuotaBatch& batch, size_t index,
                              const SubjectHashes& hashes) noexcept {
@@ -256,7 +247,7 @@ inline void Engine::admit(const Request& request, const LimitedSubjects& limited
   } else if (request.id.is_set()) {
     reservations_.remember(request, code);
   }
-  if (queues_.pool().used() > 0) queues_.count_overtaking(limited, batch.arrival_of(index));
+  if (queues_.have_waiters()) queues_.count_overtaking(limited, batch.arrival_of(index));
   set_outcome(call.op, code, answer);
 }
 
@@ -289,7 +280,7 @@ void Engine::ask_admission(QuotaBatch& batch, size_t index, const SubjectHashes&
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
-  const QuotaCode gathered = find_subjects(batch, call, hashes, IfAbsent::make, limited);
+  const QuotaCode gathered = resolver_.find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (gathered != QuotaCode::ok) return set_outcome(call.op, gathered, answer);
   const Request request = resolver_.request_of(batch, call, limited);
   const AskedCall asked{batch, index, limited, request};
@@ -299,8 +290,9 @@ void Engine::ask_admission(QuotaBatch& batch, size_t index, const SubjectHashes&
   if (request.id.is_set() && repeats_.answer(request, answer)) {
     set_outcome(call.op, answer.code, answer);
   } else {
-    const bool must_wait = queues_.must_wait(limited, batch.arrival_of(index));
-    if (!must_wait && undecided_.awaits_overtaking(asked)) return;
+    const bool have_waiters = queues_.have_waiters();
+    const bool must_wait = have_waiters && queues_.must_wait(limited, batch.arrival_of(index));
+    if (have_waiters && !must_wait && undecided_.awaits_overtaking(asked)) return;
     if (undecided_.have_claims() && !must_wait && undecided_.is_behind_claims(asked)) return;
     const bool has_place = !request.needs_place() || reservations_.has_room();
     if (must_wait || !fits(request, limited, shares, has_place)) {
@@ -361,7 +353,7 @@ void Engine::check(QuotaBatch& batch, size_t index, const SubjectHashes& hashes)
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
-  answer.code = find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
+  answer.code = resolver_.find_subjects(batch, call, hashes, IfAbsent::only_find, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   answer.code = QuotaCode::none;
   const Request request = resolver_.request_of(batch, call, limited);
@@ -393,7 +385,7 @@ void Engine::record(QuotaBatch& batch, size_t index, const SubjectHashes& hashes
   const QuotaCall& call = batch.calls[index];
   QuotaAnswer& answer = batch.answers[index];
   LimitedSubjects limited;
-  answer.code = find_subjects(batch, call, hashes, IfAbsent::make, limited);
+  answer.code = resolver_.find_subjects(batch, call, hashes, IfAbsent::make, limited);
   if (answer.code != QuotaCode::ok) return set_retry_after(answer);
   answer.code = QuotaCode::none;
   const Request request = resolver_.request_of(batch, call, limited);

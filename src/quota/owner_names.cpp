@@ -32,8 +32,7 @@ std::string_view OwnerNames::at(Block block) const noexcept {
   return {reinterpret_cast<const char*>(at + 1), static_cast<size_t>(*at)};
 }
 
-void OwnerNames::drop(Block block) noexcept {
-  if (block == none) return;
+void OwnerNames::drop_kept(Block block) noexcept {
   --names_count_;
   memory_.free(memory_.at_line(block), 1 + at(block).size());
 }

@@ -21,10 +21,14 @@ class OwnerNames {
   Block keep(std::string_view owner) noexcept;
   // Empty for `none`.
   std::string_view at(Block block) const noexcept;
-  void drop(Block block) noexcept;
+  void drop(Block block) noexcept {
+    if (block != none) drop_kept(block);
+  }
   uint64_t reserved_bytes() const noexcept { return memory_.reserved_bytes(); }
 
  private:
+  void drop_kept(Block block) noexcept;
+
   uint32_t names_max_;
   uint32_t names_count_ = 0;
   SlabArena memory_;

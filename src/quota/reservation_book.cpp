@@ -45,7 +45,8 @@ Reservation& ReservationBook::open(const Request& request, api::QuotaCode admiss
                                    std::string_view owner) noexcept {
   Reservation& reservation = make(request, true);
   reservation.id = ids_.assign(index_of(reservation), route_of(request), false);
-  begin(reservation, {.code = admission, .connection = request.connection, .owner = owner});
+  begin(reservation, admission);
+  begin_home(reservation, request.connection, owner);
   return reservation;
 }
 
@@ -89,21 +90,21 @@ inline Reservation& ReservationBook::make(const Request& request, bool is_open) 
   return reservation;
 }
 
-// Its lifetime begins.
-inline void ReservationBook::begin(Reservation& reservation, const Admitted& admitted) noexcept {
+// It is charged now.
+inline void ReservationBook::begin(Reservation& reservation, api::QuotaCode admission) noexcept {
   reservation.state = ReservationState::open;
-  reservation.set_admission(admitted.code);
+  reservation.set_admission(admission);
   reservation.charged_ns = clock_.ns();
   reservation.order = clock_.order();
   log_.add(reservation, index_of(reservation));
-  if (reservation.has_home_at_other_node) {
-    wheel_.schedule(reservation.timer,
-                    clock_.due_ms(reservation.lifetime_ms + node_part_slack_ms_));
-  }
-  if (reservation.is_part) return;
-  if (!admitted.owner.empty()) reservation.owner = owners_.keep(admitted.owner);
-  if (admitted.connection != 0) bindings_.bind(reservation, admitted.connection);
-  wheel_.schedule(reservation.timer, clock_.due_ms(reservation.lifetime_ms));
+}
+
+// What only a home has: an owner, a connection, a place among the open ones.
+inline void ReservationBook::begin_home(Reservation& home, uint64_t connection,
+                                        std::string_view owner) noexcept {
+  if (!owner.empty()) home.owner = owners_.keep(owner);
+  if (connection != 0) bindings_.bind(home, connection);
+  wheel_.schedule(home.timer, clock_.due_ms(home.lifetime_ms));
   ++open_count_;
 }
 
@@ -146,7 +147,10 @@ void ReservationBook::admit(Reservation& held, const Admitted& admitted) noexcep
   for (const SubjectIndex subject : held.named()) {
     if (is_here(subject)) ++subjects_[subject].open;
   }
-  begin(held, admitted);
+  begin(held, admitted.code);
+  if (!held.is_part) return begin_home(held, admitted.connection, admitted.owner);
+  if (!held.has_home_at_other_node) return;
+  wheel_.schedule(held.timer, clock_.due_ms(held.lifetime_ms + node_part_slack_ms_));
 }
 
 void ReservationBook::drop(Reservation& held) noexcept {
@@ -188,32 +192,6 @@ void ReservationBook::extend_part(Reservation& part, uint32_t lifetime_ms) noexc
   part.lifetime_ms = lifetime_ms;
   const int64_t due_ms = clock_.due_ms(lifetime_ms + node_part_slack_ms_);
   wheel_.schedule(part.timer, std::max(part.timer.due_ms(), due_ms));
-}
-
-// Frees its slots, unless they were free before.
-void ReservationBook::close(Reservation& reservation, ReservationState state) noexcept {
-  if (reservation.state == ReservationState::open) {
-    if (!reservation.is_part) --open_count_;
-    if (reservation.is_connection_bound()) bindings_.unbind(reservation);
-    for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-      if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].open;
-    }
-  }
-  reservation.state = state;
-}
-
-// Frees the place of an ended reservation; its id no longer leads to it.
-void ReservationBook::free(Reservation& reservation) noexcept {
-  DEBUG_ASSERT(reservation.state != ReservationState::open);
-  const Pool::Index index = index_of(reservation);
-  if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
-  owners_.drop(reservation.owner);
-  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
-    if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].held;
-  }
-  base::TimerWheel::cancel(reservation.timer);
-  if (reservation.is_linked()) --ended_count_;
-  pool_.free(index);
 }
 
 void ReservationBook::end(Reservation& reservation, ReservationState state) noexcept {

@@ -93,6 +93,8 @@ class ReservationBook {
   // is none.
   Reservation* find(uint64_t id) noexcept;
   const Reservation* find(uint64_t id) const noexcept;
+  // The same, looked for at `expected` first, which prefetch() has returned.
+  Reservation* find_at(Pool::Index expected, uint64_t id) noexcept;
   std::optional<IdRecord> find_record(uint64_t id) const noexcept;
   static IdRecord record_of(const Reservation& reservation) noexcept;
 
@@ -152,13 +154,14 @@ class ReservationBook {
   uint32_t lifetime_left_ms(const Reservation& reservation) const noexcept;
   uint32_t open_count() const noexcept { return open_count_; }
 
-  // Fetch ahead what calls will read: where an id leads, then the reservation itself and the record
-  // that its end will take.
+  // Fetch ahead what calls will read: where an id leads, then the reservation itself, whose index
+  // it most probably returns, and the record that its end will take.
   SLUICE_PREFETCH_FUNCTION void prefetch_id(uint64_t id) const noexcept { ids_.prefetch(id); }
-  SLUICE_PREFETCH_FUNCTION void prefetch(uint64_t id, uint32_t ahead) const noexcept {
+  SLUICE_PREFETCH_FUNCTION Pool::Index prefetch(uint64_t id, uint32_t ahead) const noexcept {
     const Pool::Index index = ids_.first_with(id);
     if (index != Pool::none) pool_.prefetch(index);
     ids_.prefetch_next_end(ahead);
+    return index;
   }
 
   uint64_t reserved_bytes() const noexcept;
@@ -171,7 +174,8 @@ class ReservationBook {
   Pool::Index take() noexcept;
   uint16_t route_of(const Request& request) const noexcept;
   Reservation& make(const Request& request, bool is_open) noexcept;
-  void begin(Reservation& reservation, const Admitted& admitted) noexcept;
+  void begin(Reservation& reservation, api::QuotaCode admission) noexcept;
+  void begin_home(Reservation& home, uint64_t connection, std::string_view owner) noexcept;
   void close(Reservation& reservation, api::ReservationState state) noexcept;
   void keep_ended(Reservation& reservation) noexcept;
   void free(Reservation& reservation) noexcept;
@@ -209,9 +213,43 @@ inline Reservation* ReservationBook::find(uint64_t id) noexcept {
   return index == Pool::none ? nullptr : &pool_[index];
 }
 
+inline Reservation* ReservationBook::find_at(Pool::Index expected, uint64_t id) noexcept {
+  if (id != 0 && pool_.holds(expected)) {
+    Reservation& found = pool_[expected];
+    if (found.id == id && !found.is_held()) return &found;
+  }
+  return find(id);
+}
+
 inline const Reservation* ReservationBook::find(uint64_t id) const noexcept {
   const Pool::Index index = find_index(id);
   return index == Pool::none ? nullptr : &pool_[index];
+}
+
+// Frees its slots, unless they were free before.
+inline void ReservationBook::close(Reservation& reservation, api::ReservationState state) noexcept {
+  if (reservation.state == api::ReservationState::open) {
+    if (!reservation.is_part) --open_count_;
+    if (reservation.is_connection_bound()) bindings_.unbind(reservation);
+    for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+      if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].open;
+    }
+  }
+  reservation.state = state;
+}
+
+// Frees the place of an ended reservation; its id no longer leads to it.
+inline void ReservationBook::free(Reservation& reservation) noexcept {
+  DEBUG_ASSERT(reservation.state != api::ReservationState::open);
+  const Pool::Index index = index_of(reservation);
+  if (reservation.client_id.is_set()) client_ids_.remove(reservation.client_id, {.index = index});
+  owners_.drop(reservation.owner);
+  for (uint8_t at = 0; at < reservation.subjects_count; ++at) {
+    if (is_here(reservation.subjects[at])) --subjects_[reservation.subjects[at]].held;
+  }
+  base::TimerWheel::cancel(reservation.timer);
+  if (reservation.is_linked()) --ended_count_;
+  pool_.free(index);
 }
 
 // Rounded up, but at most the lifetime that it was given.

@@ -47,10 +47,9 @@ void replace_expired(const Subject& subject, const Shares& reserved, const Share
 
 }  // namespace
 
-void replace_charges(Reservation& reservation, const api::Amounts& actual, uint64_t cached,
-                     SubjectTable& subjects, const Moment& now) noexcept {
+void replace_shares(const Reservation& reservation, const Shares& used, SubjectTable& subjects,
+                    const Moment& now) noexcept {
   const Shares reserved(reservation.amounts);
-  const Shares used(actual, cached);
   for (uint8_t place = 0; place < reservation.subjects_count; ++place) {
     if (!is_here(reservation.subjects[place])) continue;
     const Subject& subject = subjects.to_change(reservation.subjects[place]);
@@ -64,7 +63,6 @@ void replace_charges(Reservation& reservation, const api::Amounts& actual, uint6
       replace_open<Meter>(subject, reserved, used, charge_of(reservation), now);
     }
   }
-  reservation.amounts = actual;
 }
 
 void close_expired_charges(Reservation& reservation, SubjectTable& subjects,

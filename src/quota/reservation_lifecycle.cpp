@@ -58,25 +58,25 @@ void ReservationLifecycle::answer_ended(ReservationState wanted,
   }
 }
 
-// The call's reservation, open or expired. Null: it has ended, or is unknown, and the answer is
-// set.
-inline Reservation* ReservationLifecycle::find_unended(const QuotaCall& call,
-                                                       ReservationState wanted,
-                                                       QuotaAnswer& answer) noexcept {
+// The call's reservation, if it is open or expired. Null: it has ended, or is unknown, and the
+// answer is set.
+inline Reservation* ReservationLifecycle::unended(Reservation* found, const QuotaCall& call,
+                                                  ReservationState wanted,
+                                                  QuotaAnswer& answer) noexcept {
   answer.reservation = call.reservation;
-  Reservation* const reservation = reservations_.find(call.reservation);
-  if (reservation != nullptr && !reservation->has_ended()) return reservation;
+  if (found != nullptr && !found->has_ended()) return found;
   answer_ended(wanted, answer);
   return nullptr;
 }
 
 inline void ReservationLifecycle::replace(Reservation& reservation, const Amounts& actual,
-                                          uint64_t cached) noexcept {
+                                          uint64_t cached, QuotaAnswer& answer) noexcept {
   const uint64_t before = reservation.amounts.input_tokens + reservation.amounts.output_tokens;
   const uint64_t after = actual.input_tokens + actual.output_tokens;
   statistics_.tokens_refunded += before > after ? before - after : 0;
   reservations_.touch(reservation);
   replace_charges(reservation, actual, cached, subjects_, clock_.moment());
+  answer.amounts = actual;
 }
 
 // Ends the reservation, with the first answer to this end.
@@ -86,7 +86,6 @@ inline ReservationLifecycle::Ended ReservationLifecycle::end(Reservation& reserv
   answer.code = QuotaCode::ok;
   answer.state = state;
   answer.late = reservation.has_expired();
-  answer.amounts = reservation.amounts;
   queues_.mark(reservation.named());  // its end may help waiters
   const bool has_parts = reservation.has_parts;
   if (has_parts) {
@@ -135,31 +134,36 @@ bool ReservationLifecycle::expire_part(const QuotaCall& call, bool is_of_node) n
 }
 
 ReservationLifecycle::Ended ReservationLifecycle::settle(const QuotaCall& call,
+                                                         ReservationBook::Pool::Index expected,
                                                          QuotaAnswer& answer) noexcept {
-  Reservation* const reservation = find_unended(call, ReservationState::settled, answer);
+  Reservation* const reservation = unended(reservations_.find_at(expected, call.reservation), call,
+                                           ReservationState::settled, answer);
   if (reservation == nullptr) return Ended::no;
-  replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens);
+  replace(*reservation, actual_amounts(call, reservation->amounts), call.cached_input_tokens,
+          answer);
   ++statistics_.settled;
   return end(*reservation, ReservationState::settled, answer);
 }
 
 ReservationLifecycle::Ended ReservationLifecycle::cancel(const QuotaCall& call,
                                                          QuotaAnswer& answer) noexcept {
-  Reservation* const reservation = find_unended(call, ReservationState::cancelled, answer);
+  Reservation* const reservation =
+      unended(reservations_.find(call.reservation), call, ReservationState::cancelled, answer);
   if (reservation == nullptr) return Ended::no;
   if ((call.flags & api::quota_flag::undelivered) != 0 && may_be_known(*reservation)) {
     answer.code = QuotaCode::id_in_use;
     return Ended::no;
   }
   const bool keeps = (call.flags & api::quota_flag::keep_requests) != 0;
-  replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0);
+  replace(*reservation, {.requests = keeps ? reservation->amounts.requests : 0}, 0, answer);
   ++statistics_.cancelled;
   return end(*reservation, ReservationState::cancelled, answer);
 }
 
 // Null: it has ended or expired, or is unknown, and the answer is set.
 Reservation* ReservationLifecycle::find_open(const QuotaCall& call, QuotaAnswer& answer) noexcept {
-  Reservation* const reservation = find_unended(call, ReservationState::none, answer);
+  Reservation* const reservation =
+      unended(reservations_.find(call.reservation), call, ReservationState::none, answer);
   if (reservation == nullptr) return nullptr;
   answer.state = reservation->state;
   answer.code =

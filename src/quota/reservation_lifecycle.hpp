@@ -38,7 +38,9 @@ class ReservationLifecycle {
   // Whether the call ended it. Then queues may have to be served; take_parts() follows where other
   // shards have parts.
   enum class Ended : uint8_t { no, whole, with_parts };
-  Ended settle(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
+  // `expected`: where the call's reservation most probably is.
+  Ended settle(const api::QuotaCall& call, ReservationBook::Pool::Index expected,
+               api::QuotaAnswer& answer) noexcept;
   Ended cancel(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
   // Of one with parts on other nodes, these come first: `with_parts`, nothing is changed yet, and
   // take_parts() follows; then finish_extend().
@@ -75,10 +77,11 @@ class ReservationLifecycle {
  private:
   using PartShards = boost::container::static_vector<api::ShardId, limits::call_subjects_max>;
 
-  Reservation* find_unended(const api::QuotaCall& call, api::ReservationState wanted,
-                            api::QuotaAnswer& answer) noexcept;
+  Reservation* unended(Reservation* found, const api::QuotaCall& call, api::ReservationState wanted,
+                       api::QuotaAnswer& answer) noexcept;
   Reservation* find_open(const api::QuotaCall& call, api::QuotaAnswer& answer) noexcept;
-  void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached) noexcept;
+  void replace(Reservation& reservation, const api::Amounts& actual, uint64_t cached,
+               api::QuotaAnswer& answer) noexcept;
   Ended end(Reservation& reservation, api::ReservationState state,
             api::QuotaAnswer& answer) noexcept;
   void answer_ended(api::ReservationState wanted, api::QuotaAnswer& answer) const noexcept;

@@ -185,7 +185,6 @@ void SpreadDecider::count_limits(Part& part) noexcept {
   spread.has_quota |= !part.limited.empty();
   for (const LimitedSubject& each : part.limited) {
     spread.limits_anything |= each.quota->limits_anything;
-    part.batch.limits_checked += static_cast<uint32_t>(each.quota->shapes.size());
   }
 }
 

@@ -232,8 +232,7 @@ bool WaitQueues::is_to_be_tried(const Waiter& waiter, uint64_t since_order) cons
   });
 }
 
-void WaitQueues::mark(std::span<const SubjectIndex> subjects) noexcept {
-  if (pool_.used() == 0) return;
+void WaitQueues::mark_waited_for(std::span<const SubjectIndex> subjects) noexcept {
   for (const SubjectIndex subject : subjects) {
     if (!is_here(subject) || !subjects_[subject].has_waiters()) continue;
     subjects_.to_serve().add(subject);

@@ -49,14 +49,16 @@ class WaitQueues {
   // Sets the timer that marks its queues, for that time or earlier.
   void wake_at(api::WaiterId index, int64_t fits_at_ns) noexcept;
 
+  // Nearly always nobody waits: then nothing else of this class needs to be asked.
+  bool have_waiters() const noexcept { return pool_.used() > 0; }
   // Whether a newcomer has to wait behind others, who have arrived before it. Marks queues that
   // have to be served to know.
   bool must_wait(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept {
-    return pool_.used() > 0 && must_queue_behind(limited, arrival);
+    return have_waiters() && must_queue_behind(limited, arrival);
   }
   // Whether a subject with waiters has holds: its queue may move when these are dropped.
   bool wait_for_holds(const LimitedSubjects& limited) const noexcept {
-    return pool_.used() > 0 && have_waiters_beside_holds(limited);
+    return have_waiters() && have_waiters_beside_holds(limited);
   }
   // Whether the queues ahead of a newcomer allow overtaking, once those that are marked were
   // served.
@@ -78,7 +80,9 @@ class WaitQueues {
   bool is_to_be_tried(const Waiter& waiter, uint64_t since_order = UINT64_MAX) const noexcept;
 
   // Marks the queues of these subjects to be served: something may help their waiters.
-  void mark(std::span<const SubjectIndex> subjects) noexcept;
+  void mark(std::span<const SubjectIndex> subjects) noexcept {
+    if (have_waiters()) mark_waited_for(subjects);
+  }
 
   bool is_waiting(api::WaiterId index, api::Ticket ticket, api::ShardId origin) const noexcept;
   // No two have the same arrival: a part may have left, and another waiter may have its place.
@@ -98,6 +102,7 @@ class WaitQueues {
   void check_invariants() const noexcept;
 
  private:
+  void mark_waited_for(std::span<const SubjectIndex> subjects) noexcept;
   bool have_waiters_beside_holds(const LimitedSubjects& limited) const noexcept;
   bool must_queue_behind(const LimitedSubjects& limited, const api::Arrival& arrival) noexcept;
   bool may_be_overtaken(const Subject& subject) const noexcept;

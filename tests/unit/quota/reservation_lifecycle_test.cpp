@@ -526,11 +526,14 @@ class LifecycleAlone : public testing::Test {
   QuotaAnswer answer_;
 };
 
+// Where a settle looks first, which is not where its reservation is.
+constexpr ReservationBook::Pool::Index anywhere = 0;
+
 TEST_F(LifecycleAlone, an_end_is_reported_and_marks_the_queues_that_it_may_help) {
   wait();
   const uint64_t id = open().id;
   EXPECT_FALSE(is_marked());
-  EXPECT_EQ(lifecycle_.settle({.reservation = id}, answer_), Ended::whole);
+  EXPECT_EQ(lifecycle_.settle({.reservation = id}, anywhere, answer_), Ended::whole);
   EXPECT_TRUE(is_marked());
   EXPECT_EQ(tables_.statistics.settled, 1U);
 }
@@ -542,9 +545,9 @@ TEST_F(LifecycleAlone, a_repeated_end_and_one_of_nothing_are_no_ends) {
   tables_.subjects.to_serve().take();
   EXPECT_EQ(lifecycle_.cancel({.reservation = id}, answer_), Ended::no);
   EXPECT_EQ(answer_.code, QuotaCode::ok);
-  EXPECT_EQ(lifecycle_.settle({.reservation = id}, answer_), Ended::no);
+  EXPECT_EQ(lifecycle_.settle({.reservation = id}, anywhere, answer_), Ended::no);
   EXPECT_EQ(answer_.code, QuotaCode::already_cancelled);
-  EXPECT_EQ(lifecycle_.settle({.reservation = id + 1}, answer_), Ended::no);
+  EXPECT_EQ(lifecycle_.settle({.reservation = id + 1}, anywhere, answer_), Ended::no);
   EXPECT_EQ(answer_.code, QuotaCode::unknown_reservation);
   EXPECT_FALSE(is_marked());
 }
@@ -560,13 +563,13 @@ TEST_F(LifecycleAlone, parts_on_other_shards_end_and_expire_with_it) {
     return made.id;
   };
   const uint64_t settled = open_apart();
-  EXPECT_EQ(lifecycle_.settle({.reservation = settled}, answer_), Ended::with_parts);
+  EXPECT_EQ(lifecycle_.settle({.reservation = settled}, anywhere, answer_), Ended::with_parts);
   std::vector<api::PartEnd> ends;
   lifecycle_.take_parts(7, ends);
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_EQ(ends[0].call, 7U);
   EXPECT_EQ(ends[0].shard, 4U);
-  EXPECT_EQ(lifecycle_.settle({.reservation = settled}, answer_), Ended::no);
+  EXPECT_EQ(lifecycle_.settle({.reservation = settled}, anywhere, answer_), Ended::no);
   EXPECT_EQ(lifecycle_.cancel({.reservation = open().id}, answer_), Ended::whole);
   const uint64_t expired = open_apart();
   lifecycle_.end_lifetime(*tables_.reservations.find(expired));
