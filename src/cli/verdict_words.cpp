@@ -37,7 +37,8 @@ std::string verdict_sentence(sluicegate::Verdict verdict, bool may_wait) {
     case Verdict::handles_full:
       return "the server has no room for another handle (--max-handles)";
     case Verdict::owner_unreachable:
-      return "the node that owns the key is not reachable: try again later";
+      return "the node that owns the key does not answer (try again later), or is a gocc, which "
+             "takes neither a cost other than 1 nor a look, and releases one permit at a time";
     case Verdict::none:
       break;
   }

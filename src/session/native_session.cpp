@@ -263,7 +263,7 @@ void NativeSession::on_release(uint64_t id, size_t frame_bytes,
   const auto count = static_cast<uint32_t>(release.key_sizes.size());
   if (!admit(id, frame_bytes)) return;
   const auto entries = context_.turn.add(request_of(id, frame_bytes, releases), count);
-  connection_.reserve_output(wire::small_answer_bytes_max);
+  connection_.reserve_output(release_answer_bytes_max(count));
   route::fill_entries(entries, release.keys.data(), release.key_sizes);
   fill_costs(entries, release.costs);
   for (api::Entry& entry : entries) entry.op = api::Op::release;
@@ -372,6 +372,23 @@ void NativeSession::write_topology(uint64_t id) noexcept {
 void NativeSession::on_counted(uint64_t, uint64_t) noexcept {}
 void NativeSession::on_text(uint64_t, std::string_view, std::string_view) noexcept {}
 
+size_t NativeSession::release_answer_bytes_max(uint32_t entries_count) noexcept {
+  return std::max(wire::small_answer_bytes_max, wire::verdicts_bytes_max(entries_count, 0));
+}
+
+// Done, unless some owners could not be asked: then it is to be known which.
+void NativeSession::write_released(const route::Request& request,
+                                   std::span<const api::Verdict> verdicts) noexcept {
+  const size_t bytes_max = release_answer_bytes_max(request.entries_count);
+  connection_.release_output(bytes_max);
+  const bool are_done = std::find(verdicts.begin(), verdicts.end(),
+                                  api::Verdict::owner_unreachable) == verdicts.end();
+  write(bytes_max, [&](auto out) {
+    return are_done ? wire::encode_done(request.id, out)
+                    : wire::encode_verdicts(request.id, verdicts, {}, 0, out);
+  });
+}
+
 void NativeSession::on_verdicts(const route::Request& request, const Verdicts& verdicts) noexcept {
   --outstanding_frames_;
   outstanding_bytes_ -= request.frame_bytes;
@@ -381,9 +398,7 @@ void NativeSession::on_verdicts(const route::Request& request, const Verdicts& v
     return;
   }
   if (request.kind == releases) {
-    connection_.release_output(wire::small_answer_bytes_max);
-    write(wire::small_answer_bytes_max,
-          [&](auto out) { return wire::encode_done(request.id, out); });
+    write_released(request, verdicts.verdicts);
     return withdraw_pending(request.id);
   }
   const size_t bytes_max = wire::verdicts_bytes_max(request.entries_count, request.detail_bits);

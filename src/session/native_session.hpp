@@ -79,6 +79,9 @@ class NativeSession final : public Session, public TopologyWatcher {
   bool on_acquire_by_handle(uint64_t id, size_t frame_bytes,
                             const wire::AcquireByHandleRequest& acquire) noexcept;
   void on_release(uint64_t id, size_t frame_bytes, const wire::ReleaseRequest& release) noexcept;
+  static size_t release_answer_bytes_max(uint32_t entries_count) noexcept;
+  void write_released(const route::Request& request,
+                      std::span<const api::Verdict> verdicts) noexcept;
   void on_forward(uint64_t id, size_t frame_bytes, const wire::ForwardRequest& forward) noexcept;
   void on_refund(uint64_t id, size_t frame_bytes, const wire::RefundRequest& refund) noexcept;
   bool on_withdraw(uint64_t id, const wire::WithdrawRequest& request) noexcept;

@@ -101,7 +101,7 @@ void NativeSession::on_refund(uint64_t id, size_t frame_bytes,
   }
   const auto count = static_cast<uint32_t>(refund.key_sizes.size());
   const auto entries = context_.turn.add(request_of(id, frame_bytes, releases), count);
-  connection_.reserve_output(wire::small_answer_bytes_max);
+  connection_.reserve_output(release_answer_bytes_max(count));
   route::fill_entries(entries, refund.keys.data(), refund.key_sizes);
   const std::optional<int64_t> time_ms = not_after_ms(refund.target);
   for (size_t i = 0; i < entries.size(); ++i) {

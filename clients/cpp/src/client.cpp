@@ -98,8 +98,8 @@ void Client::release(std::string_view key, uint32_t cost) {
   const AcquireOptions options{.cost = cost};
   require_valid(key);
   require_within(released_bound, cost);
-  // The answer to a release has no verdict.
-  (void)impl_->call({.key = key, .options = options, .is_release = true}, {});
+  const Outcome outcome = impl_->call({.key = key, .options = options, .is_release = true}, {});
+  if (outcome.verdict == Verdict::owner_unreachable) throw OwnerUnreachable::of_key(key);
 }
 
 void Client::reset_key(std::string_view key) {

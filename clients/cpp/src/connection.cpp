@@ -252,7 +252,16 @@ void Connection::release(std::string_view key, uint32_t cost) {
 }
 
 void Connection::release(const Release& request) {
-  await_done(send(request));
+  const Answer answer = await(send(request), call_deadline());
+  if (std::holds_alternative<Done>(answer)) return;
+  const auto* verdicts = std::get_if<Verdicts>(&answer);
+  if (verdicts == nullptr || verdicts->verdicts.size() != request.keys.size()) {
+    throw_unexpected(answer);
+  }
+  for (size_t i = 0; i < request.keys.size(); ++i) {
+    if (verdicts->verdicts[i] != Verdict::owner_unreachable) continue;
+    throw OwnerUnreachable::of_key(request.keys[i]);
+  }
 }
 
 void Connection::withdraw(const Withdraw& request) {

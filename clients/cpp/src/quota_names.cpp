@@ -142,6 +142,12 @@ OwnerUnreachable::OwnerUnreachable(std::string_view subject)
     : Error{std::string{subject} + ": " + std::string{name(QuotaCode::owner_unreachable)} + ": " +
             std::string{reason(QuotaCode::owner_unreachable)}} {}
 
+OwnerUnreachable OwnerUnreachable::of_key(std::string_view key) {
+  return OwnerUnreachable{std::string{key} + ": " + std::string{name(Verdict::owner_unreachable)} +
+                          ": nothing was released: the node that owns the key does not answer (try "
+                          "again later), or is a gocc, which takes releases of one permit alone"};
+}
+
 QuotaIncomplete::QuotaIncomplete(QuotaBatchOutcome outcome)
     : Error{std::to_string(outcome.failed) + " of " + std::to_string(outcome.codes.size()) +
             " entries have no answer: " + std::string{name(outcome.failure)}},

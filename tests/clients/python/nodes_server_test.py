@@ -14,7 +14,7 @@ from fleet import OURS, Fleet, secret_file
 from http_peer import metrics
 from server_process import TIMEOUT_S, eventually
 
-from sluicegate import AsyncClient, Client, ConnectionLost, Verdict
+from sluicegate import AsyncClient, Client, ConnectionLost, OwnerUnreachable, Verdict
 from sluicegate._nodes import owner_of, owner_of_subject
 
 LIMIT = 50
@@ -305,3 +305,37 @@ def test_quotas_are_one_over_all_nodes(tmp_path):
                     assert usage.limits[0].used == 1
             with client.lease(SUBJECTS):
                 assert [usage.limits[0].used for usage in client.usage(SUBJECTS)] == [1] * 6
+
+
+RELEASES = {
+    "release": lambda client, key: client.release(key),
+    "release_many": lambda client, key: client.release_many([key, key]),
+    "reset_key": lambda client, key: client.reset_key(key),
+}
+
+
+def a_node_without_its_neighbour(fleet):
+    """The address of one, and a key of the other, which is dead."""
+    fleet.nodes.pop(1).process.kill()
+    return address(fleet.nodes[0]), next(key for key in KEYS if owner_of(key, 3) == 1)
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+def test_a_release_that_does_not_reach_the_owner_is_an_error(release):
+    with three_nodes() as fleet:
+        node, key = a_node_without_its_neighbour(fleet)
+        with Client(node) as client:
+            with pytest.raises(OwnerUnreachable, match="nothing was released") as caught:
+                release(client, key)
+            assert caught.value.key == key
+            client.release(next(key for key in KEYS if owner_of(key, 3) == 0))
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+def test_a_release_that_does_not_reach_the_owner_is_an_error_with_asyncio(release):
+    async def ask(node, key):
+        async with AsyncClient(node) as client:
+            with pytest.raises(OwnerUnreachable):
+                await release(client, key)
+    with three_nodes() as fleet:
+        asyncio.run(ask(*a_node_without_its_neighbour(fleet)))

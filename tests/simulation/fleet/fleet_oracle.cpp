@@ -94,7 +94,7 @@ bool FleetOracle::is_decided(const Call& call, const Answer& answer) const {
 }
 
 bool FleetOracle::is_policy(const Call& call, const Answer& answer) const {
-  if (answer.is_done) return true;
+  if (answer.is_done) return call.is_anonymous();  // who decides those is not seen
   if (answer.may_have_waited && answer.verdict == Verdict::owner_unreachable) return true;
   // Over REST nobody sees whether the entry node knew that it waited.
   const bool was_queued = call.is_queued || (answer.is_outcome && !answer.may_have_waited);

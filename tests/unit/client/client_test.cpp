@@ -131,6 +131,26 @@ TEST(Client, refused_frame_throws) {
   EXPECT_TRUE(client.acquire("key")) << "the connection stays open";
 }
 
+TEST(Client, a_release_that_does_not_reach_the_owner_is_an_error) {
+  constexpr uint8_t unreached = static_cast<uint8_t>(Verdict::owner_unreachable);
+  FakeServer server = serve([](Peer& peer) {
+    peer.write(verdict_for_all(read(peer), unreached));
+    peer.write(verdict_for_all(read(peer), unreached));
+    approve_all(peer);
+  });
+  Client client{address_of(server)};
+  EXPECT_THROW(client.release("key", 3), OwnerUnreachable);
+  Event answered;
+  Outcome outcome;
+  client.release_async("key", 3, [&](Outcome with) {
+    outcome = with;
+    answered.happen();
+  });
+  EXPECT_TRUE(answered.wait());
+  EXPECT_EQ(outcome.verdict, Verdict::owner_unreachable);
+  client.release("key", 3);
+}
+
 TEST(Client, other_requests_get_their_answers) {
   FakeServer server = serve([](Peer& peer) {
     peer.write(done(read(peer).id));  // release

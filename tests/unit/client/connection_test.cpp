@@ -380,5 +380,21 @@ TEST(Connection, release_and_withdraw_wait_for_done) {
   session.connection.withdraw({.target = 77, .entries = {}});
 }
 
+TEST(Connection, a_release_says_which_owner_was_not_reached) {
+  constexpr uint8_t unreached = static_cast<uint8_t>(Verdict::owner_unreachable);
+  Session session{[](Peer& peer) {
+    peer.write(test::verdicts(peer.read().getId(), 3, {1, unreached, unreached}));
+    peer.write(test::verdicts(peer.read().getId(), 2, {unreached}));  // of three
+    peer.at_end();
+  }};
+  try {
+    session.connection.release({.keys = three_keys});
+    FAIL() << "nothing was thrown";
+  } catch (const OwnerUnreachable& error) {
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("b: owner_unreachable: nothing was"));
+  }
+  EXPECT_THROW(session.connection.release({.keys = three_keys}), ProtocolError);
+}
+
 }  // namespace
 }  // namespace sluicegate

@@ -304,10 +304,15 @@ class InvalidSubject : public Error {
   QuotaCode code_;
 };
 
-// The node that owns a subject does not answer, so its usage is not known: a later try may help.
+// The node that owns a subject or a key does not answer: its usage is not known, or its permits
+// were not released. A later try may help.
 class OwnerUnreachable : public Error {
  public:
   explicit OwnerUnreachable(std::string_view subject);
+  static OwnerUnreachable of_key(std::string_view key);
+
+ private:
+  using Error::Error;
 };
 
 // The server did not answer some entries of a batch; thrown with OnFailure::error.

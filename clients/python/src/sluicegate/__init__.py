@@ -22,9 +22,9 @@ from .aio import AsyncClient
 from .client import Client
 from .errors import (Closed, ConnectionLost, CountTokensError, Denied, Draining, ErrorCode,
                      InvalidArgument, InvalidQuota, InvalidSubject, InvalidType, LimitExceeded,
-                     NotInterned, Overloaded, ProtocolError, QuotaDenied, QuotaError, Refused,
-                     ReservationEnded, SluicegateError, StaleHandles, TimedOut, UnknownReservation,
-                     Unreachable)
+                     NotInterned, Overloaded, OwnerUnreachable, ProtocolError, QuotaDenied,
+                     QuotaError, Refused, ReservationEnded, SluicegateError, StaleHandles, TimedOut,
+                     UnknownReservation, Unreachable)
 from .quota import (Decision, Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Usage,
                     estimate_tokens)
 from .tokens import count_tokens
@@ -37,8 +37,8 @@ __all__ = [
     "CountTokensError", "Decision", "Denied", "Details", "Draining", "ErrorCode", "Handles",
     "InvalidArgument", "InvalidQuota", "InvalidSubject", "InvalidType", "KeyState", "Lease",
     "Limit", "LimitExceeded", "LimitState", "NO_HANDLE", "NotInterned", "Overloaded",
-    "ProtocolError", "Quota", "QuotaCode", "QuotaDenied", "QuotaError", "QuotaResults", "Refused",
-    "Reservation", "ReservationEnded", "SluicegateError", "StaleHandles", "Stats", "TimedOut",
-    "UnknownReservation", "Unreachable", "Usage", "Verdict", "Verdicts", "Welcome", "count_tokens",
-    "estimate_tokens",
+    "OwnerUnreachable", "ProtocolError", "Quota", "QuotaCode", "QuotaDenied", "QuotaError",
+    "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SluicegateError", "StaleHandles",
+    "Stats", "TimedOut", "UnknownReservation", "Unreachable", "Usage", "Verdict", "Verdicts",
+    "Welcome", "count_tokens", "estimate_tokens",
 ]

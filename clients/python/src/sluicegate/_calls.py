@@ -19,7 +19,8 @@ from ._bounds import (COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, RELEASED_COSTS
                       Bound)
 from ._invalid import InvalidArgument, InvalidType, whole
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
-from .errors import ConnectionLost, Draining, NotInterned, SluicegateError, StaleHandles
+from .errors import (ConnectionLost, Draining, NotInterned, OwnerUnreachable, SluicegateError,
+                     StaleHandles)
 from .quota import QuotaResults
 from .verdict import DETAIL_COLUMNS, Verdict, Verdicts
 
@@ -429,6 +430,7 @@ class ReleaseCall(BatchCall):
         super().__init__(dispatcher, completion, len(keys))
         self._keys = keys
         self._costs = spread(costs, len(keys), RELEASED_COSTS)
+        self._unreleased: int | None = None  # the first key whose owner could not be asked
 
     def encode(self, frame_id: int, positions: Positions) -> bytes:
         costs = None if self._costs is None else _frames.numbers(
@@ -437,10 +439,19 @@ class ReleaseCall(BatchCall):
                                       costs)
 
     def take(self, frame: BatchFrame, answer: _frames.Answer) -> None:
-        expect(_frames.DoneAnswer, answer)
+        if type(answer) is not _frames.VerdictsAnswer:
+            expect(_frames.DoneAnswer, answer)
+            return
+        if answer.length != len(frame.positions):
+            raise _frames.Malformed("not the answer to this Release")
+        raw = verdict_bytes(answer.verdicts, answer.length)
+        place = raw.find(Verdict.OWNER_UNREACHABLE)
+        if place >= 0 and self._unreleased is None:
+            self._unreleased = frame.positions[place]
 
     def result(self) -> None:
-        return None
+        if self._unreleased is not None:
+            raise OwnerUnreachable(self._keys[self._unreleased])
 
 
 class InternCall(BatchCall):

@@ -62,6 +62,17 @@ class Draining(ConnectionLost):
     """The server is shutting down and decided nothing."""
 
 
+class OwnerUnreachable(SluicegateError):
+    """The node that owns a key does not answer, or is a gocc and takes no such release: nothing of
+    that key was released."""
+
+    def __init__(self, key: str | bytes) -> None:
+        super().__init__(f"{key!r}: nothing was released: the node that owns the key does not "
+                         "answer (try again later), or is a gocc, which takes releases of one "
+                         "permit alone")
+        self.key = key
+
+
 class TimedOut(SluicegateError, TimeoutError):
     """The call timed out. Its entries that still waited in a queue were withdrawn."""
 
