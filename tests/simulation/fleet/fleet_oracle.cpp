@@ -210,9 +210,11 @@ void FleetOracle::on_decided(const DecidingShard& at, const Decided& decided) {
   }
   if (entry.op == api::Op::release && decided.state) {
     const int64_t end_ms = base::floor_ms(decided.now.monotonic_ns) + decided.state->reset_ms;
-    // Of none: the call itself may have begun a window, and granted its permits to waiters.
-    const uint32_t released =
-        decided.approved_before == 0 ? entry.cost : std::min(entry.cost, decided.approved_before);
+    // Of more than there were: the call itself may have begun a window, or ended the wait of the
+    // first in the queue, and granted permits to others before it released theirs, too.
+    const uint32_t released = decided.approved_before >= entry.cost
+                                  ? entry.cost
+                                  : std::min<uint32_t>(entry.cost, fleet_.limit);
     windows_[window_of({at.node, at.start, key, end_ms})].released += released;
     trace("node " + std::to_string(at.node) + " releases " + std::to_string(released) + " of " +
           std::to_string(entry.cost) + " of " + key + " in the window that ends at " +
