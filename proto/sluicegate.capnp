@@ -711,6 +711,7 @@ struct QuotaOutcomes {
   parts @7 :List(QuotaPart);          # of a visit: as many as answers
   reports @8 :List(PartReport);       # likewise: limits of calls
   knowsRound @9 :Bool;                # of an `apply`: what this node has held still was
+  clockNs @10 :UInt64;                # of a visit: by the answering node's clock of arrivals
 }
 
 struct PartReport {

@@ -477,6 +477,7 @@ struct NodeVisit {
   std::vector<uint32_t> places;  // of its calls, in the batch at home
   std::vector<uint8_t> subject_bits;  // of each call: its subjects on the node that is asked
   bool is_known = false;              // of verdicts: that node still had what it has held
+  int64_t clock_ns = 0;               // of its answer: by the clock that orders calls; 0: no answer
 
   bool is_set() const noexcept { return number != 0; }
 };

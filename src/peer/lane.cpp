@@ -227,6 +227,13 @@ bool Lane::has_frame_room(size_t bytes) const noexcept {
          (sent_bytes_ + bytes <= outstanding_bytes_max_ && frames < outstanding_frames_max_);
 }
 
+// The same, with a quarter left over.
+bool Lane::has_room_beside_verdicts(size_t bytes) const noexcept {
+  const size_t frames = sent_.size() + sent_refunds_.size() + parcels_.sent_count();
+  return sent_bytes_ == 0 || (sent_bytes_ + bytes <= outstanding_bytes_max_ / 4 * 3 &&
+                              frames < outstanding_frames_max_ - outstanding_frames_max_ / 4);
+}
+
 // Writes frames of the messages that have some left, as far as the owner takes them. Permits that
 // go back have precedence.
 void Lane::send_frames() noexcept {

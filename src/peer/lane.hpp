@@ -148,6 +148,7 @@ class Lane final : public Link, public SocketUser {
   void write_withdraw(uint64_t frame_id, std::span<const uint32_t> entries) noexcept;
   void on_done(uint64_t id) noexcept;
   bool has_frame_room(size_t bytes) const noexcept;
+  bool has_room_beside_verdicts(size_t bytes) const noexcept;
   bool has_output_room(size_t bytes) const noexcept;
   bool write_permits() noexcept;
   template <typename Encode>

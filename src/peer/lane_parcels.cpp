@@ -13,8 +13,9 @@ bool is_late(const QuotaParcel& parcel, int64_t now_ms) noexcept {
 }  // namespace
 
 void LaneParcels::note_sent(uint64_t frame_id, size_t bytes) {
-  sent_.push_back({.frame_id = frame_id, .bytes = bytes, .parcel = unsent_.front(), .ops = {}});
-  unsent_.pop_front();
+  QuotaParcel* const parcel = next();
+  queue_of(*parcel).pop_front();
+  sent_.push_back({.frame_id = frame_id, .bytes = bytes, .parcel = parcel, .ops = {}});
 }
 
 LaneParcels::Answered LaneParcels::take_answered(uint64_t frame_id, int64_t now_ms,
@@ -29,10 +30,12 @@ LaneParcels::Answered LaneParcels::take_answered(uint64_t frame_id, int64_t now_
 }
 
 void LaneParcels::give_up(int64_t now_ms, std::vector<QuotaParcel*>& given_up) {
-  for (QuotaParcel* const parcel : unsent_) {
-    if (is_late(*parcel, now_ms)) given_up.push_back(parcel);
+  for (Queue* const queue : {&first_, &unsent_}) {
+    for (QuotaParcel* const parcel : *queue) {
+      if (is_late(*parcel, now_ms)) given_up.push_back(parcel);
+    }
+    std::erase_if(*queue, [&](const QuotaParcel* parcel) { return is_late(*parcel, now_ms); });
   }
-  std::erase_if(unsent_, [&](const QuotaParcel* parcel) { return is_late(*parcel, now_ms); });
   for (Sent& sent : sent_) give_up_if_late(sent, now_ms, given_up);
 }
 
@@ -46,9 +49,11 @@ void LaneParcels::lose(std::vector<QuotaParcel*>& lost) {
   for (const Sent& sent : sent_) {
     if (sent.parcel != nullptr) lost.push_back(sent.parcel);
   }
-  lost.insert(lost.end(), unsent_.begin(), unsent_.end());
   sent_.clear();
-  unsent_.clear();
+  for (Queue* const queue : {&first_, &unsent_}) {
+    lost.insert(lost.end(), queue->begin(), queue->end());
+    queue->clear();
+  }
 }
 
 }  // namespace sluice::peer

@@ -2,6 +2,7 @@
 // Flow:   add() -> next() -> note_sent() -> take_answered(); or give_up(), or lose().
 // Shape:  when a parcel is given up that was written, its frame stays here: its answers may come
 //         late, and are not to be taken for answers that nobody has asked for.
+//         Those that others may wait for go first.
 // Bounds: as many frames as the owner takes.
 // Lives:  one per lane, one thread only.
 #pragma once
@@ -17,14 +18,17 @@ namespace sluice::peer {
 
 class LaneParcels {
  public:
-  void add(QuotaParcel& parcel) { unsent_.push_back(&parcel); }
+  void add(QuotaParcel& parcel) { queue_of(parcel).push_back(&parcel); }
   // The parcel that is to be written next. Null: none.
-  QuotaParcel* next() const noexcept { return unsent_.empty() ? nullptr : unsent_.front(); }
+  QuotaParcel* next() const noexcept {
+    if (!first_.empty()) return first_.front();
+    return unsent_.empty() ? nullptr : unsent_.front();
+  }
   // It was written.
   void note_sent(uint64_t frame_id, size_t bytes);
 
   size_t sent_count() const noexcept { return sent_.size(); }
-  bool has_any() const noexcept { return !unsent_.empty() || !sent_.empty(); }
+  bool has_any() const noexcept { return next() != nullptr || !sent_.empty(); }
 
   struct Answered {
     bool was_asked = false;
@@ -51,7 +55,14 @@ class LaneParcels {
 
   static void give_up_if_late(Sent& sent, int64_t now_ms, std::vector<QuotaParcel*>& given_up);
 
-  std::deque<QuotaParcel*> unsent_;
+  using Queue = std::deque<QuotaParcel*>;
+
+  Queue& queue_of(const QuotaParcel& parcel) noexcept {
+    return parcel.goes_first() ? first_ : unsent_;
+  }
+
+  Queue first_;
+  Queue unsent_;
   std::vector<Sent> sent_;
 };
 

@@ -27,7 +27,10 @@ void Lane::send_parcels() noexcept {
     const uint64_t id = next_id_;
     const wire::FrameWords frame = wire::encode_forward_quota(id, context_.sender, parcel.batch);
     const size_t bytes = std::span(frame).size_bytes();
-    if (!has_frame_room(bytes) || connection_->output_over_high()) return;
+    // What the owner keeps until it has a verdict must leave room for that.
+    const bool has_room =
+        parcel.goes_first() ? has_frame_room(bytes) : has_room_beside_verdicts(bytes);
+    if (!has_room || connection_->output_over_high()) return;
     ++next_id_;
     write(frame);
     if (state_ == State::lost) return;
@@ -74,6 +77,7 @@ void Lane::keep_parts(QuotaParcel& parcel, wire::QuotaOutcomes& outcomes) noexce
   batch.spread = std::move(outcomes.parts);
   batch.part_reports = std::move(outcomes.reports);
   batch.visit.is_known = outcomes.knows_round;
+  batch.visit.clock_ns = outcomes.clock_ns;
 }
 
 // To a client of this node, `draining` would mean this node.

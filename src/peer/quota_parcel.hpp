@@ -24,6 +24,13 @@ struct QuotaParcel {
 
   enum class Of : uint8_t { calls, visit, moved_quotas };
   Of of = Of::calls;  // NodeCalls, NodeVisits or MovedQuotas
+
+  // Whether calls that the other node keeps may wait for it: a verdict on what that holds, or the
+  // end of a part. It waits for none itself.
+  bool goes_first() const noexcept {
+    return of == Of::visit && batch.pass != api::Pass::look && batch.pass != api::Pass::ask &&
+           batch.pass != api::Pass::await;
+  }
 };
 
 class ParcelSender {

@@ -94,7 +94,7 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
                        route::Mailboxes& mailboxes, WaiterDelivery& waiters,
                        quota::QuotaDecider& quotas, StateKeeper& keeper, NodeCalls& nodes,
                        const peer::FleetOptions& fleet, TaskSlots& slots,
-                       const OwnCallBounds& bounds)
+                       ArrivalClock& arrival_clock, const OwnCallBounds& bounds)
     : io_(io),
       context_(context),
       sessions_(sessions),
@@ -111,10 +111,11 @@ QuotaTasks::QuotaTasks(io::Io& io, session::Context& context, SessionTable& sess
       log_(mailboxes.shard()),
       pool_(slots, keeper.parked_tasks_max()),
       undurable_(keeper, sessions, pool_, slots.count()),
+      arrival_clock_(arrival_clock),
       tries_max_(std::max(slots.count() / 2, 1U)) {
   // So that no node's calls are the first for as long as another one has been up.
   if (!mailboxes.nodes().is_alone()) {
-    clock_ahead_ns_ = io.now().wall_ns - io.now().monotonic_ns;
+    arrival_clock_.follow(io.now().wall_ns, io.now());
   }
   undelivered_.reserve(bounds.cancels_max);
   ended_bindings_.reserve(bounds.bindings_max);
@@ -259,14 +260,11 @@ void QuotaTasks::start_here(QuotaTask& task) noexcept {
   go_on(task);
 }
 
-// One order of the calls of all nodes: a node that sees a later call than its own has a clock that
-// is behind, and follows. So the clocks of two nodes differ by the time that a call takes from one
-// to the other.
+// One order of the calls of all nodes.
 void QuotaTasks::note_arrival(api::QuotaBatch& batch) noexcept {
   const uint64_t shard = uint64_t{mailboxes_.shard()} << api::Arrival::shard_bit;
   const uint64_t node = uint64_t{mailboxes_.nodes().own_node()} << api::Arrival::node_bit;
-  batch.arrival = {.ns = context_.now.monotonic_ns + clock_ahead_ns_,
-                   .number = node | shard | arrivals_};
+  batch.arrival = {.ns = arrival_clock_.ns(context_.now), .number = node | shard | arrivals_};
   arrivals_ += batch.calls.size();
 }
 
@@ -471,6 +469,7 @@ void QuotaTasks::free(QuotaTask& task) noexcept {
 
 void QuotaTasks::on_parcel(peer::QuotaParcel& parcel) noexcept {
   if (parcel.of == peer::QuotaParcel::Of::visit) {
+    arrival_clock_.follow(parcel.batch.visit.clock_ns, context_.now);
     return on_decided(visits_.on_returned(parcel, context_.now));
   }
   if (QuotaTask* const task = nodes_.on_parcel(parcel)) answer_or_keep(*task);

@@ -30,6 +30,7 @@
 #include "quota/quota_decider.hpp"
 #include "quota/spread_round.hpp"
 #include "route/mailboxes.hpp"
+#include "server/arrival_clock.hpp"
 #include "server/node_calls.hpp"
 #include "server/node_task_pool.hpp"
 #include "server/node_visits.hpp"
@@ -56,7 +57,7 @@ class QuotaTasks {
   QuotaTasks(io::Io& io, session::Context& context, SessionTable& sessions,
              route::Mailboxes& mailboxes, WaiterDelivery& waiters, quota::QuotaDecider& quotas,
              StateKeeper& keeper, NodeCalls& nodes, const peer::FleetOptions& fleet,
-             TaskSlots& slots, const OwnCallBounds& bounds);
+             TaskSlots& slots, ArrivalClock& arrival_clock, const OwnCallBounds& bounds);
 
   // There are other nodes.
   void attach(peer::ParcelSender& sender) noexcept { visits_.attach(sender); }
@@ -178,7 +179,7 @@ class QuotaTasks {
   size_t retry_at_ = 0;
   int64_t visit_over_ns_ = base::never_ns;  // a kept task whose home does not wait any more
   uint64_t arrivals_ = 0;                   // of calls
-  int64_t clock_ahead_ns_ = 0;              // of this shard's clock: so much is the one of arrivals
+  ArrivalClock& arrival_clock_;
   uint64_t calls_count_ = 0;
   const uint32_t tries_max_;  // under way: waiters leave tasks to sessions
   uint32_t tries_ = 0;

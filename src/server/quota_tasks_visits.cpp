@@ -16,9 +16,6 @@ using api::QuotaOp;
 
 namespace {
 
-// No clock shows a time so far ahead: a node that says so is not followed.
-constexpr int64_t clock_ahead_ns_max = 200LL * 365 * 24 * base::s_per_hour * base::ns_per_s;
-
 void refuse_for_room(api::SpreadCall& part) noexcept {
   part.reservations_full = true;
   part.no_waiter_code = api::QuotaCode::waiters_full;
@@ -41,8 +38,7 @@ uint8_t first_of(uint8_t subject_bits) noexcept {
 void QuotaTasks::start_visit(QuotaTask& task) noexcept {
   api::QuotaBatch& batch = task.batch;
   batch.own_texts();
-  const int64_t ahead_ns = batch.arrival.ns - context_.now.monotonic_ns;
-  clock_ahead_ns_ = std::max(clock_ahead_ns_, std::min(ahead_ns, clock_ahead_ns_max));
+  arrival_clock_.follow(batch.arrival.ns, context_.now);
   batch.undecided.clear();
   for (uint32_t index = 0; index < batch.calls.size(); ++index) {
     find_stops(batch, index);
@@ -92,6 +88,7 @@ void QuotaTasks::finish_visit(QuotaTask& task) noexcept {
   if (batch.pass == Pass::apply) visited_waiters_.note_verdicts(batch, context_.now);
   if (task.asker) {
     for (api::SpreadCall& part : batch.spread) make_relative(part, context_.now);
+    batch.visit.clock_ns = arrival_clock_.ns(context_.now);
     answer(task);
     for (api::SpreadCall& part : batch.spread) make_absolute(part, context_.now);
     context_.room_made = true;

@@ -90,7 +90,7 @@ Worker::Worker(io::Io& io, const WorkerOptions& options, WorkerGroup& worker_gro
       node_calls_(context_, mailboxes_, waiters_, options.fleet),
       moved_quotas_(context_, mailboxes_, *quotas_, options.fleet, worker_group.moved_quotas()),
       quota_tasks_(io, context_, sessions_, mailboxes_, waiters_, *quotas_, keeper_, node_calls_,
-                   options.fleet, tasks_, own_call_bounds(options)),
+                   options.fleet, tasks_, worker_group.arrival_clock(), own_call_bounds(options)),
       decisions_(context_, sessions_, router_.book(), waiters_, *keys_, worker_group.ids()),
       stand_in_(context_, mailboxes_, *keys_),
       runner_(context_, sessions_, decisions_, waiters_, *keys_, statistics_),

@@ -12,6 +12,7 @@
 
 #include "io/io.hpp"
 #include "route/mesh.hpp"
+#include "server/arrival_clock.hpp"
 #include "server/counted_warning.hpp"
 #include "server/moved_quota_log.hpp"
 #include "server/request_ids.hpp"
@@ -31,6 +32,7 @@ class WorkerGroup {
   CountedWarning& misrouted() noexcept { return misrouted_; }
   CountedWarning& calls_dropped() noexcept { return calls_dropped_; }
   MovedQuotaLog& moved_quotas() noexcept { return moved_quotas_; }
+  ArrivalClock& arrival_clock() noexcept { return arrival_clock_; }
 
   void attach(uint32_t shard, io::Io* io) noexcept { members_[shard].io.store(io); }
   void wake(uint32_t shard) noexcept {
@@ -83,6 +85,7 @@ class WorkerGroup {
   CountedWarning misrouted_{misrouted_text};
   CountedWarning calls_dropped_{calls_dropped_text};
   MovedQuotaLog moved_quotas_;
+  ArrivalClock arrival_clock_;
   std::atomic<uint64_t> rules_refused_{0};
   std::atomic<uint32_t> ready_to_accept_{0};
   std::unique_ptr<Member[]> members_;

@@ -167,6 +167,7 @@ void fill_visit_answer(schema::QuotaOutcomes::Builder body, const api::QuotaBatc
     fill(report.initLimit(), batch.part_reports[i].limit);
   }
   body.setKnowsRound(batch.visit.is_known);
+  body.setClockNs(static_cast<uint64_t>(batch.visit.clock_ns));
 }
 
 // Lists without items stay away.
@@ -362,6 +363,7 @@ bool read_visit_answer(schema::QuotaOutcomes::Reader from, QuotaOutcomes& to) {
     if (!is_possible || read_report.limit.subject >= limits::call_subjects_max) return false;
   }
   to.knows_round = from.getKnowsRound();
+  to.clock_ns = std::min<uint64_t>(from.getClockNs(), INT64_MAX);
   return true;
 }
 

@@ -35,6 +35,7 @@ struct QuotaOutcomes {
   std::vector<api::SpreadCall> parts;
   std::vector<api::PartReport> reports;
   bool knows_round = false;
+  int64_t clock_ns = 0;
 };
 
 // What encode_outcomes() takes of them.

@@ -40,6 +40,31 @@ TEST_F(LaneParcelsTest, leave_in_their_order) {
   EXPECT_EQ(lane_.sent_count(), 3U);
 }
 
+// What the other node keeps may wait for them.
+TEST_F(LaneParcelsTest, verdicts_leave_before_them) {
+  QuotaParcel verdict;
+  verdict.of = QuotaParcel::Of::visit;
+  verdict.batch.pass = api::Pass::apply;
+  verdict.deadline_ms = 50;
+  QuotaParcel ask;
+  ask.of = QuotaParcel::Of::visit;
+  ask.batch.pass = api::Pass::ask;
+  lane_.add(ask);
+  lane_.add(verdict);
+  EXPECT_EQ(lane_.next(), &verdict);
+  send(7);
+  EXPECT_EQ(answered(7).parcel, &verdict);
+  EXPECT_EQ(lane_.next(), &parcels_[0]);
+  lane_.add(verdict);
+  lane_.give_up(50, given_up_);
+  EXPECT_EQ(given_up_, (Parcels{&verdict, &ask}));
+  lane_.add(verdict);
+  Parcels lost;
+  lane_.lose(lost);
+  EXPECT_EQ(lost, (Parcels{&verdict, &parcels_[0], &parcels_[1], &parcels_[2]}));
+  EXPECT_FALSE(lane_.has_any());
+}
+
 TEST_F(LaneParcelsTest, are_answered_once) {
   send(7);
   const LaneParcels::Answered first = answered(7);

@@ -110,6 +110,28 @@ TEST_F(LaneQuotaTest, a_call_that_waits_on_after_its_try_keeps_the_lane) {
   EXPECT_EQ(lane_->state(), Lane::State::open);
 }
 
+// The other node may keep all that it has been asked for until it has this verdict.
+TEST_F(LaneQuotaTest, a_verdict_finds_room_beside_calls_that_are_not_answered) {
+  greet();
+  size_t sent_before = 0;
+  do {
+    sent_before = sent().count<ForwardQuotaRequest>();
+    send_parcel(std::vector<api::Ticket>(200, api::no_ticket));
+  } while (sent().count<ForwardQuotaRequest>() > sent_before);
+  QuotaParcel& verdict = parcel_of({api::no_ticket});
+  verdict.of = QuotaParcel::Of::visit;
+  verdict.batch.calls[0].subjects_count = 2;
+  verdict.batch.subjects = {"a", "b"};
+  verdict.batch.pass = api::Pass::apply;
+  verdict.batch.visit = {.number = 3, .home = 1, .places = {0}, .subject_bits = {2}};
+  verdict.batch.arrival.number = uint64_t{1} << 54;
+  verdict.batch.spread.push_back({.state = api::SpreadCall::State::admitted});
+  verdict.batch.answers.resize(1);
+  lane_->send(verdict);
+  EXPECT_EQ(sent().count<ForwardQuotaRequest>(), sent_before + 1);
+  EXPECT_EQ(lane_->state(), Lane::State::open);
+}
+
 TEST_F(LaneQuotaTest, takes_none_where_the_owner_does_not) {
   takes_quota_calls_ = false;
   greet();

@@ -80,12 +80,15 @@ class NodeVisitsTest : public ::testing::Test {
   }
   // The other node, whose call it is, asks for the part here.
   void reserve_from_there(uint64_t tokens) {
+    reserve_from_there(tokens, side_.context.now.monotonic_ns);
+  }
+  void reserve_from_there(uint64_t tokens, int64_t arrival_ns) {
     api::QuotaBatch& batch = side_.tasks.take_node_batch();
     batch.calls.push_back(reserving(tokens));
     batch.calls[0].subjects_count = 2;
     batch.subjects = {there_, here_};
     batch.pass = Pass::ask;
-    batch.arrival = {.ns = side_.context.now.monotonic_ns, .number = uint64_t{1} << 54};
+    batch.arrival = {.ns = arrival_ns, .number = uint64_t{1} << 54};
     batch.visit.number = 1;
     batch.visit.home = 1;
     batch.visit.places = {0};
@@ -338,6 +341,27 @@ TEST_F(NodeVisitsTest, a_verdict_that_is_not_confirmed_ends_the_call) {
 TEST_F(NodeVisitsTest, a_call_arrives_by_the_wall_clock_at_the_start) {
   reserve(30);
   EXPECT_EQ(parcel().batch.arrival.ns, TaskSide::wall_ns + side_.context.now.monotonic_ns);
+}
+
+// Clocks of machines differ: whichever shows the later time is followed, by calls and by answers.
+TEST_F(NodeVisitsTest, a_call_arrives_after_those_that_another_node_has_asked_for) {
+  reserve(30);
+  const api::Arrival before = parcel().batch.arrival;
+  reserve_from_there(1, before.ns + 10 * base::ns_per_s);
+  reserve(30);
+  EXPECT_EQ(parcel().batch.arrival.ns, before.ns + 10 * base::ns_per_s);
+  reserve_from_there(1, before.ns);  // one that is behind is not
+  reserve(30);
+  EXPECT_EQ(parcel().batch.arrival.ns, before.ns + 10 * base::ns_per_s);
+}
+
+TEST_F(NodeVisitsTest, a_call_arrives_after_the_time_that_another_node_has_answered_with) {
+  reserve(30);
+  const int64_t before_ns = parcel().batch.arrival.ns;
+  parcel().batch.visit.clock_ns = before_ns + 10 * base::ns_per_s;
+  answer(parcel());
+  consume(1);
+  EXPECT_EQ(parcel().batch.arrival.ns, before_ns + 10 * base::ns_per_s);
 }
 
 // The other node may have charged for good what nothing can be found by: the next round asks for

@@ -113,7 +113,7 @@ class TaskSide final : private ShardStatisticsSource {
         keeper(state, {}, decider(), windows),
         nodes(context, mailboxes, waiters, fleet),
         tasks(io, context, sessions, mailboxes, waiters, decider(), keeper, nodes, fleet, slots,
-              {.cancels_max = 200, .bindings_max = 200}) {}
+              worker_group.arrival_clock(), {.cancels_max = 200, .bindings_max = 200}) {}
   quota::QuotaDecider& decider() noexcept {
     if (store != nullptr) return *store;
     return quotas;

@@ -259,6 +259,7 @@ TEST(ForwardQuota, brings_what_a_node_says_of_its_part) {
   sent.answers[0].code = api::QuotaCode::id_in_use;
   sent.part_reports.push_back({.call = 0, .number = 2, .limit = {.subject = 1, .amount = 60}});
   sent.visit.is_known = true;
+  sent.visit.clock_ns = 77;
   const FrameWords words = encode_outcomes(5, outcomes_of(sent));
   EXPECT_LE(std::span(words).size_bytes(), outcomes_bytes_max(sent));
   const auto frame = read_frame(std::as_bytes(std::span(words)), limits::reply_bytes_max);
@@ -267,6 +268,7 @@ TEST(ForwardQuota, brings_what_a_node_says_of_its_part) {
   expect_same_part(read->parts.at(0), sent.spread[0]);
   EXPECT_EQ(read->answers.at(0).code, api::QuotaCode::id_in_use);
   EXPECT_TRUE(read->knows_round);
+  EXPECT_EQ(read->clock_ns, 77);
   ASSERT_EQ(read->reports.size(), 1U);
   EXPECT_EQ(read->reports[0].number, 2U);
   EXPECT_EQ(read->reports[0].limit.subject, 1);
