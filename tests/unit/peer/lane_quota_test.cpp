@@ -116,7 +116,7 @@ TEST_F(LaneQuotaTest, a_verdict_finds_room_beside_calls_that_are_not_answered) {
   size_t sent_before = 0;
   do {
     sent_before = sent().count<ForwardQuotaRequest>();
-    send_parcel(std::vector<api::Ticket>(200, api::no_ticket));
+    send_parcel();
   } while (sent().count<ForwardQuotaRequest>() > sent_before);
   QuotaParcel& verdict = parcel_of({api::no_ticket});
   verdict.of = QuotaParcel::Of::visit;
