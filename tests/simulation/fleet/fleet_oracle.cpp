@@ -424,6 +424,7 @@ void FleetOracle::check() {
 // A node that runs answers in time, whatever the owner does.
 void FleetOracle::check_answer_time(const Call& call) {
   int64_t limit_ms = fleet_.timeout_ms + peer::Peers::tick_ms;
+  if (may_be_held(call)) limit_ms += fleet_.timeout_ms;
   const bool waits = call.decision && call.decision->verdict == Verdict::queued;
   if (waits) {
     if (call.wait_limit_ms == 0) return;
@@ -435,6 +436,18 @@ void FleetOracle::check_answer_time(const Call& call) {
   fail(name_of(call) + " has no " + (waits ? "outcome" : "answer") + " after " +
        std::to_string(age_ns / base::ns_per_ms) + " ms, " +
        (call.decision ? "decided" : "not decided"));
+}
+
+// Where lanes are new, an entry of its frame may be held until those before it have left their old
+// ways.
+bool FleetOracle::may_be_held(const Call& call) const {
+  for (auto at = calls_.find(call.first_of_frame);
+       at != calls_.end() && at->second.first_of_frame == call.first_of_frame; ++at) {
+    const uint32_t owner = owner_of(call.entry_node, at->second.key);
+    const int64_t since_ns = call.asked_ns - disturbances_.recovery_ns();
+    if (was_lost(call.entry_node, owner, &LaneLoss::at_ns, since_ns, call.asked_ns)) return true;
+  }
+  return false;
 }
 
 // An owner that is silent is lost in time, and what it was asked for is answered then.

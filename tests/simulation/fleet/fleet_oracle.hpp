@@ -100,8 +100,9 @@ class FleetOracle {
   using KeyHashName = std::pair<uint64_t, uint32_t>;
 
   static constexpr int64_t idle_ping_ms = 1'000;
-  static constexpr int64_t refund_ns_max = 2 * base::ns_per_s;  // until a refund has arrived
-  static constexpr int64_t forget_ns = 30 * base::ns_per_s;     // later nothing is decided
+  // Until a refund has arrived: its answer may be behind a cut, and its owner pause then.
+  static constexpr int64_t refund_ns_max = 6 * base::ns_per_s;
+  static constexpr int64_t forget_ns = 30 * base::ns_per_s;  // later nothing is decided
 
   struct WindowBook {
     uint64_t approved = 0;
@@ -138,6 +139,7 @@ class FleetOracle {
   CallWindow window_of(const CallWindow& reported) const;
   void check_place(const DecidingShard& at, const Call& call);
   void check_answer_time(const Call& call);
+  bool may_be_held(const Call& call) const;
   void check_silence(const Call& call);
   bool is_owner_silent(const Call& call) const;
   std::optional<int64_t> due_since_ns(const Call& call) const;
