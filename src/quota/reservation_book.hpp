@@ -252,9 +252,12 @@ inline void ReservationBook::free(Reservation& reservation) noexcept {
   pool_.free(index);
 }
 
-// Rounded up, but at most the lifetime that it was given.
+// Rounded up, but at most the lifetime that it was given. A part whose home is another node ends
+// later than that by itself.
 inline uint32_t ReservationBook::lifetime_left_ms(const Reservation& reservation) const noexcept {
-  const int64_t left = std::max<int64_t>(reservation.timer.due_ms() - clock_.ms(), 0);
+  const int64_t longer_ms = reservation.has_home_at_other_node ? node_part_slack_ms_ : 0;
+  const int64_t due_ms = reservation.timer.due_ms() - longer_ms;
+  const int64_t left = std::max<int64_t>(due_ms - clock_.ms(), 0);
   return static_cast<uint32_t>(std::min<int64_t>(left, reservation.lifetime_ms));
 }
 

@@ -1,5 +1,5 @@
 // Counts entries that another node has forwarded to this one although, by this node's list, yet
-// another node owns their keys: the two lists differ, or a gocc has read a key with escapes.
+// another node owns their keys or subjects: the two lists differ, or a gocc has read a key with escapes.
 // Shape:  of a frame the first key is checked, and all of them when it is misrouted: a frame of a
 //         node with the same list costs one hash.
 // Lives:  one per worker, one thread only.
@@ -21,6 +21,12 @@ class MisroutedCount {
 
   void count(std::string_view key) noexcept {
     if (is_misrouted(key)) ++entries_;
+  }
+  // Of a quota call, its first one.
+  void count_subject(std::string_view name) noexcept {
+    if (ownership_.has_peers() && ownership_.node_of_subject(name) != ownership_.own_node()) {
+      ++entries_;
+    }
   }
   void count(const KeyColumn& keys) noexcept {
     if (keys.sizes.empty() || !is_misrouted(keys.text.substr(0, keys.sizes[0]))) return;

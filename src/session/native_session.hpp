@@ -111,6 +111,7 @@ class NativeSession final : public Session, public TopologyWatcher {
                         const wire::ForwardQuotaRequest& request) noexcept;
   void join_sender(uint64_t sender) noexcept;
   void leave_sender() noexcept;
+  void count_misrouted(const api::QuotaBatch& batch) noexcept;
   void note_bindings(const api::QuotaBatch& batch) noexcept;
   void take_forwarded_tickets(api::QuotaBatch& batch,
                               const std::vector<bool>& wants_outcome) noexcept;

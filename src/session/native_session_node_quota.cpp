@@ -57,6 +57,7 @@ void NativeSession::on_forward_quota(uint64_t id, size_t frame_bytes,
   batch = std::move(sent);
   batch.stays_here = true;
   if (!batch.visit.is_set()) {
+    count_misrouted(batch);
     note_bindings(batch);
     take_forwarded_tickets(batch, wants_outcome);
   }
@@ -64,6 +65,13 @@ void NativeSession::on_forward_quota(uint64_t id, size_t frame_bytes,
   batch.kind = batch_bit::forwarded;
   connection_.reserve_output(wire::outcomes_bytes_max(batch));
   context_.backend.ask(*this, id, batch);
+}
+
+void NativeSession::count_misrouted(const QuotaBatch& batch) noexcept {
+  for (const QuotaCall& call : batch.calls) {
+    if (call.subjects_count == 0) continue;
+    context_.misrouted.count_subject(batch.subjects[call.first_subject]);
+  }
 }
 
 // The worker of the other node keeps its sender for as long as it lives.

@@ -10,9 +10,10 @@ import contextlib
 import pytest
 
 from conftest import LONG_WINDOW
-from fleet import OURS, Fleet, Node, ending, free_ports, name_at
+from fleet import OURS, Fleet, Node, ending, free_ports, name_at, secret_file
 from http_peer import ask, inspect, metrics, totals
 from native_peer import APPROVED, OWNER_UNREACHABLE, NativePeer
+from quota_calls import call
 from server_process import eventually
 
 MISROUTED = ("another node forwards keys to this one that it does not own: start all nodes with "
@@ -63,14 +64,15 @@ def test_late_answers_are_counted_and_their_permits_released():
 # -------------------------------------------------------------------------------------- misrouted
 
 @contextlib.contextmanager
-def lists_of_other_order(is_other):
+def lists_of_other_order(is_other, *flags):
     """Two nodes; the second one's list begins with itself, if `is_other`."""
     nodes = [Node(number, f"127.0.0.{number + 1}", port)
              for number, port in enumerate(free_ports(2))]
     urls = [node.url for node in nodes]
     with ending(nodes):
-        nodes[0].start(OURS, urls, [*LONG_WINDOW, "-m", "5"])
-        nodes[1].start(OURS, urls[::-1] if is_other else urls, [*LONG_WINDOW, "-m", "5"])
+        nodes[0].start(OURS, urls, [*LONG_WINDOW, "-m", "5", *flags])
+        nodes[1].start(OURS, urls[::-1] if is_other else urls,
+                       [*LONG_WINDOW, "-m", "5", *flags])
         for node in nodes:
             eventually(lambda node=node: not node.lacks_links(nodes), f"{node.url} has its links")
             node.process.native_port = node.process.wait_for_message("ready")["nativePort"]
@@ -113,3 +115,13 @@ def test_each_of_two_lists_has_a_count_of_its_own():
         for node in nodes:
             answers = [ask(node.process, "POST", f"/rate/{key}").status for _ in range(6)]
             assert answers == [200] * 5 + [429]
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_quota_calls_that_another_list_sends_here_are_counted(is_other, tmp_path):
+    subject = name_at(1, 2, "subject")
+    secret = ("--peer-secret-file", secret_file(tmp_path))
+    with lists_of_other_order(is_other, *secret) as nodes:
+        for _ in range(3):
+            call(nodes[0].process, "consume", {"subjects": [subject]})
+        assert [misrouted(node) for node in nodes] == [0, 3 * is_other]

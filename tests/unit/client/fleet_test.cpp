@@ -39,6 +39,11 @@ void expect_owners_only(FakeFleet& fleet, uint32_t nodes_count) {
 
 // ------------------------------------------------------------------------------------- owners
 
+// docs/clients.md says so.
+TEST(ClientOptions, an_owner_out_of_reach_is_tried_again_every_thirty_seconds) {
+  EXPECT_EQ(ClientOptions{}.owner_retry, 30s);
+}
+
 TEST(Fleet, each_key_goes_to_the_shard_that_owns_it) {
   FakeFleet fleet{3, 2};
   Client client{std::vector{fleet.address(1)}, patient()};

@@ -441,14 +441,16 @@ class NodePartTest : public SpreadFixture {
     batch_.answers[0].code = QuotaCode::ok;
     pass(api::Pass::apply);
   }
-  QuotaCode about_part(QuotaCall call) {
+  QuotaCode about_part(QuotaCall call) { return answer_about_part(std::move(call)).code; }
+  uint32_t shown_ms() { return answer_about_part({.op = QuotaOp::show}).lifetime_ms; }
+  api::QuotaAnswer answer_about_part(QuotaCall call) {
     api::QuotaBatch batch;
     call.reservation = id_;
     batch.calls = {call};
     batch.stays_here = true;
     batch.make_answers();
     stores_[0].decide(batch, now(), 0);
-    return batch.answers[0].code;
+    return batch.answers[0];
   }
   uint32_t open() { return usage(names_[0]).open; }
   // What has changed since the last cut.
@@ -479,6 +481,17 @@ TEST_F(NodePartTest, ends_a_little_after_its_lifetime_though_nobody_says_so) {
   advance_ms(1);
   EXPECT_EQ(open(), 0U);
   EXPECT_EQ(stores_[0].statistics().expired, 0U);  // that counts at the home
+}
+
+// Its own timer is longer.
+TEST_F(NodePartTest, shows_what_is_left_of_its_lifetime) {
+  admit();
+  EXPECT_EQ(shown_ms(), 60'000U);
+  advance_ms(50'000);
+  EXPECT_EQ(shown_ms(), 10'000U);
+  advance_ms(15'000);
+  EXPECT_EQ(shown_ms(), 0U);
+  EXPECT_EQ(open(), 1U);
 }
 
 TEST_F(NodePartTest, is_extended_ended_and_expired_by_its_id) {

@@ -49,6 +49,18 @@ TEST(MisroutedCount, counts_each_of_a_frame_whose_first_key_is_misrouted) {
   EXPECT_EQ(misrouted.entries(), 3u);
 }
 
+TEST(MisroutedCount, counts_subjects_by_their_tags) {
+  MisroutedCount misrouted(Ownership(nodes_count, 1));
+  misrouted.count_subject("x{" + key_of(1) + "}");
+  EXPECT_EQ(misrouted.entries(), 0u);
+  misrouted.count_subject(key_of(0));
+  misrouted.count_subject("x{" + key_of(2) + "}");
+  EXPECT_EQ(misrouted.entries(), 2u);
+  MisroutedCount alone{Ownership()};
+  alone.count_subject("any");
+  EXPECT_EQ(alone.entries(), 0u);
+}
+
 TEST(MisroutedCount, an_empty_frame_has_none) {
   MisroutedCount misrouted(Ownership(nodes_count, 1));
   count_frame(misrouted, {});

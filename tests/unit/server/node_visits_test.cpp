@@ -26,15 +26,16 @@ using State = api::SpreadCall::State;
 
 class NodeVisitsTest : public ::testing::Test {
  protected:
-  explicit NodeVisitsTest(const quota::Options& with = {})
-      : side_(worker_group_, 0, fleet(), with) {
+  explicit NodeVisitsTest(const quota::Options& with = {},
+                          base::PeerFailure on_failure = base::PeerFailure::error)
+      : side_(worker_group_, 0, fleet(on_failure), with) {
     side_.nodes.attach(sender_);
     side_.tasks.attach(sender_);
     side_.context.now.monotonic_ns = base::ns_per_s;
     put(here_, 100);
   }
-  static peer::FleetOptions fleet() {
-    peer::FleetOptions options{.secret = "shared"};
+  static peer::FleetOptions fleet(base::PeerFailure on_failure = base::PeerFailure::error) {
+    peer::FleetOptions options{.on_failure = on_failure, .secret = "shared"};
     options.instances = {{"http://10.0.0.1:8080", "10.0.0.1", 8080},
                          {"http://10.0.0.2:8080", "10.0.0.2", 8080}};
     return options;
@@ -235,6 +236,34 @@ TEST_F(NodeVisitsTest, a_name_that_is_too_long_is_refused_before_any_node_is_ask
 }
 
 // Names may be so long that eight of them fit into no frame.
+class NodeVisitsThatDeny : public NodeVisitsTest {
+ protected:
+  NodeVisitsThatDeny()
+      : NodeVisitsTest({.subjects_max = 100, .reservations_max = 100, .waiters_max = 100},
+                       base::PeerFailure::closed) {}
+};
+
+TEST_F(NodeVisitsThatDeny, a_call_that_a_node_does_not_answer_is_denied) {
+  reserve(30);
+  lose(parcel());
+  EXPECT_EQ(used(), 0U);
+  EXPECT_EQ(reserves_answered(QuotaCode::failed_closed), 1U);
+}
+
+TEST_F(NodeVisitsThatDeny, usage_whose_verdict_is_not_confirmed_is_denied) {
+  consume(30);
+  parcel().batch.spread.at(0).awaits_others = true;
+  answer(parcel());
+  ASSERT_EQ(parcel().batch.pass, Pass::apply);
+  lose(parcel());
+  answer(parcel());
+  ASSERT_EQ(parcel().batch.pass, Pass::ask);
+  parcel().batch.spread.at(0).awaits_others = false;
+  answer(parcel());
+  answer(parcel());
+  EXPECT_EQ(consumes(QuotaCode::failed_closed), 1U);
+}
+
 class NodeVisitsOfLongNames : public NodeVisitsTest {
  protected:
   NodeVisitsOfLongNames()
