@@ -1,5 +1,6 @@
-// Counts entries that another node has forwarded to this one although, by this node's list, yet
-// another node owns their keys or subjects: the two lists differ, or a gocc has read a key with escapes.
+// Counts entries and quota calls that another node has forwarded to this one although, by this
+// node's list, yet another node owns their keys or subjects: the two lists differ, or a gocc has
+// read a key with escapes.
 // Shape:  of a frame the first key is checked, and all of them when it is misrouted: a frame of a
 //         node with the same list costs one hash.
 // Lives:  one per worker, one thread only.
