@@ -222,16 +222,18 @@ uint32_t Lane::take_back(Outgoing& outgoing) noexcept {
 
 // Whether the owner takes another frame with so many bytes before it has answered some.
 bool Lane::has_frame_room(size_t bytes) const noexcept {
-  const size_t frames = sent_.size() + sent_refunds_.size() + parcels_.sent_count();
-  return sent_bytes_ == 0 ||
-         (sent_bytes_ + bytes <= outstanding_bytes_max_ && frames < outstanding_frames_max_);
+  return has_room(bytes, outstanding_bytes_max_, outstanding_frames_max_);
 }
 
-// The same, with a quarter left over.
+// Whether a quarter is left over then.
 bool Lane::has_room_beside_verdicts(size_t bytes) const noexcept {
+  return has_room(bytes, outstanding_bytes_max_ / 4 * 3,
+                  outstanding_frames_max_ - outstanding_frames_max_ / 4);
+}
+
+bool Lane::has_room(size_t bytes, size_t bytes_max, size_t frames_max) const noexcept {
   const size_t frames = sent_.size() + sent_refunds_.size() + parcels_.sent_count();
-  return sent_bytes_ == 0 || (sent_bytes_ + bytes <= outstanding_bytes_max_ / 4 * 3 &&
-                              frames < outstanding_frames_max_ - outstanding_frames_max_ / 4);
+  return sent_bytes_ == 0 || (sent_bytes_ + bytes <= bytes_max && frames < frames_max);
 }
 
 // Writes frames of the messages that have some left, as far as the owner takes them. Permits that

@@ -149,6 +149,7 @@ class Lane final : public Link, public SocketUser {
   void on_done(uint64_t id) noexcept;
   bool has_frame_room(size_t bytes) const noexcept;
   bool has_room_beside_verdicts(size_t bytes) const noexcept;
+  bool has_room(size_t bytes, size_t bytes_max, size_t frames_max) const noexcept;
   bool has_output_room(size_t bytes) const noexcept;
   bool write_permits() noexcept;
   template <typename Encode>
