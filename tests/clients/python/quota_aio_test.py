@@ -309,3 +309,46 @@ def test_a_lifetime_begins_with_the_call_not_with_the_answer(run):
             assert not lease.held
     with FakeServer(answer_late(lifetime)) as server:
         run(main(server.address))
+
+
+def last_frame_of_a_cancelled_stream(run, **options):
+    """Of a task that is cancelled after a report; its amounts beside flags and the id."""
+    async def main(address):
+        async with AsyncClient(address) as client:
+            inside = asyncio.Event()
+
+            async def stream():
+                async with client.reserve("m", max_output_tokens=500, **options) as reservation:
+                    for tokens in (10, 25):
+                        reservation.report(output_tokens=tokens)
+                    inside.set()
+                    await asyncio.sleep(3600)
+            task = asyncio.ensure_future(stream())
+            await inside.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    with FakeServer(serve_quotas) as server:
+        run(main(server.address))
+    frames = server.returned[0]
+    return kinds(frames), {name: value for name, value in frames[-1].body.items()
+                           if name not in ("flags", "reservations") and value}
+
+
+def test_a_cancelled_stream_is_charged_for_what_it_has_reported(run):
+    assert last_frame_of_a_cancelled_stream(run) == (
+        ["reserve", "settle"], {"outputTokens": [25]})
+
+
+@pytest.mark.parametrize(("on_exception", "last"), [("charge_all", "settle"), ("refund", "cancel")])
+def test_a_cancelled_stream_is_charged_as_on_exception_says(run, on_exception, last):
+    assert last_frame_of_a_cancelled_stream(run, on_exception=on_exception) == (
+        ["reserve", last], {})
+
+
+def test_on_exception_must_be_one_of_three(run):
+    async def main():
+        async with AsyncClient(unused_address()) as client:
+            with pytest.raises(sluicegate.InvalidArgument, match="on_exception"):
+                await client.reserve("m", on_exception="charge")
+    run(main())

@@ -4,6 +4,7 @@ Method: the scripted server of fake_server.py, which reads frames by pycapnp; ev
 answers are late, reordered or missing. quota_aio_test.py tests what AsyncClient adds.
 """
 
+import contextlib
 import os
 import pickle
 import threading
@@ -352,3 +353,84 @@ def test_cancels_the_reservation_of_an_interrupted_reserve(many):
         with pytest.raises(KeyboardInterrupt):
             client.reserve_many(["m"]) if many else client.reserve("m")
     assert server.returned == [[80]]
+
+
+# ------------------------------------------------------------------- what a block leaves behind
+
+def ended_block(error=None, report=None, **options):
+    """The kinds of frames of a block, and what its last one has beside flags and the id."""
+    with FakeServer(serve_quotas) as server, Client(server.address) as client:
+        with contextlib.suppress(ValueError, KeyboardInterrupt), \
+                client.reserve("m", input_tokens=900, max_output_tokens=500,
+                               **options) as reservation:
+            if report:
+                report(reservation)
+            if error:
+                raise error
+    frames = server.returned[0]
+    amounts = {name: value for name, value in frames[-1].body.items()
+               if name not in ("flags", "reservations") and value}
+    return kinds(frames), amounts
+
+
+def reports_twice(reservation):
+    reservation.report(input_tokens=880, output_tokens=10)
+    reservation.report(output_tokens=25, cached_input_tokens=80, cost=3, requests=2)
+
+
+REPORTED = (["reserve", "settle"], {"requests": [2], "inputTokens": [880], "outputTokens": [25],
+                                    "cachedInputTokens": [80], "costs": [3]})
+RESERVED = ["reserve", "settle"], {}
+CANCELLED = ["reserve", "cancel"], {}
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_a_block_settles_what_was_reported_last(error):
+    assert ended_block(error, reports_twice) == REPORTED
+
+
+def test_what_was_not_reported_stays_as_reserved():
+    assert ended_block(ValueError, lambda one: one.report(output_tokens=25)) == (
+        ["reserve", "settle"], {"outputTokens": [25]})
+
+
+@pytest.mark.parametrize(("on_exception", "report", "expected"), [
+    ("charge_reported", None, CANCELLED),
+    ("charge_reported", reports_twice, REPORTED),
+    ("charge_all", None, RESERVED),
+    ("charge_all", reports_twice, RESERVED),
+    ("refund", None, CANCELLED),
+    ("refund", reports_twice, CANCELLED),
+])
+def test_on_exception_says_what_a_block_with_one_leaves(on_exception, report, expected):
+    assert ended_block(ValueError, report, on_exception=on_exception) == expected
+
+
+@pytest.mark.parametrize("on_exception", ["charge_reported", "charge_all", "refund"])
+def test_on_exception_concerns_blocks_with_one_alone(on_exception):
+    assert ended_block(None, None, on_exception=on_exception) == CANCELLED
+    assert ended_block(None, reports_twice, on_exception=on_exception) == REPORTED
+
+
+def test_a_settle_counts_in_place_of_reports():
+    def report_and_settle(reservation):
+        reservation.report(output_tokens=25)
+        reservation.settle(1, 2)
+    assert ended_block(ValueError, report_and_settle) == (
+        ["reserve", "settle"], {"inputTokens": [1], "outputTokens": [2]})
+
+
+def test_a_report_of_a_wrong_amount_changes_nothing():
+    def report(reservation):
+        reservation.report(output_tokens=25)
+        with pytest.raises(sluicegate.InvalidArgument, match="output_tokens"):
+            reservation.report(output_tokens=-1)
+        with pytest.raises(sluicegate.InvalidType, match="cost"):
+            reservation.report(output_tokens=30, cost="much")
+    assert ended_block(ValueError, report) == (["reserve", "settle"], {"outputTokens": [25]})
+
+
+def test_on_exception_must_be_one_of_three():
+    with Client(unused_address()) as client:
+        with pytest.raises(sluicegate.InvalidArgument, match="charge_reported, charge_all, refund"):
+            client.reserve("m", on_exception="charge")

@@ -110,6 +110,20 @@ def test_a_block_without_settle_refunds(client, subject):
     assert used(client, subject) == (0, 0)
 
 
+@pytest.mark.parametrize(("on_exception", "charged"), [
+    ("charge_reported", 125), ("charge_all", 600), ("refund", 0)])
+def test_a_stream_that_breaks_is_charged(client, subject, on_exception, charged):
+    client.put_quota(subject, [TOKENS])
+    with pytest.raises(RuntimeError), client.reserve(
+            subject, input_tokens=100, max_output_tokens=500,
+            on_exception=on_exception) as reservation:
+        for tokens in (10, 25):
+            reservation.report(output_tokens=tokens)
+        assert used(client, subject) == (600, 600)
+        raise RuntimeError
+    assert used(client, subject) == (charged, 0)
+
+
 def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     tag = f"{{{subject}}}"
     client.put_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])

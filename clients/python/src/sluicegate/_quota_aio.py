@@ -24,7 +24,8 @@ from ._dispatcher import milliseconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
-from ._quota_reservations import RENEWALS, LeaseState, ReservationState
+from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
+                                  checked_on_exception)
 from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
@@ -35,23 +36,27 @@ if TYPE_CHECKING:
 class AsyncReservation(ReservationState):
     """A reservation: settle it with the used amounts, or cancel it.
 
-    If the `async with` block ends without either, in whatever way, it cancels the reservation, and
-    the server refunds everything. It raises nothing if the reservation has ended already or the
-    server is unreachable: then the reservation ends with its lifetime.
+    If the `async with` block ends without either, it settles what was reported by report(); if
+    nothing was, it cancels the reservation, and the server refunds everything. `on_exception` of
+    reserve() can change that for a block that an exception ends. It raises nothing if the
+    reservation has ended already or the server is unreachable: then the reservation ends with its
+    lifetime.
     """
 
-    def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
-                 subjects: tuple[bytes, ...]) -> None:
+    def __init__(self, client: AsyncQuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...],
+                 on_exception: OnException = "charge_reported") -> None:
         super().__init__(outcome, subjects, client._monotonic)
         self._client = client
+        self._on_exception = on_exception
 
     async def __aenter__(self: Own) -> Own:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object = None, *_: object) -> None:
         if self._ends_with_block:
+            used = self._used_at_end(kind is not None)
             with contextlib.suppress(SluicegateError):
-                await self.cancel()
+                await (self.cancel() if used is None else self.settle(*used))
 
     async def settle(self, input_tokens: int | None = None, output_tokens: int | None = None,
                      cached_input_tokens: int = 0, cost: int | None = None,
@@ -188,6 +193,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                 lifetime: float | None = None, wait: bool = False,
                 wait_limit: float | None = None, id: Subject | None = None,
                 owner: str | None = None, connection_bound: bool = False, limits: bool = False,
+                on_exception: OnException = "charge_reported",
                 timeout: Timeout = DEFAULT) -> Reserving[AsyncReservation]:
         """Reserves in all limits of all subjects, or raises QuotaDenied and reserves nothing.
 
@@ -196,18 +202,22 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         keeping its charge (unless the quota has expired="refund") and freeing its slot.
         `wait=True` waits in the queue, for at most `wait_limit` seconds. A repeat with the same
         `id` gets the first reservation. `connection_bound=True`: it expires when the connection
-        that made it ends. `limits=True`: the result has the state of every limit.
+        that made it ends. `limits=True`: the result has the state of every limit. `on_exception`:
+        what a block that an exception ends does: "charge_reported" settles what report() has, and
+        cancels if that is nothing; "charge_all" leaves all as reserved; "refund" cancels.
         """
+        checked_on_exception(on_exception)
         terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
             id, owner, connection_bound, limits)
-        return Reserving(self._reserving(terms, entry, timeout, wait_limit))
+        return Reserving(self._reserving(terms, entry, timeout, wait_limit, on_exception))
 
     async def _reserving(self, terms: QuotaTerms, entry: ReserveEntry, timeout: Timeout,
-                         wait_limit: float | None) -> AsyncReservation:
+                         wait_limit: float | None,
+                         on_exception: OnException) -> AsyncReservation:
         outcome = base.admitted(await self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
-        return AsyncReservation(self, outcome, entry.subjects)
+        return AsyncReservation(self, outcome, entry.subjects, on_exception)
 
     async def settle(self, reservation: AsyncReservation | int | str,
                      input_tokens: int | None = None, output_tokens: int | None = None,

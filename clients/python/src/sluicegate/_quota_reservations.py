@@ -9,17 +9,41 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
 
-from ._quota_arguments import subject_text
+from ._invalid import InvalidArgument
+from ._quota_arguments import settle_call, subject_text
 from ._quota_requests import Outcome
 from .errors import ConnectionLost, Overloaded, SluicegateError, TimedOut
+
+# What a block that an exception ends does with its reservation.
+OnException = Literal["charge_reported", "charge_all", "refund"]
 
 RENEWALS = 3  # in a lifetime: two may fail
 RETRIES = 10  # in a lifetime, after a renewal that failed
 
 
+def checked_on_exception(value: OnException) -> OnException:
+    if value not in get_args(OnException):
+        raise InvalidArgument(f"on_exception must be one of {', '.join(get_args(OnException))}, "
+                              f"not {value!r:.40}")
+    return value
+
+
+class Used(NamedTuple):
+    """Amounts as settle() takes them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int = 0
+    cost: int | None = None
+    requests: int | None = None
+
+
 class ReservationState:
     """A reservation, as far as the client knows its state."""
+
+    _on_exception: OnException = "charge_reported"
 
     def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...],
                  monotonic: Callable[[], float]) -> None:
@@ -30,6 +54,30 @@ class ReservationState:
         self.is_open = True
         self._process = os.getpid()
         self._monotonic = monotonic
+        self._reported: Used | None = None
+
+    def report(self, *, input_tokens: int | None = None, output_tokens: int | None = None,
+               cached_input_tokens: int | None = None, cost: int | None = None,
+               requests: int | None = None) -> None:
+        """Keeps what was used so far, in total; sends nothing. A block that ends without settle()
+        settles that, also when an exception or a cancelled task ends it, as a stream may.
+
+        An amount that was never reported stays as reserved.
+        """
+        given = {"input_tokens": input_tokens, "output_tokens": output_tokens,
+                 "cached_input_tokens": cached_input_tokens, "cost": cost, "requests": requests}
+        reported = (self._reported or Used())._replace(
+            **{name: value for name, value in given.items() if value is not None})
+        settle_call(self.id or 1, *reported)  # raises for an amount that could not be settled
+        self._reported = reported
+
+    def _used_at_end(self, has_failed: bool) -> Used | None:
+        """What a block settles that ends without doing so; None: it cancels."""
+        if has_failed and self._on_exception == "refund":
+            return None
+        if has_failed and self._on_exception == "charge_all":
+            return Used()
+        return self._reported
 
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
