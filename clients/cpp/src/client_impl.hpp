@@ -93,7 +93,9 @@ class ClientImpl {
   using QuotaDone = std::function<void(QuotaOutcome)>;
   Ticket call_async(const QuotaCall& call, QuotaDone done);
   void send_detached(const QuotaCall& call);
-  Reservation guard(QuotaOutcome outcome) noexcept { return {*this, std::move(outcome)}; }
+  Reservation guard(QuotaOutcome outcome, OnException on_exception) noexcept {
+    return {*this, std::move(outcome), on_exception};
+  }
   QuotaBatchOutcome batch(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
   QuotaBatchOutcome batch(std::span<const SettleEntry> entries);
   SubjectPage ask_usage(uint32_t lane, const AskUsage& question);

@@ -252,13 +252,34 @@ QuotaOutcome Reservation::extend(uint32_t lifetime_ms) {
   return impl_->call(extend_of(id(), lifetime_ms), {});
 }
 
-void Reservation::cancel_if_open() noexcept {
+void Reservation::report(const Used& used) {
+  Used all = reported_.value_or(Used{});
+  if (used.requests) all.requests = used.requests;
+  if (used.input_tokens) all.input_tokens = used.input_tokens;
+  if (used.output_tokens) all.output_tokens = used.output_tokens;
+  if (used.cost) all.cost = used.cost;
+  if (used.cached_input_tokens != 0) all.cached_input_tokens = used.cached_input_tokens;
+  require_valid(settle_of(id(), all));
+  reported_ = all;
+}
+
+// What is settled without the caller's word. Nothing: it is cancelled.
+std::optional<Used> Reservation::used_at_end() const noexcept {
+  if (std::uncaught_exceptions() > exceptions_) {
+    if (on_exception_ == OnException::refund) return std::nullopt;
+    if (on_exception_ == OnException::charge_all) return Used{};
+  }
+  return reported_;
+}
+
+void Reservation::end_if_open() noexcept {
   ClientImpl* impl = std::exchange(impl_, nullptr);
   if (impl == nullptr) return;
   try {
-    impl->send_detached(cancel_of(id(), false));
+    const std::optional<Used> used = used_at_end();
+    impl->send_detached(used ? settle_of(id(), *used) : cancel_of(id(), false));
   } catch (const std::exception&) {
-    // The cancel could not be sent: the reservation ends with its lifetime.
+    // It could not be sent: the reservation ends with its lifetime.
   }
 }
 
@@ -266,15 +287,16 @@ void Reservation::cancel_if_open() noexcept {
 
 Reservation Client::reserve(const Subjects& subjects, const ReserveOptions& options,
                             const std::stop_token& stop) {
-  return impl_->guard(impl_->call(call_of(Kind::reserve, subjects, options), stop));
+  return impl_->guard(impl_->call(call_of(Kind::reserve, subjects, options), stop),
+                      options.on_exception);
 }
 
 Ticket Client::reserve_async(const Subjects& subjects, ReserveCallback done,
                              const ReserveOptions& options) {
-  return impl_->call_async(call_of(Kind::reserve, subjects, options),
-                           [impl = impl_.get(), done = std::move(done)](QuotaOutcome outcome) {
-                             done(impl->guard(std::move(outcome)));
-                           });
+  return impl_->call_async(
+      call_of(Kind::reserve, subjects, options),
+      [impl = impl_.get(), on_exception = options.on_exception, done = std::move(done)](
+          QuotaOutcome outcome) { done(impl->guard(std::move(outcome), on_exception)); });
 }
 
 std::future<Reservation> Client::reserve_future(const Subjects& subjects,

@@ -61,6 +61,80 @@ TEST(QuotaClient, guard_cancels_an_open_reservation_without_waiting) {
   EXPECT_EQ(received[1].reservations, std::vector<uint64_t>{reservation});
 }
 
+// What the server receives of a guard that reports, and is then destroyed.
+ReceivedFrame end_of_guard(OnException on_exception, const std::vector<Used>& reports,
+                           bool by_exception) {
+  Frames frames;
+  const FakeServer server = serve(answering_ok(frames));
+  Client client{address_of(server), quick()};
+  try {
+    Reservation first = client.reserve("gpt-4o", {.on_exception = on_exception});
+    for (const Used& used : reports) first.report(used);
+    const Reservation call = std::move(first);
+    if (by_exception) throw std::runtime_error("the stream broke");
+  } catch (const std::runtime_error&) {
+  }
+  return frames.wait_for(2)[1];
+}
+
+const std::vector<Used> stream{{.input_tokens = 880, .output_tokens = 10},
+                               {.output_tokens = 25, .cost = 3, .cached_input_tokens = 80}};
+
+TEST(QuotaClient, a_guard_settles_what_was_reported_last) {
+  for (const bool by_exception : {false, true}) {
+    const ReceivedFrame end = end_of_guard(OnException::charge_reported, stream, by_exception);
+    EXPECT_EQ(end.kind, Which::SETTLE);
+    EXPECT_EQ(end.reservations, std::vector<uint64_t>{reservation});
+    EXPECT_EQ(end.input_tokens, std::vector<uint64_t>{880});
+    EXPECT_EQ(end.output_tokens, std::vector<uint64_t>{25});
+    EXPECT_TRUE(end.requests.empty());  // as reserved
+    EXPECT_EQ(end_of_guard(OnException::charge_reported, {}, by_exception).kind, Which::CANCEL);
+  }
+}
+
+TEST(QuotaClient, on_exception_says_what_a_guard_does_that_one_destroys) {
+  const ReceivedFrame all = end_of_guard(OnException::charge_all, stream, true);
+  EXPECT_EQ(all.kind, Which::SETTLE);
+  EXPECT_TRUE(all.input_tokens.empty() && all.output_tokens.empty());
+  EXPECT_EQ(end_of_guard(OnException::charge_all, {}, true).kind, Which::SETTLE);
+  EXPECT_EQ(end_of_guard(OnException::refund, stream, true).kind, Which::CANCEL);
+  for (const OnException each : {OnException::charge_all, OnException::refund}) {
+    EXPECT_EQ(end_of_guard(each, stream, false).output_tokens, std::vector<uint64_t>{25});
+    EXPECT_EQ(end_of_guard(each, {}, false).kind, Which::CANCEL);
+  }
+}
+
+// A handler that reserves while another exception is under way is not destroyed by that.
+TEST(QuotaClient, a_guard_made_during_an_exception_is_not_ended_by_that) {
+  Frames frames;
+  const FakeServer server = serve(answering_ok(frames));
+  Client client{address_of(server), quick()};
+  struct Cleaner {
+    Client& client;
+    ~Cleaner() {
+      const Reservation call = client.reserve("gpt-4o", {.on_exception = OnException::charge_all});
+    }
+  };
+  try {
+    const Cleaner cleaner{client};
+    throw std::runtime_error("another one");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(frames.wait_for(2)[1].kind, Which::CANCEL);
+}
+
+TEST(QuotaClient, a_wrong_report_changes_nothing) {
+  Frames frames;
+  const FakeServer server = serve(answering_ok(frames));
+  Client client{address_of(server), quick()};
+  {
+    Reservation call = client.reserve("gpt-4o");
+    call.report({.input_tokens = 100, .output_tokens = 25});
+    EXPECT_THROW(call.report({.cached_input_tokens = 101}), std::invalid_argument);
+  }
+  EXPECT_EQ(frames.wait_for(2)[1].output_tokens, std::vector<uint64_t>{25});
+}
+
 TEST(QuotaClient, a_guard_that_was_moved_from_or_detached_cancels_nothing) {
   Frames frames;
   const FakeServer server = serve(answering_ok(frames));

@@ -212,6 +212,10 @@ class Subjects {
   bool is_one_ = true;
 };
 
+// What a guard does that an exception destroys: it settles what was reported, and cancels if that
+// is nothing; leaves all charged as reserved; or cancels whatever was reported.
+enum class OnException : uint8_t { charge_reported, charge_all, refund };
+
 struct ReserveOptions {
   uint32_t requests = 1;
   uint64_t input_tokens = 0;
@@ -225,6 +229,7 @@ struct ReserveOptions {
   bool connection_bound = false;  // expires when the connection that carried the call ends
   bool wants_violated = false;    // report the limits that deny, with a denial
   bool wants_limits = false;      // report every limit of every subject
+  OnException on_exception = OnException::charge_reported;  // of the guard
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
   std::chrono::milliseconds timeout{0};
 };

@@ -1,10 +1,12 @@
-// The guard of a reservation: its destructor cancels a reservation that is still open, so a caller
-// cannot leave one open by mistake.
+// The guard of a reservation: its destructor ends a reservation that is still open, so a caller
+// cannot leave one open by mistake: it settles what was reported, or cancels.
 // Errors: settle(), cancel() and extend() throw like the client's calls; the destructor never does.
 // Lives:  no longer than the client that returned it.
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <optional>
 #include <utility>
 
 #include "sluicegate/quota.hpp"
@@ -16,16 +18,16 @@ class ClientImpl;
 class [[nodiscard]] Reservation {
  public:
   Reservation() = default;
-  // Cancels an open reservation, so the server refunds all of it. It neither waits for the server
-  // nor throws; without a connection the reservation ends with its lifetime.
-  ~Reservation() { cancel_if_open(); }
-  Reservation(Reservation&& other) noexcept
-      : impl_{std::exchange(other.impl_, nullptr)}, outcome_{std::move(other.outcome_)} {}
+  // Ends an open reservation: settles what report() has kept; if that is nothing, cancels it, so
+  // the server refunds all of it; as ReserveOptions::on_exception says, if an exception destroys
+  // it. It neither waits for the server nor throws; without a connection the reservation ends with
+  // its lifetime.
+  ~Reservation() { end_if_open(); }
+  Reservation(Reservation&& other) noexcept { take(other); }
   Reservation& operator=(Reservation&& other) noexcept {
     if (this == &other) return *this;
-    cancel_if_open();
-    impl_ = std::exchange(other.impl_, nullptr);
-    outcome_ = std::move(other.outcome_);
+    end_if_open();
+    take(other);
     return *this;
   }
 
@@ -35,6 +37,9 @@ class [[nodiscard]] Reservation {
   uint64_t id() const noexcept { return outcome_.reservation; }
   bool is_open() const noexcept { return impl_ != nullptr; }
 
+  // Keeps what was used so far, in total; sends nothing. Amounts that are never reported stay as
+  // reserved. Errors: std::invalid_argument, as of settle().
+  void report(const Used& used);
   // Replaces the reserved amounts by the used ones. Even if this throws, the guard will not cancel
   // the reservation, because the server must not refund quota that was used. The reservation then
   // ends with its lifetime, unless Client::settle() reaches the server in time.
@@ -53,13 +58,26 @@ class [[nodiscard]] Reservation {
 
  private:
   friend class ClientImpl;
-  Reservation(ClientImpl& impl, QuotaOutcome outcome) noexcept
-      : impl_{outcome.reservation != 0 ? &impl : nullptr}, outcome_{std::move(outcome)} {}
+  Reservation(ClientImpl& impl, QuotaOutcome outcome, OnException on_exception) noexcept
+      : impl_{outcome.reservation != 0 ? &impl : nullptr},
+        outcome_{std::move(outcome)},
+        on_exception_{on_exception} {}
 
-  void cancel_if_open() noexcept;
+  void take(Reservation& other) noexcept {
+    impl_ = std::exchange(other.impl_, nullptr);
+    outcome_ = std::move(other.outcome_);
+    reported_ = other.reported_;
+    on_exception_ = other.on_exception_;
+    exceptions_ = other.exceptions_;
+  }
+  std::optional<Used> used_at_end() const noexcept;
+  void end_if_open() noexcept;
 
   ClientImpl* impl_ = nullptr;  // null when nothing is open
   QuotaOutcome outcome_;
+  std::optional<Used> reported_;
+  OnException on_exception_ = OnException::charge_reported;
+  int exceptions_ = std::uncaught_exceptions();  // more: an exception destroys it
 };
 
 }  // namespace sluicegate
