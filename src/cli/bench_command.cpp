@@ -58,6 +58,11 @@ void add_target_flags(CLI::App& command, load::Options& options) {
                             "a running server's native port; SLUICEGATE_ADDRESS\nis not read: no "
                             "load on a server by mistake",
                             "HOST:PORT");
+  address->check(
+      [](const std::string& text) {
+        return text.find(',') == text.npos ? "" : "has several addresses: bench loads one server";
+      },
+      "");
   flags.add("--server-pid", options.server_pid, "where to read that server's CPU time", "PID")
       ->needs(address);
   flags

@@ -80,6 +80,10 @@ void print_row(const Json& row) {
     if (!subjects.empty()) subjects += ",";
     subjects += printable(subject.get<std::string>());
   }
+  // Of other nodes, or too long.
+  if (const auto left_out = row.find("subjects_left_out"); left_out != row.end()) {
+    subjects += fmt::format("{}({} more)", subjects.empty() ? "" : ",", left_out->get<uint64_t>());
+  }
   const Json& owner = row.at("owner");
   const auto number = [&row](const char* name) { return row.at(name).get<uint64_t>(); };
   std::puts(fmt::format("{:16}  {:>8} {:>10} {:>10} {:>10} {:>10} {:>11}  {:5}  {:16}  {}",

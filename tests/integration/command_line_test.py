@@ -132,6 +132,12 @@ def test_bench_puts_no_load_on_the_server_of_the_variable(server):
     assert result.returncode == 0 and "(started for this run)" in result.stdout
 
 
+def test_bench_takes_one_address():
+    result = run_binary("bench", "--address", "127.0.0.1:1,127.0.0.1:2")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "--address: has several addresses: bench loads one server" in result.stderr
+
+
 @pytest.mark.parametrize("flag", ["--server-cpu", "--client-cpu"])
 def test_bench_names_the_cpus_that_there_are(flag):
     result = run_binary("bench", flag, "777", "--seconds", "0.1")

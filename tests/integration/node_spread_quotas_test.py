@@ -15,7 +15,7 @@ from fleet import OURS, Fleet, name_at, quota_fleet, secret_file
 from http_peer import HttpPeer, ask, metrics, request
 from native_peer import CONNECTION_BOUND, NativePeer
 from quota_calls import HOUR_MS, call, encoded, put, reserve, show, slots, tokens, used
-from server_process import eventually
+from server_process import eventually, run_binary
 
 LIFETIME_MS = 600_000
 
@@ -149,6 +149,9 @@ def test_each_node_lists_the_reservations_of_its_subjects(nodes, key):
     for node, subject in zip(nodes, subjects):
         listed = ask(node, "GET", f"/v1/reservations?subject={subject}").json()["reservations"]
         assert [(row["reservation"], row["subjects"]) for row in listed] == [(held, [subject])]
+    home = run_binary("quota", "holders", subjects[0], "--rest-address",
+                      f"{nodes[0].host}:{nodes[0].port}")
+    assert home.stdout.splitlines()[1].endswith(f"{subjects[0]},(2 more)"), home
     shown = ask(nodes[1], "GET", f"/v1/reservations/{held}").json()  # by its home
     assert (shown["owner"], shown["subjects"]) == ("somebody", subjects[:1])
     assert shown["subjects_left_out"] == 2
