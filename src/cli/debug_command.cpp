@@ -73,25 +73,31 @@ void print_json(const InspectedKey& key) {
   std::puts(text::one_line(line).c_str());
 }
 
-// Of several nodes the one is asked that has the key, whichever --address leads to.
-int show_key(const DebugFlags& flags) {
-  check_key_size(*connect(flags.server, "debug"), *flags.key);
-  const auto state = client_of_nodes(flags.server, "debug").inspect(*flags.key);
-  if (!state) {
-    std::fprintf(stderr, "%s is not live\n", printable(*flags.key).c_str());
-    return 1;
-  }
-  const InspectedKey key{.key = *flags.key,
-                         .window_ms = state->window_ms,
-                         .reset_ms = state->reset_ms,
-                         .max_requests = state->max_requests,
-                         .max_requests_in_queue = state->max_requests_in_queue,
-                         .approved = state->approved,
-                         .denied = state->denied,
-                         .waiting = state->waiting};
+int show(const InspectedKey& key, const DebugFlags& flags) {
   if (!flags.json) print_keys_header();
   flags.json ? print_json(key) : print_row(key);
   return 0;
+}
+
+int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
+  check_key_size(connection, *flags.key);
+  if (const auto key = connection.inspect(*flags.key)) return show(*key, flags);
+  const bool has_nodes = (connection.welcome().features & sluicegate::feature_topology) != 0;
+  // Another one may have it.
+  if (const auto state =
+          has_nodes ? client_of_nodes(flags.server, "debug").inspect(*flags.key) : std::nullopt) {
+    return show({.key = *flags.key,
+                 .window_ms = state->window_ms,
+                 .reset_ms = state->reset_ms,
+                 .max_requests = state->max_requests,
+                 .max_requests_in_queue = state->max_requests_in_queue,
+                 .approved = state->approved,
+                 .denied = state->denied,
+                 .waiting = state->waiting},
+                flags);
+  }
+  std::fprintf(stderr, "%s is not live\n", printable(*flags.key).c_str());
+  return 1;
 }
 
 sluicegate::Inspected next_page(sluicegate::Connection& connection, const DebugFlags& flags,
@@ -128,7 +134,8 @@ int show_all(sluicegate::Connection& connection, const DebugFlags& flags) {
 
 int debug(const DebugFlags& flags) {
   if (flags.key) check_key(*flags.key);
-  return flags.key ? show_key(flags) : show_all(*connect(flags.server, "debug"), flags);
+  const auto connection = connect(flags.server, "debug");
+  return flags.key ? show_key(*connection, flags) : show_all(*connection, flags);
 }
 
 }  // namespace

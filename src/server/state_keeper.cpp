@@ -147,12 +147,24 @@ int64_t StateKeeper::cost_ns() const noexcept {
   return took_ns_ * count / static_cast<int64_t>(shares_count_);
 }
 
+// As it was when the turn began, whose time the records have: the processor may have been taken
+// from this thread since. Otherwise limits would stand still for as long after the next start.
+state::MachineTime StateKeeper::machine_time_of(base::Now now) const noexcept {
+  constexpr int64_t turn_ns_max = base::ns_per_s;  // more: somebody has set the clock
+  state::MachineTime time = options_.machine_time();
+  const int64_t since_ns = time.wall_ns - now.wall_ns;
+  if (since_ns < 0 || since_ns > turn_ns_max) return time;
+  time.boot_ns -= since_ns;
+  time.wall_ns -= since_ns;
+  return time;
+}
+
 void StateKeeper::finish_parts(base::Now now, const quota::CutFacts& facts) noexcept {
   const state::PartHeader header{
       .epoch = epoch_,
       .shard = static_cast<uint16_t>(shard_),
       .shards = static_cast<uint16_t>(shards_),
-      .time = {.state_ns = now.monotonic_ns, .machine = options_.machine_time()},
+      .time = {.state_ns = now.monotonic_ns, .machine = machine_time_of(now)},
       .calendar_wall_ns = facts.calendar_wall_ns,
       .order = facts.order,
       .reset_all_order = facts.reset_all_order,

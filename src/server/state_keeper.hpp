@@ -69,6 +69,7 @@ class StateKeeper {
   void log_hang(base::Now now) noexcept;
   void hand_over(base::Now now) noexcept;
   int64_t cost_ns() const noexcept;
+  state::MachineTime machine_time_of(base::Now now) const noexcept;
   void finish_parts(base::Now now, const quota::CutFacts& facts) noexcept;
 
   CutSchedule* const schedule_;

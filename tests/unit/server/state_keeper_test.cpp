@@ -117,6 +117,29 @@ class StateKeeperTest : public testing::Test {
   StateKeeper second_{options_, options_of(1), second_quotas_, no_windows_};
 };
 
+// The thread may have lost its processor since the turn began: the machine's time is that of the
+// state's, or the next start would take the pause for a part of the turn.
+TEST_F(StateKeeperTest, pairs_the_turn_s_time_with_the_machine_s_of_that_moment) {
+  const auto machine_time_after = [this](int64_t pause_ns) {
+    CutSchedule schedule{writer_, {.shards = 1, .interval_ns = 100 * ms, .last_epoch = 7}};
+    StateOptions options = options_;
+    options.schedule = &schedule;
+    options.machine_time = [this, pause_ns] {
+      return state::MachineTime{
+          .boot = boot, .boot_ns = 9'000 * ms, .wall_ns = now().wall_ns + pause_ns};
+    };
+    StateKeeper keeper(options, options_of(0), first_quotas_, windows_);
+    first_quotas_.changed = true;
+    EXPECT_TRUE(keep(keeper));
+    return header_of(writer_.cuts.back()).time.machine;
+  };
+  EXPECT_EQ(machine_time_after(15 * ms).boot_ns, 8'985 * ms);
+  EXPECT_EQ(machine_time_after(15 * ms).wall_ns, now().wall_ns);
+  // Somebody has set the clock.
+  EXPECT_EQ(machine_time_after(5'000 * ms).boot_ns, 9'000 * ms);
+  EXPECT_EQ(machine_time_after(-3).boot_ns, 9'000 * ms);
+}
+
 TEST_F(StateKeeperTest, hands_over_a_part_with_the_facts_of_its_cut) {
   first_quotas_.changed = true;
   first_quotas_.facts = {
