@@ -12,8 +12,8 @@ import pytest
 from event_loops import wait_in_executor, run, until  # noqa: F401  (run is a fixture)
 from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
-from quota_scripts import (QUEUED, TPM, answer_late, grant_leases, kinds, lose, serve_quotas,
-                           usage_reply)
+from quota_scripts import (QUEUED, TPM, amounts, answer_late, grant_leases, kinds, lose,
+                           serve_quotas, usage_reply)
 from server_process import TIMEOUT_S
 
 import sluicegate
@@ -56,13 +56,17 @@ def test_calls_of_one_loop_iteration_share_a_frame_per_form(run):
     assert frames[0].body["inputTokens"] == list(range(200))
 
 
-def test_cancels_the_reservation_when_its_task_is_cancelled(run):
+def cancelled_stream(run, reports=(), **options):
+    """The kinds of frames of a task that is cancelled inside its block, after reports of output
+    tokens, and the amounts of the last one."""
     async def main(address):
         async with AsyncClient(address) as client:
             inside = asyncio.Event()
 
             async def work():
-                async with client.reserve("m"):
+                async with client.reserve("m", **options) as reservation:
+                    for tokens in reports:
+                        reservation.report(output_tokens=tokens)
                     inside.set()
                     await asyncio.sleep(3600)
             task = asyncio.ensure_future(work())
@@ -72,7 +76,11 @@ def test_cancels_the_reservation_when_its_task_is_cancelled(run):
                 await task
     with FakeServer(serve_quotas) as server:
         run(main(server.address))
-    assert kinds(server.returned[0]) == ["reserve", "cancel"]
+    return kinds(server.returned[0]), amounts(server.returned[0][-1])
+
+
+def test_cancels_the_reservation_when_its_task_is_cancelled(run):
+    assert cancelled_stream(run) == (["reserve", "cancel"], {})
 
 
 def test_cancels_a_late_reservation_of_a_cancelled_task(run):
@@ -311,38 +319,14 @@ def test_a_lifetime_begins_with_the_call_not_with_the_answer(run):
         run(main(server.address))
 
 
-def last_frame_of_a_cancelled_stream(run, **options):
-    """Of a task that is cancelled after a report; its amounts beside flags and the id."""
-    async def main(address):
-        async with AsyncClient(address) as client:
-            inside = asyncio.Event()
-
-            async def stream():
-                async with client.reserve("m", max_output_tokens=500, **options) as reservation:
-                    for tokens in (10, 25):
-                        reservation.report(output_tokens=tokens)
-                    inside.set()
-                    await asyncio.sleep(3600)
-            task = asyncio.ensure_future(stream())
-            await inside.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-    with FakeServer(serve_quotas) as server:
-        run(main(server.address))
-    frames = server.returned[0]
-    return kinds(frames), {name: value for name, value in frames[-1].body.items()
-                           if name not in ("flags", "reservations") and value}
-
-
 def test_a_cancelled_stream_is_charged_for_what_it_has_reported(run):
-    assert last_frame_of_a_cancelled_stream(run) == (
+    assert cancelled_stream(run, [10, 25]) == (
         ["reserve", "settle"], {"outputTokens": [25]})
 
 
 @pytest.mark.parametrize(("on_exception", "last"), [("charge_all", "settle"), ("refund", "cancel")])
 def test_a_cancelled_stream_is_charged_as_on_exception_says(run, on_exception, last):
-    assert last_frame_of_a_cancelled_stream(run, on_exception=on_exception) == (
+    assert cancelled_stream(run, [10, 25], on_exception=on_exception) == (
         ["reserve", last], {})
 
 

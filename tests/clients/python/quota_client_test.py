@@ -12,7 +12,7 @@ import threading
 import pytest
 from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
 from frame_codecs import server_frame
-from quota_scripts import EXCEEDS, QUEUED, TPM, TPM_STATE, kinds, serve_quotas
+from quota_scripts import EXCEEDS, QUEUED, TPM, TPM_STATE, amounts, kinds, serve_quotas
 from server_process import TIMEOUT_S, eventually
 from threads import in_thread
 
@@ -358,7 +358,7 @@ def test_cancels_the_reservation_of_an_interrupted_reserve(many):
 # ------------------------------------------------------------------- what a block leaves behind
 
 def ended_block(error=None, report=None, **options):
-    """The kinds of frames of a block, and what its last one has beside flags and the id."""
+    """The kinds of frames of a block, and the amounts of the last one."""
     with FakeServer(serve_quotas) as server, Client(server.address) as client:
         with contextlib.suppress(ValueError, KeyboardInterrupt), \
                 client.reserve("m", input_tokens=900, max_output_tokens=500,
@@ -367,10 +367,7 @@ def ended_block(error=None, report=None, **options):
                 report(reservation)
             if error:
                 raise error
-    frames = server.returned[0]
-    amounts = {name: value for name, value in frames[-1].body.items()
-               if name not in ("flags", "reservations") and value}
-    return kinds(frames), amounts
+    return kinds(server.returned[0]), amounts(server.returned[0][-1])
 
 
 def reports_twice(reservation):

@@ -52,6 +52,12 @@ def kinds(frames):
     return [frame.kind for frame in frames]
 
 
+def amounts(frame):
+    """What a settle or a cancel has beside flags and the reservation."""
+    return {name: value for name, value in frame.body.items()
+            if name not in ("flags", "reservations") and value}
+
+
 def lose(kind, after_ping=False):
     """Drops the connection at a request of this kind; after a Ping the client retries at once."""
     def script(peer):

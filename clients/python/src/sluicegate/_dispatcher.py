@@ -27,7 +27,7 @@ from ._bounds import (BACKOFF, CLIENT_NAME_BYTES, COST, MAX_REQUESTS, MAX_REQUES
 from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
 from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateError, fitting,
-                       seconds, utf8, whole)
+                       one_of, seconds, utf8, whole)
 from ._message import UNSET_32, UNSET_64
 from ._quota_frames import CALLS_MAX
 from ._quota_requests import (Cancellation, GatheredQuotaCalls, QuotaEntry, QuotaTerms,
@@ -70,9 +70,7 @@ class Settings(NamedTuple):
                 seconds(span, value)
         for name, allowed in (("on_failure", ("error", "open", "closed")),
                               ("when_full", ("block", "refuse"))):
-            if getattr(self, name) not in allowed:
-                raise InvalidArgument(f"{name} must be one of {', '.join(allowed)}, "
-                                      f"not {getattr(self, name)!r:.40}")
+            one_of(name, getattr(self, name), allowed)
         self._check_backoff()
         if not isinstance(self.client_name, str):
             raise InvalidType(f"client_name must be a str, not {self.client_name!r:.40}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
 
 from ._bounds import Bound, Span
@@ -60,6 +61,11 @@ def seconds(span: Span, value: SupportsFloat) -> float:
         raise LimitExceeded(f"{span.name} must be {span.least:g} to {span.most:.12g} seconds, not "
                             f"{value!r:.40}")
     return number
+
+
+def one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InvalidArgument(f"{name} must be one of {', '.join(allowed)}, not {value!r:.40}")
 
 
 def utf8(name: str, value: str, errors: str = "strict") -> bytes:

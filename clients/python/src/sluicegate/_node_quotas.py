@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ._base import Timeout
 from ._calls import BatchCall, pick
 from ._lead import ThreadResult
-from ._node_calls import QuotaAssembly, withhold_results, owner_of_call
+from ._node_calls import QuotaAssembly, owner_of_call, withhold_results
 from ._node_lanes import NodeLanes, Part
 from ._nodes import Lane, owner_of_subject
 from ._quota_arguments import Calls

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._base import Timeout
 from ._calls import BatchCall, pick
-from ._node_calls import QuotaAssembly, withhold_results, owner_of_call
+from ._node_calls import QuotaAssembly, owner_of_call, withhold_results
 from ._node_lanes_aio import AsyncNodeLanes, Part
 from ._nodes import owner_of_subject
 from ._quota_arguments import Calls

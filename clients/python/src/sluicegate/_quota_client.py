@@ -27,7 +27,7 @@ from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
-                                  checked_on_exception)
+                                  check_on_exception)
 from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
@@ -184,7 +184,7 @@ class QuotaCalls(Caller, QuotaBase):
         what a block that an exception ends does: "charge_reported" settles what report() has, and
         cancels if that is nothing; "charge_all" leaves all as reserved; "refund" cancels.
         """
-        checked_on_exception(on_exception)
+        check_on_exception(on_exception)
         terms, entry = arguments.reserve_call(
             subjects, requests, input_tokens, max_output_tokens, cost, lifetime, wait, wait_limit,
             id, owner, connection_bound, limits)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
-from ._invalid import InvalidArgument
+from ._invalid import one_of
 from ._quota_arguments import settle_call, subject_text
 from ._quota_requests import Outcome
 from .errors import ConnectionLost, Overloaded, SluicegateError, TimedOut
@@ -23,11 +23,8 @@ RENEWALS = 3  # in a lifetime: two may fail
 RETRIES = 10  # in a lifetime, after a renewal that failed
 
 
-def checked_on_exception(value: OnException) -> OnException:
-    if value not in get_args(OnException):
-        raise InvalidArgument(f"on_exception must be one of {', '.join(get_args(OnException))}, "
-                              f"not {value!r:.40}")
-    return value
+def check_on_exception(value: OnException) -> None:
+    one_of("on_exception", value, get_args(OnException))
 
 
 class Used(NamedTuple):

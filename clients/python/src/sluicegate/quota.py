@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, overload
 
 from ._bounds import (DAY_MS, LIMIT_AMOUNT, LIMIT_NAME_BYTES, LIMITS, OVERTAKERS,
                       period_ms)
-from ._invalid import InvalidArgument, InvalidType, LimitExceeded, utf8, whole
+from ._invalid import InvalidArgument, InvalidType, LimitExceeded, one_of, utf8, whole
 from ._quota_frames import LimitText, QuotaText
 
 METRICS = ("requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency")
@@ -199,11 +199,8 @@ def word(words: Sequence[str], number: int) -> str:
 
 
 def number_of(words: Sequence[str], wanted: str, what: str) -> int:
-    try:
-        return words.index(wanted)
-    except ValueError:
-        raise InvalidArgument(f"{what} must be one of {', '.join(words)}, not {wanted!r:.40}"
-                              ) from None
+    one_of(what, wanted, words)
+    return words.index(wanted)
 
 
 @dataclass(frozen=True)
