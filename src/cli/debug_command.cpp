@@ -82,10 +82,10 @@ int show(const InspectedKey& key, const DebugFlags& flags) {
 int show_key(sluicegate::Connection& connection, const DebugFlags& flags) {
   check_key_size(connection, *flags.key);
   if (const auto key = connection.inspect(*flags.key)) return show(*key, flags);
-  const bool has_nodes = (connection.welcome().features & sluicegate::feature_topology) != 0;
+  const bool may_have_nodes = (connection.welcome().features & sluicegate::feature_topology) != 0;
   // Another one may have it.
-  if (const auto state =
-          has_nodes ? client_of_nodes(flags.server, "debug").inspect(*flags.key) : std::nullopt) {
+  if (const auto state = may_have_nodes ? client_of_nodes(flags.server, "debug").inspect(*flags.key)
+                                        : std::nullopt) {
     return show({.key = *flags.key,
                  .window_ms = state->window_ms,
                  .reset_ms = state->reset_ms,
