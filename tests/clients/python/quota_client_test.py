@@ -108,6 +108,7 @@ def test_a_denial_names_the_limits_and_when_to_retry():
         error = raised.value
         assert error.code is QuotaCode.TPM_EXCEEDED and error.retryable
         assert error.retry_after == 41.25 and error.reason == "per-minute token limit reached"
+        assert (error.limit, error.remaining, error.reset) == (30_000, 100, 41.0)
         limit, = error.violated
         assert (limit.name, limit.metric, limit.kind, limit.amount, limit.used, limit.reserved,
                 limit.remaining, limit.period_ms, limit.reset_ms, limit.subject) == (
@@ -118,6 +119,7 @@ def test_a_denial_names_the_limits_and_when_to_retry():
         with pytest.raises(QuotaDenied) as raised:
             client.reserve("gpt-4o", input_tokens=90_000)
         assert raised.value.retry_after is None and not raised.value.retryable
+        assert (raised.value.limit, raised.value.remaining, raised.value.reset) == (None,) * 3
 
 
 def test_a_denial_names_the_subject_of_each_limit_where_there_are_several():

@@ -28,15 +28,15 @@ from .errors import (Closed, ConnectionLost, CountTokensError, Denied, Draining,
 from .quota import (Decision, Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Usage,
                     estimate_tokens)
 from .tokens import count_tokens
-from .verdict import Details, Verdict, Verdicts
+from .verdict import Details, KeyOutcome, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient", "AsyncLease", "AsyncReservation", "Client", "Closed", "ConnectionLost",
     "CountTokensError", "Decision", "Denied", "Details", "Draining", "ErrorCode", "Handles",
-    "InvalidArgument", "InvalidQuota", "InvalidSubject", "InvalidType", "KeyState", "Lease",
-    "Limit", "LimitExceeded", "LimitState", "NO_HANDLE", "NotInterned", "Overloaded",
+    "InvalidArgument", "InvalidQuota", "InvalidSubject", "InvalidType", "KeyOutcome", "KeyState",
+    "Lease", "Limit", "LimitExceeded", "LimitState", "NO_HANDLE", "NotInterned", "Overloaded",
     "OwnerUnreachable", "ProtocolError", "Quota", "QuotaCode", "QuotaDenied", "QuotaError",
     "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SluicegateError", "StaleHandles",
     "Stats", "TimedOut", "UnknownReservation", "Unreachable", "Usage", "Verdict", "Verdicts",

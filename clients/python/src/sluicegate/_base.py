@@ -20,7 +20,7 @@ from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, pa
 from ._invalid import InvalidArgument, InvalidType, seconds, whole
 from ._requests import AcquireOptions, ControlRequest
 from .errors import Denied
-from .verdict import Details
+from .verdict import Details, KeyOutcome, Verdict
 
 Key = str | bytes
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -129,13 +129,13 @@ class Base:
     @staticmethod
     def _acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
                          max_requests_in_queue: int | None,
-                         window_ms: int | None) -> AcquireOptions | None:
+                         window_ms: int | None, details: bool) -> AcquireOptions | None:
         """None: the defaults."""
         if (cost == 1 and not wait and wait_limit is None and max_requests is None
-                and max_requests_in_queue is None and window_ms is None):
+                and max_requests_in_queue is None and window_ms is None and not details):
             return None
         return acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                               window_ms)
+                               window_ms, details)
 
     @staticmethod
     def _batch_options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
@@ -203,6 +203,11 @@ def check_names(key: str, parameters: Iterable[str]) -> None:
                                   f"function: it has {', '.join(names) or 'none'}")
 
 
-def unless_denied(key: Key, verdict: Any) -> None:
-    if not verdict:
-        raise Denied(key, verdict)
+def with_details(answer: Verdict | KeyOutcome) -> KeyOutcome:
+    """The failure policy answers by a Verdict."""
+    return KeyOutcome(answer) if isinstance(answer, Verdict) else answer
+
+
+def unless_denied(key: Key, outcome: KeyOutcome) -> None:
+    if not outcome:
+        raise Denied(key, outcome)

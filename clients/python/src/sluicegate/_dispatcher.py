@@ -110,13 +110,13 @@ def milliseconds(value: float | None, span: Span = WAIT_LIMIT) -> int:
 
 def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
                     max_requests_in_queue: int | None,
-                    window_ms: int | None = None) -> AcquireOptions:
+                    window_ms: int | None = None, details: bool = False) -> AcquireOptions:
     return AcquireOptions(
         whole(COST, cost), bool(wait), milliseconds(wait_limit),
         UNSET_32 if max_requests is None else whole(MAX_REQUESTS, max_requests),
         UNSET_32 if max_requests_in_queue is None
         else whole(MAX_REQUESTS_IN_QUEUE, max_requests_in_queue),
-        UNSET_64 if window_ms is None else whole(WINDOW_MS, window_ms))
+        UNSET_64 if window_ms is None else whole(WINDOW_MS, window_ms), bool(details))
 
 
 class Backoff:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from . import _frames
 from ._message import BYTES, UNSET_32, UNSET_64
 from .errors import ConnectionLost, Draining, LimitExceeded
-from .verdict import BY_BYTE, Verdict, from_server
+from .verdict import BY_BYTE, OUTCOME_DETAILS, Verdict, from_server, key_outcome
 
 if TYPE_CHECKING:
     from ._dispatcher import Dispatcher
@@ -42,6 +42,10 @@ class AcquireOptions(NamedTuple):
     max_requests: int = UNSET_32
     max_requests_in_queue: int = UNSET_32
     window_ms: int = UNSET_64
+    details: bool = False  # the result is a KeyOutcome
+
+
+DEFAULTS = AcquireOptions()
 
 
 class Request(abc.ABC):
@@ -197,16 +201,16 @@ class GatheredAcquires(Request):
     def _columns(self) -> _frames.AcquireColumns:
         if not self.options_by_position:
             return _frames.NO_COLUMNS
-        defaults, others = AcquireOptions(), self.options_by_position
-        options = [others.get(position, defaults) for position in range(len(self.keys))]
+        options = [self._options_of(position) for position in range(len(self.keys))]
 
         def column(values: list[int], default: int, name: str,
                    letter: str = "I") -> _frames.Column | None:
             is_needed = any(value != default for value in values)
             return _frames.numbers(values, name, letter) if is_needed else None
 
+        wanted = OUTCOME_DETAILS if any(each.details for each in options) else 0
         return _frames.AcquireColumns(
-            0, 0, self.wait_limit_ms, column([each.cost for each in options], 1, "cost"),
+            wanted, 0, self.wait_limit_ms, column([each.cost for each in options], 1, "cost"),
             column([each.max_requests for each in options], UNSET_32, "max_requests"),
             column([each.max_requests_in_queue for each in options], UNSET_32,
                    "max_requests_in_queue"),
@@ -232,7 +236,7 @@ class GatheredAcquires(Request):
             raise _frames.Malformed("not the answer to this Acquire")
         raw = answer.verdicts
         if self.options_by_position or DRAINING in raw or QUEUED in raw:
-            self._answered_each(verdict_bytes(raw, answer.length))
+            self._answered_each(verdict_bytes(raw, answer.length), answer.details)
         else:
             self._answered_all(raw)
         self._leave_timer()  # an entry in a queue has its own
@@ -251,7 +255,7 @@ class GatheredAcquires(Request):
                     completion.set_result(verdict)
         self._dispatcher.finished(len(self.completions))
 
-    def _answered_each(self, raw: bytes) -> None:
+    def _answered_each(self, raw: bytes, details: _frames.Columns | None) -> None:
         self._queued = {position for position, verdict in enumerate(raw) if verdict == QUEUED}
         for position in self._queued:
             if not self._may_wait(position):
@@ -259,13 +263,15 @@ class GatheredAcquires(Request):
                 raise _frames.Malformed("an entry that must not wait was queued")
         for position, verdict in enumerate(raw):
             if verdict != QUEUED:
-                self._complete(position, verdict)
+                self._complete(position, verdict, details, position)
             elif self.completions[position].done():
                 self._dispatcher.withdraw(self.frame_id, position)
 
+    def _options_of(self, position: int) -> AcquireOptions:
+        return self.options_by_position.get(position, DEFAULTS)
+
     def _may_wait(self, position: int) -> bool:
-        options = self.options_by_position.get(position)
-        return options is not None and options.may_wait
+        return self._options_of(position).may_wait
 
     def withdraw(self, position: int) -> None:
         """Withdraws a queued entry; answered() does so for one whose answer is still to come."""
@@ -274,21 +280,25 @@ class GatheredAcquires(Request):
 
     def granted(self, answer: _frames.GrantedAnswer) -> bool:
         raw = verdict_bytes(answer.verdicts, len(answer.entries))
-        for position, verdict in zip(answer.entries, raw):
+        for row, (position, verdict) in enumerate(zip(answer.entries, raw)):
             if position not in self._queued or verdict == QUEUED:
                 raise _frames.Malformed("an entry was granted that does not wait")
             self._queued.remove(position)
-            self._complete(position, verdict)
+            self._complete(position, verdict, answer.details, row)
         return not self._queued
 
-    def _complete(self, position: int, verdict: int) -> None:
+    def _complete(self, position: int, verdict: int, details: _frames.Columns | None,
+                  row: int) -> None:
+        """`row`: of this entry in the columns of `details`."""
         completion = self.completions[position]
         if verdict == DRAINING:
             self._lost([position], Draining("the server is shutting down"))
             return
         self._dispatcher.waiting_entries.pop(completion, None)
         if not completion.done():
-            completion.set_result(BY_BYTE[verdict])
+            wants_details = self._options_of(position).details
+            completion.set_result(key_outcome(verdict, details, row) if wants_details
+                                  else BY_BYTE[verdict])
         elif verdict == APPROVED and self._may_wait(position):
             self._dispatcher.release_unwanted(self.keys[position],
                                               self.options_by_position[position].cost)

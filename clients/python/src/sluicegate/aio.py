@@ -16,10 +16,10 @@ import os
 import weakref
 from asyncio import _get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from . import _frames
-from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
+from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied, with_details
 from ._bounds import RELEASED_COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
@@ -29,7 +29,7 @@ from ._node_quotas_aio import AsyncNodeQuotas
 from ._quota_aio import AsyncQuotaCalls
 from ._requests import AcquireOptions
 from .errors import InvalidType, TimedOut
-from .verdict import Verdict, Verdicts
+from .verdict import KeyOutcome, Verdict, Verdicts
 
 
 class AsyncClient(AsyncQuotaCalls):
@@ -78,32 +78,54 @@ class AsyncClient(AsyncQuotaCalls):
 
     # --- calls
 
+    @overload
+    def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
+                max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
+                window_ms: int | None = ..., details: Literal[False] = False,
+                timeout: Timeout = ...) -> Awaitable[Verdict]: ...
+    @overload
+    def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
+                max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
+                window_ms: int | None = ..., details: Literal[True],
+                timeout: Timeout = ...) -> Awaitable[KeyOutcome]: ...
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
                 max_requests_in_queue: int | None = None, window_ms: int | None = None,
-                timeout: Timeout = DEFAULT) -> Awaitable[Verdict]:
+                details: bool = False,
+                timeout: Timeout = DEFAULT) -> Awaitable[Verdict] | Awaitable[KeyOutcome]:
         """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
 
         `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
         and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
-        The calls of one loop iteration are sent together at its end.
+        With details=True the result is a KeyOutcome: the Verdict, what remains of the limit, and
+        when to try again. The calls of one loop iteration are sent together at its end.
         """
+        answer = self._acquire(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
+                               window_ms, details, timeout)
+        return awaited_with_details(answer) if details else answer
+
+    def _acquire(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
+                 max_requests: int | None, max_requests_in_queue: int | None,
+                 window_ms: int | None, details: bool, timeout: Timeout) -> Awaitable[Verdict]:
         if self._lanes is not None and (lane := self._lanes.lane_of(key)) is not None:
             return self._lanes.acquire(lane, key, wait, (
-                cost, wait, wait_limit, max_requests, max_requests_in_queue, window_ms, timeout))
+                cost, wait, wait_limit, max_requests, max_requests_in_queue, window_ms, details,
+                timeout))
         return self._acquire_here(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                                  window_ms, timeout)
+                                  window_ms, details, timeout)
 
     def _acquire_here(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
                       max_requests: int | None, max_requests_in_queue: int | None,
-                      window_ms: int | None, timeout: Timeout) -> Awaitable[Verdict]:
+                      window_ms: int | None, details: bool,
+                      timeout: Timeout) -> Awaitable[Verdict]:
         dispatcher = self._dispatcher
         if (dispatcher.is_closed or dispatcher.pending >= self._settings.pending_max
                 or self._loop is None or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
-                                               max_requests_in_queue, window_ms, timeout)
+                                               max_requests_in_queue, window_ms, details, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
-                and max_requests is None and max_requests_in_queue is None and window_ms is None):
+                and max_requests is None and max_requests_in_queue is None and window_ms is None
+                and not details):
             future: asyncio.Future[Verdict] = self._loop.create_future()
             dispatcher.submit_acquire(key, future)
             if not self._flush_is_due:
@@ -112,7 +134,7 @@ class AsyncClient(AsyncQuotaCalls):
             return future
         return self._acquire_with_options(
             key, self._acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                                       window_ms),
+                                       window_ms, details),
             self._seconds(timeout, wait, wait_limit))
 
     def _acquire_with_options(self, key: Key, options: AcquireOptions | None,
@@ -141,10 +163,10 @@ class AsyncClient(AsyncQuotaCalls):
     async def _acquire_when_possible(self, key: Key, cost: int, wait: bool,
                                      wait_limit: float | None, max_requests: int | None,
                                      max_requests_in_queue: int | None, window_ms: int | None,
-                                     timeout: Timeout) -> Verdict:
+                                     details: bool, timeout: Timeout) -> Verdict:
         seconds = self._seconds(timeout, wait, wait_limit)
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
-                                        max_requests_in_queue, window_ms)
+                                        max_requests_in_queue, window_ms, details)
         try:
             end = await self._wait_for_room(seconds)
         except TimedOut:
@@ -265,9 +287,13 @@ class AsyncClient(AsyncQuotaCalls):
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             key = key_of(*args, **kwargs)
-            unless_denied(key, await self.acquire(key, **options))
+            unless_denied(key, await self.acquire(key, details=True, **options))
             return await function(*args, **kwargs)
         return guarded
+
+
+async def awaited_with_details(answer: Awaitable[Verdict | KeyOutcome]) -> KeyOutcome:
+    return with_details(await answer)
 
 
 _CLIENTS: weakref.WeakSet[AsyncClient] = weakref.WeakSet()

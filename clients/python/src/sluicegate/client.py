@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from . import _frames
-from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied
+from ._base import DEFAULT, Key, KeyState, Timeout, listed, unless_denied, with_details
 from ._bounds import RELEASED_COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
@@ -28,7 +28,7 @@ from ._node_lanes import NodeLanes
 from ._node_quotas import NodeQuotas
 from ._quota_client import QuotaCalls
 from ._requests import AcquireOptions
-from .verdict import Verdict, Verdicts
+from .verdict import KeyOutcome, Verdict, Verdicts
 
 
 class Client(QuotaCalls):
@@ -91,19 +91,36 @@ class Client(QuotaCalls):
 
     # --- calls
 
+    @overload
+    def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
+                max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
+                window_ms: int | None = ..., details: Literal[False] = False,
+                timeout: Timeout = ...) -> Verdict: ...
+    @overload
+    def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
+                max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
+                window_ms: int | None = ..., details: Literal[True],
+                timeout: Timeout = ...) -> KeyOutcome: ...
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
                 max_requests_in_queue: int | None = None, window_ms: int | None = None,
-                timeout: Timeout = DEFAULT) -> Verdict:
+                details: bool = False, timeout: Timeout = DEFAULT) -> Verdict | KeyOutcome:
         """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
 
         `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
         and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
-        With `cost` 0 it is a look, which changes nothing and is approved.
+        With `cost` 0 it is a look, which changes nothing and is approved. With details=True the
+        result is a KeyOutcome: the Verdict, what remains of the limit, and when to try again.
         """
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
-                                        max_requests_in_queue, window_ms)
-        seconds = self._seconds(timeout, wait, wait_limit)
+                                        max_requests_in_queue, window_ms, details)
+        answer: Verdict | KeyOutcome = self._acquire(
+            key, options, wait, self._seconds(timeout, wait, wait_limit))
+        return with_details(answer) if details else answer
+
+    def _acquire(self, key: Key, options: AcquireOptions | None, wait: bool,
+                 seconds: float | None) -> Any:
+        """A Verdict, or a KeyOutcome where the options say so."""
         lane = None if self._lanes is None else self._lanes.lane_of(key)
         if lane is not None and self._lanes is not None:
             return self._lanes.run(
@@ -112,7 +129,7 @@ class Client(QuotaCalls):
         return self._acquire_here(key, options, wait, seconds)
 
     def _acquire_here(self, key: Key, options: AcquireOptions | None, wait: bool,
-                      seconds: float | None) -> Verdict:
+                      seconds: float | None) -> Any:
         completion = ThreadResult()
         if options is not None or not self._acquire_directly(key, completion, seconds):
             self._run(completion,
@@ -120,8 +137,7 @@ class Client(QuotaCalls):
                       waits=wait, applies_policy=True)
         elif completion.error is not None:
             raise completion.error
-        verdict: Verdict = completion.result
-        return verdict
+        return completion.result
 
     def acquire_many(self, keys: Iterable[Key], costs: int | Sequence[int] | None = None, *,
                      wait: bool = False, wait_limit: float | None = None,
@@ -233,7 +249,7 @@ class Client(QuotaCalls):
                options: dict[str, Any]) -> Callable[..., Any]:
         def guarded(*args: Any, **kwargs: Any) -> Any:
             key = key_of(*args, **kwargs)
-            unless_denied(key, self.acquire(key, **options))
+            unless_denied(key, self.acquire(key, details=True, **options))
             return function(*args, **kwargs)
         return guarded
 

@@ -12,8 +12,8 @@ from ._invalid import InvalidArgument as InvalidArgument
 from ._invalid import InvalidType as InvalidType
 from ._invalid import LimitExceeded as LimitExceeded
 from ._invalid import SluicegateError as SluicegateError
-from .quota import LimitState, QuotaCode
-from .verdict import Verdict, Verdicts
+from .quota import Amount, LimitState, QuotaCode
+from .verdict import KeyOutcome, Verdict, Verdicts
 
 
 class ErrorCode(enum.IntEnum):
@@ -117,13 +117,38 @@ class StaleHandles(SluicegateError):
 class Denied(SluicegateError):
     """Raised by the decorator: the call was not made."""
 
-    def __init__(self, key: str | bytes, verdict: Verdict) -> None:
-        super().__init__(key, verdict)
+    def __init__(self, key: str | bytes, outcome: KeyOutcome) -> None:
+        super().__init__(key, outcome)
         self.key = key
-        self.verdict = verdict
+        self.outcome = outcome
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.outcome.verdict
+
+    @property
+    def limit(self) -> int | None:
+        """Permits per window; None, like the others, where no server decided."""
+        return self.outcome.limit
+
+    @property
+    def remaining(self) -> int | None:
+        """Permits left in this window: fewer than the call wanted."""
+        return self.outcome.remaining
+
+    @property
+    def reset(self) -> float | None:
+        """Seconds until the window ends."""
+        return self.outcome.reset
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds until a retry may help; None: unknown, or never."""
+        return self.outcome.retry_after
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.key!r}"
+        text = f"{self.verdict}: {self.key!r}"
+        return text if not self.retry_after else f"{text}; retry after {self.retry_after:g} s"
 
 
 class QuotaError(SluicegateError):
@@ -162,6 +187,28 @@ class QuotaDenied(QuotaError):
     def retryable(self) -> bool:
         """Whether the same call may be admitted later without a change of a quota."""
         return self.code.retryable
+
+    @property
+    def limit(self) -> Amount | None:
+        """The amount of the limit that denies the longest; None where `violated` has none."""
+        longest = self._longest
+        return longest and longest.amount
+
+    @property
+    def remaining(self) -> int | None:
+        """What is left of that limit: less than the call wanted."""
+        longest = self._longest
+        return longest and longest.remaining
+
+    @property
+    def reset(self) -> float | None:
+        """Seconds until that limit's usage is 0, if no call is charged meanwhile."""
+        longest = self._longest
+        return longest and longest.reset_ms / 1000
+
+    @property
+    def _longest(self) -> LimitState | None:
+        return max(self.violated, key=lambda limit: limit.reset_ms, default=None)
 
     def __str__(self) -> str:
         parts = [super().__str__()]

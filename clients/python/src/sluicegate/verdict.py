@@ -1,4 +1,4 @@
-"""The answers to acquires: a Verdict for one entry, Verdicts for many.
+"""The answers to acquires: a Verdict or KeyOutcome for one entry, Verdicts for many.
 
 Shape: one byte an entry, numbers as in docs/protocol.md ("Verdicts"); the client's failure policy
 makes 254 and 255, which a server never sends. Detail columns are arrays, where requested.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, overload
 
 
 class Verdict(enum.IntEnum):
@@ -88,6 +88,54 @@ DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
     ("reset_ms", 8, "Q"), ("retry_after_ms", 16, "Q"), ("request_id", 32, "Q"),
     ("position", 64, "I"),
 )
+
+
+# What a KeyOutcome has: all but the request's number, which the server would take for it, and the
+# position.
+OUTCOME_DETAILS = (Details.LIMIT | Details.WINDOW_MS | Details.REMAINING | Details.RESET_MS
+                   | Details.RETRY_AFTER_MS)
+# A retry cannot help: it is the caller's mistake, or the operator's choice.
+_NEVER = frozenset({Verdict.NOT_ALLOWED, Verdict.NEVER_FITS, Verdict.INVALID_KEY})
+
+
+class KeyOutcome(NamedTuple):
+    """The answer to one acquire with details=True: its verdict, and the state of its key at that
+    moment. True when approved. Where no server decided, the verdict is all there is.
+    """
+
+    verdict: Verdict
+    limit: int | None = None  # permits per window
+    window: float | None = None  # its length in seconds
+    remaining: int | None = None  # permits left in this window
+    reset: float | None = None  # seconds until the window ends
+    retry_after: float | None = None  # seconds until a retry may help; None: unknown, or never
+
+    def __bool__(self) -> bool:
+        return self.verdict.approved
+
+    @property
+    def approved(self) -> bool:
+        return self.verdict.approved
+
+    @property
+    def decided_by_policy(self) -> bool:
+        """True when the failure policy of the client decided, not a server."""
+        return self.verdict.decided_by_policy
+
+
+def key_outcome(verdict: int, columns: Mapping[str, Sequence[int]] | None,
+                position: int) -> KeyOutcome:
+    """Of an entry that a server answered."""
+    known = BY_BYTE[verdict]
+    if not columns:
+        return KeyOutcome(known)
+
+    def of(name: str) -> int:
+        return columns[name][position] if name in columns else 0
+
+    return KeyOutcome(known, of("limit"), of("window_ms") / 1000, of("remaining"),
+                      of("reset_ms") / 1000,
+                      None if known in _NEVER else of("retry_after_ms") / 1000)
 
 
 class Verdicts(Sequence[Verdict]):
