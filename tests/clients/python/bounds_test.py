@@ -324,7 +324,8 @@ def test_one_request_beyond_is_none_that_is_given(address):
 
 # ---- none is forgotten ---------------------------------------------------------------------------
 
-SAME_ROWS = {"lease", "decide", "can_send", "record_usage"}  # by calls that are in the list
+# By calls that are in the list.
+SAME_ROWS = {"lease", "decide", "can_send", "record_usage", "settle_nowait"}
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

@@ -77,7 +77,7 @@ def test_the_failure_policy_decides_only_reserve_and_check():
         with client.reserve("m", input_tokens=1) as reservation:
             assert reservation.decided_by_policy and reservation.id == 0
             reservation.extend(5)
-            reservation.settle(1, 1)  # no server has it
+            reservation.cancel()  # no server has it
         assert client.can_send("m", 5) and client.check("m").code.decided_by_policy
         results = client.reserve_many(["a", "b"])
         assert results.decided_by_policy and results.all_admitted
@@ -85,7 +85,7 @@ def test_the_failure_policy_decides_only_reserve_and_check():
         with pytest.raises(sluicegate.Unreachable):
             client.record("m")
         with pytest.raises(sluicegate.Unreachable):
-            client.settle(5)
+            client.extend(5)
     with Client(unused_address(), on_failure="closed") as client:
         with pytest.raises(QuotaDenied) as raised:
             client.reserve("m")

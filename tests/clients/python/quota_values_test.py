@@ -12,7 +12,7 @@ from sluicegate._quota_frames import LimitText, QuotaText
 from sluicegate._quota_requests import SETTLE, QuotaTerms
 
 CPP = (ROOT / "src" / "api" / "quota.cpp").read_text()
-MADE_HERE = {"INVALID_TOKENS", "UNKNOWN", "ADMITTED_BY_POLICY", "DENIED_BY_POLICY"}
+MADE_HERE = {"KEPT", "INVALID_TOKENS", "UNKNOWN", "ADMITTED_BY_POLICY", "DENIED_BY_POLICY"}
 
 
 def snake(name):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 
 import pytest
 from server_process import ServerProcess
@@ -10,6 +11,12 @@ from sluicegate import Client
 
 ENGINES = os.environ.get("SLUICEGATE_ENGINES", "uring-2 epoll-1").split()
 LONG_WINDOW = ("--window-millis", "3600000")
+
+
+def free_port():
+    """For a server that is started again on the same port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from collections import Counter
 
 import pytest
 import uvloop
-from real_server import LONG_WINDOW, client, server, serving  # noqa: F401  (fixtures)
+from real_server import LONG_WINDOW, client, free_port, server, serving  # noqa: F401  (fixtures)
 from server_process import TIMEOUT_S, ServerProcess, eventually
 
 import sluicegate
@@ -159,11 +159,6 @@ def test_a_cancelled_wait_takes_no_permit(client, key):
 
 
 # ---- a server that dies --------------------------------------------------------------------------
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
 
 DOCUMENTED = (sluicegate.ConnectionLost, sluicegate.StaleHandles)
 KILLS = 5

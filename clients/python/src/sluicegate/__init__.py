@@ -16,6 +16,7 @@
 from ._base import KeyState
 from ._calls import Handles
 from ._frames import NO_HANDLE, Welcome
+from ._kept_settles import SettleCounts
 from ._quota_aio import AsyncLease, AsyncReservation
 from ._quota_client import Lease, Reservation
 from .aio import AsyncClient
@@ -38,7 +39,7 @@ __all__ = [
     "InvalidArgument", "InvalidQuota", "InvalidSubject", "InvalidType", "KeyOutcome", "KeyState",
     "Lease", "Limit", "LimitExceeded", "LimitState", "NO_HANDLE", "NotInterned", "Overloaded",
     "OwnerUnreachable", "ProtocolError", "Quota", "QuotaCode", "QuotaDenied", "QuotaError",
-    "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SluicegateError", "StaleHandles",
-    "Stats", "TimedOut", "UnknownReservation", "Unreachable", "Usage", "Verdict", "Verdicts",
-    "Welcome", "count_tokens", "estimate_tokens",
+    "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SettleCounts",
+    "SluicegateError", "StaleHandles", "Stats", "TimedOut", "UnknownReservation", "Unreachable",
+    "Usage", "Verdict", "Verdicts", "Welcome", "count_tokens", "estimate_tokens",
 ]

@@ -40,10 +40,10 @@ DAY_MS = 86_400_000
 
 # By their names; of those that may be None too.
 OPTIONS = (Bound("pending_max", 1, NUMBER_MAX), Bound("window", 1, NUMBER_MAX),
-           Bound("frame_entries_max", 1, NUMBER_MAX),
+           Bound("frame_entries_max", 1, NUMBER_MAX), Bound("kept_settles_max", 0, NUMBER_MAX),
            Bound("shard", 0, 2**32 - 2))  # Hello has 32 bits, and 0 means none
 OPTION_SPANS = (Span("timeout", 0, SECONDS_MAX), Span("connect_timeout", 0, SECONDS_MAX),
-                Span("spin", 0, SECONDS_MAX))
+                Span("spin", 0, SECONDS_MAX), Span("settle_timeout", 0, SECONDS_MAX))
 OPTIONAL = ("shard", "timeout")
 BACKOFF = Span("backoff", 0, SECONDS_MAX)  # of both its numbers
 CLIENT_NAME_BYTES = Bound("client_name", 0, SIZE_MAX)

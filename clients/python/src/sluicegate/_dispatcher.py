@@ -58,6 +58,8 @@ class Settings(NamedTuple):
     connect_timeout: float = 5.0
     backoff: tuple[float, float] = (0.05, 5.0)
     spin: float = 0.0
+    kept_settles_max: int = 65_536
+    settle_timeout: float = 5.0
 
     def checked(self) -> Settings:
         for bound in OPTIONS:

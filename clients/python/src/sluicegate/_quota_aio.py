@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import weakref
 from collections.abc import (AsyncIterator, Callable, Coroutine, Generator, Iterable,
                              Sequence)
@@ -20,13 +21,17 @@ from . import _quota_base as base
 from ._base import DEFAULT, Timeout
 from ._bounds import CAPACITY_TIMEOUT
 from ._caller_aio import AsyncCaller
-from ._dispatcher import milliseconds
+from ._dispatcher import Settings, milliseconds
+from ._kept_settles import (KeptSettle, SettleCounts, kept_after, kept_with_code,
+                            with_kept)
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
                                   check_on_exception)
-from .errors import ReservationEnded, SluicegateError, UnknownReservation
+from ._settler_aio import AsyncSettler
+from .errors import (Closed, ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
+                     TimedOut, UnknownReservation)
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 if TYPE_CHECKING:
@@ -43,9 +48,9 @@ class AsyncReservation(ReservationState):
     lifetime.
     """
 
-    def __init__(self, client: AsyncQuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...],
-                 on_exception: OnException = "charge_reported") -> None:
-        super().__init__(outcome, subjects, client._monotonic)
+    def __init__(self, client: AsyncQuotaCalls, outcome: Outcome, terms: QuotaTerms,
+                 entry: ReserveEntry, on_exception: OnException = "charge_reported") -> None:
+        super().__init__(outcome, terms, entry, client._monotonic)
         self._client = client
         self._on_exception = on_exception
 
@@ -66,9 +71,18 @@ class AsyncReservation(ReservationState):
         A repeat changes nothing. Usage above the reservation is charged too: later calls wait.
         """
         self.is_open = False  # also if it fails: the work was done, so no refund may follow
-        if self.id:
-            await self._client.settle(self.id, input_tokens, output_tokens, cached_input_tokens,
-                                      cost, requests, timeout=timeout)
+        await self._client.settle(self, input_tokens, output_tokens, cached_input_tokens, cost,
+                                  requests, timeout=timeout)
+
+    def settle_nowait(self, input_tokens: int | None = None, output_tokens: int | None = None,
+                      cached_input_tokens: int = 0, cost: int | None = None,
+                      requests: int | None = None) -> None:
+        """settle() that returns at once: the client sends it, and repeats it until a server takes
+        it or the lifetime ends. Raises Overloaded when `kept_settles_max` are kept.
+        """
+        self.is_open = False
+        self._client.settle_nowait(self, input_tokens, output_tokens, cached_input_tokens, cost,
+                                   requests)
 
     async def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
         """Refunds everything; the requests stay charged with keep_requests=True."""
@@ -81,6 +95,7 @@ class AsyncReservation(ReservationState):
         if self.id:
             try:
                 await self._client.extend(self.id, lifetime, timeout=timeout)
+                self._outlives(lifetime)
             except (UnknownReservation, ReservationEnded):
                 self.is_open = False
                 raise
@@ -100,9 +115,9 @@ class AsyncLease(AsyncReservation, LeaseState):
     the lease.
     """
 
-    def __init__(self, client: AsyncQuotaCalls, outcome: Outcome,
-                 subjects: tuple[bytes, ...]) -> None:
-        super().__init__(client, outcome, subjects)
+    def __init__(self, client: AsyncQuotaCalls, outcome: Outcome, terms: QuotaTerms,
+                 entry: ReserveEntry) -> None:
+        super().__init__(client, outcome, terms, entry)
         self._renewal: asyncio.Task[None] | None = None
 
     async def release(self, *, timeout: Timeout = DEFAULT) -> None:
@@ -170,6 +185,11 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     _node_quotas: AsyncNodeQuotas | None = None  # None: of a single address
 
+    def __init__(self, address: str | Sequence[str], settings: Settings,
+                 monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(address, settings, monotonic)
+        self._settler = AsyncSettler(self)
+
     async def _call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
                     wait_limit: float | None) -> Any:
         seconds = self._seconds(timeout, terms.may_wait, wait_limit)
@@ -217,16 +237,62 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                          on_exception: OnException) -> AsyncReservation:
         outcome = base.admitted(await self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
-        return AsyncReservation(self, outcome, entry.subjects, on_exception)
+        return AsyncReservation(self, outcome, terms, entry, on_exception)
 
     async def settle(self, reservation: AsyncReservation | int | str,
                      input_tokens: int | None = None, output_tokens: int | None = None,
                      cached_input_tokens: int = 0, cost: int | None = None,
                      requests: int | None = None, *, timeout: Timeout = DEFAULT) -> None:
-        """Reservation.settle(), by the id as a number or as 16 hexadecimal digits."""
-        await self._change_reservation(arguments.settle_call(
-            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests),
-            timeout)
+        """Reservation.settle(), also by the id as a number or as 16 hexadecimal digits.
+
+        With a failure policy, on_failure="open" or "closed", it returns also if no server took it:
+        the client repeats it until one does, or the lifetime ends. A server that has forgotten the
+        reservation gets the usage as a record, unless only the id was given.
+        """
+        terms, entry = arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        settle = self._kept_settle(reservation, entry)
+        if settle is None:
+            return
+        if settle.is_forgotten:
+            self._keep(settle)
+            return
+        try:
+            base.unless_ended(await self._call(terms, entry, timeout, None), entry.reservation)
+        except SluicegateError as error:
+            if not self._keeps_after(error, settle):
+                raise
+        except BaseException as interruption:  # perhaps before a server took it
+            if self._keeps_settles:
+                self._settler.keep(settle, repr(interruption))
+            raise
+
+    def settle_nowait(self, reservation: AsyncReservation | int | str,
+                      input_tokens: int | None = None, output_tokens: int | None = None,
+                      cached_input_tokens: int = 0, cost: int | None = None,
+                      requests: int | None = None) -> None:
+        """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
+        _, entry = arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        settle = self._kept_settle(reservation, entry)
+        if settle is not None:
+            self._keep(settle)
+
+    @property
+    def settles(self) -> SettleCounts:
+        """What became of the settles that the client repeats in the background."""
+        return self._settler.counts
+
+    def _keep(self, settle: KeptSettle) -> None:
+        if self._dispatcher.is_closed:
+            raise Closed("the client is closed")
+        if not self._settler.keep(settle):
+            raise Overloaded(f"{self.settles.kept} settles are kept (kept_settles_max)")
+
+    def _keeps_after(self, error: SluicegateError, settle: KeptSettle) -> bool:
+        """Whether the client repeats a settle that failed so."""
+        later = kept_after(error, settle) if self._keeps_settles else None
+        return later is not None and self._settler.keep(later, error)
 
     async def cancel(self, reservation: AsyncReservation | int | str, keep_requests: bool = False,
                      *, timeout: Timeout = DEFAULT) -> None:
@@ -261,7 +327,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         since = self._monotonic()
         outcome = base.admitted(await self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
-        lease = AsyncLease(self, outcome, entry.subjects)
+        lease = AsyncLease(self, outcome, terms, entry)
         if lifetime is not None and lease.id:
             lease._extended(self._monotonic() if terms.may_wait else since, lifetime)
             if renew:
@@ -288,10 +354,35 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                           requests: Numbers = None, input_tokens: Numbers = None,
                           cached_input_tokens: Numbers = None, output_tokens: Numbers = None,
                           costs: Numbers = None, timeout: Timeout = DEFAULT) -> QuotaResults:
-        """settle() for each: OK, or the cause of the failure. None stays as reserved."""
-        return await self._many(arguments.settle_calls(
-            reservations, requests, input_tokens, cached_input_tokens, output_tokens, costs),
-            timeout)
+        """settle() for each: OK, or the cause of the failure. None stays as reserved.
+
+        With a failure policy the code of a settle that no server took is KEPT: the client repeats
+        it.
+        """
+        wanted = arguments.listed_reservations(reservations)
+        calls = arguments.settle_calls(
+            wanted, requests, input_tokens, cached_input_tokens, output_tokens, costs)
+        error: SluicegateError | None = None
+        try:
+            results = await self._many(calls, timeout)
+        except (ConnectionLost, TimedOut, Overloaded) as failure:
+            results, error = base.partial_results(failure, len(wanted)), failure
+        if self._keeps_settles and not results.all_admitted:
+            results = self._keep_undelivered(wanted, calls, results, error)
+        if error is not None and not all(results.raw):
+            raise error
+        return results
+
+    def _keep_undelivered(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults,
+                          error: SluicegateError | None) -> QuotaResults:
+        kept = []
+        for position, (reservation, entry, code) in enumerate(zip(
+                reservations, calls[1], results)):
+            settle = self._kept_settle(reservation, entry)
+            later = None if settle is None else kept_with_code(code, settle)
+            if later is not None and self._settler.keep(later, error or code):
+                kept.append(position)
+        return with_kept(results, kept)
 
     async def cancel_many(self, reservations: Iterable[AsyncReservation | int | str],
                           keep_requests: bool = False, *,

@@ -136,11 +136,15 @@ def reservation_id(reservation: Any) -> int:
     return whole(RESERVATION, value)
 
 
-def reservation_ids(reservations: Iterable[Any]) -> list[int]:
+def listed_reservations(reservations: Iterable[Any]) -> list[Any]:
     if isinstance(reservations, (str, bytes)):
         raise InvalidType(f"reservations is one reservation, {reservations!r:.40}: pass a list of "
                           "them")
-    return [reservation_id(each) for each in each_of(reservations, "reservations")]
+    return each_of(reservations, "reservations")
+
+
+def reservation_ids(reservations: Iterable[Any]) -> list[int]:
+    return [reservation_id(each) for each in listed_reservations(reservations)]
 
 
 # ---- single calls --------------------------------------------------------------------------------

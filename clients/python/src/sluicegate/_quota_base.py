@@ -6,21 +6,25 @@ Errors: QuotaDenied, UnknownReservation, ReservationEnded, InvalidQuota, QuotaEr
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import _frames
 from ._base import Base
 from ._dispatcher import Dispatcher
+from ._kept_settles import LIFETIME_S, KeptSettle
 from ._quota_arguments import Calls, subject_text
 from ._quota_frames import (QuotaAnswers, QuotaText, UsageReply, encode_put, encode_remove,
                             encode_reset, encode_usage)
-from ._quota_requests import Outcome, QuotaBatchCall, outcome_of, outcomes, states_of
+from ._quota_requests import (Outcome, QuotaBatchCall, SettleEntry, outcome_of, outcomes,
+                              states_of)
+from ._quota_reservations import ReservationState
 from ._requests import ControlRequest
 from .errors import (InvalidQuota, InvalidSubject, QuotaDenied, QuotaError, ReservationEnded,
-                     UnknownReservation)
-from .quota import (SOURCES, Decision, QuotaCode, Stats, Usage, quota_from_text, seconds_of,
-                    stats_of, word)
+                     SluicegateError, UnknownReservation)
+from .quota import (SOURCES, Decision, QuotaCode, QuotaResults, Stats, Usage, quota_from_text,
+                    seconds_of, stats_of, word)
 from .verdict import Verdict
 
 MakeControl = Callable[[Any], ControlRequest]  # for a Completion
@@ -133,6 +137,13 @@ def usages_of(subjects: Sequence[bytes], found: dict[bytes, Usage],
     raise QuotaError(QuotaCode.OWNER_UNREACHABLE, shown(left_out))
 
 
+def partial_results(error: SluicegateError, count: int) -> QuotaResults:
+    """The outcomes that a batch had before this error; NONE of the others."""
+    if isinstance(error.partial, QuotaResults):
+        return error.partial
+    return QuotaResults(bytes(count), array("Q", bytes(8 * count)), array("q", bytes(8 * count)))
+
+
 class Change(NamedTuple):
     """The answer to a change of a quota, or of its usage."""
 
@@ -152,6 +163,17 @@ class QuotaBase(Base):
     """Each method returns a function that makes the request for a Completion."""
 
     _dispatcher: Dispatcher
+
+    @property
+    def _keeps_settles(self) -> bool:
+        """A failure policy answers callers without a server: then no settle may be lost."""
+        return self._settings.on_failure != "error"
+
+    def _kept_settle(self, reservation: Any, entry: SettleEntry) -> KeptSettle | None:
+        """For repeats of a settle; None: there is nothing to charge."""
+        if isinstance(reservation, ReservationState):
+            return reservation._kept_settle(entry)
+        return KeptSettle(entry, None, self._monotonic() + LIFETIME_S)
 
     def _quota_batch(self, calls: Calls) -> Callable[[Any], QuotaBatchCall]:
         terms, entries = calls

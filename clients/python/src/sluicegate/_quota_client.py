@@ -23,12 +23,16 @@ from ._base import DEFAULT, Timeout
 from ._bounds import CAPACITY_TIMEOUT
 from ._caller import Caller
 from ._dispatcher import milliseconds
+from ._kept_settles import (KeptSettle, SettleCounts, kept_after, kept_with_code,
+                            with_kept)
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
-from ._quota_requests import Outcome, QuotaEntry, QuotaTerms
+from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
                                   check_on_exception)
-from .errors import ReservationEnded, SluicegateError, UnknownReservation
+from ._settler import Settler
+from .errors import (Closed, ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
+                     TimedOut, UnknownReservation)
 from .quota import Decision, Quota, QuotaResults, Stats, Usage
 
 if TYPE_CHECKING:
@@ -44,9 +48,9 @@ class Reservation(ReservationState):
     ended already or the server is unreachable: then the reservation ends with its lifetime.
     """
 
-    def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...],
-                 on_exception: OnException = "charge_reported") -> None:
-        super().__init__(outcome, subjects, client._monotonic)
+    def __init__(self, client: QuotaCalls, outcome: Outcome, terms: QuotaTerms,
+                 entry: ReserveEntry, on_exception: OnException = "charge_reported") -> None:
+        super().__init__(outcome, terms, entry, client._monotonic)
         self._client = client
         self._on_exception = on_exception
 
@@ -67,9 +71,18 @@ class Reservation(ReservationState):
         A repeat changes nothing. Usage above the reservation is charged too: later calls wait.
         """
         self.is_open = False  # also if it fails: the work was done, so no refund may follow
-        if self.id:
-            self._client.settle(self.id, input_tokens, output_tokens, cached_input_tokens, cost,
-                                requests, timeout=timeout)
+        self._client.settle(self, input_tokens, output_tokens, cached_input_tokens, cost,
+                            requests, timeout=timeout)
+
+    def settle_nowait(self, input_tokens: int | None = None, output_tokens: int | None = None,
+                      cached_input_tokens: int = 0, cost: int | None = None,
+                      requests: int | None = None) -> None:
+        """settle() that returns at once: the client sends it, and repeats it until a server takes
+        it or the lifetime ends. Raises Overloaded when `kept_settles_max` are kept.
+        """
+        self.is_open = False
+        self._client.settle_nowait(self, input_tokens, output_tokens, cached_input_tokens, cost,
+                                   requests)
 
     def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
         """Refunds everything; the requests stay charged with keep_requests=True."""
@@ -82,6 +95,7 @@ class Reservation(ReservationState):
         if self.id:
             try:
                 self._client.extend(self.id, lifetime, timeout=timeout)
+                self._outlives(lifetime)
             except (UnknownReservation, ReservationEnded):
                 self.is_open = False
                 raise
@@ -100,8 +114,9 @@ class Lease(Reservation, LeaseState):
     the lease.
     """
 
-    def __init__(self, client: QuotaCalls, outcome: Outcome, subjects: tuple[bytes, ...]) -> None:
-        super().__init__(client, outcome, subjects)
+    def __init__(self, client: QuotaCalls, outcome: Outcome, terms: QuotaTerms,
+                 entry: ReserveEntry) -> None:
+        super().__init__(client, outcome, terms, entry)
         self._stop = client._system.event()
 
     def release(self, *, timeout: Timeout = DEFAULT) -> None:
@@ -148,6 +163,10 @@ class QuotaCalls(Caller, QuotaBase):
 
     _node_quotas: NodeQuotas | None = None  # None: of a single address
 
+    def _begin(self) -> None:
+        super()._begin()
+        self._settler = Settler(self)  # in a forked child with nothing: the parent delivers
+
     def _call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
               wait_limit: float | None) -> Any:
         seconds = self._seconds(timeout, terms.may_wait, wait_limit)
@@ -190,16 +209,62 @@ class QuotaCalls(Caller, QuotaBase):
             id, owner, connection_bound, limits)
         outcome = base.admitted(self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
-        return Reservation(self, outcome, entry.subjects, on_exception)
+        return Reservation(self, outcome, terms, entry, on_exception)
 
     def settle(self, reservation: Reservation | int | str, input_tokens: int | None = None,
                output_tokens: int | None = None, cached_input_tokens: int = 0,
                cost: int | None = None, requests: int | None = None, *,
                timeout: Timeout = DEFAULT) -> None:
-        """Reservation.settle(), by the id as a number or as 16 hexadecimal digits."""
-        self._change_reservation(arguments.settle_call(
-            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests),
-            timeout)
+        """Reservation.settle(), also by the id as a number or as 16 hexadecimal digits.
+
+        With a failure policy, on_failure="open" or "closed", it returns also if no server took it:
+        the client repeats it until one does, or the lifetime ends. A server that has forgotten the
+        reservation gets the usage as a record, unless only the id was given.
+        """
+        terms, entry = arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        settle = self._kept_settle(reservation, entry)
+        if settle is None:
+            return
+        if settle.is_forgotten:
+            self._keep(settle)
+            return
+        try:
+            base.unless_ended(self._call(terms, entry, timeout, None), entry.reservation)
+        except SluicegateError as error:
+            if not self._keeps_after(error, settle):
+                raise
+        except BaseException as interruption:  # perhaps before a server took it
+            if self._keeps_settles:
+                self._settler.keep(settle, repr(interruption))
+            raise
+
+    def settle_nowait(self, reservation: Reservation | int | str,
+                      input_tokens: int | None = None, output_tokens: int | None = None,
+                      cached_input_tokens: int = 0, cost: int | None = None,
+                      requests: int | None = None) -> None:
+        """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
+        _, entry = arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        settle = self._kept_settle(reservation, entry)
+        if settle is not None:
+            self._keep(settle)
+
+    @property
+    def settles(self) -> SettleCounts:
+        """What became of the settles that the client repeats in the background."""
+        return self._settler.counts
+
+    def _keep(self, settle: KeptSettle) -> None:
+        if self._dispatcher.is_closed:
+            raise Closed("the client is closed")
+        if not self._settler.keep(settle):
+            raise Overloaded(f"{self.settles.kept} settles are kept (kept_settles_max)")
+
+    def _keeps_after(self, error: SluicegateError, settle: KeptSettle) -> bool:
+        """Whether the client repeats a settle that failed so."""
+        later = kept_after(error, settle) if self._keeps_settles else None
+        return later is not None and self._settler.keep(later, error)
 
     def cancel(self, reservation: Reservation | int | str, keep_requests: bool = False, *,
                timeout: Timeout = DEFAULT) -> None:
@@ -228,7 +293,7 @@ class QuotaCalls(Caller, QuotaBase):
         since = self._monotonic()
         outcome = base.admitted(self._call(terms, entry, timeout, wait_limit),
                                 entry.subjects)
-        lease = Lease(self, outcome, entry.subjects)
+        lease = Lease(self, outcome, terms, entry)
         if lifetime is not None and lease.id:
             lease._extended(self._monotonic() if wait else since, lifetime)
             if renew:
@@ -254,10 +319,35 @@ class QuotaCalls(Caller, QuotaBase):
                     requests: Numbers = None, input_tokens: Numbers = None,
                     cached_input_tokens: Numbers = None, output_tokens: Numbers = None,
                     costs: Numbers = None, timeout: Timeout = DEFAULT) -> QuotaResults:
-        """settle() for each: OK, or the cause of the failure. None stays as reserved."""
-        return self._many(arguments.settle_calls(
-            reservations, requests, input_tokens, cached_input_tokens, output_tokens, costs),
-            timeout)
+        """settle() for each: OK, or the cause of the failure. None stays as reserved.
+
+        With a failure policy the code of a settle that no server took is KEPT: the client repeats
+        it.
+        """
+        wanted = arguments.listed_reservations(reservations)
+        calls = arguments.settle_calls(
+            wanted, requests, input_tokens, cached_input_tokens, output_tokens, costs)
+        error: SluicegateError | None = None
+        try:
+            results = self._many(calls, timeout)
+        except (ConnectionLost, TimedOut, Overloaded) as failure:
+            results, error = base.partial_results(failure, len(wanted)), failure
+        if self._keeps_settles and not results.all_admitted:
+            results = self._keep_undelivered(wanted, calls, results, error)
+        if error is not None and not all(results.raw):
+            raise error
+        return results
+
+    def _keep_undelivered(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults,
+                          error: SluicegateError | None) -> QuotaResults:
+        kept = []
+        for position, (reservation, entry, code) in enumerate(zip(
+                reservations, calls[1], results)):
+            settle = self._kept_settle(reservation, entry)
+            later = None if settle is None else kept_with_code(code, settle)
+            if later is not None and self._settler.keep(later, error or code):
+                kept.append(position)
+        return with_kept(results, kept)
 
     def cancel_many(self, reservations: Iterable[Reservation | int | str],
                     keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> QuotaResults:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 from ._invalid import one_of
+from ._kept_settles import (LIFETIME_S, KeptSettle, record_id, record_id_of_none,
+                            record_of)
 from ._quota_arguments import settle_call, subject_text
-from ._quota_requests import Outcome
+from ._quota_requests import Outcome, QuotaTerms, ReserveEntry, SettleEntry
 from .errors import ConnectionLost, Overloaded, SluicegateError, TimedOut
 
 # What a block that an exception ends does with its reservation.
@@ -41,16 +43,20 @@ class ReservationState:
     """A reservation, as far as the client knows its state."""
 
     _on_exception: OnException = "charge_reported"
+    _record_id = b""  # of its usage, where no server has it
 
-    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...],
+    def __init__(self, outcome: Outcome, terms: QuotaTerms, entry: ReserveEntry,
                  monotonic: Callable[[], float]) -> None:
         self.id = outcome.reservation
         self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY
-        self.subjects = tuple(map(subject_text, subjects))
+        self.subjects = tuple(map(subject_text, entry.subjects))
         self.limits = outcome.limits  # of every subject, with limits=True
         self.is_open = True
         self._process = os.getpid()
         self._monotonic = monotonic
+        self._reserved = entry
+        self._lifetime_s = terms.lifetime_ms / 1000 or LIFETIME_S
+        self._end = monotonic() + self._lifetime_s
         self._reported: Used | None = None
 
     def report(self, *, input_tokens: int | None = None, output_tokens: int | None = None,
@@ -76,13 +82,30 @@ class ReservationState:
             return Used()
         return self._reported
 
+    def _kept_settle(self, entry: SettleEntry) -> KeptSettle | None:
+        """For repeats of this settle; None: there is nothing to charge."""
+        if self.id:
+            return KeptSettle(entry, record_of(entry, self._reserved, record_id(self.id)),
+                              self._end)
+        self._record_id = self._record_id or record_id_of_none()
+        record = record_of(entry, self._reserved, self._record_id)
+        if not self.decided_by_policy or not any(record[1:-1]):
+            return None
+        return KeptSettle(entry, record, self._end, is_forgotten=True)
+
+    def _outlives(self, lifetime: float | None) -> None:
+        """The server has extended it."""
+        self._lifetime_s = lifetime or self._lifetime_s
+        self._end = self._monotonic() + self._lifetime_s
+
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
                 f"{'open' if self.is_open else 'ended'}>")
 
     @property
     def decided_by_policy(self) -> bool:
-        """True when on_failure="open" admitted it: no server has it, and settling does nothing."""
+        """True when on_failure="open" admitted it: no server has it. Its settle records the
+        usage."""
         return self.code.decided_by_policy
 
     @property
@@ -93,9 +116,9 @@ class ReservationState:
 class LeaseState(ReservationState):
     """A lease is held until it is ended, or a renewal did not succeed in time."""
 
-    def __init__(self, outcome: Outcome, subjects: tuple[bytes, ...],
+    def __init__(self, outcome: Outcome, terms: QuotaTerms, entry: ReserveEntry,
                  monotonic: Callable[[], float]) -> None:
-        super().__init__(outcome, subjects, monotonic)
+        super().__init__(outcome, terms, entry, monotonic)
         self._lifetime: float | None = None  # None: only the server knows it
         self._held_until = math.inf
 

@@ -42,10 +42,13 @@ class AsyncClient(AsyncQuotaCalls):
                  pending_max: int = 65_536, when_full: Literal["block", "refuse"] = "block",
                  window: int = 4, frame_entries_max: int = 1024, connect_timeout: float = 5.0,
                  backoff: tuple[float, float] = (0.05, 5.0), shard: int | None = None,
+                 kept_settles_max: int = 65_536, settle_timeout: float = 5.0,
                  client_name: str = "sluicegate-python") -> None:
         super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
                                            when_full, window, frame_entries_max, timeout,
-                                           connect_timeout, backoff))
+                                           connect_timeout, backoff,
+                                           kept_settles_max=kept_settles_max,
+                                           settle_timeout=settle_timeout))
         if self._learns_nodes:
             self._lanes = AsyncNodeLanes(self)
             self._node_quotas = AsyncNodeQuotas(self, self._lanes)
@@ -68,7 +71,11 @@ class AsyncClient(AsyncQuotaCalls):
         await self.close()
 
     async def close(self) -> None:
-        """Ends every outstanding call with Closed. A closed client stays closed."""
+        """Ends every outstanding call with Closed. A closed client stays closed.
+
+        Where settles are kept, the client first tries to deliver them, for `settle_timeout`.
+        """
+        await self._settler.close(self._settings.settle_timeout)
         if not self._dispatcher.is_closed:
             self._dispatcher.close()
             self._make_room()

@@ -41,10 +41,12 @@ class Client(QuotaCalls):
                  pending_max: int = 65_536, when_full: Literal["block", "refuse"] = "block",
                  window: int = 4, frame_entries_max: int = 1024, connect_timeout: float = 5.0,
                  backoff: tuple[float, float] = (0.05, 5.0), shard: int | None = None,
+                 kept_settles_max: int = 65_536, settle_timeout: float = 5.0,
                  client_name: str = "sluicegate-python", spin: float = 100e-6) -> None:
         super().__init__(address, Settings(client_name, shard, on_failure, requeue, pending_max,
                                            when_full, window, frame_entries_max, timeout,
-                                           connect_timeout, backoff, spin))
+                                           connect_timeout, backoff, spin, kept_settles_max,
+                                           settle_timeout))
         if self._learns_nodes:
             self._lanes = NodeLanes(self)
             self._node_quotas = NodeQuotas(self, self._lanes)
@@ -57,7 +59,11 @@ class Client(QuotaCalls):
         self.close()
 
     def close(self) -> None:
-        """Ends every outstanding call with Closed. A closed client stays closed."""
+        """Ends every outstanding call with Closed. A closed client stays closed.
+
+        Where settles are kept, the client first tries to deliver them, for `settle_timeout`.
+        """
+        self._settler.close(self._settings.settle_timeout)
         with self._lock:
             if not self._dispatcher.is_closed:
                 self._disconnect()

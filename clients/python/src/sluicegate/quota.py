@@ -74,6 +74,7 @@ class QuotaCode(enum.IntEnum):
     MEMORY_ONLY = 37  # changed, but not written to the state file: a restart may undo it
     OWNER_UNREACHABLE = 38  # another node decides it, and does not answer, or cannot be asked
     FAILED_CLOSED = 39  # denied for that reason (--peer-failure closed)
+    KEPT = 252  # of settle_many(): no server took it yet, and the client repeats it
     INVALID_TOKENS = 251  # decide() of a negative number: nothing was sent
     UNKNOWN = 253  # of a newer server: a refusal
     ADMITTED_BY_POLICY = 254  # by the client, not by a server: on_failure="open"
@@ -175,6 +176,7 @@ _REASONS = {
     QuotaCode.FAILED_CLOSED:
         "the node that has the subject does not answer, and this one denies meanwhile "
         "(--peer-failure closed): try again later",
+    QuotaCode.KEPT: "no server took it yet: the client repeats it",
     QuotaCode.INVALID_TOKENS: "estimated tokens must be non-negative",
     QuotaCode.UNKNOWN: "a newer server's reason",
     QuotaCode.ADMITTED_BY_POLICY: "no server decided: the client's failure policy admits",

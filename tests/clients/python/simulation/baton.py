@@ -130,6 +130,9 @@ class Event:
     def set(self):
         self._is_set = True
 
+    def is_set(self):
+        return self._is_set
+
     def wait(self, timeout):
         return self._threads.wait(lambda: self._is_set, self._threads.world.now + timeout)
 

@@ -61,7 +61,8 @@ def settings(random):
         requeue=random.choice([False, True]), pending_max=random.choice([5, 65_536]),
         when_full=random.choice(["block", "refuse"]), window=random.choice([1, 4]),
         frame_entries_max=random.choice([2, 1024]), timeout=random.choice([0.4, 2.0, 30.0]),
-        connect_timeout=0.4, backoff=(0.02, 0.3), spin=0.0)
+        connect_timeout=0.4, backoff=(0.02, 0.3), spin=0.0,
+        kept_settles_max=0)  # the model predicts each settle's one outcome
 
 
 class Callers:

@@ -26,7 +26,7 @@ from world import World
 
 from sluicegate import AsyncClient, Client, SluicegateError
 from sluicegate._caller import Caller
-from sluicegate._caller_aio import AsyncCaller
+from sluicegate._quota_aio import AsyncQuotaCalls
 
 SEEDS_OF_A_RUN = 100
 FRESH_SEEDS_OF_A_RUN = 1
@@ -41,7 +41,7 @@ class SimulatedClient(Client):
 
 class SimulatedAsyncClient(AsyncClient):
     def __init__(self, settings, monotonic):  # instead of AsyncClient's
-        AsyncCaller.__init__(self, ADDRESS, settings, monotonic)
+        AsyncQuotaCalls.__init__(self, ADDRESS, settings, monotonic)
 
 
 def red_seeds(name):

@@ -1,0 +1,337 @@
+"""A settle outlives an outage: the client repeats it until a server takes it, or the lifetime ends.
+
+Method: a scripted server that is lost before, while and after it decides; one that has forgotten
+the reservation; both clients. kept_settles_test.py has the book by itself.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+from awaited import AwaitedClient
+from fake_server import IN_QUEUE_BEFORE_S, FakeServer, unused_address
+from quota_scripts import serve_quotas
+from server_process import TIMEOUT_S, eventually
+
+import sluicegate
+from sluicegate import AsyncClient, Client, QuotaCode, SettleCounts
+
+ID = 0x0100_0000_0000_0001  # of the first reservation of serve_quotas
+UNKNOWN, SETTLED, EXPIRED = b"\x1c", b"\x1d", b"\x1f"
+SOON = {"backoff": (0.001, 0.01)}
+
+
+@pytest.fixture(params=[Client, AwaitedClient])
+def make(request):
+    """A client with a failure policy, threads' or asyncio's."""
+    def make(address, **options):
+        return request.param(address, **({"on_failure": "open"} | SOON | options))
+    return make
+
+
+def reserve_then(*answers):
+    """Admits a reserve as reservation ID; then answers settles so: codes, or None: by a loss."""
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[ID])
+        return answer_in_turn(peer, answers)
+    return script
+
+
+def then(*answers):
+    def script(peer):
+        peer.welcome()
+        return answer_in_turn(peer, answers)
+    return script
+
+
+def answer_in_turn(peer, answers):
+    received = []
+    for codes in answers:
+        received.append(peer.read())
+        if codes is None:
+            return received
+        peer.quota_answers(received[-1], codes)
+    peer.read()
+    return received
+
+
+def await_counts(client, **expected):
+    eventually(lambda: client.settles == SettleCounts(**expected),
+               f"{expected}; it is {client.settles}")
+
+
+def bodies(server):
+    """The settles and records of all connections, without empty fields."""
+    return [(frame.kind, {name: value for name, value in frame.body.items() if value})
+            for frames in server.returned for frame in frames]
+
+
+def test_lost_before_while_and_after_the_server_decides(make):
+    """After two losses a foreground settle has failed; in the end it has been taken before."""
+    with FakeServer(reserve_then(None), then(None), then(None), then(SETTLED)) as server, \
+            make(server.address) as client:
+        client.reserve("m", input_tokens=900).settle(880, 312)  # raises nothing
+        await_counts(client, settled=1)
+    sent = bodies(server)
+    assert [kind for kind, _ in sent] == ["settle"] * 4
+    assert all(body["reservations"] == [ID] and body["inputTokens"] == [880]
+               and body["outputTokens"] == [312] for _, body in sent)
+
+
+def test_a_silent_server_is_asked_again(make):
+    def silent(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[ID])
+        peer.read("settle")
+        settles = 1
+        while (frame := peer.read()) is not None:
+            settles += 1
+            peer.quota_answers(frame)
+        return settles
+    with FakeServer(silent) as server, make(server.address) as client:
+        client.reserve("m").settle(1, 1, timeout=IN_QUEUE_BEFORE_S)
+        await_counts(client, settled=1)
+    assert server.returned == [2]
+
+
+def test_a_server_that_has_forgotten_the_reservation_gets_a_record(make):
+    with FakeServer(reserve_then(UNKNOWN, b"\1")) as server, make(server.address) as client:
+        client.reserve(["m", "acme"], input_tokens=900, max_output_tokens=500, cost=7).settle(
+            output_tokens=312)
+        await_counts(client, recorded=1)
+    (_, record), = [sent for sent in bodies(server) if sent[0] != "settle"]
+    assert (record["subjects"], record["ids"]) == (b"macme", f"settle-{ID:016x}".encode())
+    assert (record["inputTokens"], record["outputTokens"], record["costs"]) == ([900], [312], [7])
+
+
+def test_a_record_that_is_lost_is_repeated_under_its_id(make):
+    with FakeServer(reserve_then(UNKNOWN, None), then(None), then(b"\1")) as server, \
+            make(server.address) as client:
+        client.reserve("m", input_tokens=900).settle(880)
+        await_counts(client, recorded=1)
+    records = [body for kind, body in bodies(server) if kind == "record"]
+    assert len(records) == 3 and {record["ids"] for record in records} == {
+        f"settle-{ID:016x}".encode()}
+
+
+def test_of_a_plain_id_the_client_does_not_know_the_subjects(make):
+    with FakeServer(then(UNKNOWN)) as server, make(server.address) as client:
+        with pytest.raises(sluicegate.UnknownReservation):
+            client.settle(ID, 880)
+        assert client.settles == SettleCounts()
+
+
+def test_a_plain_id_is_repeated_all_the_same(make):
+    with FakeServer(then(None), then(None), then(b"\1")) as server, \
+            make(server.address) as client:
+        client.settle(f"{ID:016x}", 880)
+        await_counts(client, settled=1)
+
+
+@pytest.mark.parametrize("code, error", [(EXPIRED, sluicegate.ReservationEnded),
+                                         (b"\x1e", sluicegate.ReservationEnded)])
+def test_an_answer_that_no_repeat_changes_is_raised(make, code, error):
+    with FakeServer(reserve_then(code)) as server, make(server.address) as client:
+        with pytest.raises(error):
+            client.reserve("m").settle(1)
+        assert client.settles == SettleCounts()
+
+
+def test_without_a_policy_the_caller_decides(make):
+    with FakeServer(reserve_then(None), then(None)) as server, \
+            make(server.address, on_failure="error") as client:
+        with pytest.raises(sluicegate.ConnectionLost):
+            client.reserve("m").settle(1)
+        assert client.settles == SettleCounts()
+
+
+def test_settle_nowait_waits_for_nobody(make):
+    """Under every policy; the server gets it all the same."""
+    with FakeServer(reserve_then(None), then(None), then(b"\1")) as server, \
+            make(server.address, on_failure="error") as client:
+        reservation = client.reserve("m")
+        reservation.settle_nowait(1, 2)
+        assert not reservation.is_open
+        await_counts(client, settled=1)
+        with pytest.raises(sluicegate.InvalidArgument, match="input_tokens"):
+            client.settle_nowait(ID, -1)
+
+
+def test_many_share_a_frame(make):
+    with FakeServer(serve_quotas) as server, make(server.address) as client:
+        reserved = client.reserve_many(["m"] * 100)
+        for reservation in reserved.reservations:
+            client.settle_nowait(reservation, 1)
+        await_counts(client, settled=100)
+    settles = [frame for frame in server.returned[0] if frame.kind == "settle"]
+    assert sum(len(frame.body["reservations"]) for frame in settles) == 100
+    assert len(settles) < 100
+
+
+def test_a_full_book_refuses(make):
+    options = {"kept_settles_max": 1, "settle_timeout": 0}
+    with make(unused_address(), **options) as client:
+        client.settle(1, 5)
+        with pytest.raises(sluicegate.Unreachable):
+            client.settle(2, 5)
+        with pytest.raises(sluicegate.Overloaded, match="1 settles are kept"):
+            client.settle_nowait(2, 5)
+        client.settle(1, 5)  # a repeat needs no room
+        assert client.settles == SettleCounts(kept=1)
+
+
+def test_a_lifetime_that_ends_ends_the_repeats(make, caplog):
+    with FakeServer(reserve_then(None)) as server, make(
+            server.address, connect_timeout=IN_QUEUE_BEFORE_S) as client:
+        client.reserve("m", lifetime=IN_QUEUE_BEFORE_S).settle(1)
+        server._listener.close()
+        await_counts(client, lost=1)
+        eventually(lambda: "the lifetime ended before a server answered" in caplog.text, "a line")
+
+
+def test_an_extended_lifetime_counts_from_the_extension(make):
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[ID])
+        peer.quota_answers(peer.read("extend"))
+        peer.read("settle")
+    with FakeServer(script) as server, make(
+            server.address, settle_timeout=0, connect_timeout=IN_QUEUE_BEFORE_S) as client:
+        reservation = client.reserve("m", lifetime=IN_QUEUE_BEFORE_S)
+        reservation.extend(10 * TIMEOUT_S)
+        reservation.settle(1)
+        time.sleep(2 * IN_QUEUE_BEFORE_S)
+        assert client.settles == SettleCounts(kept=1)
+
+
+def test_what_the_policy_admitted_is_recorded(make):
+    """No server has it; its usage is charged once, also if the caller settles twice."""
+    with FakeServer(lambda peer: None, then(b"\1")) as server, make(server.address) as client:
+        reservation = client.reserve("m", input_tokens=900)
+        assert reservation.decided_by_policy
+        reservation.settle(880, 312)
+        reservation.settle(880, 312)
+        await_counts(client, recorded=1)
+    (kind, record), = [sent for frames in server.returned if frames for sent in [
+        (frame.kind, frame.body) for frame in frames]]
+    assert kind == "record" and record["inputTokens"] == [880] and record["ids"]
+
+
+def test_nothing_is_recorded_of_one_that_was_cancelled_or_used_nothing(make):
+    with make(unused_address()) as client:
+        client.reserve("m", input_tokens=900).cancel()
+        client.lease("m").settle()
+        assert client.settles == SettleCounts()
+
+
+def test_a_block_that_reported_settles_that(make):
+    with FakeServer(reserve_then(None), then(None), then(b"\1")) as server, \
+            make(server.address) as client:
+        with client.reserve("m") as reservation:
+            reservation.report(output_tokens=17)
+        await_counts(client, settled=1)
+    assert bodies(server)[-1][1]["outputTokens"] == [17]
+
+
+def test_settle_many_says_which_are_kept(make):
+    def first(peer):
+        peer.welcome()
+        frames = [peer.read("settle"), peer.read("settle")]
+        peer.quota_answers(frames[0])
+        return frames
+
+    def second(peer):
+        peer.welcome()
+        peer.read("settle")
+    with FakeServer(first, second, serve_quotas) as server, \
+            make(server.address, frame_entries_max=2) as client:
+        results = client.settle_many([1, 2, 3, 4], input_tokens=5)
+        assert list(results) == [QuotaCode.OK] * 2 + [QuotaCode.KEPT] * 2
+        assert not results.all_admitted
+        await_counts(client, settled=2)
+
+
+def test_settle_many_without_a_policy_or_room_raises(make):
+    for options in ({"on_failure": "error"}, {"kept_settles_max": 1, "settle_timeout": 0}):
+        with make(unused_address(), **options) as client:
+            with pytest.raises(sluicegate.Unreachable) as raised:
+                client.settle_many([1, 2])
+            assert list(raised.value.partial) == [QuotaCode.NONE] * 2
+
+
+def test_close_gives_what_is_kept_a_last_chance(make):
+    """The pause after the failures would be longer than the test."""
+    with FakeServer(reserve_then(None), then(None), then(None), then(b"\1")) as server:
+        with make(server.address, backoff=(0.05, 1e6), settle_timeout=TIMEOUT_S) as client:
+            client.reserve("m").settle(1)
+        assert client.settles == SettleCounts(settled=1)
+
+
+def test_close_does_not_wait_longer_than_its_time(make, caplog):
+    with make(unused_address(), settle_timeout=0.05) as client:
+        client.settle(ID, 5)
+        client.close()
+        assert client.settles == SettleCounts(lost=1)
+        with pytest.raises(sluicegate.Closed):
+            client.settle_nowait(ID, 5)
+    line, = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert line.getMessage() == (
+        "settles lost: 1 (the client was closed before a server answered): "
+        f"reservation {ID:016x}")
+
+
+def test_the_log_says_once_that_settles_are_kept(make, caplog):
+    with make(unused_address(), settle_timeout=0) as client:
+        for reservation in range(1, 6):
+            client.settle(reservation, 5)
+    warning, = [record.getMessage() for record in caplog.records
+                if record.levelno == logging.WARNING and "repeated" in record.getMessage()]
+    assert warning.startswith(
+        "the settle of reservation 0000000000000001 is repeated until a server takes it")
+
+
+def test_a_handler_of_the_log_may_call_the_client():
+    class Handler(logging.Handler):
+        def emit(self, record):
+            seen.append(client.settles)
+            client.settle_nowait(7, 1) if len(seen) == 1 else None
+    seen = []
+    handler = Handler()
+    logging.getLogger("sluicegate").addHandler(handler)
+    try:
+        with Client(unused_address(), on_failure="open", settle_timeout=0.02, **SOON) as client:
+            client.settle(1, 5)
+    finally:
+        logging.getLogger("sluicegate").removeHandler(handler)
+    assert len(seen) >= 2
+
+
+def test_a_cancelled_task_leaves_its_settle_to_the_client():
+    asked = threading.Event()
+
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[ID])
+        peer.read("settle")
+        asked.set()
+        peer.quota_answers(peer.read("settle"), SETTLED)
+        peer.read()
+
+    async def main(address):
+        async with AsyncClient(address, on_failure="closed", **SOON) as client:
+            reservation = await client.reserve("m")
+            task = asyncio.ensure_future(reservation.settle(1, 2))
+            while not asked.is_set():
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert client.settles == SettleCounts(kept=1)
+            while client.settles.kept:
+                await asyncio.sleep(0.001)
+            assert client.settles == SettleCounts(settled=1)
+    with FakeServer(script) as server:
+        asyncio.run(asyncio.wait_for(main(server.address), 2 * TIMEOUT_S))
