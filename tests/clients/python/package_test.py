@@ -1,9 +1,10 @@
 """The package builds, installs and is typed, without a network.
 
 Method: a wheel from a copy of the sources, an installation in another folder, mypy in strict mode
-over the client, the examples and a user's program; a check of the API's documentation.
+and pyright over the client, the examples and a user's program; a check of the API's documentation.
 """
 
+import os
 import pathlib
 import re
 import shutil
@@ -68,6 +69,17 @@ def test_mypy_in_strict_mode(tmp_path):
               *(PACKAGE / "examples").glob("*.py"),
               env={"MYPYPATH": str(PACKAGE / "src"), "PATH": "/usr/bin:/bin"})
     assert "Success" in out
+
+
+def test_every_public_name_has_a_type_that_all_checkers_know(sources, tmp_path):
+    run(sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--target",
+        tmp_path, sources)
+    out = run(pathlib.Path(sys.executable).parent / "basedpyright", "--pythonpath", sys.executable,
+              "--ignoreexternal", "--verifytypes", "sluicegate", cwd=tmp_path,
+              env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert re.search(r"Type completeness score: 100%", out), out
+    exported = re.search(r'Symbols exported by "sluicegate": ([0-9]+)', out)
+    assert exported and int(exported[1]) > 400, out
 
 
 USER = '''

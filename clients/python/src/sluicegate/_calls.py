@@ -492,7 +492,13 @@ class InternCall(BatchCall):
         return handles
 
 
-class Handles(array):  # type: ignore[type-arg]  # array('I')
+if TYPE_CHECKING:
+    Numbers = array[int]
+else:
+    Numbers = array  # which Python 3.11 cannot subscript
+
+
+class Handles(Numbers):  # array('I')
     """Handles of keys: an array('I') with their connection as `origin`."""
 
     origin: tuple[object, int] | None

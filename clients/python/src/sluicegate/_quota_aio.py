@@ -32,7 +32,7 @@ from ._quota_reservations import (RENEWALS, LeaseState, OnException, Reservation
 from ._settler_aio import AsyncSettler
 from .errors import (Closed, ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
                      TimedOut, UnknownReservation)
-from .quota import Decision, Quota, QuotaResults, Stats, Usage
+from .quota import Decision, Expired, Quota, QuotaResults, Stats, Usage
 
 if TYPE_CHECKING:
     from ._node_quotas_aio import AsyncNodeQuotas
@@ -70,7 +70,7 @@ class AsyncReservation(ReservationState):
 
         A repeat changes nothing. Usage above the reservation is charged too: later calls wait.
         """
-        self.is_open = False  # also if it fails: the work was done, so no refund may follow
+        self._mark_ended()  # also if it fails: the work was done, so no refund may follow
         await self._client.settle(self, input_tokens, output_tokens, cached_input_tokens, cost,
                                   requests, timeout=timeout)
 
@@ -80,13 +80,13 @@ class AsyncReservation(ReservationState):
         """settle() that returns at once: the client sends it, and repeats it until a server takes
         it or the lifetime ends. Raises Overloaded when `kept_settles_max` are kept.
         """
-        self.is_open = False
+        self._mark_ended()
         self._client.settle_nowait(self, input_tokens, output_tokens, cached_input_tokens, cost,
                                    requests)
 
     async def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
         """Refunds everything; the requests stay charged with keep_requests=True."""
-        self.is_open = False
+        self._mark_ended()
         if self.id:
             await self._client.cancel(self.id, keep_requests, timeout=timeout)
 
@@ -97,7 +97,7 @@ class AsyncReservation(ReservationState):
                 await self._client.extend(self.id, lifetime, timeout=timeout)
                 self._outlives(lifetime)
             except (UnknownReservation, ReservationEnded):
-                self.is_open = False
+                self._mark_ended()
                 raise
 
 
@@ -477,7 +477,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
 
     # --- quotas
 
-    async def put_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
+    async def put_quota(self, subject: Subject, limits: Limits, *, expired: Expired | None = None,
                         overtakers: int | None = None, timeout: Timeout = DEFAULT) -> None:
         """Puts a subject's quota, which overrides the policy file's until remove_quota().
 

@@ -24,7 +24,7 @@ from ._quota_frames import (CANCEL, CHECK, CONNECTION_BOUND, CONSUME, EXTEND, KE
                             MAY_WAIT, RECORD, RESERVE, SETTLE, USAGE_MAX, WANTS_LIMITS,
                             WANTS_VIOLATED, QuotaText)
 from ._quota_requests import QuotaTerms, RecordEntry, ReserveEntry, SettleEntry
-from .quota import Limit, Quota, limits_of
+from .quota import Expired, Limit, Quota, limits_of
 
 Subject = str | bytes
 Subjects = Subject | Iterable[Subject]
@@ -331,8 +331,8 @@ def cancel_calls(reservations: Iterable[Any], keep_requests: bool) -> Calls:
 
 # ---- quotas --------------------------------------------------------------------------------------
 
-def quota_text(limits: Limits, expired: str | None, overtakers: int | None) -> QuotaText:
+def quota_text(limits: Limits, expired: Expired | None, overtakers: int | None) -> QuotaText:
     """The quota that put_quota() sends."""
     quota = limits if isinstance(limits, Quota) else Quota(limits_of(limits))
-    return Quota(quota.limits, quota.expired if expired is None else expired,  # type: ignore
+    return Quota(quota.limits, quota.expired if expired is None else expired,
                  quota.overtakers if overtakers is None else overtakers).as_text()

@@ -33,7 +33,7 @@ from ._quota_reservations import (RENEWALS, LeaseState, OnException, Reservation
 from ._settler import Settler
 from .errors import (Closed, ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
                      TimedOut, UnknownReservation)
-from .quota import Decision, Quota, QuotaResults, Stats, Usage
+from .quota import Decision, Expired, Quota, QuotaResults, Stats, Usage
 
 if TYPE_CHECKING:
     from ._node_quotas import NodeQuotas
@@ -70,7 +70,7 @@ class Reservation(ReservationState):
 
         A repeat changes nothing. Usage above the reservation is charged too: later calls wait.
         """
-        self.is_open = False  # also if it fails: the work was done, so no refund may follow
+        self._mark_ended()  # also if it fails: the work was done, so no refund may follow
         self._client.settle(self, input_tokens, output_tokens, cached_input_tokens, cost,
                             requests, timeout=timeout)
 
@@ -80,13 +80,13 @@ class Reservation(ReservationState):
         """settle() that returns at once: the client sends it, and repeats it until a server takes
         it or the lifetime ends. Raises Overloaded when `kept_settles_max` are kept.
         """
-        self.is_open = False
+        self._mark_ended()
         self._client.settle_nowait(self, input_tokens, output_tokens, cached_input_tokens, cost,
                                    requests)
 
     def cancel(self, keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> None:
         """Refunds everything; the requests stay charged with keep_requests=True."""
-        self.is_open = False
+        self._mark_ended()
         if self.id:
             self._client.cancel(self.id, keep_requests, timeout=timeout)
 
@@ -97,7 +97,7 @@ class Reservation(ReservationState):
                 self._client.extend(self.id, lifetime, timeout=timeout)
                 self._outlives(lifetime)
             except (UnknownReservation, ReservationEnded):
-                self.is_open = False
+                self._mark_ended()
                 raise
 
 
@@ -438,7 +438,7 @@ class QuotaCalls(Caller, QuotaBase):
 
     # --- quotas
 
-    def put_quota(self, subject: Subject, limits: Limits, *, expired: str | None = None,
+    def put_quota(self, subject: Subject, limits: Limits, *, expired: Expired | None = None,
                   overtakers: int | None = None, timeout: Timeout = DEFAULT) -> None:
         """Puts a subject's quota, which overrides the policy file's until remove_quota().
 

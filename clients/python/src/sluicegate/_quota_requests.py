@@ -170,7 +170,7 @@ def states_of(limits: LimitStates | None) -> dict[int, list[LimitState]]:
          period_ms, reset_ms) = row
         found.setdefault(entry, []).append(LimitState(
             subject, name.decode("utf-8", "replace"), word(METRICS, metric), word(KINDS, kind),
-            amount if ceiling == 0 else word(CEILINGS, ceiling),  # type: ignore[arg-type]
+            amount if ceiling == 0 else word(CEILINGS, ceiling),
             used, reserved, remaining, period_ms, reset_ms, bool(violated)))
     return found
 

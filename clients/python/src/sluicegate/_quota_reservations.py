@@ -16,6 +16,7 @@ from ._kept_settles import (LIFETIME_S, KeptSettle, record_id, record_id_of_none
                             record_of)
 from ._quota_arguments import settle_call, subject_text
 from ._quota_requests import Outcome, QuotaTerms, ReserveEntry, SettleEntry
+from .quota import LimitState, QuotaCode
 from .errors import ConnectionLost, Overloaded, SluicegateError, TimedOut
 
 # What a block that an exception ends does with its reservation.
@@ -47,11 +48,11 @@ class ReservationState:
 
     def __init__(self, outcome: Outcome, terms: QuotaTerms, entry: ReserveEntry,
                  monotonic: Callable[[], float]) -> None:
-        self.id = outcome.reservation
-        self.code = outcome.code  # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY
-        self.subjects = tuple(map(subject_text, entry.subjects))
-        self.limits = outcome.limits  # of every subject, with limits=True
-        self.is_open = True
+        self.id: int = outcome.reservation
+        self.code: QuotaCode = outcome.code  # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY
+        self.subjects: tuple[str, ...] = tuple(map(subject_text, entry.subjects))
+        self.limits: tuple[LimitState, ...] = outcome.limits  # of every subject, with limits=True
+        self.is_open: bool = True
         self._process = os.getpid()
         self._monotonic = monotonic
         self._reserved = entry
@@ -73,6 +74,9 @@ class ReservationState:
             **{name: value for name, value in given.items() if value is not None})
         settle_call(self.id or 1, *reported)  # raises for an amount that could not be settled
         self._reported = reported
+
+    def _mark_ended(self) -> None:
+        self.is_open = False
 
     def _used_at_end(self, has_failed: bool) -> Used | None:
         """What a block settles that ends without doing so; None: it cancels."""

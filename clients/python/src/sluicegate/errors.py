@@ -7,6 +7,7 @@ Errors: SluicegateError is the base of all. Errors of a call for many keys carry
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from ._invalid import InvalidArgument as InvalidArgument
 from ._invalid import InvalidType as InvalidType
@@ -178,7 +179,7 @@ class QuotaDenied(QuotaError):
     def __init__(self, code: QuotaCode, what: str, retry_after: float | None = None,
                  violated: tuple[LimitState, ...] = (), subjects: tuple[str, ...] = ()) -> None:
         super().__init__(code, what)
-        self.args = (code, what, retry_after, violated, subjects)
+        self.args: tuple[Any, ...] = (code, what, retry_after, violated, subjects)
         self.retry_after = retry_after
         self.violated = violated
         self.subjects = subjects
@@ -243,7 +244,7 @@ class InvalidQuota(QuotaError, InvalidArgument):
 
     def __init__(self, code: QuotaCode, what: str, detail: str = "") -> None:
         super().__init__(code, what)
-        self.args = (code, what, detail)
+        self.args: tuple[Any, ...] = (code, what, detail)
         self.detail = detail
 
     def __str__(self) -> str:

@@ -13,21 +13,27 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload, get_args
 
 from ._bounds import (DAY_MS, LIMIT_AMOUNT, LIMIT_NAME_BYTES, LIMITS, OVERTAKERS,
                       period_ms)
 from ._invalid import InvalidArgument, InvalidType, LimitExceeded, one_of, utf8, whole
 from ._quota_frames import LimitText, QuotaText
 
-METRICS = ("requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency")
-KINDS = ("concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar")
-CEILINGS = ("number", "unlimited", "block")
-UNITS = ("none", "hour", "day", "week", "month")
-SOURCES = ("none", "run_time", "file", "profile", "default")
-MINUTE_MS = 60_000
-
+Metric = Literal["requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency"]
+Kind = Literal["concurrency", "fixed", "sliding", "gcra", "anchored_day", "rolling_day", "calendar"]
+Unit = Literal["hour", "day", "week", "month"]  # of a calendar
+Source = Literal["none", "run_time", "file", "profile", "default"]
+Expired = Literal["keep", "refund"]  # the charge of an expired reservation
 Amount = int | Literal["unlimited", "block"]
+
+# In the order of the wire's numbers. A newer server may have more: of those it is "unknown".
+METRICS: tuple[Metric, ...] = get_args(Metric)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CEILINGS = ("number", "unlimited", "block")
+UNITS = ("none", *get_args(Unit))
+SOURCES: tuple[Source, ...] = get_args(Source)
+MINUTE_MS = 60_000
 
 
 class QuotaCode(enum.IntEnum):
@@ -195,7 +201,7 @@ def codes_from_server(codes: bytes, count: int) -> bytes:
     return (codes if len(codes) == count else codes * count).translate(_FROM_SERVER)
 
 
-def word(words: Sequence[str], number: int) -> str:
+def word(words: Sequence[Any], number: int) -> Any:
     """The word of an enumerator; "unknown" for one that only a newer server has."""
     return words[number] if number < len(words) else "unknown"
 
@@ -214,11 +220,11 @@ class Limit:
     """
 
     name: str
-    metric: str
+    metric: Metric
     amount: Amount
     period_ms: int = 0
-    kind: str = ""  # "sliding"; concurrency: "concurrency"
-    period: str = ""
+    kind: Kind | Literal[""] = ""  # "sliding"; concurrency: "concurrency"
+    period: Unit | Literal[""] = ""
     time_zone: str = ""  # calendar: "UTC"
     count_cached: bool = False  # cached input tokens count too
 
@@ -271,14 +277,13 @@ class Quota:
     """The limits of a subject. Without limits its use is unlimited."""
 
     limits: tuple[Limit, ...] = ()
-    expired: Literal["keep", "refund"] = "keep"  # the charge of an expired reservation
+    expired: Expired = "keep"  # the charge of an expired reservation
     overtakers: int = 0  # how many calls may overtake the head of the queue
-    source: str = "run_time"  # as in SOURCES
+    source: Source = "run_time"
     profile: str = ""  # the profile that it came from, if any
 
     def as_text(self) -> QuotaText:
-        if self.expired not in ("keep", "refund"):
-            raise InvalidArgument(f"expired must be keep or refund, not {self.expired!r:.40}")
+        one_of("expired", self.expired, get_args(Expired))
         whole(OVERTAKERS, self.overtakers)
         limits = limits_of(self.limits)
         if len(limits) > LIMITS.most:
@@ -342,8 +347,8 @@ class LimitState(NamedTuple):
 
     subject: int  # index among the subjects of the call
     name: str
-    metric: str
-    kind: str
+    metric: Metric | Literal["unknown"]
+    kind: Kind | Literal["unknown"]
     amount: Amount
     used: int  # may exceed the amount
     reserved: int  # the part of `used` that belongs to open reservations
@@ -402,7 +407,7 @@ class Usage(NamedTuple):
     """The current state of a subject."""
 
     subject: str
-    source: str  # the origin of its quota, as in SOURCES
+    source: Source | Literal["unknown"]  # the origin of its quota
     quota: Quota | None  # None: unknown subject
     limits: tuple[LimitState, ...]
     open_reservations: int
@@ -419,10 +424,11 @@ class QuotaResults(Sequence[QuotaCode]):
     __slots__ = ("raw", "reservations", "retry_after_ms")
 
     def __init__(self, raw: bytes, reservations: array[int], retry_after_ms: array[int]) -> None:
-        self.raw = raw
-        self.reservations = reservations  # ids, an array('Q'); 0 where none was admitted
+        self.raw: bytes = raw
+        # Ids, an array('Q'); 0 where none was admitted.
+        self.reservations: array[int] = reservations
         # An array('q'): the time after which a retry may help; -1: never.
-        self.retry_after_ms = retry_after_ms
+        self.retry_after_ms: array[int] = retry_after_ms
 
     def __len__(self) -> int:
         return len(self.raw)

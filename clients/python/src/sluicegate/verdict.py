@@ -144,7 +144,7 @@ class Verdicts(Sequence[Verdict]):
     __slots__ = ("_columns", "raw")
 
     def __init__(self, raw: bytes, columns: dict[str, array[int]] | None = None) -> None:
-        self.raw = raw
+        self.raw: bytes = raw
         self._columns = columns or {}
 
     def __len__(self) -> int:
