@@ -18,6 +18,7 @@ from ._bounds import TIMEOUT, Bound
 from ._calls import NO_OPTIONS, BatchOptions, each_of
 from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, parse_address
 from ._invalid import InvalidArgument, InvalidType, seconds, whole
+from ._log import ConnectionLog
 from ._requests import AcquireOptions, ControlRequest
 from .errors import Denied
 from .verdict import Details, KeyOutcome, Verdict
@@ -87,6 +88,7 @@ class Base:
         self._host = self._addresses[0][0]  # of the last attempt to connect
         self._reached: tuple[str, int] | None = None  # the address of the last connection
         self._settings = settings
+        self._log = ConnectionLog()
         self._dispatcher = self._new_dispatcher()
 
     def _new_dispatcher(self) -> Dispatcher:
@@ -99,10 +101,20 @@ class Base:
         return None if connection is None else connection.welcome
 
     @property
+    def _version(self) -> str:
+        return self.welcome.server_version if self.welcome else "unknown"
+
+    @property
     def is_usable(self) -> bool:
         """There is a connection, and the server does not shut down."""
         connection = self._dispatcher.connection
         return connection is not None and connection.takes_requests
+
+    @property
+    def _peer(self) -> str:
+        """Where the present connection leads, for the log."""
+        host, port = self._reached or self._addresses[0]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _addresses_to_try(self) -> list[tuple[str, int]]:
         """Where the caller gave a list: the last one that answered, so that a short loss changes

@@ -102,6 +102,7 @@ class Link(Base):
     def _drop(self, error: ConnectionLost) -> None:
         opened, self._socket = self._socket, None
         if opened is not None:
+            self._log.lost(self._peer, error)
             opened.close()
         self._unsent = b""
         self._dispatcher.disconnected(error, self._monotonic())
@@ -159,6 +160,7 @@ class Link(Base):
             if self._settings.requeue:  # otherwise no queued call is left
                 self._pause(pause, deadline)
             return
+        self._log.write()
         limit = now + self._settings.connect_timeout
         own_end = limit if deadline is None else min(limit, deadline)
         try:
@@ -219,6 +221,7 @@ class Link(Base):
             self._reached = host, port
             with self._lock:
                 self._adopt(opened)
+            self._log.made(self._peer, self._version)
         except BaseException:
             opened.close()
             raise
@@ -240,6 +243,8 @@ class Link(Base):
         if isinstance(cause, ConnectionLost):
             error = type(cause)(f"{self.address}: {cause}")
         error.__cause__ = cause
+        if is_final:
+            self._log.failed(error)
         with self._lock:
             if not is_final:  # the leader's call timed out, not the attempt
                 self._dispatcher.connection = None

@@ -92,6 +92,8 @@ class AsyncLink(Base):
         self._dispatcher.disconnected(error, self._loop.time())
         self._make_room()
         self._flush_soon()
+        self._log.lost(self._peer, error)
+        self._log.write()
 
     def _disown(self, error: ConnectionLost) -> None:
         """Ends the connection: it leads to the wrong server."""
@@ -134,6 +136,7 @@ class AsyncLink(Base):
         self._dispatcher.fail_queued(error)
         self._make_room()
         self._flush_soon()  # with requeue, queued calls cause another attempt
+        self._log.failed(error)
 
     async def _greet_any(self) -> None:
         """Tries one address after the other; each has an equal part of the time that is left."""
@@ -172,6 +175,7 @@ class AsyncLink(Base):
             raise
         self._transport, self._protocol = transport, protocol
         self._reached = host, port
+        self._log.made(self._peer, self._version)
 
 
 class _Protocol(asyncio.Protocol):

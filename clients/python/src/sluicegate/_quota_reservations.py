@@ -49,7 +49,8 @@ class ReservationState:
     def __init__(self, outcome: Outcome, terms: QuotaTerms, entry: ReserveEntry,
                  monotonic: Callable[[], float]) -> None:
         self.id: int = outcome.reservation
-        self.code: QuotaCode = outcome.code  # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY
+        # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY.
+        self.code: QuotaCode = outcome.code
         self.subjects: tuple[str, ...] = tuple(map(subject_text, entry.subjects))
         self.limits: tuple[LimitState, ...] = outcome.limits  # of every subject, with limits=True
         self.is_open: bool = True
