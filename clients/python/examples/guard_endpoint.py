@@ -10,6 +10,7 @@ endpoint stays open: on_failure="open".
 
 import argparse
 import http.server
+import math
 import urllib.parse
 
 import sluicegate
@@ -20,13 +21,12 @@ def make_handler(client: sluicegate.Client) -> type[http.server.BaseHTTPRequestH
         def do_GET(self) -> None:
             query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
             user = query.get("user", [self.client_address[0]])[0]
-            verdicts = client.acquire_many([f"endpoint:{user}"], max_requests=5,
-                                           details=sluicegate.Details.RETRY_AFTER_MS)
-            if verdicts.all_approved:
+            outcome = client.acquire(f"endpoint:{user}", max_requests=5, details=True)
+            if outcome:
                 self.answer(200, f"hello {user}\n")
             else:
-                retry_s = -(-verdicts.retry_after_ms[0] // 1000)  # rounded up
-                self.answer(429, f"{verdicts[0]}\n", {"Retry-After": str(retry_s)})
+                retry_s = math.ceil(outcome.retry_after or 0)
+                self.answer(429, f"{outcome.verdict}\n", {"Retry-After": str(retry_s)})
 
         def answer(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
             self.send_response(status)

@@ -58,13 +58,13 @@ def main() -> None:
     parser.add_argument("server", help="address of the native port, as localhost:8081")
     parser.add_argument("--workers", type=int, default=10)
     parser.add_argument("--calls", type=int, default=5, help="of each worker")
-    parser.add_argument("--tokens", type=int, default=10_000, help="of the model, in --period-ms")
-    parser.add_argument("--period-ms", type=int, default=1_000)
+    parser.add_argument("--tokens", type=int, default=10_000, help="of the model, in --period")
+    parser.add_argument("--period", type=float, default=1, help="in seconds")
     arguments = parser.parse_args()
     used: list[int] = []
     with sluicegate.Client(arguments.server) as client:
         client.put_quota(MODEL, [sluicegate.Limit("tokens", "tokens", arguments.tokens,
-                                                  arguments.period_ms)])
+                                                  arguments.period)])
         workers = [threading.Thread(target=work, args=(client, arguments.calls, used))
                    for _ in range(arguments.workers)]
         for worker in workers:

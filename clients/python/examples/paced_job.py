@@ -22,7 +22,7 @@ def do_what_is_allowed(client: Client, items: list[int], tenants: int,
                        limit: int) -> tuple[list[int], float]:
     """Returns the items that are left, and for how many seconds to sleep."""
     keys = [f"job:{item % tenants}" for item in items]
-    verdicts = client.acquire_many(keys, max_requests=limit, details=Details.RETRY_AFTER_MS)
+    verdicts = client.acquire_many(keys, max_requests=limit, details=Details.RETRY_AFTER)
     approved = [item for item, verdict in zip(items, verdicts) if verdict]
     for number, item in enumerate(approved):
         try:
@@ -31,8 +31,8 @@ def do_what_is_allowed(client: Client, items: list[int], tenants: int,
             client.release_many([f"job:{left % tenants}" for left in approved[number:]])
             raise
     left = [item for item, verdict in zip(items, verdicts) if not verdict]
-    waits = [retry for retry, verdict in zip(verdicts.retry_after_ms, verdicts) if not verdict]
-    return left, min(waits, default=0) / 1000
+    waits = [retry for retry, verdict in zip(verdicts.retry_after, verdicts) if not verdict]
+    return left, min(waits, default=0.0)
 
 
 def main() -> None:

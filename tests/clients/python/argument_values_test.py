@@ -39,12 +39,12 @@ COSTS = [*COLUMN, 0, [0], [None]]
 CALLS = [
     ("acquire", {"key": "a"},
      {"key": KEY, "cost": [*WHOLE, None], "max_requests": [*WHOLE, 0],
-      "max_requests_in_queue": WHOLE, "window_ms": [*WHOLE, 9], "timeout": SECONDS}),
+      "max_requests_in_queue": WHOLE, "window": [*SECONDS, 0.009], "timeout": SECONDS}),
     ("acquire", {"key": "a", "wait": True}, {"wait_limit": [*SECONDS, 0, 3_601]}),
     ("acquire_many", {"keys": ["a"]},
      {"keys": [None, 5, "a", b"a", [None], [5], ["x" * 65_536], ["\ud800"]],
       "costs": [*COLUMN, [None]], "max_requests": COSTS, "max_requests_in_queue": [*COLUMN, [None]],
-      "window_ms": [*COLUMN, 9, [9], [None]],
+      "window": [-1, 2**70, "1", [-1], ["1"], [1, 1], math.nan, object(), 0.009, [0.009], [None]],
       "details": [*WHOLE, None], "timeout": SECONDS}),
     ("acquire_many", {"keys": ["a"], "wait": True}, {"wait_limit": [*SECONDS, 0]}),
     ("intern", {"keys": ["a"]}, {"keys": [None, 5, "a", [5], ["x" * 65_536]], "timeout": SECONDS}),
@@ -158,14 +158,14 @@ def test_awaited_calls(call):
         loop.close()
 
 
-LIMIT = {"name": "tpm", "metric": "tokens", "amount": 1, "period_ms": 60_000}
+LIMIT = {"name": "tpm", "metric": "tokens", "amount": 1, "period": 60}
 
 
 @pytest.mark.parametrize("field, values", [
     ("name", ["", 5, None, "x" * 33, "\ud800"]), ("metric", ["words", 5, None]),
     ("amount", [*WHOLE[:2], 1.5, math.nan, "some", b"block", None, [1]]),
-    ("period_ms", [-1, 9, 2**70, 1.5, "60", None]), ("kind", ["weekly", 5]),
-    ("period", ["day", 5]), ("time_zone", ["UTC", 5])])
+    ("period", [-1, 0.009, 2**70, "60", None, "day", [5]]), ("kind", ["weekly", 5]),
+    ("time_zone", ["UTC", 5])])
 def test_a_limit_names_its_wrong_field(field, values):
     def limits():
         for value in values:

@@ -122,7 +122,7 @@ def test_the_size_of_a_clients_name(address, kind):
 
 def limit(**changed):
     return sluicegate.Limit(**{"name": "tpm", "metric": "tokens", "amount": 1,
-                               "period_ms": 60_000} | changed)
+                               "period": 60} | changed)
 
 
 def limit_with(field):
@@ -136,7 +136,7 @@ ARGUMENTS = [
     ("acquire", {}, "key", _bounds.KEY_BYTES, text),
     ("acquire", {"key": "a"}, "max_requests", _bounds.MAX_REQUESTS),
     ("acquire", {"key": "a"}, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
-    ("acquire", {"key": "a"}, "window_ms", _bounds.WINDOW_MS),
+    ("acquire", {"key": "a"}, "window", _bounds.WINDOW),
     ("acquire", {"key": "a"}, "timeout", _bounds.TIMEOUT),
     ("acquire", {"key": "b", "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
     ("release", {"key": "a"}, "cost", _bounds.RELEASED_COST),
@@ -146,14 +146,14 @@ ARGUMENTS = [
     ("acquire_many", {"keys": ["a"]}, "costs", _bounds.COSTS, lambda cost: [cost]),
     ("acquire_many", {"keys": ["a"]}, "max_requests", _bounds.MAX_REQUESTS),
     ("acquire_many", {"keys": ["a"]}, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
-    ("acquire_many", {"keys": ["a"]}, "window_ms", _bounds.WINDOW_MS),
-    ("acquire_many", {"keys": ["a"]}, "window_ms", _bounds.WINDOW_MS, lambda number: [number]),
+    ("acquire_many", {"keys": ["a"]}, "window", _bounds.WINDOW),
+    ("acquire_many", {"keys": ["a"]}, "window", _bounds.WINDOW, lambda number: [number]),
     ("acquire_many", {"keys": ["b"], "wait": True}, "wait_limit", _bounds.WAIT_LIMIT),
     ("acquire_many", {"keys": ["a"]}, "details", DETAILS),
     ("acquire_many_handles", HANDLES, "costs", _bounds.COSTS),
     ("acquire_many_handles", HANDLES, "max_requests", _bounds.MAX_REQUESTS),
     ("acquire_many_handles", HANDLES, "max_requests_in_queue", _bounds.MAX_REQUESTS_IN_QUEUE),
-    ("acquire_many_handles", HANDLES, "window_ms", _bounds.WINDOW_MS),
+    ("acquire_many_handles", HANDLES, "window", _bounds.WINDOW),
     ("acquire_many_handles", HANDLES, "details", DETAILS),
     ("reserve", {}, "subjects", _bounds.SUBJECT_BYTES, text),
     ("reserve", {}, "subjects", _bounds.SUBJECTS, names),
@@ -219,8 +219,8 @@ ARGUMENTS = [
     ("put_quota", {"subject": "q"}, "limits", _bounds.LIMIT_NAME_BYTES,
      lambda size: [limit(name=text(size))]),
     ("put_quota", {"subject": "q"}, "limits", _bounds.LIMIT_AMOUNT, limit_with("amount")),
-    *(("put_quota", {"subject": "q"}, "limits", _bounds.period_ms(kind),
-       lambda period_ms, kind=kind: [limit(kind=kind, period_ms=period_ms)])
+    *(("put_quota", {"subject": "q"}, "limits", _bounds.period(kind),
+       lambda period, kind=kind: [limit(kind=kind, period=period)])
       for kind in ("fixed", "sliding", "gcra")),
 ]
 
@@ -298,8 +298,8 @@ def has_a_beyond(argument):
 def test_the_server_refuses_one_beyond(address, argument, monkeypatch):
     call, right, name, bound, *value_of = argument
     value_of = value_of[0] if value_of else lambda number: number
-    if bound.name.startswith("period_ms"):  # made anew for each limit
-        monkeypatch.setattr(sluicegate.quota, "period_ms", lambda _: bound)
+    if bound.name.startswith("period"):  # made anew for each limit
+        monkeypatch.setattr(sluicegate.quota, "period", lambda _: bound)
     refused = (sluicegate.Refused, sluicegate.InvalidQuota, sluicegate.InvalidSubject)
     if bound.name in OF_THE_WIRE:
         refused = (*refused, struct.error, ValueError)
@@ -314,7 +314,7 @@ def test_the_server_refuses_one_beyond(address, argument, monkeypatch):
 
 def test_one_request_beyond_is_none_that_is_given(address):
     """As many as a call without any: one."""
-    requests = sluicegate.Limit("rph", "requests", 1, period_ms=3_600_000)
+    requests = sluicegate.Limit("rph", "requests", 1, period=3_600)
     with Client(address) as client, widened(_bounds.REQUESTS):
         client.put_quota("unset", [requests])
         assert client.consume("unset", requests=2**32 - 1).allowed

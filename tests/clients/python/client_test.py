@@ -30,7 +30,7 @@ def test_a_lone_acquire_and_its_hello():
     with FakeServer(script) as server, Client(server.address, client_name="me", shard=2) as client:
         assert client.acquire("a") is Verdict.APPROVED
         assert client.acquire(b"b", 3, max_requests=7, max_requests_in_queue=0,
-                              window_ms=60_000) is Verdict.DENIED
+                              window=60) is Verdict.DENIED
     hello, keys, second = server.returned[0]
     assert hello["clientName"] == "me" and hello["wantedShard"] == 3
     assert keys == [b"a"]

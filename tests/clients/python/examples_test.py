@@ -96,7 +96,7 @@ def test_async_workers(server):
 
 def test_guard_model(server):
     out = run("guard_model", server, "--workers", "6", "--calls", "4", "--tokens", "4000",
-              "--period-ms", "300")
+              "--period", "0.3")
     answers, tokens = map(int, re.search(r"answers: (\d+), tokens: (\d+)", out).groups())
     assert answers + out.count("refunded: the model hung up") == 24, out
     assert answers * 50 < tokens and "reserved and never settled: 0" in out

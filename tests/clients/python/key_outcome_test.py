@@ -134,7 +134,7 @@ def test_denied_has_the_state_of_its_key():
 
 def test_the_server_says_what_remains(client, request):
     key = request.node.name
-    first = client.acquire(key, 2, max_requests=5, window_ms=60_000, details=True)
+    first = client.acquire(key, 2, max_requests=5, window=60, details=True)
     assert (first.verdict, first.limit, first.window, first.remaining, first.retry_after) == (
         Verdict.APPROVED, 5, 60.0, 3, 0.0)
     assert 0 < first.reset <= 60.0

@@ -634,7 +634,7 @@ def test_limits_that_can_be_read_once_go_home_all_the_same(connect):
     with QuotaNodes(refuse) as fleet, connect([fleet.address]) as client:
         client.open_lane()
         fleet.home_quotas.before = amounts
-        client.put_quota(SECONDS[0], (Limit(name, "requests", amount, period_ms=60_000)
+        client.put_quota(SECONDS[0], (Limit(name, "requests", amount, period=60)
                                       for name, amount in (("a", 5), ("b", 7))))
         assert put == [[5, 7]]
 

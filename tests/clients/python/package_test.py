@@ -99,7 +99,7 @@ def ask(client: sluicegate.Client) -> list[bool]:
 
 
 def guarded(client: sluicegate.Client) -> int:
-    client.put_quota("m", [sluicegate.Limit("tpm", "tokens", 30_000, 60_000),
+    client.put_quota("m", [sluicegate.Limit("tpm", "tokens", 30_000, 60),
                            {"name": "c", "metric": "concurrency", "amount": 4}])
     try:
         with client.reserve(["{a}", "{a}m"], input_tokens=5, lifetime=60.0) as reservation:

@@ -92,7 +92,7 @@ def test_some_of_many_are_denied_and_others_wait():
         results = client.reserve_many(["a", "b", "c"], wait=True)
         assert list(results) == [QuotaCode.OK, QuotaCode.OK, QuotaCode.TPM_EXCEEDED]
         assert list(results.reservations) == [5, 6, 0]
-        assert list(results.retry_after_ms) == [0, 0, 1_500]
+        assert results.retry_after == [0.0, 0.0, 1.5]
 
 
 def test_cancels_reservations_of_a_timed_out_reserve_many():

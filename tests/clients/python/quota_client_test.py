@@ -111,8 +111,8 @@ def test_a_denial_names_the_limits_and_when_to_retry():
         assert (error.limit, error.remaining, error.reset) == (30_000, 100, 41.0)
         limit, = error.violated
         assert (limit.name, limit.metric, limit.kind, limit.amount, limit.used, limit.reserved,
-                limit.remaining, limit.period_ms, limit.reset_ms, limit.subject) == (
-            "tpm", "tokens", "sliding", 30_000, 29_900, 900, 100, 60_000, 41_000, 1)
+                limit.remaining, limit.period, limit.reset, limit.subject) == (
+            "tpm", "tokens", "sliding", 30_000, 29_900, 900, 100, 60.0, 41.0, 1)
         assert str(error) == ("gpt-4o: tpm_exceeded: per-minute token limit reached; "
                               "tpm: 29900 of 30000 used; retry after 41.25 s")
         assert error.subjects == ("gpt-4o",)

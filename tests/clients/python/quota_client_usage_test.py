@@ -30,7 +30,7 @@ def test_usage_of_one_and_of_many():
         usage = client.usage("a")
         assert (usage.subject, usage.source, usage.open_reservations, usage.waiting) == (
             "a", "file", 3, 1)
-        assert usage.quota == Quota((Limit("tpm", "tokens", 30_000, 60_000),), "refund", 2, "file")
+        assert usage.quota == Quota((Limit("tpm", "tokens", 30_000, 60),), "refund", 2, "file")
         assert usage.limits[0].used == 29_900
         assert usage.stats == sluicegate.Stats(tpm=29_900, max_tpm=30_000)
         assert [usage.subject for usage in client.usage(["a", "b"])] == ["a", "b"]
@@ -103,7 +103,7 @@ def test_quotas_are_put_and_deleted_and_usage_is_reset():
         return put.body, [(bytes(r.body.get("subject", b"")), r.body["all"]) for r in resets]
     with FakeServer(script) as server, Client(server.address) as client:
         client.put_quota("gpt-4o", [
-            Limit("tpm", "tokens", 30_000, 60_000), Limit("slots", "concurrency", 4),
+            Limit("tpm", "tokens", 30_000, 60), Limit("slots", "concurrency", 4),
             {"name": "month", "metric": "tokens", "amount": "block", "kind": "calendar",
              "period": "month", "time_zone": "America/Los_Angeles", "count_cached": True}],
             expired="refund", overtakers=3)

@@ -14,12 +14,12 @@ from threads import in_thread
 
 from sluicegate import AsyncClient, Limit, QuotaCode, QuotaDenied
 
-HOUR_MS = 3_600_000
+HOUR_S = 3_600
 SLOT = Limit("slots", "concurrency", 1)
 
 
 def tokens(amount):
-    return Limit("tokens", "tokens", amount, HOUR_MS)
+    return Limit("tokens", "tokens", amount, HOUR_S)
 
 
 @pytest.fixture(scope="module", params=("epoll-2", "epoll-4"))

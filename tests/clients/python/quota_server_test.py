@@ -25,7 +25,7 @@ import sluicegate
 from sluicegate import (AsyncClient, Client, InvalidSubject, Limit, Quota, QuotaCode, QuotaDenied,
                         _frames, _quota_frames)
 
-HOUR_MS = 3_600_000
+HOUR_S = 3_600
 NUMBERS = itertools.count(1)
 
 
@@ -38,7 +38,7 @@ def subject():
     return f"subject{next(NUMBERS)}"
 
 
-TOKENS = Limit("tokens", "tokens", 1_000, HOUR_MS)
+TOKENS = Limit("tokens", "tokens", 1_000, HOUR_S)
 SLOTS = Limit("slots", "concurrency", 2)
 
 
@@ -126,7 +126,7 @@ def test_a_stream_that_breaks_is_charged(client, subject, on_exception, charged)
 
 def test_a_denial_charges_nothing_and_names_the_limit(client, subject):
     tag = f"{{{subject}}}"
-    client.put_quota(tag, [Limit("all", "tokens", 10_000, HOUR_MS)])
+    client.put_quota(tag, [Limit("all", "tokens", 10_000, HOUR_S)])
     client.put_quota(tag + "model", [TOKENS])
     client.record(tag + "model", input_tokens=900)
     with pytest.raises(QuotaDenied) as raised:
@@ -171,7 +171,7 @@ def test_subjects_that_the_server_does_not_take_are_no_denial(server, subject):
 
 def test_an_invalid_quota_names_the_limit_and_the_field(server, client, subject):
     wrong = [Limit("a", "requests", 1, kind="calendar", period="day", time_zone="Mars/Olympus"),
-             Limit("b", "tokens", 1, 60_000), Limit("b", "tokens", 2, 60_000)]
+             Limit("b", "tokens", 1, 60), Limit("b", "tokens", 2, 60)]
 
     async def main():
         async with AsyncClient(address_of(server)) as other:
@@ -218,7 +218,7 @@ def test_withdraws_an_abandoned_wait(client, subject):
 
 
 def test_leases_are_slots(client, subject):
-    client.put_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_MS)])
+    client.put_quota(subject, [SLOTS, Limit("requests", "requests", 1, HOUR_S)])
     with client.lease(subject), client.lease(subject, owner="me"):
         with pytest.raises(QuotaDenied) as raised:
             client.lease(subject)
@@ -332,8 +332,8 @@ def test_check_changes_nothing_and_record_charges_without_a_decision(client, sub
     assert decision.code is QuotaCode.UNKNOWN_MODEL  # go-ratelimit's name
     assert decision.reason == "model has no configured quota"  # and its words
     assert client.usage(subject).source == "none" and client.get_quota(subject) is None
-    client.put_quota(subject, [Limit("rpm", "requests", 2, 60_000),
-                               Limit("tpm", "tokens", 1_000, 60_000)])
+    client.put_quota(subject, [Limit("rpm", "requests", 2, 60),
+                               Limit("tpm", "tokens", 1_000, 60)])
     assert client.can_send(subject, 1_000) and not client.can_send(subject, 1_001)
     client.record_usage(subject, 600, 500)
     decision = client.decide(subject, 10)
@@ -349,7 +349,7 @@ def test_check_changes_nothing_and_record_charges_without_a_decision(client, sub
 def test_consume_charges_what_fits_and_leaves_nothing_open(client, subject):
     other = subject + ".tenant"
     client.put_quota(subject, [TOKENS])
-    client.put_quota(other, [Limit("tph", "tokens", 500, HOUR_MS)])
+    client.put_quota(other, [Limit("tph", "tokens", 500, HOUR_S)])
     both = [subject, other]
     charged = client.consume(both, input_tokens=300, output_tokens=100, limits=True)
     assert charged.allowed and [limit.used for limit in charged.limits] == [400, 400]
@@ -381,7 +381,7 @@ def test_consume_waits_for_room(client, subject):
 
 
 def test_cached_tokens_are_charged_where_the_limit_counts_them(client, subject):
-    client.put_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_MS, count_cached=True)])
+    client.put_quota(subject, [TOKENS, Limit("all", "tokens", 1_000, HOUR_S, count_cached=True)])
     client.reserve(subject, input_tokens=500).settle(400, 100, cached_input_tokens=300)
     client.record(subject, input_tokens=50, cached_input_tokens=50)
     assert [limit.used for limit in client.usage(subject).limits] == [200, 550]
@@ -389,8 +389,8 @@ def test_cached_tokens_are_charged_where_the_limit_counts_them(client, subject):
 
 def test_get_quota_returns_quotas_of_every_kind(client, subject):
     quota = Quota((
-        TOKENS, SLOTS, Limit("fixed", "requests", 5, 10_000, "fixed"),
-        Limit("gcra", "cost", 2**63 - 1, 60_000, "gcra"),
+        TOKENS, SLOTS, Limit("fixed", "requests", 5, 10, "fixed"),
+        Limit("gcra", "cost", 2**63 - 1, 60, "gcra"),
         Limit("day", "requests", 0, kind="anchored_day"),
         Limit("rolling", "input_tokens", "unlimited", kind="rolling_day"),
         Limit("month", "tokens", "block", kind="calendar", period="month",
@@ -422,7 +422,7 @@ def test_pages_contain_every_subject(client, subject):
 
 
 def test_entries_of_many_are_decided_independently(client, subject):
-    client.put_quota(subject, [Limit("tokens", "tokens", 5_000, HOUR_MS)])
+    client.put_quota(subject, [Limit("tokens", "tokens", 5_000, HOUR_S)])
     results = client.reserve_many([subject] * 6_000, input_tokens=1)
     assert results.count() == 5_000 and results.count(QuotaCode.TOKENS_EXCEEDED) == 1_000
     ids = [number for number in results.reservations if number]

@@ -54,7 +54,7 @@ def test_words_equal_the_schemas(words, enum):
 
 
 def test_a_limit_equals_its_json():
-    limit = Limit(**{"name": "tpm", "metric": "tokens", "amount": 30_000, "period_ms": 60_000})
+    limit = Limit(**{"name": "tpm", "metric": "tokens", "amount": 30_000, "period": 60})
     assert limit.kind == "sliding"
     assert limit.as_text() == LimitText("tpm", 3, 2, 0, 0, 30_000, 60_000, "", False)
     assert Limit("c", "concurrency", 4).as_text() == LimitText("c", 5, 0, 0, 0, 4, 0, "", False)
@@ -66,20 +66,20 @@ def test_a_limit_equals_its_json():
 @pytest.mark.parametrize("wrong", [
     {"name": ""}, {"name": "é" * 17}, {"metric": "cost", "count_cached": True},
     {"metric": "words"}, {"kind": "concurrency"}, {"kind": "weekly"}, {"amount": -1},
-    {"amount": 2**63}, {"amount": "some"}, {"period_ms": 9}, {"period_ms": 0},
-    {"period_ms": 365 * 86_400_000 + 1}, {"time_zone": "UTC"}, {"period": "day"},
-    {"kind": "calendar", "period_ms": 0}, {"kind": "calendar", "period": "day"},
-    {"kind": "anchored_day"}, {"metric": "concurrency"}, {"metric": "concurrency", "period_ms": 0,
+    {"amount": 2**63}, {"amount": "some"}, {"period": 0.009}, {"period": 0},
+    {"period": 365 * 86_400 + 0.001}, {"time_zone": "UTC"}, {"period": "day"},
+    {"kind": "calendar", "period": 0}, {"kind": "calendar", "period": "year"},
+    {"kind": "anchored_day"}, {"metric": "concurrency"}, {"metric": "concurrency", "period": 0,
                                                           "kind": "fixed"}])
 def test_rejects_limits_that_a_server_would_reject(wrong):
-    good = {"name": "tpm", "metric": "tokens", "amount": 1, "period_ms": 60_000}
+    good = {"name": "tpm", "metric": "tokens", "amount": 1, "period": 60}
     Limit(**good)
     with pytest.raises(ValueError):
         Limit(**good | wrong)
 
 
 def test_a_quota_survives_a_round_trip():
-    put = Quota((Limit("tpm", "tokens", 5, 60_000), Limit("c", "concurrency", "block"),
+    put = Quota((Limit("tpm", "tokens", 5, 60), Limit("c", "concurrency", "block"),
                  Limit("h", "tokens", "unlimited", kind="calendar", period="hour",
                        time_zone="Europe/Berlin", count_cached=True)), "refund", 7)
     assert quota.quota_from_text(put.as_text(), 1) == put
@@ -97,15 +97,15 @@ def test_a_newer_servers_words_are_unknown():
     assert quota.CODE_OF[200] is QuotaCode.UNKNOWN and quota.CODE_OF[254] is QuotaCode.UNKNOWN
 
 
-def state(metric, period_ms, used, amount=100, subject=0):
-    return LimitState(subject, "n", metric, "sliding", amount, used, 0, 0, period_ms, 0, False)
+def state(metric, period, used, amount=100, subject=0):
+    return LimitState(subject, "n", metric, "sliding", amount, used, 0, 0, period, 0, False)
 
 
 def test_stats_equal_those_of_the_reference():
     assert quota.stats_of([
-        state("requests", 1_000, 1), state("requests", 60_000, 2), state("tokens", 60_000, 3),
-        state("requests", 86_400_000, 4, "unlimited"), state("tokens", 60_000, 9),
-        state("requests", 60_000, 9, subject=1)]) == Stats(2, 100, 3, 100, 4, 0)
+        state("requests", 1.0, 1), state("requests", 60.0, 2), state("tokens", 60.0, 3),
+        state("requests", 86_400.0, 4, "unlimited"), state("tokens", 60.0, 9),
+        state("requests", 60.0, 9, subject=1)]) == Stats(2, 100, 3, 100, 4, 0)
 
 
 def test_results_are_a_sequence_of_codes():
@@ -115,6 +115,7 @@ def test_results_are_a_sequence_of_codes():
     assert results.count(QuotaCode.TPM_EXCEEDED) == 1 and results.decided_by_policy
     assert not results.all_admitted and results[:1].all_admitted
     assert not results[:2].decided_by_policy
+    assert results.retry_after == [0.0, 0.009, 0.0]
     assert repr(results) == "<QuotaResults 3: ok, tpm_exceeded, admitted_by_policy>"
 
 

@@ -48,15 +48,15 @@ def test_single_calls(client, key):
 
 def test_a_window_of_ones_own(client, key):
     """Five a minute, and many keys at once with a window each."""
-    assert [bool(client.acquire(key, max_requests=5, window_ms=60_000)) for _ in range(6)] == [
+    assert [bool(client.acquire(key, max_requests=5, window=60)) for _ in range(6)] == [
         *[True] * 5, False]
-    assert client.inspect(key).window_ms == 60_000
-    keys, windows = [f"{key}{n}" for n in range(3_000)], [60_000 + n for n in range(3_000)]
-    verdicts = client.acquire_many(keys, window_ms=windows, details=Details.WINDOW_MS)
-    assert list(verdicts.window_ms) == windows
+    assert client.inspect(key).window == 60.0
+    keys, windows = [f"{key}{n}" for n in range(3_000)], [60 + n / 1000 for n in range(3_000)]
+    verdicts = client.acquire_many(keys, window=windows, details=Details.WINDOW)
+    assert list(verdicts.window) == pytest.approx(windows)
     handles = client.intern(keys)
-    verdicts = client.acquire_many_handles(handles, window_ms=10_000, details=Details.WINDOW_MS)
-    assert set(verdicts.window_ms) == {10_000}
+    verdicts = client.acquire_many_handles(handles, window=10, details=Details.WINDOW)
+    assert set(verdicts.window) == {10.0}
 
 
 def test_many_calls(client, key):
@@ -65,7 +65,7 @@ def test_many_calls(client, key):
     verdicts = client.acquire_many(keys * 2, details=Details.ALL)
     assert verdicts.count() == len(keys) == verdicts.count(Verdict.DENIED)
     assert set(verdicts.limit) == {2} and set(verdicts.remaining) == {0}
-    assert all(retry > 0 for retry in verdicts.retry_after_ms[len(keys):])
+    assert all(retry > 0 for retry in verdicts.retry_after[len(keys):])
     assert len(set(verdicts.request_id)) == len(verdicts)
     with pytest.raises(ValueError, match="details=Details.LIMIT"):
         client.acquire_many(keys[:1]).limit

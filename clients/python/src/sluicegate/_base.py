@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 from . import _frames
 from ._bounds import TIMEOUT, Bound
 from ._calls import NO_OPTIONS, BatchOptions, each_of
-from ._dispatcher import Dispatcher, Settings, acquire_options, milliseconds, parse_address
+from ._dispatcher import (Dispatcher, Settings, acquire_options, milliseconds, parse_address,
+                          windows_ms)
 from ._invalid import InvalidArgument, InvalidType, seconds, whole
 from ._log import ConnectionLog
 from ._requests import AcquireOptions, ControlRequest
@@ -43,13 +44,13 @@ class KeyState(NamedTuple):
     """The state of a key on the server."""
 
     key: bytes
-    window_ms: int
+    window: float  # in seconds
     max_requests: int
     max_requests_in_queue: int
     approved: int  # permits taken in this window
     denied: int
     waiting: int
-    reset_ms: int  # until the window ends
+    reset: float  # seconds until the window ends
 
 
 def listed(keys: Iterable[Key]) -> Sequence[Key]:
@@ -65,9 +66,10 @@ def key_bytes(key: Key) -> bytes:
 
 
 def states(answer: _frames.InspectedAnswer) -> list[KeyState]:
-    return [KeyState(*row) for row in zip(
-        answer.keys, answer.window_ms, answer.max_requests, answer.max_requests_in_queue,
-        answer.approved, answer.denied, answer.waiting, answer.reset_ms)]
+    return [KeyState(key, window / 1000, limit, queue, approved, denied, waiting, reset / 1000)
+            for key, window, limit, queue, approved, denied, waiting, reset in zip(
+                answer.keys, answer.window_ms, answer.max_requests, answer.max_requests_in_queue,
+                answer.approved, answer.denied, answer.waiting, answer.reset_ms)]
 
 
 def first_state(answer: _frames.InspectedAnswer) -> KeyState | None:
@@ -141,23 +143,23 @@ class Base:
     @staticmethod
     def _acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
                          max_requests_in_queue: int | None,
-                         window_ms: int | None, details: bool) -> AcquireOptions | None:
+                         window: float | None, details: bool) -> AcquireOptions | None:
         """None: the defaults."""
         if (cost == 1 and not wait and wait_limit is None and max_requests is None
-                and max_requests_in_queue is None and window_ms is None and not details):
+                and max_requests_in_queue is None and window is None and not details):
             return None
         return acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                               window_ms, details)
+                               window, details)
 
     @staticmethod
     def _batch_options(costs: int | Sequence[int] | None, wait: bool, wait_limit: float | None,
                        max_requests: int | Sequence[int] | None,
                        max_requests_in_queue: int | Sequence[int] | None,
-                       window_ms: int | Sequence[int] | None,
+                       window: float | Sequence[float] | None,
                        details: int) -> BatchOptions:
         options = BatchOptions(costs, max_requests, max_requests_in_queue, bool(wait),
                                milliseconds(wait_limit),
-                               whole(DETAILS, details), window_ms)
+                               whole(DETAILS, details), windows_ms(window))
         return NO_OPTIONS if options == NO_OPTIONS else options
 
     def _inspect_request(self, key: Key) -> Callable[[Any], ControlRequest]:

@@ -32,9 +32,9 @@ class Span:
 NUMBER_MAX = 1_000_000_000  # of costs, limits and queue lengths
 AMOUNT_MAX = 2**63 - 1
 SIZE_MAX = 65_535  # of a name, as its size has 16 bits; a server announces less
-SECONDS_MAX = 365 * 86_400  # of a time-out: no clock of the system overflows
+SECONDS_MAX = 365 * 86_400  # no clock of the system overflows
 WAIT_LIMIT_MS_MAX = 3_600_000
-DAY_MS = 86_400_000
+DAY_S = 86_400
 
 # ---- options of a client -------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ RELEASED_COST = replace(COST, least=1)
 RELEASED_COSTS = replace(COSTS, least=1)
 MAX_REQUESTS = Bound("max_requests", 1, NUMBER_MAX)
 MAX_REQUESTS_IN_QUEUE = Bound("max_requests_in_queue", 0, NUMBER_MAX)
-WINDOW_MS = Bound("window_ms", 10, 365 * DAY_MS)
+WINDOW = Span("window", 0.01, SECONDS_MAX)
 TIMEOUT = Span("timeout", 0, SECONDS_MAX)
 WAIT_LIMIT = Span("wait_limit", 0, WAIT_LIMIT_MS_MAX / 1000)  # without 0, which stands for none
 CAPACITY_TIMEOUT = replace(WAIT_LIMIT, name="timeout")  # of wait_for_capacity()
@@ -83,9 +83,9 @@ LIMITS = Bound("limits", 0, 16)
 LIMIT_NAME_BYTES = Bound("name", 1, 32)
 LIMIT_AMOUNT = Bound("amount", 0, AMOUNT_MAX)
 OVERTAKERS = Bound("overtakers", 0, 1_000)
-_PERIODS = {"concurrency": (0, 0), "calendar": (0, 0), "anchored_day": (DAY_MS, DAY_MS),
-            "rolling_day": (DAY_MS, DAY_MS)}
+PERIOD_MS = Bound("period_ms", 0, 1000 * SECONDS_MAX)  # of the JSON; its kind has narrower ones
+_PERIODS = {"concurrency": (0, 0), "anchored_day": (DAY_S, DAY_S), "rolling_day": (DAY_S, DAY_S)}
 
 
-def period_ms(kind: str) -> Bound:
-    return Bound(f"period_ms of kind {kind}", *_PERIODS.get(kind, (10, 365 * DAY_MS)))
+def period(kind: str) -> Span:
+    return Span(f"period of kind {kind}", *_PERIODS.get(kind, (0.01, SECONDS_MAX)))

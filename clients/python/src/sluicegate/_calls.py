@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _frames
-from ._bounds import (COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, RELEASED_COSTS, WINDOW_MS,
+from ._bounds import (AMOUNT_MAX, COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, RELEASED_COSTS,
                       Bound)
 from ._invalid import InvalidArgument, InvalidType, whole
 from ._requests import APPROVED, DRAINING, QUEUED, Request, copy_of, expect, verdict_bytes
@@ -229,6 +229,9 @@ class BatchFrame(Request):
         self.call.frame_lost(self, error)
 
 
+WINDOWS_MS = Bound("window", 0, AMOUNT_MAX)  # checked as seconds before
+
+
 class BatchOptions(NamedTuple):
     """The options of acquire_many(); a number applies to all entries."""
 
@@ -289,7 +292,7 @@ class AcquireCall(BatchCall):
         self._costs = spread(options.costs, self.count, COSTS)
         self._limits = spread(options.max_requests, self.count, MAX_REQUESTS)
         self._queues = spread(options.max_requests_in_queue, self.count, MAX_REQUESTS_IN_QUEUE)
-        self._windows = spread(options.window_ms, self.count, WINDOW_MS)
+        self._windows = spread(options.window_ms, self.count, WINDOWS_MS)
         self._raw: bytes | bytearray = b""
         self._details: dict[str, array[int]] = {
             name: array(letter, bytes(self.count * (4 if letter == "I" else 8)))

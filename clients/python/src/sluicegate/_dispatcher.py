@@ -17,13 +17,13 @@ import random
 import re
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, SupportsFloat, TypeVar
 
 from . import _frames
 from ._bounds import (BACKOFF, CLIENT_NAME_BYTES, COST, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE,
-                      OPTION_SPANS, OPTIONAL, OPTIONS, WAIT_LIMIT, WINDOW_MS, Span)
+                      OPTION_SPANS, OPTIONAL, OPTIONS, WAIT_LIMIT, WINDOW, Span)
 from ._calls import BatchCall, ReleaseCall, origin_of, stale
 from ._connection import Connection
 from ._invalid import (InvalidArgument, InvalidType, LimitExceeded, SluicegateError, fitting,
@@ -110,15 +110,30 @@ def milliseconds(value: float | None, span: Span = WAIT_LIMIT) -> int:
     return math.ceil(number * 1000)
 
 
+def to_milliseconds(span: Span, value: SupportsFloat) -> int:
+    """Of a length; the nearest whole number."""
+    return round(seconds(span, value) * 1000)
+
+
+def windows_ms(windows: float | Sequence[float] | None) -> int | list[int] | None:
+    """Of a batch: one for all, or one each."""
+    if windows is None:
+        return None
+    if isinstance(windows, (str, bytes)) or not hasattr(type(windows), "__getitem__"):
+        return to_milliseconds(WINDOW, windows)  # type: ignore[arg-type]
+    return [to_milliseconds(replace(WINDOW, name=f"window[{index}]"), window)
+            for index, window in enumerate(windows)]  # type: ignore[arg-type]
+
+
 def acquire_options(cost: int, wait: bool, wait_limit: float | None, max_requests: int | None,
                     max_requests_in_queue: int | None,
-                    window_ms: int | None = None, details: bool = False) -> AcquireOptions:
+                    window: float | None = None, details: bool = False) -> AcquireOptions:
     return AcquireOptions(
         whole(COST, cost), bool(wait), milliseconds(wait_limit),
         UNSET_32 if max_requests is None else whole(MAX_REQUESTS, max_requests),
         UNSET_32 if max_requests_in_queue is None
         else whole(MAX_REQUESTS_IN_QUEUE, max_requests_in_queue),
-        UNSET_64 if window_ms is None else whole(WINDOW_MS, window_ms), bool(details))
+        UNSET_64 if window is None else to_milliseconds(WINDOW, window), bool(details))
 
 
 class Backoff:

@@ -230,5 +230,5 @@ def with_kept(results: QuotaResults, kept: Iterable[int]) -> QuotaResults:
     raw = bytearray(results.raw)
     for position in kept:
         raw[position] = QuotaCode.KEPT
-    return QuotaResults(bytes(raw), results.reservations, results.retry_after_ms)
+    return QuotaResults(bytes(raw), results.reservations, results._retry_after_ms)
 

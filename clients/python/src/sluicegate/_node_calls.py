@@ -13,8 +13,8 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE, WINDOW_MS
-from ._calls import BatchCall, BatchOptions, spread
+from ._bounds import COSTS, MAX_REQUESTS, MAX_REQUESTS_IN_QUEUE
+from ._calls import WINDOWS_MS, BatchCall, BatchOptions, spread
 from ._invalid import SluicegateError
 from ._nodes import Lane, fits_lane, owner_of, owner_of_reservation, owner_of_subject
 from ._quota_requests import QuotaEntry, SettleEntry
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
         return cls(keys, spread(options.costs, count, COSTS),
                    spread(options.max_requests, count, MAX_REQUESTS),
                    spread(options.max_requests_in_queue, count, MAX_REQUESTS_IN_QUEUE),
-                   spread(options.window_ms, count, WINDOW_MS), options)
+                   spread(options.window_ms, count, WINDOWS_MS), options)
 
     def part(self, positions: list[int]) -> tuple[list[str | bytes], BatchOptions]:
         def pick(numbers: Numbers) -> list[int] | None:
@@ -164,7 +164,7 @@ class QuotaAssembly(Assembly[QuotaResults]):
 
     @staticmethod
     def _columns_of(results: QuotaResults) -> Mapping[str, Sequence[int]]:
-        return {"reservations": results.reservations, "retry_after_ms": results.retry_after_ms}
+        return {"reservations": results.reservations, "retry_after_ms": results._retry_after_ms}
 
 
 # ---- what a lane did not answer ------------------------------------------------------------------

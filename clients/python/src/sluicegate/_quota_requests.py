@@ -171,7 +171,7 @@ def states_of(limits: LimitStates | None) -> dict[int, list[LimitState]]:
         found.setdefault(entry, []).append(LimitState(
             subject, name.decode("utf-8", "replace"), word(METRICS, metric), word(KINDS, kind),
             amount if ceiling == 0 else word(CEILINGS, ceiling),
-            used, reserved, remaining, period_ms, reset_ms, bool(violated)))
+            used, reserved, remaining, period_ms / 1000, reset_ms / 1000, bool(violated)))
     return found
 
 
@@ -460,4 +460,4 @@ class QuotaBatchCall(BatchCall):
         self._is_decided_by_policy = True
         partial = self.partial()
         return QuotaResults(partial.raw.replace(b"\0", bytes([verdict])), partial.reservations,
-                            partial.retry_after_ms)
+                            partial._retry_after_ms)

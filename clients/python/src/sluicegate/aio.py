@@ -88,50 +88,50 @@ class AsyncClient(AsyncQuotaCalls):
     @overload
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
                 max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
-                window_ms: int | None = ..., details: Literal[False] = False,
+                window: float | None = ..., details: Literal[False] = False,
                 timeout: Timeout = ...) -> Awaitable[Verdict]: ...
     @overload
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
                 max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
-                window_ms: int | None = ..., details: Literal[True],
+                window: float | None = ..., details: Literal[True],
                 timeout: Timeout = ...) -> Awaitable[KeyOutcome]: ...
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
-                max_requests_in_queue: int | None = None, window_ms: int | None = None,
+                max_requests_in_queue: int | None = None, window: float | None = None,
                 details: bool = False,
                 timeout: Timeout = DEFAULT) -> Awaitable[Verdict] | Awaitable[KeyOutcome]:
         """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
 
-        `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
-        and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
+        `max_requests`, `max_requests_in_queue` and `window` set the key's limit, queue length
+        and window from now on, for all callers: max_requests=5, window=60 is 5 a minute.
         With details=True the result is a KeyOutcome: the Verdict, what remains of the limit, and
         when to try again. The calls of one loop iteration are sent together at its end.
         """
         answer = self._acquire(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                               window_ms, details, timeout)
+                               window, details, timeout)
         return awaited_with_details(answer) if details else answer
 
     def _acquire(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
                  max_requests: int | None, max_requests_in_queue: int | None,
-                 window_ms: int | None, details: bool, timeout: Timeout) -> Awaitable[Verdict]:
+                 window: float | None, details: bool, timeout: Timeout) -> Awaitable[Verdict]:
         if self._lanes is not None and (lane := self._lanes.lane_of(key)) is not None:
             return self._lanes.acquire(lane, key, wait, (
-                cost, wait, wait_limit, max_requests, max_requests_in_queue, window_ms, details,
+                cost, wait, wait_limit, max_requests, max_requests_in_queue, window, details,
                 timeout))
         return self._acquire_here(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                                  window_ms, details, timeout)
+                                  window, details, timeout)
 
     def _acquire_here(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
                       max_requests: int | None, max_requests_in_queue: int | None,
-                      window_ms: int | None, details: bool,
+                      window: float | None, details: bool,
                       timeout: Timeout) -> Awaitable[Verdict]:
         dispatcher = self._dispatcher
         if (dispatcher.is_closed or dispatcher.pending >= self._settings.pending_max
                 or self._loop is None or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
-                                               max_requests_in_queue, window_ms, details, timeout)
+                                               max_requests_in_queue, window, details, timeout)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
-                and max_requests is None and max_requests_in_queue is None and window_ms is None
+                and max_requests is None and max_requests_in_queue is None and window is None
                 and not details):
             future: asyncio.Future[Verdict] = self._loop.create_future()
             dispatcher.submit_acquire(key, future)
@@ -141,7 +141,7 @@ class AsyncClient(AsyncQuotaCalls):
             return future
         return self._acquire_with_options(
             key, self._acquire_options(cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                                       window_ms, details),
+                                       window, details),
             self._seconds(timeout, wait, wait_limit))
 
     def _acquire_with_options(self, key: Key, options: AcquireOptions | None,
@@ -169,11 +169,11 @@ class AsyncClient(AsyncQuotaCalls):
 
     async def _acquire_when_possible(self, key: Key, cost: int, wait: bool,
                                      wait_limit: float | None, max_requests: int | None,
-                                     max_requests_in_queue: int | None, window_ms: int | None,
+                                     max_requests_in_queue: int | None, window: float | None,
                                      details: bool, timeout: Timeout) -> Verdict:
         seconds = self._seconds(timeout, wait, wait_limit)
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
-                                        max_requests_in_queue, window_ms, details)
+                                        max_requests_in_queue, window, details)
         try:
             end = await self._wait_for_room(seconds)
         except TimedOut:
@@ -187,16 +187,16 @@ class AsyncClient(AsyncQuotaCalls):
                            wait: bool = False, wait_limit: float | None = None,
                            max_requests: int | Sequence[int] | None = None,
                            max_requests_in_queue: int | Sequence[int] | None = None,
-                           window_ms: int | Sequence[int] | None = None,
+                           window: float | Sequence[float] | None = None,
                            details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """Acquires each key independently: some may be approved and others denied.
 
         A list has a value for each key, a number holds for all. As with acquire(), a key keeps
-        its `max_requests`, `max_requests_in_queue` and `window_ms`.
+        its `max_requests`, `max_requests_in_queue` and `window`.
         """
         wanted = listed(keys)
         options = self._batch_options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
-                                      window_ms, details)
+                                      window, details)
         seconds = self._seconds(timeout, wait, wait_limit)
         if self._lanes is not None:
             return await self._lanes.acquire_many(wanted, options, seconds)
@@ -216,7 +216,7 @@ class AsyncClient(AsyncQuotaCalls):
                                    costs: int | Sequence[int] | None = None, *,
                                    max_requests: int | Sequence[int] | None = None,
                                    max_requests_in_queue: int | Sequence[int] | None = None,
-                                   window_ms: int | Sequence[int] | None = None,
+                                   window: float | Sequence[float] | None = None,
                                    details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """acquire_many() for interned keys: `handles` is any buffer of their 32-bit handles.
 
@@ -224,7 +224,7 @@ class AsyncClient(AsyncQuotaCalls):
         """
         data = _frames.handle_bytes(handles)
         options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
-                                      window_ms, details)
+                                      window, details)
         seconds = self._seconds(timeout, False, None)
         generation = self._dispatcher.generation_of(handles)
         verdicts: Verdicts = await self._run_batch(

@@ -100,26 +100,26 @@ class Client(QuotaCalls):
     @overload
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
                 max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
-                window_ms: int | None = ..., details: Literal[False] = False,
+                window: float | None = ..., details: Literal[False] = False,
                 timeout: Timeout = ...) -> Verdict: ...
     @overload
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = ..., wait_limit: float | None = ...,
                 max_requests: int | None = ..., max_requests_in_queue: int | None = ...,
-                window_ms: int | None = ..., details: Literal[True],
+                window: float | None = ..., details: Literal[True],
                 timeout: Timeout = ...) -> KeyOutcome: ...
     def acquire(self, key: Key, cost: int = 1, *, wait: bool = False,
                 wait_limit: float | None = None, max_requests: int | None = None,
-                max_requests_in_queue: int | None = None, window_ms: int | None = None,
+                max_requests_in_queue: int | None = None, window: float | None = None,
                 details: bool = False, timeout: Timeout = DEFAULT) -> Verdict | KeyOutcome:
         """Acquires `cost` permits of one key. The Verdict is true when the server approved them.
 
-        `max_requests`, `max_requests_in_queue` and `window_ms` set the key's limit, queue length
-        and window from now on, for all callers: max_requests=5, window_ms=60_000 is 5 a minute.
+        `max_requests`, `max_requests_in_queue` and `window` set the key's limit, queue length
+        and window from now on, for all callers: max_requests=5, window=60 is 5 a minute.
         With `cost` 0 it is a look, which changes nothing and is approved. With details=True the
         result is a KeyOutcome: the Verdict, what remains of the limit, and when to try again.
         """
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
-                                        max_requests_in_queue, window_ms, details)
+                                        max_requests_in_queue, window, details)
         answer: Verdict | KeyOutcome = self._acquire(
             key, options, wait, self._seconds(timeout, wait, wait_limit))
         return with_details(answer) if details else answer
@@ -149,16 +149,16 @@ class Client(QuotaCalls):
                      wait: bool = False, wait_limit: float | None = None,
                      max_requests: int | Sequence[int] | None = None,
                      max_requests_in_queue: int | Sequence[int] | None = None,
-                     window_ms: int | Sequence[int] | None = None,
+                     window: float | Sequence[float] | None = None,
                      details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """Acquires each key independently: some may be approved and others denied.
 
         A list has a value for each key, a number holds for all. As with acquire(), a key keeps
-        its `max_requests`, `max_requests_in_queue` and `window_ms`.
+        its `max_requests`, `max_requests_in_queue` and `window`.
         """
         wanted = listed(keys)
         options = self._batch_options(costs, wait, wait_limit, max_requests, max_requests_in_queue,
-                                      window_ms, details)
+                                      window, details)
         seconds = self._seconds(timeout, wait, wait_limit)
         if self._lanes is not None:
             return self._lanes.acquire_many(wanted, options, seconds)
@@ -178,7 +178,7 @@ class Client(QuotaCalls):
     def acquire_many_handles(self, handles: Any, costs: int | Sequence[int] | None = None, *,
                              max_requests: int | Sequence[int] | None = None,
                              max_requests_in_queue: int | Sequence[int] | None = None,
-                             window_ms: int | Sequence[int] | None = None,
+                             window: float | Sequence[float] | None = None,
                              details: int = 0, timeout: Timeout = DEFAULT) -> Verdicts:
         """acquire_many() for interned keys: `handles` is any buffer of their 32-bit handles.
 
@@ -187,7 +187,7 @@ class Client(QuotaCalls):
         completion = ThreadResult()
         data = _frames.handle_bytes(handles)
         options = self._batch_options(costs, False, None, max_requests, max_requests_in_queue,
-                                      window_ms, details)
+                                      window, details)
         seconds = self._seconds(timeout, False, None)
         with self._lock:
             self._check_idle()

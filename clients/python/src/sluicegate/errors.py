@@ -205,11 +205,11 @@ class QuotaDenied(QuotaError):
     def reset(self) -> float | None:
         """Seconds until that limit's usage is 0, if no call is charged meanwhile."""
         longest = self._longest
-        return longest and longest.reset_ms / 1000
+        return longest and longest.reset
 
     @property
     def _longest(self) -> LimitState | None:
-        return max(self.violated, key=lambda limit: limit.reset_ms, default=None)
+        return max(self.violated, key=lambda limit: limit.reset, default=None)
 
     def __str__(self) -> str:
         parts = [super().__str__()]

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, overload, get_args
 
-from ._bounds import (DAY_MS, LIMIT_AMOUNT, LIMIT_NAME_BYTES, LIMITS, OVERTAKERS,
-                      period_ms)
-from ._invalid import InvalidArgument, InvalidType, LimitExceeded, one_of, utf8, whole
+from ._bounds import (DAY_S, LIMIT_AMOUNT, LIMIT_NAME_BYTES, LIMITS, OVERTAKERS, PERIOD_MS,
+                      period)
+from ._invalid import InvalidArgument, InvalidType, LimitExceeded, one_of, seconds, utf8, whole
 from ._quota_frames import LimitText, QuotaText
 
 Metric = Literal["requests", "input_tokens", "output_tokens", "tokens", "cost", "concurrency"]
@@ -33,7 +33,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 CEILINGS = ("number", "unlimited", "block")
 UNITS = ("none", *get_args(Unit))
 SOURCES: tuple[Source, ...] = get_args(Source)
-MINUTE_MS = 60_000
+MINUTE_S = 60
 
 
 class QuotaCode(enum.IntEnum):
@@ -215,22 +215,22 @@ def number_of(words: Sequence[str], wanted: str, what: str) -> int:
 class Limit:
     """One limit of a quota: an amount of a metric per period.
 
-    `amount` is a number, "unlimited" or "block". `period` ("hour", "day", "week", "month") and
-    `time_zone` are for kind "calendar" only; a concurrency limit needs neither kind nor period.
+    `amount` is a number, "unlimited" or "block". `period` is in seconds; of kind "calendar" it is
+    "hour", "day", "week" or "month" of `time_zone`. Days need none, and a concurrency limit needs
+    neither kind nor period.
     """
 
     name: str
     metric: Metric
     amount: Amount
-    period_ms: int = 0
+    period: float | Unit = 0
     kind: Kind | Literal[""] = ""  # "sliding"; concurrency: "concurrency"
-    period: Unit | Literal[""] = ""
     time_zone: str = ""  # calendar: "UTC"
     count_cached: bool = False  # cached input tokens count too
 
     def __post_init__(self) -> None:
         """Fills in the defaults, and refuses what the server would refuse."""
-        for field in ("name", "kind", "period", "time_zone"):
+        for field in ("name", "kind", "time_zone"):
             if not isinstance(getattr(self, field), str):
                 raise InvalidType(f"{field} must be a str, not {getattr(self, field)!r:.40}")
         name = LIMIT_NAME_BYTES
@@ -249,16 +249,17 @@ class Limit:
             if self.period not in UNITS[1:]:
                 raise InvalidArgument(f"period must be one of {', '.join(UNITS[1:])}, not "
                                       f"{self.period!r:.40}")
-        elif self.period or self.time_zone:
-            raise InvalidArgument("period and time_zone are for limits of kind 'calendar' only")
-        if self.kind in ("anchored_day", "rolling_day"):
-            object.__setattr__(self, "period_ms", self.period_ms or DAY_MS)
+        elif self.time_zone:
+            raise InvalidArgument("time_zone is for limits of kind 'calendar' only")
+        elif self.kind in ("anchored_day", "rolling_day"):
+            object.__setattr__(self, "period", self.period or DAY_S)
         if self.count_cached and self.metric not in ("input_tokens", "tokens"):
             raise InvalidArgument("count_cached is for limits of input_tokens and tokens only")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        whole(period_ms(self.kind), self.period_ms)
+        if self.kind != "calendar":
+            seconds(period(self.kind), self.period)  # type: ignore[arg-type]
         if isinstance(self.amount, str):
             number_of(CEILINGS[1:], self.amount, "amount")
         else:
@@ -267,9 +268,13 @@ class Limit:
     def as_text(self) -> LimitText:
         number = 0 if isinstance(self.amount, str) else self.amount
         ceiling = CEILINGS.index(self.amount) if isinstance(self.amount, str) else 0
+        unit, period_ms = 0, 0
+        if isinstance(self.period, str):
+            unit = UNITS.index(self.period)
+        else:
+            period_ms = round(self.period * 1000)
         return LimitText(self.name, METRICS.index(self.metric), KINDS.index(self.kind), ceiling,
-                         UNITS.index(self.period or "none"), number, self.period_ms,
-                         self.time_zone, self.count_cached)
+                         unit, number, period_ms, self.time_zone, self.count_cached)
 
 
 @dataclass(frozen=True)
@@ -303,7 +308,7 @@ def limits_of(limits: Iterable[Limit | Mapping[str, object]]) -> tuple[Limit, ..
 def _limit_of(given: Mapping[str, object], place: str) -> Limit:
     if not isinstance(given, Mapping):
         raise InvalidType(f"{place} must be a Limit, or a dict of its fields, not {given!r:.40}")
-    known = [field.name for field in fields(Limit)]
+    known = [*(field.name for field in fields(Limit)), "period_ms"]
     for name in given:
         if name not in known:
             raise InvalidArgument(f"{place}: no such field {name!r:.40}; there are "
@@ -314,8 +319,13 @@ def _limit_of(given: Mapping[str, object], place: str) -> Limit:
     if missing:
         raise InvalidArgument(f"{place}: {' and '.join(missing)} "
                               f"{'is' if len(missing) == 1 else 'are'} missing")
+    values = dict(given)
+    period_ms = values.pop("period_ms", 0)  # the JSON's
     try:
-        return Limit(**given)  # type: ignore[arg-type]
+        if period_ms:
+            number = whole(PERIOD_MS, period_ms)  # type: ignore[arg-type]
+            values.setdefault("period", number / 1000)
+        return Limit(**values)  # type: ignore[arg-type]
     except InvalidArgument as error:
         raise type(error)(f"{place}, {error}") from None
 
@@ -326,8 +336,8 @@ def limit_from_text(text: LimitText) -> Limit:
     values: dict[str, object] = {
         "name": text.name, "metric": word(METRICS, text.metric),
         "amount": text.amount if text.ceiling == 0 else word(CEILINGS, text.ceiling),
-        "period_ms": text.period_ms, "kind": word(KINDS, text.kind),
-        "period": word(UNITS, text.unit) if text.unit else "", "time_zone": text.time_zone,
+        "period": word(UNITS, text.unit) if text.unit else text.period_ms / 1000,
+        "kind": word(KINDS, text.kind), "time_zone": text.time_zone,
         "count_cached": text.count_cached}
     for name, value in values.items():
         object.__setattr__(limit, name, value)
@@ -353,8 +363,8 @@ class LimitState(NamedTuple):
     used: int  # may exceed the amount
     reserved: int  # the part of `used` that belongs to open reservations
     remaining: int  # never below 0
-    period_ms: int  # calendar: of the current period; concurrency: 0
-    reset_ms: int  # until its usage is 0 if no call is charged
+    period: float  # in seconds; calendar: of the current period; concurrency: 0
+    reset: float  # seconds until its usage is 0 if no call is charged
     violated: bool  # it denies the call
 
 
@@ -369,12 +379,15 @@ class Stats(NamedTuple):
     max_rpd: int = 0
 
 
+BY_REFERENCE: dict[tuple[str, float], str] = {
+    ("requests", MINUTE_S): "rpm", ("tokens", MINUTE_S): "tpm", ("requests", DAY_S): "rpd"}
+
+
 def stats_of(limits: Iterable[LimitState]) -> Stats:
     """The first subject's limits of requests and tokens per minute, and of requests per day."""
     found: dict[str, int] = {}
     for limit in limits:
-        name = {("requests", MINUTE_MS): "rpm", ("tokens", MINUTE_MS): "tpm",
-                ("requests", DAY_MS): "rpd"}.get((limit.metric, limit.period_ms))
+        name = BY_REFERENCE.get((limit.metric, limit.period))
         if name is not None and name not in found and limit.subject == 0:
             found[name] = limit.used
             found[f"max_{name}"] = limit.amount if isinstance(limit.amount, int) else 0
@@ -421,14 +434,13 @@ class Usage(NamedTuple):
 class QuotaResults(Sequence[QuotaCode]):
     """Outcomes in the order of the entries. `raw` has a byte each; the rest is made on access."""
 
-    __slots__ = ("raw", "reservations", "retry_after_ms")
+    __slots__ = ("_retry_after_ms", "raw", "reservations")
 
     def __init__(self, raw: bytes, reservations: array[int], retry_after_ms: array[int]) -> None:
         self.raw: bytes = raw
         # Ids, an array('Q'); 0 where none was admitted.
         self.reservations: array[int] = reservations
-        # An array('q'): the time after which a retry may help; -1: never.
-        self.retry_after_ms: array[int] = retry_after_ms
+        self._retry_after_ms = retry_after_ms  # -1: never
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -440,7 +452,7 @@ class QuotaResults(Sequence[QuotaCode]):
     def __getitem__(self, index: int | slice) -> QuotaCode | QuotaResults:
         if isinstance(index, slice):
             return QuotaResults(self.raw[index], self.reservations[index],
-                                self.retry_after_ms[index])
+                                self._retry_after_ms[index])
         return QuotaCode(self.raw[index])
 
     def __iter__(self) -> Iterator[QuotaCode]:
@@ -449,6 +461,11 @@ class QuotaResults(Sequence[QuotaCode]):
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self[:8]))
         return f"<QuotaResults {len(self)}: {shown}{', ...' if len(self) > 8 else ''}>"
+
+    @property
+    def retry_after(self) -> list[float | None]:
+        """Seconds after which a retry of each entry may help; None: never."""
+        return list(map(seconds_of, self._retry_after_ms))
 
     @property
     def admitted(self) -> list[bool]:

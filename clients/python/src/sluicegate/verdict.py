@@ -73,10 +73,10 @@ class Details(enum.IntFlag):
 
     NOTHING = 0
     LIMIT = 1
-    WINDOW_MS = 2
+    WINDOW = 2
     REMAINING = 4
-    RESET_MS = 8
-    RETRY_AFTER_MS = 16
+    RESET = 8
+    RETRY_AFTER = 16
     REQUEST_ID = 32
     POSITION = 64
     ALL = 127
@@ -92,8 +92,8 @@ DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
 
 # What a KeyOutcome has: all but the request's number, which the server would take for it, and the
 # position.
-OUTCOME_DETAILS = (Details.LIMIT | Details.WINDOW_MS | Details.REMAINING | Details.RESET_MS
-                   | Details.RETRY_AFTER_MS)
+OUTCOME_DETAILS = (Details.LIMIT | Details.WINDOW | Details.REMAINING | Details.RESET
+                   | Details.RETRY_AFTER)
 # A retry cannot help: it is the caller's mistake, or the operator's choice.
 _NEVER = frozenset({Verdict.NOT_ALLOWED, Verdict.NEVER_FITS, Verdict.INVALID_KEY})
 
@@ -197,8 +197,12 @@ class Verdicts(Sequence[Verdict]):
         try:
             return self._columns[name]
         except KeyError:
-            raise ValueError(f"{name} was not requested: pass details=Details."
-                             f"{name.upper()}") from None
+            wanted = name.removesuffix("_ms")
+            raise ValueError(f"{wanted} was not requested: pass details=Details."
+                             f"{wanted.upper()}") from None
+
+    def _seconds(self, name: str) -> array[float]:
+        return array("d", [number / 1000 for number in self._column(name)])
 
     @property
     def limit(self) -> array[int]:
@@ -206,8 +210,9 @@ class Verdicts(Sequence[Verdict]):
         return self._column("limit")
 
     @property
-    def window_ms(self) -> array[int]:
-        return self._column("window_ms")
+    def window(self) -> array[float]:
+        """The length of the window, in seconds."""
+        return self._seconds("window_ms")
 
     @property
     def remaining(self) -> array[int]:
@@ -215,14 +220,14 @@ class Verdicts(Sequence[Verdict]):
         return self._column("remaining")
 
     @property
-    def reset_ms(self) -> array[int]:
-        """Time until the window ends."""
-        return self._column("reset_ms")
+    def reset(self) -> array[float]:
+        """Seconds until the window ends."""
+        return self._seconds("reset_ms")
 
     @property
-    def retry_after_ms(self) -> array[int]:
-        """Time after which a retry may help; 0: at once, or never."""
-        return self._column("retry_after_ms")
+    def retry_after(self) -> array[float]:
+        """Seconds after which a retry may help; 0: at once, or never."""
+        return self._seconds("retry_after_ms")
 
     @property
     def request_id(self) -> array[int]:
