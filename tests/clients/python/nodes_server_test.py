@@ -7,14 +7,17 @@ Method: three servers on 127.0.0.1 to 127.0.0.3, clients of both kinds, and the 
 import asyncio
 import collections
 import contextlib
+import json
 import threading
 
 import pytest
+from awaited import AwaitedClient
 from fleet import OURS, Fleet, secret_file
 from http_peer import metrics
 from server_process import TIMEOUT_S, eventually
 
-from sluicegate import AsyncClient, Client, ConnectionLost, OwnerUnreachable, Verdict
+from sluicegate import (AsyncClient, Client, ConnectionLost, OwnerUnreachable, QuotaError,
+                        Verdict)
 from sluicegate._nodes import owner_of, owner_of_subject
 
 LIMIT = 50
@@ -339,3 +342,37 @@ def test_a_release_that_does_not_reach_the_owner_is_an_error_with_asyncio(releas
                 await release(client, key)
     with three_nodes() as fleet:
         asyncio.run(ask(*a_node_without_its_neighbour(fleet)))
+
+
+QUOTAS = {"quotas": {"subjects": [{"subject": name, "limits": [
+    {"name": "tokens", "metric": "tokens", "kind": "fixed", "amount": 10**9,
+     "period_ms": 3_600_000}]} for name in SUBJECTS]}}
+
+
+@pytest.mark.parametrize("kind", [Client, AwaitedClient])
+def test_settles_of_a_node_that_is_away_reach_it_when_it_is_back(kind, tmp_path):
+    """Those of the others are not held up: their reservations end at once."""
+    config = tmp_path / "quotas.json"
+    config.write_text(json.dumps(QUOTAS))
+    flags = ("--peer-secret-file", secret_file(tmp_path), "--config-file", str(config))
+    away = [name for name in SUBJECTS if owner_of_subject(name.encode(), 3) == 1]
+
+    def used(client):
+        with contextlib.suppress(QuotaError, ConnectionLost):  # the other nodes find it by and by
+            return usage_of_each(client)
+
+    def usage_of_each(client):
+        return {usage.subject: (usage.limits[0].used, usage.limits[0].reserved)
+                for usage in client.usage(SUBJECTS)}
+    with three_nodes(*flags) as fleet, kind(addresses(fleet, 0), on_failure="closed",
+                                            backoff=(0.01, 0.05)) as client:
+        reserved = [client.reserve(name, input_tokens=10, lifetime=600) for name in SUBJECTS * 5]
+        fleet.nodes[1].process.kill()
+        for reservation in reserved:
+            reservation.settle(7, 0)
+        assert client.settles.kept <= 5 * len(away) and not client.settles.lost
+        fleet.nodes[1].start(OURS, fleet.urls, fleet.flags)
+        eventually(lambda: not client.settles.kept, "all settles taken")
+        counts = client.settles
+        assert counts.recorded == 5 * len(away) and not counts.lost
+        eventually(lambda: used(client) == dict.fromkeys(SUBJECTS, (35, 0)), "usage of each")
