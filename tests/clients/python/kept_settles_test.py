@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from sluicegate import ErrorCode, QuotaCode, QuotaResults, Refused, Unreachable
+from sluicegate import ErrorCode, QuotaCode, QuotaResults, Refused, TimedOut, Unreachable
 from sluicegate._kept_settles import KeptSettle, KeptSettles, SettleCounts, calls_of, record_of
 from sluicegate._message import UNSET_64
 from sluicegate._quota_frames import RECORD, SETTLE
@@ -88,6 +88,17 @@ def test_it_pauses_longer_after_each_failure_and_not_at_all_after_success(book):
     assert 4.0 <= book.pause(9.0) <= 8.0 and book.counts == SettleCounts(kept=1)
     book.answered(book.next_calls(18.0), results(QuotaCode.OK), 18.0)
     assert book.pause(18.0) == 0.0 and book.counts == SettleCounts(settled=1)
+
+
+def test_an_answer_that_does_not_come_has_more_time_the_next_time(book):
+    assert book.keep(settle(1))
+    times = []
+    for _ in range(7):
+        times.append(book.attempt_s)
+        book.failed(book.next_calls(0.0), TimedOut("no answer"), 0.0)
+    assert times == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    book.answered(book.next_calls(0.0), results(QuotaCode.OWNER_UNREACHABLE), 0.0)
+    assert book.attempt_s == 1.0
 
 
 def test_an_attempt_that_failed_halfway_keeps_what_had_no_answer(book):

@@ -25,7 +25,8 @@ from .quota import QuotaCode, QuotaResults
 
 # Of a reservation whose lifetime only the server knows; its default is a minute.
 LIFETIME_S = 600.0
-ATTEMPT_S = 10.0  # for an answer; a repeat of a settle that the server has taken changes nothing
+ATTEMPT_S = 1.0  # for an answer: the first attempt of several that have none has so long,
+ATTEMPT_S_MAX = 30.0  # each further one twice as long, up to this
 CLOSE_POLL_S = 0.005  # how often a client that closes looks whether all are delivered
 SHOWN_MAX = 8  # of the reservations in one line of the log
 
@@ -105,6 +106,7 @@ class KeptSettles:
     def __init__(self, most: int, backoff: tuple[float, float]) -> None:
         self._most = most
         self._backoff = Backoff(*backoff)
+        self.attempt_s = ATTEMPT_S  # for the next answer
         self._kept: dict[int | bytes, KeptSettle] = {}  # in their order
         self._settled = self._recorded = self._lost = 0
         self._losses: list[str] = []
@@ -142,6 +144,7 @@ class KeptSettles:
 
     def answered(self, calls: Sequence[KeptSettle], results: QuotaResults, now: float) -> None:
         self._frame_max = CALLS_MAX
+        self.attempt_s = ATTEMPT_S
         self._take(calls, results)
         if any(code in LATER for code in results):
             self._backoff.failed(now)
@@ -152,6 +155,8 @@ class KeptSettles:
         """The attempt had no answer; `partial` of the error may have some."""
         if isinstance(error.partial, QuotaResults):
             self._take(calls, error.partial)
+        if isinstance(error, TimedOut):
+            self.attempt_s = min(2 * self.attempt_s, ATTEMPT_S_MAX)
         if isinstance(error, OUTAGES):
             self._backoff.failed(now)
         elif len(calls) > 1:  # the frame was refused: which of them is at fault?

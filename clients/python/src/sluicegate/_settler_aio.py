@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from ._kept_settles import (ATTEMPT_S, CLOSE_POLL_S, KeptSettle, KeptSettles, SettleCounts,
+from ._kept_settles import (CLOSE_POLL_S, KeptSettle, KeptSettles, SettleCounts,
                             calls_of, log_kept, log_losses)
 from .errors import Closed, SluicegateError
 
@@ -75,7 +75,7 @@ class AsyncSettler:
         """False: the client is closed."""
         client = self._client
         try:
-            results = await client._many(calls_of(calls), ATTEMPT_S)
+            results = await client._many(calls_of(calls), self._book.attempt_s)
         except Closed:
             return False
         except SluicegateError as error:

@@ -47,18 +47,23 @@ class SimulatedAsyncClient(AsyncClient):
 def red_seeds(name):
     lines = [line.split(maxsplit=2) for line in RED_SEEDS.read_text().splitlines()
              if line and not line.startswith("#")]
-    assert {line[0] for line in lines} <= {"play_threads", "play_tasks"}, lines
+    assert {line[0].removeprefix("settles_") for line in lines} <= {
+        "play_threads", "play_tasks"}, lines
     return [int(seed) for test, seed, _ in lines if test == name]
 
 
 def seeds(name):
     if "SEED" in os.environ:
         return [int(os.environ["SEED"])]
+    first = range(1, 1 + int(os.environ.get("SEEDS", SEEDS_OF_A_RUN)))
+    return [*red_seeds(name), *fresh_seeds(), *first]
+
+
+def fresh_seeds():
     count = int(os.environ.get("FRESH_SEEDS", FRESH_SEEDS_OF_A_RUN))
     fresh = [random.SystemRandom().getrandbits(32) for _ in range(count)]
     print("\nfresh seeds:", *fresh, flush=True)
-    first = range(1, 1 + int(os.environ.get("SEEDS", SEEDS_OF_A_RUN)))
-    return [*red_seeds(name), *fresh, *first]
+    return fresh
 
 
 def plan_outages(world, server):
