@@ -28,6 +28,7 @@ from .errors import (Closed, ConnectionLost, CountTokensError, Denied, Draining,
                      UnknownReservation, Unreachable)
 from .quota import (Decision, Limit, LimitState, Quota, QuotaCode, QuotaResults, Stats, Usage,
                     estimate_tokens)
+from .rates import Rate, parse_rate
 from .tokens import count_tokens
 from .verdict import Details, KeyOutcome, Verdict, Verdicts
 
@@ -39,7 +40,7 @@ __all__ = [
     "InvalidArgument", "InvalidQuota", "InvalidSubject", "InvalidType", "KeyOutcome", "KeyState",
     "Lease", "Limit", "LimitExceeded", "LimitState", "NO_HANDLE", "NotInterned", "Overloaded",
     "OwnerUnreachable", "ProtocolError", "Quota", "QuotaCode", "QuotaDenied", "QuotaError",
-    "QuotaResults", "Refused", "Reservation", "ReservationEnded", "SettleCounts",
+    "QuotaResults", "Rate", "Refused", "Reservation", "ReservationEnded", "SettleCounts",
     "SluicegateError", "StaleHandles", "Stats", "TimedOut", "UnknownReservation", "Unreachable",
-    "Usage", "Verdict", "Verdicts", "Welcome", "count_tokens", "estimate_tokens",
+    "Usage", "Verdict", "Verdicts", "Welcome", "count_tokens", "estimate_tokens", "parse_rate",
 ]

@@ -6,9 +6,6 @@ Errors: raises for arguments that cannot be sent, before anything is queued.
 from __future__ import annotations
 
 import functools
-import inspect as introspection
-import re
-import string
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -19,12 +16,14 @@ from ._calls import NO_OPTIONS, BatchOptions, each_of
 from ._dispatcher import (Dispatcher, Settings, acquire_options, milliseconds, parse_address,
                           windows_ms)
 from ._invalid import InvalidArgument, InvalidType, seconds, whole
+from ._limited import Key as Key
+from ._limited import acquire_arguments, check_key, key_function
 from ._log import ConnectionLog
 from ._requests import AcquireOptions, ControlRequest
 from .errors import Denied
+from .rates import Rate
 from .verdict import Details, KeyOutcome, Verdict
 
-Key = str | bytes
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -180,41 +179,28 @@ class Base:
         return ControlRequest(self._dispatcher, completion, _frames.encode_ping,
                               _frames.PongAnswer, lambda answer: None)
 
-    def limited(self, key: str | Callable[..., Key], **options: Any) -> Callable[
-            [Function], Function]:
+    def limited(self, key: Key | Callable[..., Key], rate: str | Rate | None = None,
+                **options: Any) -> Callable[[Function], Function]:
         """A decorator: acquires before each call, and raises Denied instead of calling.
 
         `key` is a format of the arguments' names, such as "login:{user}", or a function of the
-        arguments. `options` are those of acquire(): cost, wait, wait_limit, timeout, ...
+        arguments; `rate` is such as "5/minute" and sets max_requests and window. `options` are
+        those of acquire(): cost, wait, wait_limit, timeout, ... A mistake in any of them raises
+        here, not at the first call.
         """
+        check_key(key)
+        arguments = acquire_arguments(rate, options)
+        self._seconds(options.get("timeout", DEFAULT), bool(options.get("wait")),
+                      options.get("wait_limit"))
+
         def decorate(function: Function) -> Function:
-            signature = introspection.signature(function)
-            if isinstance(key, str):
-                check_names(key, signature.parameters)
-
-            def key_of(*args: Any, **kwargs: Any) -> Key:
-                if not isinstance(key, str):
-                    return key(*args, **kwargs)
-                bound = signature.bind(*args, **kwargs)
-                bound.apply_defaults()
-                return key.format_map(bound.arguments)
-
-            guarded = self._guard(function, key_of, options)
+            guarded = self._guard(function, key_function(key, function), arguments)
             return functools.wraps(function)(guarded)  # type: ignore[return-value]
         return decorate
 
     def _guard(self, function: Callable[..., Any], key_of: Callable[..., Key],
                options: dict[str, Any]) -> Callable[..., Any]:
         raise NotImplementedError
-
-
-def check_names(key: str, parameters: Iterable[str]) -> None:
-    """Raises for a format with an unknown argument, which would fail at every call."""
-    names = list(parameters)
-    for _, field, _, _ in string.Formatter().parse(key):
-        if field is not None and re.split(r"[.[]", field)[0] not in names:
-            raise InvalidArgument(f"{key!r:.80} names {field!r}, which is no argument of the "
-                                  f"function: it has {', '.join(names) or 'none'}")
 
 
 def with_details(answer: Verdict | KeyOutcome) -> KeyOutcome:

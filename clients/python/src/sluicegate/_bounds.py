@@ -61,6 +61,8 @@ WINDOW = Span("window", 0.01, SECONDS_MAX)
 TIMEOUT = Span("timeout", 0, SECONDS_MAX)
 WAIT_LIMIT = Span("wait_limit", 0, WAIT_LIMIT_MS_MAX / 1000)  # without 0, which stands for none
 CAPACITY_TIMEOUT = replace(WAIT_LIMIT, name="timeout")  # of wait_for_capacity()
+RATE_REQUESTS = replace(MAX_REQUESTS, name="requests")
+RATE_PERIOD = replace(WINDOW, name="period")
 
 # ---- calls about quotas --------------------------------------------------------------------------
 
