@@ -64,6 +64,11 @@ CAPACITY_TIMEOUT = replace(WAIT_LIMIT, name="timeout")  # of wait_for_capacity()
 RATE_REQUESTS = replace(MAX_REQUESTS, name="requests")
 RATE_PERIOD = replace(WINDOW, name="period")
 
+# ---- web integrations ----------------------------------------------------------------------------
+
+WEB_TIMEOUT = Span("timeout", 0.001, 3_600)
+WEB_TRUSTED_PROXIES = Bound("trusted_proxies", 0, 100)
+
 # ---- calls about quotas --------------------------------------------------------------------------
 
 SUBJECTS = Bound("subjects", 1, 8)

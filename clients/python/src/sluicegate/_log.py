@@ -1,7 +1,7 @@
 """The clients' log: `logging.getLogger("sluicegate")`, to which a program adds its handlers.
 
-Shape:  INFO: a connection was made, lost, or could not be made; WARNING: settles are kept; ERROR:
-        settles are lost.
+Shape:  INFO: a connection was made, lost, or could not be made; WARNING: settles are kept, a web
+        application is without decisions; ERROR: settles are lost.
 """
 
 from __future__ import annotations
