@@ -128,13 +128,31 @@ async def reserved(client: sluicegate.AsyncClient) -> list[str]:
 
 async def tasks() -> list[sluicegate.Verdict]:
     async with sluicegate.AsyncClient("localhost:8081", on_failure="open") as client:
-        @client.limited("user:{user}", cost=2)
+        @client.limited("user:{user}", sluicegate.Rate(5, 60.0), cost=2)
         async def greet(user: str) -> str:
             return user
 
         name: str = await greet("ann")
         return list(await asyncio.gather(client.acquire(name), client.acquire("b")))
 '''
+
+
+def modules_after(statement):
+    """The packages that a fresh interpreter has imported after a statement."""
+    out = run(sys.executable, "-c", f"{statement}\nimport sys; print(*sorted(sys.modules))",
+              env={"PYTHONPATH": str(PACKAGE / "src")})
+    return {name.split(".")[0] for name in out.split()}
+
+
+@pytest.mark.parametrize("module, framework", [
+    ("sluicegate", None), ("sluicegate.asgi", None), ("sluicegate.wsgi", None),
+    ("sluicegate.fastapi", "fastapi"), ("sluicegate.django", "django")])
+def test_only_the_integration_of_a_framework_imports_it(module, framework):
+    frameworks = {"starlette", "fastapi", "flask", "django", "asgiref"}
+    imported = modules_after(f"import {module}") & frameworks
+    assert (framework in imported) if framework else not imported
+    if framework == "django":
+        assert imported == {"django", "asgiref"}
 
 
 def test_the_version_equals_the_servers():
