@@ -45,7 +45,8 @@ def run(name, server, *arguments):
 def test_every_example_has_a_test():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "guard_endpoint", "wait_in_queue", "paced_job", "async_workers", "plot_throughput",
-        "guard_model", "share_printer"}
+        "guard_model", "share_printer", "limit_function", "web_fastapi", "web_starlette",
+        "web_flask", "web_django"}
 
 
 def test_guard_endpoint(server):
@@ -152,6 +153,87 @@ def test_share_printer(server):
         assert "at most 2 at a time" in out
         return True
     in_some_try(all_hold_it, "every lease is renewed in time", tries=5)
+
+
+def test_limit_function(server):
+    out = run("limit_function", server).splitlines()
+    assert out[:3] == [f"to ann: reminder {number}" for number in range(3)]
+    # Decided in the first minute, unless the machine stood still.
+    assert re.fullmatch(r"3 a minute are enough: later, in [\d.]+ s", out[3]), out
+
+
+# ---- web frameworks ------------------------------------------------------------------------------
+
+# A slow machine may need longer for a decision than the default.
+PATIENT = """
+from sluicegate._web import WebLimit
+WebLimit.__init__.__kwdefaults__["timeout"] = 30
+"""
+STARLETTE = """
+from starlette.testclient import TestClient
+client = TestClient(example.app)
+client.__enter__()
+def get(path, **headers):
+    return client.get(path, headers=headers).status_code
+"""
+FLASK = """
+client = example.app.test_client()
+def get(path, **headers):
+    return client.get(path, headers=headers).status_code
+"""
+DJANGO = """
+import django, django.test
+django.setup()
+client = django.test.Client()
+def get(path, **headers):
+    return client.get(path, headers=headers).status_code
+"""
+
+
+def statuses(name, server, client, requests):
+    """Those of an application of examples/, asked by the test client of its framework."""
+    program = (f"import sys\nsys.path.insert(0, {str(EXAMPLES)!r})\n{PATIENT}\n"
+               f"import {name} as example\n{client}\nprint(*[{requests}])\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], timeout=60, capture_output=True, text=True,
+        env=ENVIRONMENT | {"SLUICEGATE_ADDRESS": f"127.0.0.1:{server.native_port}"}, check=False)
+    assert done.returncode == 0, done.stderr
+    return [int(status) for status in done.stdout.split()]
+
+
+def test_web_fastapi(server):
+    assert statuses("web_fastapi", server, STARLETTE, "get('/search') for _ in range(6)") == [
+        200, 200, 200, 200, 200, 429]
+    assert statuses("web_fastapi", server, STARLETTE, "get('/report') for _ in range(3)") == [
+        200, 200, 429]
+    assert statuses("web_fastapi", server, STARLETTE, "get('/healthz') for _ in range(9)") == (
+        [200] * 9)
+
+
+def test_web_starlette(server):
+    # Ten seconds may end in between: then the second hundred begins.
+    found = statuses("web_starlette", server, STARLETTE,
+                     "get('/search', **{'X-Api-Key': '17'}) for _ in range(201)")
+    assert found[:100] == [200] * 100 and set(found) == {200, 429}
+    assert statuses("web_starlette", server, STARLETTE, "get('/search'), get('/healthz')") == [
+        200, 200]
+
+
+def test_web_flask(server):
+    asked = "get('/export', **{'X-Forwarded-For': forwarded}) for forwarded in ['1.1.1.1'] * 10"
+    assert statuses("web_flask", server, FLASK, asked) == [200] * 10
+    asked = "get('/search', **{'X-Forwarded-For': f}) for f in ('forged, 1.1.1.1', '2.2.2.2')"
+    assert statuses("web_flask", server, FLASK, asked) == [429, 200]
+    assert statuses("web_flask", server, FLASK, "get('/healthz') for _ in range(3)") == [200] * 3
+
+
+def test_web_django(server):
+    assert statuses("web_django", server, DJANGO,
+                    "get('/search', **{'X-User': 'ann'}) for _ in range(4)") == [
+        200, 200, 200, 429]
+    assert statuses("web_django", server, DJANGO,
+                    "get('/search', **{'X-User': 'admin'}) for _ in range(4)") == [200] * 4
+    assert statuses("web_django", server, DJANGO, "get('/search'), get('/healthz')") == [200, 200]
 
 
 def test_plot_throughput(server, tmp_path):
