@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import threading
