@@ -6,6 +6,7 @@ Method: runs each as a user would, and compares its output with what the limits 
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+import starlette.testclient
 from real_server import free_port
 from server_process import ServerProcess, in_some_try
 
@@ -46,7 +48,7 @@ def test_every_example_has_a_test():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "guard_endpoint", "wait_in_queue", "paced_job", "async_workers", "plot_throughput",
         "guard_model", "share_printer", "limit_function", "web_fastapi", "web_starlette",
-        "web_flask", "web_django"}
+        "web_flask", "web_django", "limit_flask", "limit_slowapi", "limit_tasks", "limit_litellm"}
 
 
 def test_guard_endpoint(server):
@@ -64,6 +66,51 @@ def test_guard_endpoint(server):
         example.kill()
         example.wait()
         example.stdout.close()
+
+
+@pytest.mark.parametrize("server", [3_600_000], indirect=True)
+def test_limit_flask(server):
+    example = subprocess.Popen(command("limit_flask", server, "--port", "0"), env=ENVIRONMENT,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = re.search(r"port (\d+)", example.stdout.readline())[1]
+
+        def six_in_a_minute():
+            with sluicegate.Client(f"127.0.0.1:{server.native_port}") as client:
+                for usage in client.subjects():
+                    client.reset(usage.subject)
+            began = time.monotonic()
+            answers = [get(f"http://127.0.0.1:{port}/") for _ in range(6)]
+            if time.monotonic() - began > 50:
+                return False  # the first may have left the window
+            assert [status for status, _ in answers] == [200] * 5 + [429]
+            return 0 < int(answers[5][1]) <= 65
+        in_some_try(six_in_a_minute, "six requests within a minute", tries=3)
+    finally:
+        example.kill()
+        example.wait()
+        example.stdout.close()
+
+
+@pytest.mark.parametrize("server", [3_600_000], indirect=True)
+def test_limit_slowapi(server, monkeypatch):
+    monkeypatch.setenv("SLUICEGATE", f"127.0.0.1:{server.native_port}")
+    app = runpy.run_path(str(EXAMPLES / "limit_slowapi.py"))["make_app"]()
+    client = starlette.testclient.TestClient(app)
+    # The window of a new key begins with its first request.
+    assert [client.get("/").status_code for _ in range(6)] == [200] * 5 + [429]
+
+
+def test_limit_tasks(server):
+    assert run("limit_tasks", server).strip() == "approved: 10, denied: 10, left: 0"
+
+
+def test_limit_litellm(server):
+    out = run("limit_litellm", server, "--mock", "be kind to yourself", "--calls", "30",
+              "--tokens", "900", "--period", "0.4")
+    answers, tokens = map(int, re.search(r"answers: (\d+), tokens: (\d+)", out).groups())
+    assert answers == 30 and tokens > 30 * 20 and "denied" not in out, out
+    assert "reserved and never settled: 0" in out
 
 
 def get(url):
