@@ -22,15 +22,13 @@ from ._base import DEFAULT, Timeout
 from ._bounds import CAPACITY_TIMEOUT
 from ._caller_aio import AsyncCaller
 from ._dispatcher import Settings, milliseconds
-from ._kept_settles import (KeptSettle, SettleCounts, kept_after, kept_with_code,
-                            with_kept)
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
                                   check_on_exception)
 from ._settler_aio import AsyncSettler
-from .errors import (Closed, ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
+from .errors import (ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
                      TimedOut, UnknownReservation)
 from .quota import Decision, Expired, Quota, QuotaResults, Stats, Usage
 
@@ -184,6 +182,7 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     """The part of AsyncClient that is about quotas."""
 
     _node_quotas: AsyncNodeQuotas | None = None  # None: of a single address
+    _settler: AsyncSettler
 
     def __init__(self, address: str | Sequence[str], settings: Settings,
                  monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -267,33 +266,6 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
                 self._settler.keep(settle, repr(interruption))
             raise
 
-    def settle_nowait(self, reservation: AsyncReservation | int | str,
-                      input_tokens: int | None = None, output_tokens: int | None = None,
-                      cached_input_tokens: int = 0, cost: int | None = None,
-                      requests: int | None = None) -> None:
-        """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
-        _, entry = arguments.settle_call(
-            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
-        settle = self._kept_settle(reservation, entry)
-        if settle is not None:
-            self._keep(settle)
-
-    @property
-    def settles(self) -> SettleCounts:
-        """What became of the settles that the client repeats in the background."""
-        return self._settler.counts
-
-    def _keep(self, settle: KeptSettle) -> None:
-        if self._dispatcher.is_closed:
-            raise Closed("the client is closed")
-        if not self._settler.keep(settle):
-            raise Overloaded(f"{self.settles.kept} settles are kept (kept_settles_max)")
-
-    def _keeps_after(self, error: SluicegateError, settle: KeptSettle) -> bool:
-        """Whether the client repeats a settle that failed so."""
-        later = kept_after(error, settle) if self._keeps_settles else None
-        return later is not None and self._settler.keep(later, error)
-
     async def cancel(self, reservation: AsyncReservation | int | str, keep_requests: bool = False,
                      *, timeout: Timeout = DEFAULT) -> None:
         """Reservation.cancel(), by the id as a number or as 16 hexadecimal digits."""
@@ -372,17 +344,6 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         if error is not None and not all(results.raw):
             raise error
         return results
-
-    def _keep_undelivered(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults,
-                          error: SluicegateError | None) -> QuotaResults:
-        kept = []
-        for position, (reservation, entry, code) in enumerate(zip(
-                reservations, calls[1], results)):
-            settle = self._kept_settle(reservation, entry)
-            later = None if settle is None else kept_with_code(code, settle)
-            if later is not None and self._settler.keep(later, error or code):
-                kept.append(position)
-        return with_kept(results, kept)
 
     async def cancel_many(self, reservations: Iterable[AsyncReservation | int | str],
                           keep_requests: bool = False, *,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import _frames
+from . import _quota_arguments as arguments
 from ._base import Base
 from ._dispatcher import Dispatcher
-from ._kept_settles import LIFETIME_S, KeptSettle
+from ._kept_settles import (LIFETIME_S, KeptSettle, SettleCounts, kept_after, kept_with_code,
+                            with_kept)
 from ._quota_arguments import Calls, subject_text
 from ._quota_frames import (QuotaAnswers, QuotaText, UsageReply, encode_put, encode_remove,
                             encode_reset, encode_usage)
@@ -21,8 +23,8 @@ from ._quota_requests import (Outcome, QuotaBatchCall, SettleEntry, outcome_of, 
                               states_of)
 from ._quota_reservations import ReservationState
 from ._requests import ControlRequest
-from .errors import (InvalidQuota, InvalidSubject, QuotaDenied, QuotaError, ReservationEnded,
-                     SluicegateError, UnknownReservation)
+from .errors import (Closed, InvalidQuota, InvalidSubject, Overloaded, QuotaDenied, QuotaError,
+                     ReservationEnded, SluicegateError, UnknownReservation)
 from .quota import (SOURCES, Decision, QuotaCode, QuotaResults, Stats, Usage, quota_from_text,
                     seconds_of, stats_of, word)
 from .verdict import Verdict
@@ -159,10 +161,21 @@ def _single(answer: QuotaAnswers) -> Change:
 
 # ---- requests ------------------------------------------------------------------------------------
 
+class Keeper(Protocol):
+    """Repeats settles: a Settler, or an AsyncSettler."""
+
+    @property
+    def counts(self) -> SettleCounts: ...
+    def keep(self, settle: KeptSettle, why: object = None) -> bool: ...
+
+
 class QuotaBase(Base):
-    """Each method returns a function that makes the request for a Completion."""
+    """What needs no waiting."""
 
     _dispatcher: Dispatcher
+    _settler: Keeper
+
+    # --- settles that no server took
 
     @property
     def _keeps_settles(self) -> bool:
@@ -174,6 +187,46 @@ class QuotaBase(Base):
         if isinstance(reservation, ReservationState):
             return reservation._kept_settle(entry)
         return KeptSettle(entry, None, self._monotonic() + LIFETIME_S)
+
+    def settle_nowait(self, reservation: ReservationState | int | str,
+                      input_tokens: int | None = None, output_tokens: int | None = None,
+                      cached_input_tokens: int = 0, cost: int | None = None,
+                      requests: int | None = None) -> None:
+        """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
+        _, entry = arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        settle = self._kept_settle(reservation, entry)
+        if settle is not None:
+            self._keep(settle)
+
+    @property
+    def settles(self) -> SettleCounts:
+        """What became of the settles that the client repeats in the background."""
+        return self._settler.counts
+
+    def _keep(self, settle: KeptSettle) -> None:
+        if self._dispatcher.is_closed:
+            raise Closed("the client is closed")
+        if not self._settler.keep(settle):
+            raise Overloaded(f"{self.settles.kept} settles are kept (kept_settles_max)")
+
+    def _keeps_after(self, error: SluicegateError, settle: KeptSettle) -> bool:
+        """Whether the client repeats a settle that failed so."""
+        later = kept_after(error, settle) if self._keeps_settles else None
+        return later is not None and self._settler.keep(later, error)
+
+    def _keep_undelivered(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults,
+                          error: SluicegateError | None) -> QuotaResults:
+        kept = []
+        for position, (reservation, entry, code) in enumerate(zip(
+                reservations, calls[1], results)):
+            settle = self._kept_settle(reservation, entry)
+            later = None if settle is None else kept_with_code(code, settle)
+            if later is not None and self._settler.keep(later, error or code):
+                kept.append(position)
+        return with_kept(results, kept)
+
+    # --- requests: each method returns a function that makes one for a Completion
 
     def _quota_batch(self, calls: Calls) -> Callable[[Any], QuotaBatchCall]:
         terms, entries = calls
