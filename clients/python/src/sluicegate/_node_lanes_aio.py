@@ -158,10 +158,11 @@ class AsyncNodeLanes:
         outer: asyncio.Future[Verdict] = loop.create_future()
 
         def in_time_left(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-            """The time-out is one for both attempts; it is the last argument."""
-            seconds = self._home._seconds(arguments[-1], waits, arguments[2])
+            """The time-out is one for both attempts."""
+            *others, timeout, details = arguments
+            seconds = self._home._seconds(timeout, waits, arguments[2])
             left = None if seconds is None else max(0.0, seconds - (loop.time() - start))
-            return *arguments[:-1], left
+            return *others, left, details
 
         def follow(asked: Awaitable[Verdict], is_last: bool) -> None:
             inner = asyncio.ensure_future(asked)

@@ -195,25 +195,33 @@ class QuotaBase(Base):
         """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
         _, entry = arguments.settle_call(
             reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
-        settle = self._kept_settle(reservation, entry)
-        if settle is not None:
-            self._keep(settle)
+        self._keep(reservation, entry)
 
     @property
     def settles(self) -> SettleCounts:
         """What became of the settles that the client repeats in the background."""
         return self._settler.counts
 
-    def _keep(self, settle: KeptSettle) -> None:
+    def _keep(self, reservation: Any, entry: SettleEntry) -> None:
+        settle = self._kept_settle(reservation, entry)
+        if settle is None:
+            return
         if self._dispatcher.is_closed:
             raise Closed("the client is closed")
         if not self._settler.keep(settle):
             raise Overloaded(f"{self.settles.kept} settles are kept (kept_settles_max)")
 
-    def _keeps_after(self, error: SluicegateError, settle: KeptSettle) -> bool:
+    def _keeps_after(self, error: SluicegateError, reservation: Any, entry: SettleEntry) -> bool:
         """Whether the client repeats a settle that failed so."""
-        later = kept_after(error, settle) if self._keeps_settles else None
+        settle = self._kept_settle(reservation, entry) if self._keeps_settles else None
+        later = settle and kept_after(error, settle)
         return later is not None and self._settler.keep(later, error)
+
+    def _keep_interrupted(self, interruption: BaseException, reservation: Any,
+                          entry: SettleEntry) -> None:
+        settle = self._kept_settle(reservation, entry) if self._keeps_settles else None
+        if settle is not None:
+            self._settler.keep(settle, repr(interruption))
 
     def _keep_undelivered(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults,
                           error: SluicegateError | None) -> QuotaResults:

@@ -27,7 +27,7 @@ from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
-                                  check_on_exception)
+                                  check_on_exception, is_without_server)
 from ._settler import Settler
 from .errors import (ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
                      TimedOut, UnknownReservation)
@@ -222,20 +222,16 @@ class QuotaCalls(Caller, QuotaBase):
         """
         terms, entry = arguments.settle_call(
             reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
-        settle = self._kept_settle(reservation, entry)
-        if settle is None:
-            return
-        if settle.is_forgotten:
-            self._keep(settle)
+        if is_without_server(reservation):
+            self._keep(reservation, entry)
             return
         try:
             base.unless_ended(self._call(terms, entry, timeout, None), entry.reservation)
         except SluicegateError as error:
-            if not self._keeps_after(error, settle):
+            if not self._keeps_after(error, reservation, entry):
                 raise
         except BaseException as interruption:  # perhaps before a server took it
-            if self._keeps_settles:
-                self._settler.keep(settle, repr(interruption))
+            self._keep_interrupted(interruption, reservation, entry)
             raise
 
     def cancel(self, reservation: Reservation | int | str, keep_requests: bool = False, *,

@@ -118,6 +118,11 @@ class ReservationState:
         return self.is_open and self._process == os.getpid()
 
 
+def is_without_server(reservation: object) -> bool:
+    """Whether the failure policy admitted it: no server has it."""
+    return isinstance(reservation, ReservationState) and not reservation.id
+
+
 class LeaseState(ReservationState):
     """A lease is held until it is ended, or a renewal did not succeed in time."""
 

@@ -107,29 +107,28 @@ class AsyncClient(AsyncQuotaCalls):
         With details=True the result is a KeyOutcome: the Verdict, what remains of the limit, and
         when to try again. The calls of one loop iteration are sent together at its end.
         """
-        answer = self._acquire(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                               window, details, timeout)
-        return awaited_with_details(answer) if details else answer
-
-    def _acquire(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
-                 max_requests: int | None, max_requests_in_queue: int | None,
-                 window: float | None, details: bool, timeout: Timeout) -> Awaitable[Verdict]:
+        answer: Awaitable[Verdict]
         if self._lanes is not None and (lane := self._lanes.lane_of(key)) is not None:
-            return self._lanes.acquire(lane, key, wait, (
-                cost, wait, wait_limit, max_requests, max_requests_in_queue, window, details,
-                timeout))
-        return self._acquire_here(key, cost, wait, wait_limit, max_requests, max_requests_in_queue,
-                                  window, details, timeout)
+            answer = self._lanes.acquire(lane, key, wait, (
+                cost, wait, wait_limit, max_requests, max_requests_in_queue, window, timeout,
+                details))
+        elif details:
+            answer = self._acquire_here(key, cost, wait, wait_limit, max_requests,
+                                        max_requests_in_queue, window, timeout, details)
+        else:  # hundreds of thousands a second: without one more argument
+            return self._acquire_here(key, cost, wait, wait_limit, max_requests,
+                                      max_requests_in_queue, window, timeout)
+        return awaited_with_details(answer) if details else answer
 
     def _acquire_here(self, key: Key, cost: int, wait: bool, wait_limit: float | None,
                       max_requests: int | None, max_requests_in_queue: int | None,
-                      window: float | None, details: bool,
-                      timeout: Timeout) -> Awaitable[Verdict]:
+                      window: float | None, timeout: Timeout,
+                      details: bool = False) -> Awaitable[Verdict]:
         dispatcher = self._dispatcher
         if (dispatcher.is_closed or dispatcher.pending >= self._settings.pending_max
                 or self._loop is None or _get_running_loop() is not self._loop):
             return self._acquire_when_possible(key, cost, wait, wait_limit, max_requests,
-                                               max_requests_in_queue, window, details, timeout)
+                                               max_requests_in_queue, window, timeout, details)
         if (cost == 1 and not wait and timeout is DEFAULT and wait_limit is None
                 and max_requests is None and max_requests_in_queue is None and window is None
                 and not details):
@@ -170,7 +169,7 @@ class AsyncClient(AsyncQuotaCalls):
     async def _acquire_when_possible(self, key: Key, cost: int, wait: bool,
                                      wait_limit: float | None, max_requests: int | None,
                                      max_requests_in_queue: int | None, window: float | None,
-                                     details: bool, timeout: Timeout) -> Verdict:
+                                     timeout: Timeout, details: bool) -> Verdict:
         seconds = self._seconds(timeout, wait, wait_limit)
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
                                         max_requests_in_queue, window, details)

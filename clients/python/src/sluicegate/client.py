@@ -120,22 +120,20 @@ class Client(QuotaCalls):
         """
         options = self._acquire_options(cost, wait, wait_limit, max_requests,
                                         max_requests_in_queue, window, details)
-        answer: Verdict | KeyOutcome = self._acquire(
-            key, options, wait, self._seconds(timeout, wait, wait_limit))
-        return with_details(answer) if details else answer
-
-    def _acquire(self, key: Key, options: AcquireOptions | None, wait: bool,
-                 seconds: float | None) -> Any:
-        """A Verdict, or a KeyOutcome where the options say so."""
+        seconds = self._seconds(timeout, wait, wait_limit)
         lane = None if self._lanes is None else self._lanes.lane_of(key)
+        answer: Verdict | KeyOutcome
         if lane is not None and self._lanes is not None:
-            return self._lanes.run(
+            answer = self._lanes.run(
                 lane, lambda client, left: client._acquire_here(key, options, wait, left), seconds,
                 self._dispatcher.policy_verdict)
-        return self._acquire_here(key, options, wait, seconds)
+        else:
+            answer = self._acquire_here(key, options, wait, seconds)
+        return with_details(answer) if details else answer
 
     def _acquire_here(self, key: Key, options: AcquireOptions | None, wait: bool,
                       seconds: float | None) -> Any:
+        """A Verdict, or a KeyOutcome where the options say so."""
         completion = ThreadResult()
         if options is not None or not self._acquire_directly(key, completion, seconds):
             self._run(completion,
