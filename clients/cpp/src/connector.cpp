@@ -12,7 +12,7 @@ Connector::Connector(const Parts& parts, Address address)
       address_{std::move(address)},
       dialer_{parts.platform, parts.options, parts.handles, is_stopping_},
       wake_{parts.platform},
-      random_{parts.platform.random_seed()} {}
+      backoff_{parts.options, parts.platform.random_seed()} {}
 
 Connector::Connector(const Parts& parts, std::vector<Address> addresses)
     : Connector{parts, Address{}} {
@@ -69,7 +69,7 @@ void Connector::run() {
       has_failed = true;
       ++failures_;
       rest_all(fault.what());
-      due = parts_.platform.now() + next_pause();
+      due = parts_.platform.now() + backoff_.pause(failures_);
     }
     std::unique_lock lock{mutex_};
     // A loss cuts no pause: each lane that waits for an attempt has been lost before.
@@ -122,14 +122,6 @@ void Connector::connect(uint32_t index) {
 
 void Connector::rest_all(const std::string& why) {
   for (uint32_t lane = 0; lane < parts_.lanes.count(); ++lane) parts_.lanes[lane].rest(why);
-}
-
-Connector::Clock::duration Connector::next_pause() {
-  const uint32_t doublings = std::min(std::max(failures_.load(), 1U) - 1, 20U);
-  const auto longest = std::min(parts_.options.backoff_first * (int64_t{1} << doublings),
-                                parts_.options.backoff_longest);
-  std::uniform_real_distribution<double> part{0.5, 1.0};
-  return std::chrono::duration_cast<Clock::duration>(longest * part(random_));
 }
 
 }  // namespace sluicegate

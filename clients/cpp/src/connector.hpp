@@ -2,20 +2,18 @@
 // Flow:   connect, greet -> learn the routing, add lanes for more shards -> intern the keys that
 //         belong to the lane -> Lane::install(). Of several nodes: see Fleet.
 // Shape:  a thread of its own, because resolving names and connecting block. After a failed attempt
-//         all lanes without a connection rest, each time twice as long, up to `backoff_longest`,
-//         less a random part of up to a half, so that not all clients of a server reconnect at
-//         once.
+//         all lanes without a connection rest (backoff.hpp).
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "backoff.hpp"
 #include "condition.hpp"
 #include "dialer.hpp"
 #include "fleet.hpp"
@@ -68,7 +66,6 @@ class Connector {
   void connect_all();
   void connect(uint32_t lane);
   void rest_all(const std::string& why);
-  Clock::duration next_pause();
 
   const Parts parts_;
   const Address address_;  // of a single server
@@ -80,7 +77,7 @@ class Connector {
   Condition wake_;
   bool is_notified_ = false;
   std::atomic<uint32_t> failures_{0};  // in a row
-  std::minstd_rand random_;
+  Backoff backoff_;
   std::thread thread_;
 };
 

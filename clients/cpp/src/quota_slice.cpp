@@ -1,29 +1,8 @@
 #include "quota_slice.hpp"
 
-#include <algorithm>
+#include "column.hpp"
 
 namespace sluicegate {
-namespace {
-
-// A column that stays empty while all its values are the default.
-template <typename T>
-class Column {
- public:
-  void begin() noexcept { values_.clear(); }
-  void add(size_t entry, T value, T absent) {
-    if (values_.empty()) {
-      if (value == absent) return;
-      values_.assign(entry, absent);
-    }
-    values_.push_back(value);
-  }
-  operator std::span<const T>() const noexcept { return values_; }
-
- private:
-  std::vector<T> values_;
-};
-
-}  // namespace
 
 uint8_t flags_of(const ConsumeOptions& options) noexcept {
   uint8_t flags = 0;
@@ -97,32 +76,27 @@ bool ReserveSlice::encode(std::vector<uint64_t>& out) {
   return true;
 }
 
-bool SettleSlice::encode(std::vector<uint64_t>& out) {
+void encode_settles(uint64_t id, std::span<const SettleEntry> entries, std::vector<uint64_t>& out) {
   thread_local std::vector<uint64_t> reservations;
-  thread_local Column<uint32_t> requests;
-  thread_local Column<uint64_t> input_tokens, cached_input_tokens, output_tokens, costs;
+  thread_local UsedColumns columns;
   reservations.clear();
-  requests.begin();
-  for (auto* column : {&input_tokens, &cached_input_tokens, &output_tokens, &costs}) {
-    column->begin();
-  }
-  for (size_t i = 0; i < count(); ++i) {
-    const Used& used = entries_[i].used;
-    reservations.push_back(entries_[i].reservation);
-    requests.add(i, used.requests.value_or(keep), keep);
-    input_tokens.add(i, used.input_tokens.value_or(unset), unset);
-    cached_input_tokens.add(i, used.cached_input_tokens, 0);
-    output_tokens.add(i, used.output_tokens.value_or(unset), unset);
-    costs.add(i, used.cost.value_or(unset), unset);
+  columns.begin();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    reservations.push_back(entries[i].reservation);
+    columns.add(i, entries[i].used);
   }
   sluicegate::encode(id,
                      Settle{.reservations = reservations,
-                            .requests = requests,
-                            .input_tokens = input_tokens,
-                            .cached_input_tokens = cached_input_tokens,
-                            .output_tokens = output_tokens,
-                            .costs = costs},
+                            .requests = columns.requests,
+                            .input_tokens = columns.input_tokens,
+                            .cached_input_tokens = columns.cached_input_tokens,
+                            .output_tokens = columns.output_tokens,
+                            .costs = columns.costs},
                      out);
+}
+
+bool SettleSlice::encode(std::vector<uint64_t>& out) {
+  encode_settles(id, entries_, out);
   return true;
 }
 

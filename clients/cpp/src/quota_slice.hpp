@@ -64,6 +64,9 @@ class SettleSlice final : public QuotaSlice {
   std::span<const SettleEntry> entries_;
 };
 
+// Appends a Settle frame of these.
+void encode_settles(uint64_t id, std::span<const SettleEntry> entries, std::vector<uint64_t>& out);
+
 uint8_t flags_of(const ConsumeOptions& options) noexcept;
 uint8_t flags_of(const ReserveOptions& options) noexcept;
 
