@@ -20,6 +20,7 @@
 #include "node_table.hpp"
 #include "patience.hpp"
 #include "routing.hpp"
+#include "settle_keeper.hpp"
 #include "sluicegate/address.hpp"
 
 namespace sluicegate {
@@ -41,7 +42,7 @@ class ClientImpl {
                     .io = io_},
                    std::move(to)} {
     connector_.add_lane();
-    io_.start(lanes_);
+    io_.start(lanes_, settles_);
     connector_.start();
   }
   ~ClientImpl() {
@@ -55,9 +56,11 @@ class ClientImpl {
   void close() {
     if (io_.is_current()) throw std::logic_error("a callback must not close its client");
     if (is_closed_.exchange(true)) return;
+    settles_.drain();
     connector_.stop();
     for (uint32_t i = 0; i < lanes_.count(); ++i) lanes_[i].close();
     io_.stop();
+    settles_.close();
   }
 
   Outcome call(const Call& call, const std::stop_token& stop);
@@ -93,8 +96,22 @@ class ClientImpl {
   using QuotaDone = std::function<void(QuotaOutcome)>;
   Ticket call_async(const QuotaCall& call, QuotaDone done);
   void send_detached(const QuotaCall& call);
-  Reservation guard(QuotaOutcome outcome, OnException on_exception) noexcept {
-    return {*this, std::move(outcome), on_exception};
+  Reservation guard(QuotaOutcome outcome, OnException on_exception,
+                    std::shared_ptr<const ReservedCall> reserved) noexcept;
+  // See client_settle.cpp: what may be kept.
+  QuotaOutcome settle(KeptSettle settle);
+  void settle_async(KeptSettle settle, QuotaDone done);
+  void settle_nowait(KeptSettle settle);
+  void settle_at_end(KeptSettle settle);
+  SettleKeeper& settles() noexcept { return settles_; }
+  Platform& platform() noexcept { return platform_; }
+  // For usage that no reservation names.
+  std::string new_settle_id() {
+    const auto number = [this] {
+      return (uint64_t{platform_.random_seed()} << 32) | platform_.random_seed();
+    };
+    const uint64_t high = number();
+    return settle_id(high) + settle_id(number()).substr(settle_id_prefix.size());
   }
   QuotaBatchOutcome batch(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
   QuotaBatchOutcome batch(std::span<const SettleEntry> entries);
@@ -107,6 +124,11 @@ class ClientImpl {
   Lane& lane_of(const QuotaCall& call) {
     return lanes_[call.names_subjects() ? quota_lane(call.subjects.front())
                                         : quota_lane(call.reservation)];
+  }
+  uint32_t lane_index(const KeptSettle& settle) noexcept {
+    return settle.stage == KeptSettle::Stage::settle
+               ? quota_lane(settle.reservation)
+               : quota_lane(std::string_view{settle.reserved->subjects.front()});
   }
   Lane& lane_of(std::string_view key) { return lanes_[lane_index(key)]; }
   // The lane of the shard that owns the key.
@@ -190,6 +212,7 @@ class ClientImpl {
   QuotaBatchOutcome one_by_one(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
 
   [[noreturn]] void throw_failure(Failure failure, const Lane& lane) const;
+  bool keeps_settles() const noexcept { return options_.on_failure != OnFailure::error; }
   void run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline);
   void wait_for(Waiter& waiter, Lane::Deadline deadline);
   void intern_on(uint32_t lane, std::span<const uint32_t> handles, std::vector<Verdict>& verdicts);
@@ -209,6 +232,12 @@ class ClientImpl {
   IoThread io_;
   Connector connector_;
   LaneSet lanes_;
+  SettleKeeper settles_{
+      {.platform = platform_,
+       .options = options_,
+       .lanes = lanes_,
+       .io = io_,
+       .lane_of = [this](const KeptSettle& settle) { return lane_index(settle); }}};
   std::atomic<uint32_t> callers_{0};
   std::atomic<bool> is_closed_{false};
 };

@@ -7,6 +7,7 @@
 #include "batch.hpp"
 #include "client_impl.hpp"
 #include "quota_checks.hpp"
+#include "quota_requests.hpp"
 #include "quota_slice.hpp"
 #include "sluicegate/client.hpp"
 
@@ -17,82 +18,12 @@ using Kind = QuotaCall::Kind;
 
 constexpr size_t usage_subjects_max = 256;
 
-// 0 is the default, so the frame needs no value.
-uint64_t unset_if_zero(uint64_t amount) noexcept {
-  return amount == 0 ? unset : amount;
-}
-
-QuotaCall call_of(Kind kind, const Subjects& subjects, const ReserveOptions& options) {
-  require_valid(options);
-  return {.kind = kind,
-          .flags = flags_of(options),
-          .wait_limit_ms = options.wait_limit_ms,
-          .lifetime_ms = options.lifetime_ms,
-          .owner = options.owner,
-          .subjects = subjects.names(),
-          .client_id = options.id,
-          .requests = options.requests == 1 ? keep : options.requests,
-          .input_tokens = unset_if_zero(options.input_tokens),
-          .output_tokens = options.max_output_tokens.value_or(unset),
-          .cost = unset_if_zero(options.cost),
-          .timeout = options.timeout};
-}
-
-void put_used(QuotaCall& call, const Used& used) {
-  require_valid(used);
-  call.requests = used.requests.value_or(keep);
-  call.input_tokens = used.input_tokens.value_or(unset);
-  call.cached_input_tokens = unset_if_zero(used.cached_input_tokens);
-  call.output_tokens = used.output_tokens.value_or(unset);
-  call.cost = used.cost.value_or(unset);
-}
-
-QuotaCall settle_of(uint64_t reservation, const Used& used) {
-  QuotaCall call{.kind = Kind::settle, .reservation = reservation};
-  put_used(call, used);
-  return call;
-}
-
-QuotaCall cancel_of(uint64_t reservation, bool keep_requests) {
-  return {.kind = Kind::cancel,
-          .flags = keep_requests ? quota_flag::keep_requests : uint8_t{0},
-          .reservation = reservation};
-}
-
-QuotaCall extend_of(uint64_t reservation, uint32_t lifetime_ms) {
-  require_lifetime(lifetime_ms);
-  return {.kind = Kind::extend, .lifetime_ms = lifetime_ms, .reservation = reservation};
-}
-
-QuotaCall consume_of(const Subjects& subjects, const Used& used, const ConsumeOptions& options) {
-  require_valid(options);
-  QuotaCall call{.kind = Kind::consume,
-                 .flags = flags_of(options),
-                 .wait_limit_ms = options.wait_limit_ms,
-                 .subjects = subjects.names(),
-                 .client_id = options.id,
-                 .timeout = options.timeout};
-  put_used(call, used);
-  return call;
-}
-
-QuotaCall record_of(const Subjects& subjects, const Used& used, std::string_view id) {
-  QuotaCall call = consume_of(subjects, used, {.id = id});
-  call.kind = Kind::record;
-  return call;
-}
-
 ReserveOptions with_entry(ReserveOptions options, const ReserveEntry& entry) {
   options.requests = entry.requests;
   options.input_tokens = entry.input_tokens;
   options.max_output_tokens = entry.max_output_tokens;
   options.cost = entry.cost;
   return options;
-}
-
-ClientImpl::QuotaDone or_nothing(Client::QuotaCallback done) {
-  if (done) return done;
-  return [](const QuotaOutcome&) {};
 }
 
 // The options that limit the time of a call.
@@ -232,71 +163,22 @@ QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
   return result(std::move(batch));
 }
 
-// --------------------------------------------------------------------------------- the guard
-
-QuotaOutcome Reservation::settle(const Used& used) {
-  const QuotaCall call = settle_of(id(), used);
-  ClientImpl* impl = std::exchange(impl_, nullptr);
-  if (impl == nullptr) return {.code = QuotaCode::ok};
-  return impl->call(call, {});
-}
-
-QuotaOutcome Reservation::cancel(bool keep_requests) {
-  ClientImpl* impl = std::exchange(impl_, nullptr);
-  if (impl == nullptr) return {.code = QuotaCode::ok};
-  return impl->call(cancel_of(id(), keep_requests), {});
-}
-
-QuotaOutcome Reservation::extend(uint32_t lifetime_ms) {
-  if (impl_ == nullptr) return {.code = QuotaCode::ok};
-  return impl_->call(extend_of(id(), lifetime_ms), {});
-}
-
-void Reservation::report(const Used& used) {
-  Used all = reported_.value_or(Used{});
-  if (used.requests) all.requests = used.requests;
-  if (used.input_tokens) all.input_tokens = used.input_tokens;
-  if (used.output_tokens) all.output_tokens = used.output_tokens;
-  if (used.cost) all.cost = used.cost;
-  if (used.cached_input_tokens != 0) all.cached_input_tokens = used.cached_input_tokens;
-  require_valid(settle_of(id(), all));
-  reported_ = all;
-}
-
-// What is settled without the caller's word. Nothing: it is cancelled.
-std::optional<Used> Reservation::used_at_end() const noexcept {
-  if (std::uncaught_exceptions() > exceptions_) {
-    if (on_exception_ == OnException::refund) return std::nullopt;
-    if (on_exception_ == OnException::charge_all) return Used{};
-  }
-  return reported_;
-}
-
-void Reservation::end_if_open() noexcept {
-  ClientImpl* impl = std::exchange(impl_, nullptr);
-  if (impl == nullptr) return;
-  try {
-    const std::optional<Used> used = used_at_end();
-    impl->send_detached(used ? settle_of(id(), *used) : cancel_of(id(), false));
-  } catch (const std::exception&) {
-    // It could not be sent: the reservation ends with its lifetime.
-  }
-}
-
 // ------------------------------------------------------------------------------------ client
 
 Reservation Client::reserve(const Subjects& subjects, const ReserveOptions& options,
                             const std::stop_token& stop) {
   return impl_->guard(impl_->call(call_of(Kind::reserve, subjects, options), stop),
-                      options.on_exception);
+                      options.on_exception,
+                      std::make_shared<const ReservedCall>(ReservedCall::of(subjects, options)));
 }
 
 Ticket Client::reserve_async(const Subjects& subjects, ReserveCallback done,
                              const ReserveOptions& options) {
   return impl_->call_async(
       call_of(Kind::reserve, subjects, options),
-      [impl = impl_.get(), on_exception = options.on_exception, done = std::move(done)](
-          QuotaOutcome outcome) { done(impl->guard(std::move(outcome), on_exception)); });
+      [impl = impl_.get(), on_exception = options.on_exception, done = std::move(done),
+       reserved = std::make_shared<const ReservedCall>(ReservedCall::of(subjects, options))](
+          QuotaOutcome outcome) { done(impl->guard(std::move(outcome), on_exception, reserved)); });
 }
 
 std::future<Reservation> Client::reserve_future(const Subjects& subjects,
@@ -345,14 +227,6 @@ QuotaOutcome Client::consume(const Subjects& subjects, const Used& used,
 Ticket Client::consume_async(const Subjects& subjects, const Used& used, QuotaCallback done,
                              const ConsumeOptions& options) {
   return impl_->call_async(consume_of(subjects, used, options), or_nothing(std::move(done)));
-}
-
-QuotaOutcome Client::settle(uint64_t reservation, const Used& used) {
-  return impl_->call(settle_of(reservation, used), {});
-}
-
-void Client::settle_async(uint64_t reservation, const Used& used, QuotaCallback done) {
-  impl_->call_async(settle_of(reservation, used), or_nothing(std::move(done)));
 }
 
 QuotaOutcome Client::cancel_reservation(uint64_t reservation, bool keep_requests) {

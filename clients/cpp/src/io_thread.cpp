@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "lane_set.hpp"
+#include "settle_keeper.hpp"
 
 namespace sluicegate {
 namespace {
@@ -20,8 +21,8 @@ IoThread::~IoThread() {
   platform_.close(event_fd_);
 }
 
-void IoThread::start(LaneSet& lanes) {
-  thread_ = platform_.start([this, &lanes] { run(lanes); });
+void IoThread::start(LaneSet& lanes, SettleKeeper& settles) {
+  thread_ = platform_.start([this, &lanes, &settles] { run(lanes, settles); });
 }
 
 void IoThread::stop() {
@@ -67,11 +68,11 @@ void IoThread::run_posted() {
   for (const FinishedEntry& each : now) each.target.callback(each.outcome);
 }
 
-void IoThread::run(LaneSet& lanes) {
+void IoThread::run(LaneSet& lanes, SettleKeeper& settles) {
   id_ = std::this_thread::get_id();
   std::vector<pollfd> watched;
   while (!is_stopping_) {
-    auto until = Clock::time_point::max();
+    auto until = settles.repeat_due();
     watched.assign(1, {.fd = event_fd_, .events = POLLIN, .revents = 0});
     for (uint32_t i = 0; i < lanes.count(); ++i) {
       watched.push_back(lanes[i].watch(until));

@@ -1,6 +1,6 @@
 // The thread that does what no blocking caller does: it reads answers for callbacks, writes the
-// bytes that a socket did not take at once, and watches idle connections and time-outs. Part of
-// Client.
+// bytes that a socket did not take at once, watches idle connections and time-outs, and repeats
+// kept settles. Part of Client.
 // Shape:  one poll() over a wake-up and the socket of every lane.
 // Bounds: post() waits while 65,536 callbacks are posted and not called.
 #pragma once
@@ -16,6 +16,7 @@
 namespace sluicegate {
 
 class LaneSet;
+class SettleKeeper;
 
 class IoThread {
  public:
@@ -24,7 +25,7 @@ class IoThread {
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  void start(LaneSet& lanes);
+  void start(LaneSet& lanes, SettleKeeper& settles);
   // Ends the thread, and calls the posted callbacks. No lane may need it any more.
   void stop();
   // Calls the posted callbacks, on the current thread.
@@ -37,7 +38,7 @@ class IoThread {
   bool is_current() const noexcept { return std::this_thread::get_id() == id_; }
 
  private:
-  void run(LaneSet& lanes);
+  void run(LaneSet& lanes, SettleKeeper& settles);
 
   Platform& platform_;
   int event_fd_;

@@ -209,6 +209,17 @@ void Lane::add(std::vector<std::unique_ptr<Job>> jobs, Reader reader) {
   if (reader == Reader::io && leader_ == Leader::none) io_.signal();
 }
 
+void Lane::add_own(std::unique_ptr<Job> job) {
+  Lock lock{mutex_};
+  std::vector<std::unique_ptr<Job>> jobs;
+  jobs.push_back(std::move(job));
+  if (const auto failure = failure_now()) return fail(lock, std::move(jobs), *failure);
+  stage(std::move(jobs.front()));
+  earliest_deadline_ = {};  // to be found anew
+  flush(lock);
+  io_.signal();
+}
+
 // --------------------------------------------------------------------- leaving and cancelling
 
 template <typename Visit>

@@ -56,6 +56,8 @@ class Lane {
   // Adds the parts of a batch, or a question. `reader`: the thread that reads if none does yet.
   enum class Reader : uint8_t { caller, io };
   void add(std::vector<std::unique_ptr<Job>> jobs, Reader reader);
+  // Adds a frame that belongs to no call, also above `pending_max`; never blocks.
+  void add_own(std::unique_ptr<Job> job);
   // Blocks until the waiter is done; at the deadline, completes its entries here as timed out.
   void await(Waiter& waiter, Deadline deadline);
   // Makes sure that a thread reads, for calls whose caller does not call await().

@@ -126,7 +126,9 @@ inline constexpr auto client_options = std::tuple{
     OptionRow{&ClientOptions::owner_retry, time_bound("owner_retry")},
     OptionRow{&ClientOptions::pending_max, Bound{"pending_max", 1, number_max}},
     OptionRow{&ClientOptions::frame_entries_max, Bound{"frame_entries_max", 1, 8'192}},
-    OptionRow{&ClientOptions::frames_in_flight, Bound{"frames_in_flight", 1, number_max}}};
+    OptionRow{&ClientOptions::frames_in_flight, Bound{"frames_in_flight", 1, number_max}},
+    OptionRow{&ClientOptions::kept_settles_max, Bound{"kept_settles_max", 0, number_max}},
+    OptionRow{&ClientOptions::settle_timeout, time_bound("settle_timeout", 0)}};
 
 // Of a single connection. Its time-outs may be 0: only what has already arrived is in time.
 inline constexpr auto connect_options =

@@ -34,7 +34,8 @@ Result result_of(const QuotaOutcome& outcome) {
   return {.codes = {static_cast<uint8_t>(outcome.code)},
           .reservations = {outcome.reservation},
           .failed = has_failed ? size_t{1} : size_t{0},
-          .failure = outcome.failure};
+          .failure = outcome.failure,
+          .is_kept = outcome.kept};
 }
 
 Result result_of(const BatchOutcome& outcome) {
@@ -344,7 +345,7 @@ void Caller::use_reservation() {
   Reservation& reservation = reservations_[chosen];
   const uint64_t roll = dice_.below(100);
   if (roll < 50) {
-    const uint32_t lifetime_ms = 1'000 + number_ * 1'000'000 + ++names_count_;
+    const uint32_t lifetime_ms = 3'600'000 + number_ * 1'000'000 + ++names_count_;
     MadeCall made = call_of("extend", {"extend:" + std::to_string(lifetime_ms)});
     made.is_quota = true;
     MadeCall& call = book_.begin(std::move(made));
@@ -357,9 +358,26 @@ void Caller::use_reservation() {
                                                               std::to_string(reservation.id())});
     made.is_quota = true;
     MadeCall& call = book_.begin(std::move(made));
+    const uint64_t id = reservation.id();
     block(call, [&] { return is_settle ? reservation.settle() : reservation.cancel(); });
+    if (call.result.is_kept) kept_.insert(id);
+  } else if (roll < 95) {
+    if (settle_nowait(reservation)) kept_.insert(reservation.id());
+  } else if (roll < 98) {
+    reservation.report({.output_tokens = 1});  // settled when it is dropped
+    if (options_.on_failure != OnFailure::error) kept_.insert(reservation.id());
   }
   reservations_.erase(reservations_.begin() + static_cast<ptrdiff_t>(chosen));
+}
+
+// False once the client is closed.
+bool Caller::settle_nowait(Reservation& reservation) {
+  try {
+    reservation.settle_nowait();
+    return true;
+  } catch (const Closed&) {
+    return false;
+  }
 }
 
 void Caller::settle_batch() {

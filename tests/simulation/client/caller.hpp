@@ -3,6 +3,7 @@
 // settles, and drops what it has.
 #pragma once
 
+#include <set>
 #include <stop_token>
 
 #include "calls.hpp"
@@ -23,6 +24,8 @@ class Caller {
       RequestStop request_stop = [](std::stop_source& stop) { stop.request_stop(); });
   void run(uint32_t calls_count);
   void drop_reservations() { reservations_.clear(); }
+  // The reservations of settles that the client has to repeat until the server took them.
+  const std::set<uint64_t>& kept() const noexcept { return kept_; }
 
  private:
   void make_a_call();
@@ -39,6 +42,7 @@ class Caller {
   void reserve_batch();
   void check_or_record();
   void use_reservation();
+  bool settle_nowait(Reservation& reservation);
   void settle_batch();
 
   std::string new_name(const char* what);
@@ -65,6 +69,7 @@ class Caller {
   std::vector<std::string> handle_keys_;
   std::vector<Reservation> reservations_;
   std::vector<uint64_t> reservation_ids_;
+  std::set<uint64_t> kept_;
   struct OpenTicket {
     Ticket ticket;
     MadeCall* call;

@@ -20,6 +20,7 @@ struct Result {
   std::vector<uint64_t> reservations{};
   size_t failed = 0;
   Failure failure = Failure::none;
+  bool is_kept = false;  // of a settle
 };
 
 struct MadeCall {

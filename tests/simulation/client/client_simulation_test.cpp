@@ -78,6 +78,12 @@ class Played {
       Client client{std::move(impl)};
       let_callers_call(client);
       if (!closed_) complaints = check_counts(inside);
+      for (const auto& each : callers_) kept_.insert(each->kept().begin(), each->kept().end());
+      const SettleCounts settles = client.settles();
+      if (!closed_ && settles.kept > 0) {
+        complaints.push_back(std::to_string(settles.kept) + " settles are still kept");
+      }
+      totals_.events["settles taken later"] += settles.settled;
       if (!closed_) note_connected();
       client.close();
     }
@@ -87,7 +93,8 @@ class Played {
                                .has_exact_clock = true,
                                .failures = platform_.failures(),
                                .closed = closed_,
-                               .connected = connected_});
+                               .connected = connected_,
+                               .kept = kept_});
     complaints.insert(complaints.end(), judged.begin(), judged.end());
     if (platform_.shortest_pause() < options_.backoff_first / 2) {
       complaints.emplace_back("the client connected again before its pause was over");
@@ -173,6 +180,7 @@ class Played {
   std::vector<std::unique_ptr<Caller>> callers_;
   std::optional<Time> closed_;
   std::set<uint32_t> connected_;
+  std::set<uint64_t> kept_;
 };
 
 std::string command_of_this_run;
@@ -222,13 +230,26 @@ TEST(ClientSimulation, every_caller_sees_what_the_model_says) {
               totals.switches);
   for (const auto& [what, times] : totals.events) std::printf("%12lu %s\n", times, what.c_str());
   if (is_one || HasFailure() || plays_too_few(totals, seeds_with_everything)) return;
-  for (const char* what :
-       {"connections closed", "connections drained", "restarts", "frames queued",
-        "grants across a withdrawal", "withdrawals done", "broken answers", "frames refused",
-        "batches by handle", "permits released", "calls stopped while they waited",
-        "verdicts: approved", "verdicts: denied", "verdicts: wait_limit", "verdicts: withdrawn",
-        "quota codes: ok", "quota codes: tpm_exceeded", "quota codes: wait_limit",
-        "quota codes: withdrawn"}) {
+  for (const char* what : {"connections closed",
+                           "connections drained",
+                           "restarts",
+                           "frames queued",
+                           "grants across a withdrawal",
+                           "withdrawals done",
+                           "broken answers",
+                           "frames refused",
+                           "batches by handle",
+                           "permits released",
+                           "settles taken later",
+                           "calls stopped while they waited",
+                           "verdicts: approved",
+                           "verdicts: denied",
+                           "verdicts: wait_limit",
+                           "verdicts: withdrawn",
+                           "quota codes: ok",
+                           "quota codes: tpm_exceeded",
+                           "quota codes: wait_limit",
+                           "quota codes: withdrawn"}) {
     EXPECT_GT(totals.events[what], 0U) << what << " never happened";
   }
   if (plays_too_few(totals, seeds_with_each_outcome)) return;

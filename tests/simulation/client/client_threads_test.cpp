@@ -79,6 +79,10 @@ std::vector<std::string> play(uint64_t seed) {
     if (!closes_early && !in_time([&] { return !has_leftovers(inside); })) {
       complaints.push_back("the client's counts are not zero");
     }
+    if (!closes_early && !in_time([&] { return client.settles().kept == 0; })) {
+      complaints.push_back("a settle is still kept");
+    }
+    for (const auto& each : callers) evidence.kept.insert(each->kept().begin(), each->kept().end());
     {
       const std::lock_guard lock{network.mutex()};
       for (const auto& [connection, story] : ledger.connections) {

@@ -20,6 +20,7 @@ class Judge {
     }
     note_latest_begins();
     for (const MadeCall& call : evidence_.calls) judge(call);
+    if (!evidence_.closed) check_kept_settles();
     return std::move(complaints_);
   }
 
@@ -112,8 +113,31 @@ class Judge {
       complain(call, "its failures are counted wrong");
     }
     check_policy(call, call.result.codes[0], call.result.failure);
+    check_kept(call);
     if (evidence_.has_exact_clock) check_not_late(call, asks);
     if (!is_explained(call, asks)) complain(call, "nothing explains that outcome");
+  }
+
+  // A settle whose call failed is the client's to repeat, unless the caller has the error.
+  void check_kept(const MadeCall& call) {
+    const Failure failure = call.result.failure;
+    const bool is_outage =
+        failure != Failure::none && failure != Failure::refused && failure != Failure::closed;
+    const bool must_be =
+        call.kind == "settle" && is_outage && evidence_.options.on_failure != OnFailure::error;
+    if (call.result.is_kept != must_be) complain(call, "it is wrong that it was (not) kept");
+  }
+
+  // Each has an answer in the end; a refused frame ends a settle that is alone in it.
+  void check_kept_settles() {
+    for (const uint64_t reservation : evidence_.kept) {
+      const std::string name = "settle:" + std::to_string(reservation);
+      const Stories& asks = stories(name);
+      const bool is_over = std::any_of(asks.begin(), asks.end(), [&](const auto& asked) {
+        return arrival(*asked) && !asked->final_word()->is_draining;
+      });
+      if (!is_over) complaints_.push_back(name + " was kept, and no server took it");
+    }
   }
 
   void check_policy(const MadeCall& call, uint8_t code, Failure failure) {
@@ -167,7 +191,7 @@ class Judge {
                std::none_of(asks.begin(), asks.end(),
                             [&](const auto& asked) { return is_queued_at_deadline(*asked, call); });
       case Failure::connection_lost:  // perhaps before the frame had reached the server
-        if (asks.empty()) return is_trouble(call);
+        if (may_be_unsent(call, asks) && is_trouble(call)) return true;
         return std::any_of(asks.begin(), asks.end(), [&](const auto& asked) {
           const auto ended = end_of(*asked);
           return ended && is_at(*ended, call);
@@ -235,8 +259,12 @@ class Judge {
       return story_of(*asked).went_away && ended && is_at(*ended, call);
     });
     // Not sent, or to be sent again.
-    const bool may_be_staged = asks.empty() || evidence_.options.requeue;
+    const bool may_be_staged = may_be_unsent(call, asks) || evidence_.options.requeue;
     return is_word || is_loss || (may_be_staged && is_draining(*call.end, *call.end));
+  }
+  // The server may have been asked by a repeat alone.
+  static bool may_be_unsent(const MadeCall& call, const Stories& asks) {
+    return asks.empty() || call.result.is_kept;
   }
   // Whether the client knew of a connection in that time that the server drains it.
   bool is_draining(Time begin, Time end) const {
@@ -444,11 +472,12 @@ class Judge {
   void check_sent_once(const MadeCall& call) {
     for (const std::string& entry : call.entries) {
       const Stories& asks = stories(entry);
-      if (asks.size() > 1 && !evidence_.options.requeue) {
+      if (asks.size() > 1 && !evidence_.options.requeue && !call.result.is_kept) {
         complain(call, entry + " was sent " + std::to_string(asks.size()) + " times");
       }
       for (size_t i = 1; i < asks.size(); ++i) {
-        if (evidence_.connected.contains(asks[i - 1]->connection)) {
+        const bool is_repeat = call.result.is_kept;  // also where the server was only silent
+        if (!is_repeat && evidence_.connected.contains(asks[i - 1]->connection)) {
           complain(call, entry + " was sent again, and its connection stands");
         }
       }

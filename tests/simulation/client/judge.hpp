@@ -22,6 +22,7 @@ struct Evidence {
   std::set<Time> failures{};       // of attempts to connect, and connections that the client closed
   std::optional<Time> closed{};    // the client
   std::set<uint32_t> connected{};  // connections that are there at the end
+  std::set<uint64_t> kept{};       // reservations whose settles the client repeats
 };
 
 // A sentence for each violation.

@@ -168,6 +168,18 @@ TEST_F(LongestTimes, the_pause_between_attempts_lasts_up_to_a_year) {
   }
 }
 
+TEST_F(LongestTimes, close_waits_a_year_for_kept_settles) {
+  Client client = this->client(
+      {.call_timeout = 1s, .backoff_first = 1h, .backoff_longest = year, .settle_timeout = year},
+      {Manners::refuses});
+  client.settle_nowait(7);
+  const Time begin = platform_.now();
+  client.close();
+  EXPECT_GE(platform_.now() - begin, 10min);  // the reservation's lifetime ends before
+  EXPECT_LE(platform_.now() - begin, 10min + about_now_late);
+  EXPECT_EQ(client.settles().lost, 1U);
+}
+
 TEST_F(LongestTimes, calls_fail_during_a_pause_of_a_year) {
   Client client = this->client({.backoff_first = year, .backoff_longest = year},
                                {Manners::refuses, Manners::answers});

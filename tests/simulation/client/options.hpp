@@ -20,7 +20,8 @@ inline ClientOptions some_options(sluice::Dice& dice) {
           .pending_max = is_small ? static_cast<uint32_t>(2 + dice.below(20)) : 65'536,
           .when_full = dice.percent(50) ? WhenFull::block : WhenFull::refuse,
           .frame_entries_max = dice.percent(50) ? 1'024 : static_cast<uint32_t>(1 + dice.below(4)),
-          .frames_in_flight = static_cast<uint32_t>(1 + dice.below(4))};
+          .frames_in_flight = static_cast<uint32_t>(1 + dice.below(4)),
+          .settle_timeout = ms(0, 3'000)};
 }
 
 }  // namespace sluicegate::simulation

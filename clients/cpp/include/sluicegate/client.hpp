@@ -9,7 +9,8 @@
 //         thread reports `overloaded` at once, and close() reports `closed`.
 // Fate:   each call completes once: by the server's answer, by its time-out, by the loss of its
 //         connection, or by close(). Every outcome but the server's answer is a Failure, and
-//         OnFailure defines its meaning. Nothing is sent a second time unless `requeue` is set.
+//         OnFailure defines its meaning. Nothing is sent a second time unless `requeue` is set, but
+//         settles that are kept.
 // Units:  times are milliseconds.
 // Errors: outcomes are [[nodiscard]]: one that nobody reads may be a refusal. See error.hpp for
 //         what blocking calls throw; callbacks get the same as Outcome.
@@ -70,6 +71,10 @@ struct ClientOptions {
   WhenFull when_full = WhenFull::block;
   uint32_t frame_entries_max = 1'024;  // of a frame of single calls
   uint32_t frames_in_flight = 2;       // of single calls; batches have up to 16
+  // Settles that the client repeats by itself (docs/clients.md, "No settle is lost").
+  uint32_t kept_settles_max = 65'536;
+  // How long close() waits while settles are kept.
+  std::chrono::milliseconds settle_timeout{5'000};
 };
 
 struct [[nodiscard]] Outcome {
@@ -117,6 +122,16 @@ struct KeyState {
   uint32_t approved = 0;
   uint32_t denied = 0;
   uint32_t waiting = 0;
+};
+
+// The settles that the client has kept, because their calls failed or were made by settle_nowait().
+struct SettleCounts {
+  uint64_t kept = 0;      // that the client repeats now
+  uint64_t settled = 0;   // that a server has taken since
+  uint64_t recorded = 0;  // usage recorded instead, because no server knew the reservation
+  uint64_t lost = 0;      // given up: see docs/clients.md, "No settle is lost"
+
+  bool operator==(const SettleCounts&) const = default;
 };
 
 class ClientImpl;
@@ -213,6 +228,10 @@ class Client {
   // The same for reservations without a guard. A repeated call has the same outcome.
   QuotaOutcome settle(uint64_t reservation, const Used& used = {});
   void settle_async(uint64_t reservation, const Used& used, QuotaCallback done = {});
+  // Returns at once: the client sends it, and repeats it until a server has taken it. Throws only
+  // for a mistake, Overloaded where kept_settles_max are kept, and Closed.
+  void settle_nowait(uint64_t reservation, const Used& used = {});
+  SettleCounts settles() const;
   QuotaOutcome cancel_reservation(uint64_t reservation, bool keep_requests = false);
   QuotaOutcome extend(uint64_t reservation, uint32_t lifetime_ms = 0);
 
@@ -240,8 +259,9 @@ class Client {
   // Established connections: one per shard of the server, or of each node, in normal operation.
   size_t connections() const;
 
-  // Completes every open call with Failure::closed; later calls get the same. Throws
-  // std::logic_error when a callback calls it.
+  // Completes every open call with Failure::closed; later calls get the same. Waits up to
+  // `settle_timeout` before that while settles are kept. Throws std::logic_error when a callback
+  // calls it.
   void close();
 
  private:

@@ -257,6 +257,7 @@ struct ConsumeOptions {
 struct [[nodiscard]] QuotaOutcome {
   QuotaCode code = QuotaCode::none;
   Failure failure = Failure::none;   // none: the code is the server's
+  bool kept = false;                 // of a settle: the client repeats it in the background
   uint64_t reservation = 0;          // 0: there is none
   int64_t retry_after_ms = 0;        // how long to wait before a retry may help; -1: never helps
   std::vector<LimitState> limits{};  // where requested

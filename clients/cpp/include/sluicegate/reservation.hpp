@@ -4,8 +4,10 @@
 // Lives:  no longer than the client that returned it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,14 +16,16 @@
 namespace sluicegate {
 
 class ClientImpl;
+struct KeptSettle;
+struct ReservedCall;
 
 class [[nodiscard]] Reservation {
  public:
   Reservation() = default;
   // Ends an open reservation: settles what report() has kept; if that is nothing, cancels it, so
   // the server refunds all of it; as ReserveOptions::on_exception says, if an exception destroys
-  // it. It neither waits for the server nor throws; without a connection the reservation ends with
-  // its lifetime.
+  // it. It neither waits for the server nor throws. Where the server cannot be asked, the client
+  // keeps a settle, unless its policy is `error`; a cancelled reservation ends with its lifetime.
   ~Reservation() { end_if_open(); }
   Reservation(Reservation&& other) noexcept { take(other); }
   Reservation& operator=(Reservation&& other) noexcept {
@@ -35,15 +39,19 @@ class [[nodiscard]] Reservation {
   explicit operator bool() const noexcept { return admitted(); }
   const QuotaOutcome& outcome() const noexcept { return outcome_; }
   uint64_t id() const noexcept { return outcome_.reservation; }
-  bool is_open() const noexcept { return impl_ != nullptr; }
+  bool is_open() const noexcept { return impl_ != nullptr && id() != 0; }
 
   // Keeps what was used so far, in total; sends nothing. Amounts that are never reported stay as
   // reserved. Errors: std::invalid_argument, as of settle().
   void report(const Used& used);
-  // Replaces the reserved amounts by the used ones. Even if this throws, the guard will not cancel
-  // the reservation, because the server must not refund quota that was used. The reservation then
-  // ends with its lifetime, unless Client::settle() reaches the server in time.
+  // Replaces the reserved amounts by the used ones. A call that failed is kept under the policies
+  // `open` and `closed` (QuotaOutcome::kept). Even if this throws, the guard will not cancel the
+  // reservation, because the server must not refund quota that was used. The reservation then ends
+  // with its lifetime, unless Client::settle() reaches the server in time.
+  // Where the failure policy has admitted the call without a server, this records the usage.
   QuotaOutcome settle(const Used& used = {});
+  // Like Client::settle_nowait(): returns at once, and the client repeats it.
+  void settle_nowait(const Used& used = {});
   // Refunds everything; all but the requests with `keep_requests`, when they were made anyway.
   QuotaOutcome cancel(bool keep_requests = false);
   // For a lease: frees its slot.
@@ -58,10 +66,9 @@ class [[nodiscard]] Reservation {
 
  private:
   friend class ClientImpl;
-  Reservation(ClientImpl& impl, QuotaOutcome outcome, OnException on_exception) noexcept
-      : impl_{outcome.reservation != 0 ? &impl : nullptr},
-        outcome_{std::move(outcome)},
-        on_exception_{on_exception} {}
+  using Clock = std::chrono::steady_clock;
+  Reservation(ClientImpl& impl, QuotaOutcome outcome, OnException on_exception,
+              std::shared_ptr<const ReservedCall> reserved, Clock::time_point ends) noexcept;
 
   void take(Reservation& other) noexcept {
     impl_ = std::exchange(other.impl_, nullptr);
@@ -69,15 +76,22 @@ class [[nodiscard]] Reservation {
     reported_ = other.reported_;
     on_exception_ = other.on_exception_;
     exceptions_ = other.exceptions_;
+    reserved_ = std::move(other.reserved_);
+    lifetime_ = other.lifetime_;
+    ends_ = other.ends_;
   }
+  KeptSettle settle_of_guard(const Used& used) const;
   std::optional<Used> used_at_end() const noexcept;
   void end_if_open() noexcept;
 
-  ClientImpl* impl_ = nullptr;  // null when nothing is open
+  ClientImpl* impl_ = nullptr;  // null when nothing is left to settle
   QuotaOutcome outcome_;
   std::optional<Used> reported_;
   OnException on_exception_ = OnException::charge_reported;
   int exceptions_ = std::uncaught_exceptions();  // more: an exception destroys it
+  std::shared_ptr<const ReservedCall> reserved_;
+  std::chrono::milliseconds lifetime_{};
+  Clock::time_point ends_{};  // of the lifetime
 };
 
 }  // namespace sluicegate
