@@ -60,7 +60,8 @@ bool Calls::encode(std::vector<uint64_t>& out) {
               .max_requests_in_queue = requested(max_requests_in_queue_, max_requests_in_queue),
               .window_ms = requested(window_ms_, window_ms),
               .all_may_wait = terms_.may_wait,
-              .wait_limit_ms = terms_.wait_limit_ms},
+              .wait_limit_ms = terms_.wait_limit_ms,
+              .details = terms_.wants_details ? outcome_details : uint8_t{0}},
       out);
   return true;
 }
@@ -80,8 +81,10 @@ void Calls::take(const Answer& answer, Finished& finished) {
 
 void Calls::take_verdicts(const Verdicts& verdicts, Finished& finished) {
   note_decided(verdicts.verdicts.size());
-  for (size_t i = 0; i < requested_count(); ++i)
+  for (size_t i = 0; i < requested_count(); ++i) {
+    if (terms_.wants_details) take_details(entry_at(i), verdicts.details, i);
     decide(entry_at(i), verdicts.verdicts[i], finished);
+  }
 }
 
 void Calls::take_granted(const Granted& granted, Finished& finished) {
@@ -89,8 +92,16 @@ void Calls::take_granted(const Granted& granted, Finished& finished) {
     throw ProtocolError("the server granted an Acquire without verdicts");
   }
   for (size_t i = 0; i < granted.entries.size(); ++i) {
-    decide(take_out_of_queue(granted.entries[i]), granted.verdicts[i], finished);
+    const size_t entry = take_out_of_queue(granted.entries[i]);
+    if (terms_.wants_details) take_details(entry, granted.details, i);
+    decide(entry, granted.verdicts[i], finished);
   }
+}
+
+// Of the entry at a place of the answer.
+void Calls::take_details(size_t entry, const Details& details, size_t place) {
+  if (is_abandoned(entry) || target(entry).details == nullptr) return;
+  put_details(*target(entry).details, details, place);
 }
 
 void Calls::decide(size_t entry, Verdict verdict, Finished& finished) {

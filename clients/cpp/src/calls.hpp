@@ -10,6 +10,7 @@ struct CallTerms {
   bool is_release = false;
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;
+  bool wants_details = false;
 
   bool operator==(const CallTerms&) const = default;
 };
@@ -25,7 +26,9 @@ struct Call {
   bool is_release = false;
   Waiter::Clock::time_point deadline = Waiter::Clock::time_point::max();
 
-  CallTerms terms() const noexcept { return {is_release, options.may_wait, options.wait_limit_ms}; }
+  CallTerms terms() const noexcept {
+    return {is_release, options.may_wait, options.wait_limit_ms, options.wants_details};
+  }
   // The server decides the entries of a key in the order of the calls.
   bool may_overtake(const Gathered&) const noexcept { return false; }
 };
@@ -47,6 +50,7 @@ class Calls final : public Gathered {
   std::string_view key(size_t entry) const noexcept;
   void take_verdicts(const Verdicts& verdicts, Finished& finished);
   void take_granted(const Granted& granted, Finished& finished);
+  void take_details(size_t entry, const Details& details, size_t place);
   void decide(size_t entry, Verdict verdict, Finished& finished);
 
   CallTerms terms_;

@@ -1,6 +1,5 @@
 #include "sluicegate/client.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -33,11 +32,6 @@ Incomplete::Incomplete(BatchOutcome outcome)
     : Error{std::to_string(outcome.failed) + " of " + std::to_string(outcome.verdicts.size()) +
             " entries have no verdict: " + std::string{name(outcome.failure)}},
       outcome_{std::move(outcome)} {}
-
-bool BatchOutcome::all_approved() const noexcept {
-  return std::all_of(verdicts.begin(), verdicts.end(),
-                     [](Verdict verdict) { return verdict == Verdict::approved; });
-}
 
 Client::Client(const std::string& address, ClientOptions options) {
   require_valid(options);

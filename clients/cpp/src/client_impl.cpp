@@ -29,6 +29,12 @@ std::vector<uint32_t> require_interned(std::vector<uint32_t> handles,
   throw NotInterned(text, std::move(handles), std::move(verdicts));
 }
 
+BatchOutcome take_failures(const Waiter& waiter, BatchOutcome batch) {
+  batch.failed = waiter.failed();
+  batch.failure = waiter.failure();
+  return batch;
+}
+
 }  // namespace
 
 // -------------------------------------------------------------------------------------- lanes
@@ -115,11 +121,13 @@ void ClientImpl::throw_if_failed(const Waiter& waiter, const Lane& lane) const {
 
 Outcome ClientImpl::call(const Call& call, const std::stop_token& stop) {
   const BlockingCall blocking{*this};
-  Verdict verdict = Verdict::none;
-  Waiter waiter{platform_, {&verdict, 1}};
-  call_on(lane_of(call.key), call, call.options, {.waiter = &waiter, .index = 0, .callback = {}},
-          stop);
-  return {verdict, waiter.failure()};
+  Outcome outcome;
+  Waiter waiter{platform_, {&outcome.verdict, 1}};
+  Target target{.waiter = &waiter, .index = 0, .callback = {}};
+  if (call.options.wants_details) target.details = &outcome;
+  call_on(lane_of(call.key), call, call.options, std::move(target), stop);
+  outcome.failure = waiter.failure();
+  return outcome;
 }
 
 Ticket ClientImpl::call_async(const Call& call, Client::Callback done) {
@@ -127,7 +135,18 @@ Ticket ClientImpl::call_async(const Call& call, Client::Callback done) {
   if (const auto limit = patience(call.options, options_.call_timeout)) {
     timed.deadline = platform_.about_now() + *limit;
   }
-  return lane_of(call.key).add(timed, {.waiter = nullptr, .index = 0, .callback = std::move(done)});
+  if (!call.options.wants_details || !done) {
+    return lane_of(call.key).add(timed,
+                                 {.waiter = nullptr, .index = 0, .callback = std::move(done)});
+  }
+  const auto details = std::make_shared<Outcome>();
+  const auto deliver = [details, done = std::move(done)](const Outcome& outcome) {
+    details->verdict = outcome.verdict;
+    details->failure = outcome.failure;
+    done(*details);
+  };
+  return lane_of(call.key).add(
+      timed, {.waiter = nullptr, .index = 0, .callback = deliver, .details = details.get()});
 }
 
 // The caller reads by itself over one lane; over several the I/O thread does.
@@ -157,34 +176,44 @@ void ClientImpl::wait_for(Waiter& waiter, Lane::Deadline deadline) {
   }
 }
 
-BatchOutcome ClientImpl::result(Waiter& waiter, std::vector<Verdict> verdicts) const {
-  return result({std::move(verdicts), waiter.failed(), waiter.failure()});
-}
-
+// The failure policy decides the entries that failed.
 BatchOutcome ClientImpl::result(BatchOutcome outcome) const {
+  if (outcome.failed == 0) return outcome;
+  outcome.failures.resize(outcome.verdicts.size());
+  for (size_t i = 0; i < outcome.verdicts.size(); ++i) {
+    const Failure failure = failure_marked(outcome.verdicts[i]);
+    if (failure == Failure::none) continue;
+    outcome.failures[i] = failure;
+    outcome.verdicts[i] = outcome_of(failure, options_.on_failure).verdict;
+  }
   const bool is_error =
       options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
-  if (outcome.failed > 0 && is_error) {
-    throw Incomplete(std::move(outcome));
-  }
+  if (is_error) throw Incomplete(std::move(outcome));
   return outcome;
 }
 
 // Entries that may wait are single calls, because each gets its outcome at its own time.
 BatchOutcome ClientImpl::one_by_one(std::span<const std::string_view> keys,
                                     const AcquireOptions& options) {
-  std::vector<Verdict> verdicts(keys.size());
-  Waiter waiter{platform_, verdicts};
+  BatchOutcome batch{.verdicts = std::vector<Verdict>(keys.size())};
+  std::vector<Outcome> outcomes(keys.size());
+  Waiter waiter{platform_, batch.verdicts};
   const auto deadline = deadline_of(options);
   Call call{.key = {}, .options = options};
   if (deadline) call.deadline = *deadline;
   for (uint32_t i = 0; i < keys.size(); ++i) {
     call.key = keys[i];
-    lane_of(keys[i]).add(call, {.waiter = &waiter, .index = i, .callback = {}});
+    lane_of(keys[i]).add(call,
+                         {.waiter = &waiter, .index = i, .callback = {}, .details = &outcomes[i]});
   }
   for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].find_reader();
   wait_for(waiter, deadline);
-  return result(waiter, std::move(verdicts));
+  if (options.wants_details) reserve_details(batch);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (options.wants_details) put_details(batch, i, outcomes[i]);
+    if (outcomes[i].failure != Failure::none) batch.verdicts[i] = mark_of(outcomes[i].failure);
+  }
+  return result(take_failures(waiter, std::move(batch)));
 }
 
 BatchOutcome ClientImpl::batch(std::span<const std::string_view> keys,
@@ -198,8 +227,9 @@ BatchOutcome ClientImpl::batch(std::span<const std::string_view> keys,
 // For entries that may not wait. Failures stay in the outcome: the caller throws.
 BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
                              const AcquireOptions& options) {
-  std::vector<Verdict> verdicts(keys.size());
-  Waiter waiter{platform_, verdicts};
+  BatchOutcome batch{.verdicts = std::vector<Verdict>(keys.size())};
+  if (options.wants_details) reserve_details(batch);
+  Waiter waiter{platform_, batch.verdicts};
   const BatchColumns columns{options, std::min(keys.size(), slice_keys_max)};
   const auto shares = share_out_keys(keys);
   std::vector<Jobs> jobs(shares.size());
@@ -207,11 +237,12 @@ BatchOutcome ClientImpl::ask(std::span<const std::string_view> keys,
     for (const Cut& cut : cut_keys(shares[lane].entries, 2 + columns.bytes(2) / 2)) {
       jobs[lane].push_back(std::make_unique<KeySlice>(
           options_.on_failure, waiter, cut.first, shares[lane].places_of(cut),
-          shares[lane].entries.subspan(cut.first, cut.count), cut.key_bytes, columns));
+          shares[lane].entries.subspan(cut.first, cut.count), cut.key_bytes, columns,
+          options.wants_details ? &batch : nullptr));
     }
   }
   run(waiter, std::move(jobs), deadline_of(options));
-  return {std::move(verdicts), waiter.failed(), waiter.failure()};
+  return take_failures(waiter, std::move(batch));
 }
 
 BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireOptions& options) {
@@ -226,8 +257,9 @@ BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireO
     for (const uint32_t handle : handles) keys.push_back(handles_.key(handle));
     return one_by_one(keys, options);
   }
-  std::vector<Verdict> verdicts(handles.size());
-  Waiter waiter{platform_, verdicts};
+  BatchOutcome batch{.verdicts = std::vector<Verdict>(handles.size())};
+  if (options.wants_details) reserve_details(batch);
+  Waiter waiter{platform_, batch.verdicts};
   const BatchColumns columns{options, std::min(handles.size(), slice_handles_max)};
   const auto shares = share_out(handles, lanes_.count(), [this](uint32_t handle) {
     return usable_lane(lane_of_tag(HandleTable::link_tag_of(handles_.handle_slot(handle))));
@@ -238,15 +270,16 @@ BatchOutcome ClientImpl::batch(std::span<const uint32_t> handles, const AcquireO
       jobs[lane].push_back(std::make_unique<HandleSlice>(
           options_.on_failure, waiter, cut.first, shares[lane].places_of(cut),
           shares[lane].entries.subspan(cut.first, cut.count), columns, handles_,
-          lanes_[lane].link_tag()));
+          lanes_[lane].link_tag(), options.wants_details ? &batch : nullptr));
     }
   }
   const auto deadline = deadline_of(options);
   run(waiter, std::move(jobs), deadline);
-  const auto not_held = std::find(verdicts.begin(), verdicts.end(), HandleSlice::not_held);
-  if (not_held == verdicts.end()) return result(waiter, std::move(verdicts));
-  return ask_rest_by_key(handles, {std::move(verdicts), waiter.failed(), waiter.failure()},
-                         options);
+  const bool is_held =
+      std::ranges::find(batch.verdicts, HandleSlice::not_held) == batch.verdicts.end();
+  batch = take_failures(waiter, std::move(batch));
+  if (is_held) return result(std::move(batch));
+  return ask_rest_by_key(handles, std::move(batch), options);
 }
 
 // Acquires by key where no connection holds a handle, because the server had no room to intern the
@@ -261,7 +294,10 @@ BatchOutcome ClientImpl::ask_rest_by_key(std::span<const uint32_t> handles, Batc
     keys.push_back(handles_.key(handles[i]));
   }
   BatchOutcome rest = ask(keys, options);
-  for (size_t i = 0; i < places.size(); ++i) outcome.verdicts[places[i]] = rest.verdicts[i];
+  for (size_t i = 0; i < places.size(); ++i) {
+    outcome.verdicts[places[i]] = rest.verdicts[i];
+    if (options.wants_details) put_details(outcome, places[i], rest[i]);
+  }
   outcome.failed += rest.failed;
   if (outcome.failure == Failure::none) outcome.failure = rest.failure;
   return result(std::move(outcome));

@@ -216,7 +216,6 @@ class ClientImpl {
   void run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline);
   void wait_for(Waiter& waiter, Lane::Deadline deadline);
   void intern_on(uint32_t lane, std::span<const uint32_t> handles, std::vector<Verdict>& verdicts);
-  BatchOutcome result(Waiter& waiter, std::vector<Verdict> verdicts) const;
   BatchOutcome result(BatchOutcome outcome) const;
   BatchOutcome ask(std::span<const std::string_view> keys, const AcquireOptions& options);
   std::vector<Share<std::string_view>> share_out_keys(std::span<const std::string_view> keys);

@@ -74,9 +74,10 @@ void ClientImpl::send_detached(const QuotaCall& call) {
 }
 
 QuotaBatchOutcome ClientImpl::result(QuotaBatchOutcome outcome) const {
+  if (outcome.failed == 0) return outcome;
   const bool is_error =
       options_.on_failure == OnFailure::error || outcome.failure == Failure::refused;
-  if (outcome.failed > 0 && is_error) throw QuotaIncomplete(std::move(outcome));
+  if (is_error) throw QuotaIncomplete(std::move(outcome));
   return outcome;
 }
 
@@ -88,7 +89,8 @@ QuotaBatchOutcome ClientImpl::ask_batch(std::span<const Entry> entries,
   const BlockingCall blocking{*this};
   const size_t count = entries.size();
   QuotaColumns columns{std::vector<QuotaCode>(count),
-                       std::vector<uint64_t>(SliceType::makes_reservations ? count : 0)};
+                       std::vector<uint64_t>(SliceType::makes_reservations ? count : 0),
+                       std::vector<int64_t>(SliceType::makes_reservations ? count : 0)};
   std::vector<Verdict> verdicts(count);
   Waiter waiter{platform_, verdicts};
   const auto shares = share_out(entries, lanes_.count(), lane_of);
@@ -101,13 +103,19 @@ QuotaBatchOutcome ClientImpl::ask_batch(std::span<const Entry> entries,
     }
   }
   run(waiter, std::move(jobs), deadline_of(options));
-  for (size_t i = 0; i < count; ++i) {
-    const bool is_admitted_by_policy =
-        columns.codes[i] == QuotaCode::none && verdicts[i] == Verdict::approved;
-    if (is_admitted_by_policy) columns.codes[i] = QuotaCode::ok;
+  QuotaBatchOutcome batch{.codes = std::move(columns.codes),
+                          .reservations = std::move(columns.reservations),
+                          .failed = waiter.failed(),
+                          .failure = waiter.failure(),
+                          .retry_after_ms = std::move(columns.retry_after_ms)};
+  if (batch.failed > 0) batch.failures.resize(count);
+  for (size_t i = 0; batch.failed > 0 && i < count; ++i) {
+    batch.failures[i] = failure_marked(verdicts[i]);
+    const bool is_by_policy = batch.failures[i] != Failure::none &&
+                              outcome_of(batch.failures[i], options_.on_failure).approved();
+    if (is_by_policy) batch.codes[i] = QuotaCode::ok;
   }
-  return result({std::move(columns.codes), std::move(columns.reservations), waiter.failed(),
-                 waiter.failure()});
+  return result(std::move(batch));
 }
 
 QuotaBatchOutcome ClientImpl::batch(std::span<const ReserveEntry> entries,
@@ -155,10 +163,12 @@ QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
   }
   for (uint32_t lane = 0; lane < lanes_.count(); ++lane) lanes_[lane].find_reader();
   wait_for(waiter, deadline);
-  QuotaBatchOutcome batch{{}, {}, waiter.failed(), waiter.failure()};
+  QuotaBatchOutcome batch{.failed = waiter.failed(), .failure = waiter.failure()};
   for (const QuotaOutcome& outcome : outcomes) {
     batch.codes.push_back(outcome.code);
     batch.reservations.push_back(outcome.reservation);
+    batch.retry_after_ms.push_back(outcome.retry_after_ms);
+    if (batch.failed > 0) batch.failures.push_back(outcome.failure);
   }
   return result(std::move(batch));
 }

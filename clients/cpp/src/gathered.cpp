@@ -96,7 +96,7 @@ size_t Gathered::open_callbacks() const noexcept {
                                            [](const Target& each) { return bool{each.callback}; }));
 }
 
-bool Gathered::conclude(size_t entry, const Outcome& outcome, Finished& finished) {
+bool Gathered::conclude(size_t entry, const Decided& outcome, Finished& finished) {
   if (!is_abandoned(entry)) {
     finish(entry, outcome, finished);
     return false;
@@ -120,7 +120,7 @@ void Gathered::withdraw(size_t entry, Finished& finished) const {
   finished.to_withdraw.push_back(static_cast<uint32_t>(place));
 }
 
-void Gathered::finish(size_t entry, const Outcome& outcome, Finished& finished) {
+void Gathered::finish(size_t entry, const Decided& outcome, Finished& finished) {
   if ((states_[entry] & complete) != 0) return;
   states_[entry] |= complete;
   --left_;
@@ -139,7 +139,7 @@ void Gathered::fail(Failure failure, Finished& finished) {
 void Gathered::abandon(uint32_t entry, Finished& finished) {
   if ((states_[entry] & (complete | abandoned)) != 0) return;
   const bool was_queued = (states_[entry] & queued) != 0;
-  const Outcome outcome = was_queued ? Outcome{Verdict::wait_limit, Failure::none}
+  const Decided outcome = was_queued ? Decided{Verdict::wait_limit, Failure::none}
                                      : outcome_of(Failure::timed_out, policy_);
   ++finished.calls;
   targets_[entry].note(outcome);

@@ -79,7 +79,7 @@ class Gathered : public Job {
   void put_in_queue(size_t entry, Finished& finished);
   // True when the entry's caller has left and did not count it as approved: no caller uses the
   // grant then, and the client must undo it.
-  bool conclude(size_t entry, const Outcome& outcome, Finished& finished);
+  bool conclude(size_t entry, const Decided& outcome, Finished& finished);
   bool is_abandoned(size_t entry) const noexcept { return (states_[entry] & abandoned) != 0; }
   void take_refusal(const Refusal& refusal, Finished& finished);
 
@@ -96,7 +96,7 @@ class Gathered : public Job {
 
   // Completes one entry at once; the client undoes the server's later answer to it.
   void abandon(uint32_t entry, Finished& finished);
-  void finish(size_t entry, const Outcome& outcome, Finished& finished);
+  void finish(size_t entry, const Decided& outcome, Finished& finished);
   void withdraw(size_t entry, Finished& finished) const;
 
   size_t window_;

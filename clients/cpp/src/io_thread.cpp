@@ -55,7 +55,7 @@ void IoThread::post(FinishedEntry entry) {
       return signal();
     }
   }
-  entry.target.callback(entry.outcome);
+  entry.target.call_back(entry.outcome);
 }
 
 void IoThread::run_posted() {
@@ -65,7 +65,7 @@ void IoThread::run_posted() {
     now.swap(posted_);
   }
   has_room_.notify_all();
-  for (const FinishedEntry& each : now) each.target.callback(each.outcome);
+  for (const FinishedEntry& each : now) each.target.call_back(each.outcome);
 }
 
 void IoThread::run(LaneSet& lanes, SettleKeeper& settles) {

@@ -14,7 +14,7 @@ void throw_misfit() {
   throw ProtocolError("the server answered entries that the client did not request");
 }
 
-Outcome outcome_of(Failure failure, OnFailure policy) noexcept {
+Decided outcome_of(Failure failure, OnFailure policy) noexcept {
   if (failure == Failure::refused) return {Verdict::none, failure};  // a mistake, not an outage
   switch (policy) {
     case OnFailure::open:
@@ -28,17 +28,18 @@ Outcome outcome_of(Failure failure, OnFailure policy) noexcept {
 }
 
 // A server that is shutting down has not denied by a limit: that is a failure.
-Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept {
+Decided outcome_of(Verdict verdict, OnFailure policy) noexcept {
   if (verdict == Verdict::draining) return outcome_of(Failure::draining, policy);
   return {verdict, Failure::none};
 }
 
-Outcome outcome_of(QuotaCode code, OnFailure policy) noexcept {
+Decided outcome_of(QuotaCode code, OnFailure policy) noexcept {
   if (code == QuotaCode::draining) return outcome_of(Failure::draining, policy);
   return {admits(code) ? Verdict::approved : Verdict::denied, Failure::none};
 }
 
-void Target::note(const Outcome& outcome) const noexcept {
+void Target::note(const Decided& outcome) const noexcept {
+  if (details != nullptr) details->failure = outcome.failure;
   if (place == nullptr) return;
   if (outcome.failure == Failure::none && place->code != QuotaCode::none) return;
   place->failure = outcome.failure;
@@ -78,7 +79,7 @@ void Slice::note_draining() {
   for (size_t i = 0; i < count_; ++i) {
     Verdict& verdict = waiter_->verdicts()[place(i)];
     if (verdict != Verdict::draining) continue;
-    verdict = outcome_of(Failure::draining, policy_).verdict;
+    verdict = mark_of(Failure::draining);
     ++failed;
   }
   waiter_->note_failure(Failure::draining, failed);
@@ -87,7 +88,7 @@ void Slice::note_draining() {
 void Slice::fail(Failure failure, Finished& finished) {
   if (waiter_ == nullptr) return;
   waiter_->note_failure(failure, count_);
-  complete_with(outcome_of(failure, policy_).verdict, finished);
+  complete_with(mark_of(failure), finished);
 }
 
 void Slice::complete_with(Verdict verdict, Finished& finished) {
@@ -103,8 +104,49 @@ bool Slice::leave(const Waiter& waiter, Finished& finished) {
   return true;
 }
 
+void put_details(Outcome& to, const Details& details, size_t place) noexcept {
+  const auto at = [place](auto column) { return column.empty() ? 0 : column[place]; };
+  to.limit = at(details.limit);
+  to.remaining = at(details.remaining);
+  to.window_ms = at(details.window_ms);
+  to.reset_ms = at(details.reset_ms);
+  to.retry_after_ms = at(details.retry_after_ms);
+}
+
+void reserve_details(BatchOutcome& batch) {
+  const size_t count = batch.verdicts.size();
+  batch.limit.resize(count);
+  batch.remaining.resize(count);
+  batch.window_ms.resize(count);
+  batch.reset_ms.resize(count);
+  batch.retry_after_ms.resize(count);
+}
+
+void put_details(BatchOutcome& batch, size_t index, const Outcome& outcome) noexcept {
+  batch.limit[index] = outcome.limit;
+  batch.remaining[index] = outcome.remaining;
+  batch.window_ms[index] = outcome.window_ms;
+  batch.reset_ms[index] = outcome.reset_ms;
+  batch.retry_after_ms[index] = outcome.retry_after_ms;
+}
+
+void AcquireSlice::take(const Answer& answer, Finished& finished) {
+  const auto* answered = std::get_if<Verdicts>(&answer);
+  // The caller may be gone as soon as its verdicts are complete.
+  if (details_ != nullptr && answered != nullptr && answered->verdicts.size() == count() &&
+      waiter() != nullptr) {
+    for (size_t i = 0; i < count(); ++i) {
+      Outcome outcome;
+      put_details(outcome, answered->details, i);
+      put_details(*details_, place(i), outcome);
+    }
+  }
+  Slice::take(answer, finished);
+}
+
 BatchColumns::BatchColumns(const AcquireOptions& options, size_t count)
-    : costs(options.cost == 1 ? 0 : count, options.cost),
+    : details{options.wants_details ? outcome_details : uint8_t{0}},
+      costs(options.cost == 1 ? 0 : count, options.cost),
       max_requests(options.max_requests == keep ? 0 : count, options.max_requests),
       max_requests_in_queue(options.max_requests_in_queue == keep ? 0 : count,
                             options.max_requests_in_queue),

@@ -41,17 +41,19 @@ struct Target {
   Waiter* waiter = nullptr;
   uint32_t index = 0;  // the waiter's place
   Client::Callback callback;
-  // Of calls about quotas: receives what the Outcome cannot hold. Lives as long as waiter or
+  // Of calls about quotas: receives what `Decided` cannot hold. Lives as long as waiter or
   // callback.
   QuotaOutcome* place = nullptr;
+  Outcome* details = nullptr;  // of calls of keys, likewise: receives the details
 
   // Stores the outcome in `place`, unless that has an answer of the server.
-  void note(const Outcome& outcome) const noexcept;
+  void note(const Decided& outcome) const noexcept;
+  void call_back(const Decided& outcome) const { callback({outcome.verdict, outcome.failure}); }
 };
 
 struct FinishedEntry {
   Target target;
-  Outcome outcome;
+  Decided outcome;
 };
 
 // A grant whose caller has left: the client releases the permits, or cancels the reservation.
@@ -75,7 +77,7 @@ struct Finished {
     to_release.clear();
     calls = callbacks = 0;
   }
-  void add(Target target, Outcome outcome) {
+  void add(Target target, Decided outcome) {
     callbacks += target.callback ? 1 : 0;
     entries.push_back({std::move(target), outcome});
   }
@@ -86,9 +88,30 @@ Failure failure_of(const Refusal& refusal) noexcept;
 [[noreturn]] void throw_misfit();
 
 // The outcome of a failure, or of a verdict, under the client's failure policy.
-Outcome outcome_of(Failure failure, OnFailure policy) noexcept;
-Outcome outcome_of(Verdict verdict, OnFailure policy) noexcept;
-Outcome outcome_of(QuotaCode code, OnFailure policy) noexcept;
+Decided outcome_of(Failure failure, OnFailure policy) noexcept;
+Decided outcome_of(Verdict verdict, OnFailure policy) noexcept;
+Decided outcome_of(QuotaCode code, OnFailure policy) noexcept;
+
+// The details that an Outcome has.
+inline constexpr uint8_t outcome_details =
+    detail::limit | detail::window | detail::remaining | detail::reset | detail::retry;
+// Those at a place of an answer; a server may leave a column out.
+void put_details(Outcome& to, const Details& details, size_t place) noexcept;
+// Of a batch, whose columns have room.
+void reserve_details(BatchOutcome& batch);
+void put_details(BatchOutcome& batch, size_t index, const Outcome& outcome) noexcept;
+
+// While a batch is under way, an entry that failed has this mark for a verdict: when all is over,
+// the failure policy decides it.
+constexpr Verdict mark_of(Failure failure) noexcept {
+  return static_cast<Verdict>(0x80 | static_cast<uint8_t>(failure));
+}
+// `none` for a verdict that is no mark.
+constexpr Failure failure_marked(Verdict verdict) noexcept {
+  const auto byte = static_cast<uint8_t>(verdict);
+  const bool is_mark = byte > 0x80 && byte <= 0x80 + static_cast<uint8_t>(Failure::closed);
+  return is_mark ? static_cast<Failure>(byte & 0x7F) : Failure::none;
+}
 
 class Gathered;
 
@@ -185,6 +208,19 @@ class Slice : public Job {
   size_t count_;
 };
 
+// A slice that acquires; `details`, of the whole batch, is null where none are wanted.
+class AcquireSlice : public Slice {
+ public:
+  AcquireSlice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
+               size_t count, BatchOutcome* details)
+      : Slice{policy, waiter, first, places, count}, details_{details} {}
+
+  void take(const Answer& answer, Finished& finished) override;
+
+ private:
+  BatchOutcome* details_;
+};
+
 // The columns of a batch's frames: its options, repeated for each entry of the largest frame.
 struct BatchColumns {
   BatchColumns(const AcquireOptions& options, size_t count);
@@ -195,9 +231,11 @@ struct BatchColumns {
     request.max_requests = first(max_requests, count);
     request.max_requests_in_queue = first(max_requests_in_queue, count);
     request.window_ms = first(window_ms, count);
+    request.details = details;
   }
   size_t bytes(size_t count) const noexcept;
 
+  uint8_t details = 0;
   std::vector<uint32_t> costs;
   std::vector<uint32_t> max_requests;
   std::vector<uint32_t> max_requests_in_queue;
@@ -210,11 +248,12 @@ struct BatchColumns {
   }
 };
 
-class KeySlice final : public Slice {
+class KeySlice final : public AcquireSlice {
  public:
   KeySlice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
-           std::span<const std::string_view> keys, size_t key_bytes, const BatchColumns& columns)
-      : Slice{policy, waiter, first, places, keys.size()},
+           std::span<const std::string_view> keys, size_t key_bytes, const BatchColumns& columns,
+           BatchOutcome* details)
+      : AcquireSlice{policy, waiter, first, places, keys.size(), details},
         keys_{keys},
         key_bytes_{key_bytes},
         columns_{columns} {}
@@ -231,14 +270,14 @@ class KeySlice final : public Slice {
 // A slice by handles of the client. encode() translates them into the server's, because only then
 // is it certain which connection carries the frame. If the connection does not hold one of them,
 // the slice is not sent: its places become `not_held`, and its caller acquires by key.
-class HandleSlice final : public Slice {
+class HandleSlice final : public AcquireSlice {
  public:
   static constexpr auto not_held = static_cast<Verdict>(0xFF);
 
   HandleSlice(OnFailure policy, Waiter& waiter, uint32_t first, std::span<const uint32_t> places,
               std::span<const uint32_t> handles, const BatchColumns& columns,
-              const HandleTable& table, const uint32_t& link_tag)
-      : Slice{policy, waiter, first, places, handles.size()},
+              const HandleTable& table, const uint32_t& link_tag, BatchOutcome* details)
+      : AcquireSlice{policy, waiter, first, places, handles.size(), details},
         handles_{handles},
         columns_{columns},
         table_{table},

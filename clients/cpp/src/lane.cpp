@@ -129,13 +129,13 @@ bool Lane::wait_for_room(Lock& lock, Clock::time_point deadline, const Target& t
 
 // Completes a call that was not taken. The callback of an overloaded call runs here.
 void Lane::refuse(Lock& lock, Target target, Failure failure) {
-  const Outcome outcome = outcome_of(failure, options_.on_failure);
+  const Decided outcome = outcome_of(failure, options_.on_failure);
   lock.unlock();
   target.note(outcome);
   if (target.waiter != nullptr) {
     target.waiter->complete(target.index, outcome);
   } else if (target.callback && failure == Failure::overloaded) {
-    target.callback(outcome);
+    target.call_back(outcome);
   } else if (target.callback) {
     io_.post({std::move(target), outcome});
   }

@@ -206,7 +206,7 @@ void Lane::finish(Lock& lock, Finished& finished, uint64_t id) {
     if (each.target.waiter != nullptr) {
       each.target.waiter->complete(each.target.index, each.outcome);
     } else if (each.target.callback && on_io) {
-      each.target.callback(each.outcome);
+      each.target.call_back(each.outcome);
     } else if (each.target.callback) {
       io_.post(std::move(each));
     }

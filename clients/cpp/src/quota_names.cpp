@@ -1,5 +1,4 @@
 // Names of the enumerations of quota.hpp; the same as in files, JSON and metrics.
-#include <algorithm>
 #include <array>
 
 #include "sluicegate/quota.hpp"
@@ -123,10 +122,6 @@ std::string_view name(QuotaSource source) noexcept {
   static constexpr std::array<std::string_view, 5> names{"none", "run_time", "file", "profile",
                                                          "default"};
   return name_of(source, names);
-}
-
-bool QuotaBatchOutcome::all_admitted() const noexcept {
-  return std::all_of(codes.begin(), codes.end(), admits);
 }
 
 InvalidQuota::InvalidQuota(std::string_view detail)

@@ -38,7 +38,11 @@ void QuotaSlice::take(const Answer& answer, Finished& finished) {
     if (!answers->reservations.empty() && !columns_.reservations.empty()) {
       columns_.reservations[place(i)] = answers->reservations[i];
     }
-    waiter()->verdicts()[place(i)] = outcome_of(code, policy_).verdict;
+    if (!answers->retry_after_ms.empty() && !columns_.retry_after_ms.empty()) {
+      columns_.retry_after_ms[place(i)] = answers->retry_after_ms[i];
+    }
+    waiter()->verdicts()[place(i)] =
+        is_draining ? mark_of(Failure::draining) : outcome_of(code, policy_).verdict;
   }
   if (failed > 0) waiter()->note_failure(Failure::draining, failed);
   ++finished.calls;

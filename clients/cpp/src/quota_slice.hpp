@@ -9,7 +9,8 @@ namespace sluicegate {
 // A batch's columns of answers.
 struct QuotaColumns {
   std::vector<QuotaCode> codes;
-  std::vector<uint64_t> reservations;  // empty for a batch that makes none
+  std::vector<uint64_t> reservations;   // empty for a batch that makes none
+  std::vector<int64_t> retry_after_ms;  // likewise
 };
 
 class QuotaSlice : public Slice {

@@ -13,6 +13,14 @@
 
 namespace sluicegate {
 
+// What became of an entry: an Outcome without its details.
+struct Decided {
+  Verdict verdict = Verdict::none;
+  Failure failure = Failure::none;
+
+  bool approved() const noexcept { return verdict == Verdict::approved; }
+};
+
 class Waiter {
  public:
   using Clock = Platform::Clock;
@@ -25,7 +33,7 @@ class Waiter {
 
   std::span<Verdict> verdicts() noexcept { return verdicts_; }
 
-  void complete(size_t index, const Outcome& outcome) noexcept {
+  void complete(size_t index, const Decided& outcome) noexcept {
     verdicts_[index] = outcome.verdict;
     if (outcome.failure != Failure::none) note_failure(outcome.failure, 1);
     complete(1);

@@ -80,6 +80,12 @@ struct ClientOptions {
 struct [[nodiscard]] Outcome {
   Verdict verdict = Verdict::none;
   Failure failure = Failure::none;  // none: the verdict is the server's
+  // Of the key's window, where `wants_details` is set and the server has decided; else 0.
+  uint32_t limit = 0;
+  uint32_t remaining = 0;
+  uint64_t window_ms = 0;
+  uint64_t reset_ms = 0;
+  uint64_t retry_after_ms = 0;  // 0 where the call was approved
 
   bool approved() const noexcept { return verdict == Verdict::approved; }
   explicit operator bool() const noexcept { return approved(); }
@@ -89,8 +95,19 @@ struct [[nodiscard]] BatchOutcome {
   std::vector<Verdict> verdicts{};  // of each key, in their order
   size_t failed = 0;                // entries with a verdict of the client, not of the server
   Failure failure = Failure::none;  // the first one that the client noticed
+  std::vector<Failure> failures{};  // of each entry; empty when none has failed
+  // As in Outcome, of each entry; empty without `wants_details`.
+  std::vector<uint32_t> limit{};
+  std::vector<uint32_t> remaining{};
+  std::vector<uint64_t> window_ms{};
+  std::vector<uint64_t> reset_ms{};
+  std::vector<uint64_t> retry_after_ms{};
 
   bool all_approved() const noexcept;
+
+  // The outcome of an entry; operator[] does not check the index.
+  Outcome at(size_t index) const;
+  Outcome operator[](size_t index) const;
 };
 
 // The server did not decide some entries of a batch; thrown with OnFailure::error.

@@ -31,6 +31,7 @@ struct AcquireOptions {
   uint64_t window_ms = keep_window;
   bool may_wait = false;
   uint32_t wait_limit_ms = 0;
+  bool wants_details = false;  // of a Client's call: report limit, remaining and times
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the options.
   std::chrono::milliseconds timeout{0};
 };

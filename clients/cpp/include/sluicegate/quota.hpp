@@ -264,6 +264,13 @@ struct [[nodiscard]] QuotaOutcome {
 
   bool admitted() const noexcept { return admits(code); }
   explicit operator bool() const noexcept { return admitted(); }
+
+  // Of the reported limits, the one that denies longest: of those that deny, the last to be reset.
+  // Null: none is reported that denies.
+  const LimitState* violated() const noexcept;
+  // What it leaves, and when its usage is 0 if no call is charged; nothing without such a limit.
+  std::optional<uint64_t> remaining() const noexcept;
+  std::optional<std::chrono::milliseconds> reset() const noexcept;
 };
 
 // An entry of a batch.
@@ -281,12 +288,18 @@ struct SettleEntry {
 };
 
 struct [[nodiscard]] QuotaBatchOutcome {
-  std::vector<QuotaCode> codes{};        // of each entry, in their order
-  std::vector<uint64_t> reservations{};  // of reserve_batch: 0 where there is none
-  size_t failed = 0;                     // entries with a code of the client, not of the server
-  Failure failure = Failure::none;       // the first one that the client noticed
+  std::vector<QuotaCode> codes{};         // of each entry, in their order
+  std::vector<uint64_t> reservations{};   // of reserve_batch: 0 where there is none
+  size_t failed = 0;                      // entries with a code of the client, not of the server
+  Failure failure = Failure::none;        // the first one that the client noticed
+  std::vector<int64_t> retry_after_ms{};  // of reserve_batch, likewise
+  std::vector<Failure> failures{};        // of each entry; empty when none has failed
 
   bool all_admitted() const noexcept;
+
+  // The outcome of an entry; operator[] does not check the index.
+  QuotaOutcome at(size_t index) const;
+  QuotaOutcome operator[](size_t index) const;
 };
 
 // The server rejected a quota; the one before stays in force. what() names the fields at fault.
