@@ -63,6 +63,47 @@ TEST_P(CppClient, threads_share_a_limit_to_the_permit) {
   EXPECT_EQ(state->denied, 1'100u);
 }
 
+TEST_P(CppClient, inspect_all_has_each_key) {
+  Server server{flags({"--max-requests", "10"})};
+  Client client{server.address(), quick()};
+  ping(client);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 5'000; ++i) texts.push_back("key:" + std::to_string(i));
+  const std::vector<std::string_view> keys{texts.begin(), texts.end()};
+  EXPECT_TRUE(client.acquire_batch(keys, {.cost = 6}).all_approved());
+  std::vector<std::string> found;
+  for (const KeyState& each : client.inspect_all()) {
+    found.push_back(each.key);
+    EXPECT_EQ(each.approved, 6u);
+  }
+  std::sort(found.begin(), found.end());
+  std::sort(texts.begin(), texts.end());
+  EXPECT_EQ(found, texts);
+}
+
+TEST_P(CppClient, details_say_what_is_left) {
+  Server server{flags({"--max-requests", "10"})};
+  Client client{server.address(), quick()};
+  ping(client);
+  const AcquireOptions options{.cost = 7, .window_ms = 3'600'000, .wants_details = true};
+  const Outcome first = client.acquire("key", options);
+  EXPECT_TRUE(first);
+  EXPECT_EQ(first.limit, 10u);
+  EXPECT_EQ(first.remaining, 3u);
+  EXPECT_EQ(first.window_ms, 3'600'000u);
+  EXPECT_EQ(first.retry_after_ms, 0u);
+  const Outcome second = client.acquire_future("key", options).get();
+  EXPECT_EQ(second.verdict, Verdict::denied);
+  EXPECT_EQ(second.remaining, 3u);
+  EXPECT_GT(second.retry_after_ms, 0u);
+  EXPECT_LE(second.retry_after_ms, 3'600'000u);
+  const std::vector<std::string_view> keys{"key", "another"};
+  const BatchOutcome batch = client.acquire_batch(keys, options);
+  EXPECT_EQ(batch.remaining, (std::vector<uint32_t>{3, 3}));
+  EXPECT_EQ(batch[0].verdict, Verdict::denied);
+  EXPECT_TRUE(batch[1]);
+}
+
 TEST_P(CppClient, batches_apply_their_options) {
   Server server{flags({"--max-requests", "10"})};
   Client client{server.address(), quick()};

@@ -1,5 +1,7 @@
 #include "sluicegate/client.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -24,6 +26,23 @@ void require_valid(const ClientOptions& options) {
   if (options.backoff_longest < options.backoff_first) {
     throw std::invalid_argument("backoff_longest: must not be below backoff_first");
   }
+}
+
+KeyState state_of(const InspectedKey& found) {
+  return {.key = std::string{found.key},
+          .window_ms = found.window_ms,
+          .reset_ms = found.reset_ms,
+          .max_requests = found.max_requests,
+          .max_requests_in_queue = found.max_requests_in_queue,
+          .approved = found.approved,
+          .denied = found.denied,
+          .waiting = found.waiting};
+}
+
+const Inspected& inspected_of(const Answer& answer) {
+  const auto* inspected = std::get_if<Inspected>(&answer);
+  if (inspected == nullptr) throw_unexpected(answer);
+  return *inspected;
 }
 
 }  // namespace
@@ -113,20 +132,35 @@ std::optional<KeyState> Client::inspect(std::string_view key) {
   impl_->ask_owner(
       key, [&](uint64_t id, std::vector<uint64_t>& out) { encode(id, Inspect{.key = key}, out); },
       [&](const Answer& answer) {
-        const auto* inspected = std::get_if<Inspected>(&answer);
-        if (inspected == nullptr) throw_unexpected(answer);
-        if (inspected->keys.empty()) return;
-        const InspectedKey& found = inspected->keys.front();
-        state = KeyState{.key = std::string{key},
-                         .window_ms = found.window_ms,
-                         .reset_ms = found.reset_ms,
-                         .max_requests = found.max_requests,
-                         .max_requests_in_queue = found.max_requests_in_queue,
-                         .approved = found.approved,
-                         .denied = found.denied,
-                         .waiting = found.waiting};
+        const Inspected& inspected = inspected_of(answer);
+        if (!inspected.keys.empty()) state = state_of(inspected.keys.front());
       });
   return state;
+}
+
+KeyPage Client::inspect_page(uint64_t cursor, uint32_t limit) {
+  KeyPage page;
+  impl_->ask(
+      impl_->home_lane(),
+      [&](uint64_t id, std::vector<uint64_t>& out) {
+        encode(id, Inspect{.key = {}, .cursor = cursor, .limit = limit}, out);
+      },
+      [&](const Answer& answer) {
+        const Inspected& inspected = inspected_of(answer);
+        for (const InspectedKey& each : inspected.keys) page.keys.push_back(state_of(each));
+        page.cursor = inspected.cursor;
+      });
+  return page;
+}
+
+std::vector<KeyState> Client::inspect_all() {
+  KeyPage page = inspect_page();
+  std::vector<KeyState> all = std::move(page.keys);
+  while (page.cursor != 0) {
+    page = inspect_page(page.cursor);
+    std::ranges::move(page.keys, std::back_inserter(all));
+  }
+  return all;
 }
 
 void Client::ping() {

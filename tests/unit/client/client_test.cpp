@@ -181,6 +181,38 @@ TEST(Client, other_requests_get_their_answers) {
   client.ping();
 }
 
+TEST(Client, all_keys_are_inspected_page_by_page) {
+  FakeServer server = serve([](Peer& peer) {
+    for (uint64_t page = 0; page < 3; ++page) {
+      const auto frame = peer.read();
+      EXPECT_EQ(frame.getInspect().getKey().size(), 0u);
+      EXPECT_EQ(frame.getInspect().getCursor(), page == 0 ? 0 : 100 + page);
+      const std::string key = "key " + std::to_string(page);
+      peer.write(test::answer(frame.getId(), [&](auto to) {
+        auto inspected = to.initInspected();
+        inspected.setKeys(kj::StringPtr{key.c_str()}.asBytes());
+        inspected.initKeySizes(1).set(0, static_cast<uint16_t>(key.size()));
+        inspected.initWindowMs(1).set(0, 1000);
+        inspected.initMaxRequests(1).set(0, static_cast<uint32_t>(page));
+        inspected.initMaxRequestsInQueue(1);
+        inspected.initApproved(1);
+        inspected.initDenied(1);
+        inspected.initWaiting(1);
+        inspected.initResetMs(1);
+        inspected.setCursor(page < 2 ? 101 + page : 0);
+      }));
+    }
+    approve_all(peer);
+  });
+  Client client{address_of(server)};
+  const auto all = client.inspect_all();
+  ASSERT_EQ(all.size(), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(all[i].key, "key " + std::to_string(i));
+    EXPECT_EQ(all[i].max_requests, i);
+  }
+}
+
 TEST(Client, calls_from_many_threads_get_their_own_answers) {
   FakeServer server = serve([](Peer& peer) {
     for (;;) {  // approves even costs

@@ -141,6 +141,11 @@ struct KeyState {
   uint32_t waiting = 0;
 };
 
+struct KeyPage {
+  std::vector<KeyState> keys{};
+  uint64_t cursor = 0;  // for the next page; 0: this was the last
+};
+
 // The settles that the client has kept, because their calls failed or were made by settle_nowait().
 struct SettleCounts {
   uint64_t kept = 0;      // that the client repeats now
@@ -200,6 +205,9 @@ class Client {
 
   // The state of a key; nothing when the server does not know it.
   std::optional<KeyState> inspect(std::string_view key);
+  // The states of all keys, and those of a page; `limit` 0: as many as the server allows.
+  std::vector<KeyState> inspect_all();
+  KeyPage inspect_page(uint64_t cursor = 0, uint32_t limit = 0);
   void ping();
 
   // -------------------------------------------------------------------------- many at once
