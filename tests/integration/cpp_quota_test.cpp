@@ -361,6 +361,35 @@ TEST_P(CppQuota, quotas_are_put_paged_and_removed) {
   EXPECT_EQ(client_.reset_all(), QuotaCode::ok);
 }
 
+// A lease that is renewed outlives its lifetime; a holder that leaves frees its slot.
+TEST_P(CppQuota, a_renewed_lease_is_held_beyond_its_lifetime) {
+  put("gpu", {slots(1)});
+  {
+    const Reservation slot = client_.lease("gpu", {.lifetime_ms = 1'500, .renew = true});
+    ASSERT_TRUE(slot);
+    std::this_thread::sleep_for(3s);
+    EXPECT_TRUE(slot.held());
+    EXPECT_FALSE(client_.lease("gpu"));
+  }
+  wait_until_open("gpu", 0);
+  EXPECT_TRUE(client_.lease("gpu"));
+}
+
+TEST_P(CppQuota, batches_say_when_to_retry) {
+  put("gpt-4o", {tokens(100)});
+  const std::vector<ReserveEntry> entries{{.subject = "gpt-4o", .input_tokens = 80},
+                                          {.subject = "gpt-4o", .input_tokens = 30}};
+  const QuotaBatchOutcome batch = client_.reserve_batch(entries);
+  EXPECT_TRUE(batch.at(0));
+  EXPECT_NE(batch.at(0).reservation, 0u);
+  EXPECT_EQ(batch.at(0).retry_after_ms, 0);
+  EXPECT_EQ(batch.at(1).code, QuotaCode::tokens_exceeded);
+  EXPECT_GT(batch.at(1).retry_after_ms, 0);
+  EXPECT_THROW((void)batch.at(2), std::out_of_range);
+  const std::vector<SettleEntry> settles{{.reservation = batch.reservations[0]}};
+  EXPECT_EQ(client_.settle_batch(settles).at(0).code, QuotaCode::ok);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, CppQuota, ::testing::Values("1", "2", "4"));
 
 }  // namespace

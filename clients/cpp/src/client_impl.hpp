@@ -2,6 +2,7 @@
 // Lives:  as long as its Client; the destructor waits until no blocking call is inside.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "lane_set.hpp"
 #include "node_table.hpp"
 #include "patience.hpp"
+#include "renewals.hpp"
 #include "routing.hpp"
 #include "settle_keeper.hpp"
 #include "sluicegate/address.hpp"
@@ -42,7 +44,7 @@ class ClientImpl {
                     .io = io_},
                    std::move(to)} {
     connector_.add_lane();
-    io_.start(lanes_, settles_);
+    io_.start(lanes_, [this] { return std::min(settles_.repeat_due(), renewals_.renew_due()); });
     connector_.start();
   }
   ~ClientImpl() {
@@ -96,14 +98,14 @@ class ClientImpl {
   using QuotaDone = std::function<void(QuotaOutcome)>;
   Ticket call_async(const QuotaCall& call, QuotaDone done);
   void send_detached(const QuotaCall& call);
-  Reservation guard(QuotaOutcome outcome, OnException on_exception,
-                    std::shared_ptr<const ReservedCall> reserved) noexcept;
+  Reservation guard(QuotaOutcome outcome, std::shared_ptr<const ReservedCall> reserved);
   // See client_settle.cpp: what may be kept.
   QuotaOutcome settle(KeptSettle settle);
   void settle_async(KeptSettle settle, QuotaDone done);
   void settle_nowait(KeptSettle settle);
   void settle_at_end(KeptSettle settle);
   SettleKeeper& settles() noexcept { return settles_; }
+  Renewals& renewals() noexcept { return renewals_; }
   Platform& platform() noexcept { return platform_; }
   // For usage that no reservation names.
   std::string new_settle_id() {
@@ -212,6 +214,7 @@ class ClientImpl {
   QuotaBatchOutcome one_by_one(std::span<const ReserveEntry> entries, const ReserveOptions& shared);
 
   [[noreturn]] void throw_failure(Failure failure, const Lane& lane) const;
+  void renew(const Tenure& tenure, std::chrono::milliseconds timeout, QuotaDone done);
   bool keeps_settles() const noexcept { return options_.on_failure != OnFailure::error; }
   void run(Waiter& waiter, std::vector<Jobs> jobs_by_lane, Lane::Deadline deadline);
   void wait_for(Waiter& waiter, Lane::Deadline deadline);
@@ -237,6 +240,10 @@ class ClientImpl {
        .lanes = lanes_,
        .io = io_,
        .lane_of = [this](const KeptSettle& settle) { return lane_index(settle); }}};
+  Renewals renewals_{{.now = [this] { return platform_.now(); },
+                      .extend = [this](const auto& tenure, auto timeout,
+                                       auto done) { renew(tenure, timeout, std::move(done)); },
+                      .wake = [this] { io_.signal(); }}};
   std::atomic<uint32_t> callers_{0};
   std::atomic<bool> is_closed_{false};
 };

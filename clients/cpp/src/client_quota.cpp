@@ -26,6 +26,12 @@ ReserveOptions with_entry(ReserveOptions options, const ReserveEntry& entry) {
   return options;
 }
 
+std::shared_ptr<const ReservedCall> reserved_call(const Subjects& subjects,
+                                                  const ReserveOptions& options,
+                                                  ReservedCall::Clock::time_point now) {
+  return std::make_shared<const ReservedCall>(ReservedCall::of(subjects, options, now));
+}
+
 // The options that limit the time of a call.
 AcquireOptions patience_of(const QuotaCall& call) {
   return {
@@ -177,18 +183,18 @@ QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
 
 Reservation Client::reserve(const Subjects& subjects, const ReserveOptions& options,
                             const std::stop_token& stop) {
-  return impl_->guard(impl_->call(call_of(Kind::reserve, subjects, options), stop),
-                      options.on_exception,
-                      std::make_shared<const ReservedCall>(ReservedCall::of(subjects, options)));
+  const QuotaCall call = call_of(Kind::reserve, subjects, options);
+  auto reserved = reserved_call(subjects, options, impl_->platform().about_now());
+  return impl_->guard(impl_->call(call, stop), std::move(reserved));
 }
 
 Ticket Client::reserve_async(const Subjects& subjects, ReserveCallback done,
                              const ReserveOptions& options) {
+  const QuotaCall call = call_of(Kind::reserve, subjects, options);
   return impl_->call_async(
-      call_of(Kind::reserve, subjects, options),
-      [impl = impl_.get(), on_exception = options.on_exception, done = std::move(done),
-       reserved = std::make_shared<const ReservedCall>(ReservedCall::of(subjects, options))](
-          QuotaOutcome outcome) { done(impl->guard(std::move(outcome), on_exception, reserved)); });
+      call, [impl = impl_.get(), done = std::move(done),
+             reserved = reserved_call(subjects, options, impl_->platform().about_now())](
+                QuotaOutcome outcome) { done(impl->guard(std::move(outcome), reserved)); });
 }
 
 std::future<Reservation> Client::reserve_future(const Subjects& subjects,
@@ -251,6 +257,9 @@ QuotaBatchOutcome Client::reserve_batch(std::span<const ReserveEntry> entries,
                                         const ReserveOptions& shared) {
   if (!shared.id.empty()) {
     throw std::invalid_argument("id: names one entry, so reserve_batch() takes none");
+  }
+  if (shared.renew) {
+    throw std::invalid_argument("renew: is a guard's, and reserve_batch() makes none");
   }
   require_valid(shared);
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -2,8 +2,9 @@
 
 #include <poll.h>
 
+#include <utility>
+
 #include "lane_set.hpp"
-#include "settle_keeper.hpp"
 
 namespace sluicegate {
 namespace {
@@ -21,8 +22,8 @@ IoThread::~IoThread() {
   platform_.close(event_fd_);
 }
 
-void IoThread::start(LaneSet& lanes, SettleKeeper& settles) {
-  thread_ = platform_.start([this, &lanes, &settles] { run(lanes, settles); });
+void IoThread::start(LaneSet& lanes, DoDue do_due) {
+  thread_ = platform_.start([this, &lanes, do_due = std::move(do_due)] { run(lanes, do_due); });
 }
 
 void IoThread::stop() {
@@ -68,11 +69,11 @@ void IoThread::run_posted() {
   for (const FinishedEntry& each : now) each.target.call_back(each.outcome);
 }
 
-void IoThread::run(LaneSet& lanes, SettleKeeper& settles) {
+void IoThread::run(LaneSet& lanes, const DoDue& do_due) {
   id_ = std::this_thread::get_id();
   std::vector<pollfd> watched;
   while (!is_stopping_) {
-    auto until = settles.repeat_due();
+    auto until = do_due();
     watched.assign(1, {.fd = event_fd_, .events = POLLIN, .revents = 0});
     for (uint32_t i = 0; i < lanes.count(); ++i) {
       watched.push_back(lanes[i].watch(until));

@@ -1,11 +1,12 @@
 // The thread that does what no blocking caller does: it reads answers for callbacks, writes the
-// bytes that a socket did not take at once, watches idle connections and time-outs, and repeats
-// kept settles. Part of Client.
+// bytes that a socket did not take at once, watches idle connections and time-outs, repeats
+// kept settles, and renews reservations. Part of Client.
 // Shape:  one poll() over a wake-up and the socket of every lane.
 // Bounds: post() waits while 65,536 callbacks are posted and not called.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,7 +17,6 @@
 namespace sluicegate {
 
 class LaneSet;
-class SettleKeeper;
 
 class IoThread {
  public:
@@ -25,7 +25,9 @@ class IoThread {
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  void start(LaneSet& lanes, SettleKeeper& settles);
+  // Does what is due, before the thread checks the lanes; returns when something is due again.
+  using DoDue = std::function<Platform::Clock::time_point()>;
+  void start(LaneSet& lanes, DoDue do_due);
   // Ends the thread, and calls the posted callbacks. No lane may need it any more.
   void stop();
   // Calls the posted callbacks, on the current thread.
@@ -38,7 +40,7 @@ class IoThread {
   bool is_current() const noexcept { return std::this_thread::get_id() == id_; }
 
  private:
-  void run(LaneSet& lanes, SettleKeeper& settles);
+  void run(LaneSet& lanes, const DoDue& do_due);
 
   Platform& platform_;
   int event_fd_;

@@ -14,7 +14,8 @@ std::string settle_id(uint64_t number) {
   return text;
 }
 
-ReservedCall ReservedCall::of(const Subjects& subjects, const ReserveOptions& options) {
+ReservedCall ReservedCall::of(const Subjects& subjects, const ReserveOptions& options,
+                              Clock::time_point now) {
   const auto names = subjects.names();
   return {.subjects = {names.begin(), names.end()},
           .amounts = {.requests = options.requests,
@@ -22,7 +23,11 @@ ReservedCall ReservedCall::of(const Subjects& subjects, const ReserveOptions& op
                       .output_tokens = options.max_output_tokens.value_or(0),
                       .cost = options.cost},
           .lifetime = options.lifetime_ms > 0 ? std::chrono::milliseconds{options.lifetime_ms}
-                                              : default_lifetime};
+                                              : default_lifetime,
+          .on_exception = options.on_exception,
+          .renew = options.renew,
+          .has_lifetime = options.lifetime_ms > 0,
+          .since = options.may_wait ? std::nullopt : std::optional{now}};
 }
 
 std::string KeptSettle::record_id() const {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,14 +26,21 @@ std::string settle_id(uint64_t number);
 
 // What a guard knows of its call, to record the usage of a reservation that no server has.
 struct ReservedCall {
+  using Clock = std::chrono::steady_clock;
   // Where the caller gives none: as long as the default of a server may be expected to be.
   static constexpr std::chrono::minutes default_lifetime{10};
 
   std::vector<std::string> subjects{};
   Used amounts{};  // as reserved: each is given
   std::chrono::milliseconds lifetime{};
+  OnException on_exception = OnException::charge_reported;
+  bool renew = false;
+  bool has_lifetime = false;  // given by the caller
+  // Before the call, unless it may wait: its lifetime does not begin earlier.
+  std::optional<Clock::time_point> since{};
 
-  static ReservedCall of(const Subjects& subjects, const ReserveOptions& options);
+  static ReservedCall of(const Subjects& subjects, const ReserveOptions& options,
+                         Clock::time_point now);
 };
 
 struct KeptSettle {

@@ -69,6 +69,9 @@ void require_lifetime(uint32_t lifetime_ms) {
 
 void require_valid(const ReserveOptions& options) {
   require_all_within(reserve_options, options);
+  if (options.renew && options.lifetime_ms == 0) {
+    complain("renew", "needs lifetime_ms, by which the client extends the reservation");
+  }
 }
 
 void require_valid(const ConsumeOptions& options) {

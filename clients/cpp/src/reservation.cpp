@@ -1,5 +1,7 @@
 #include "sluicegate/reservation.hpp"
 
+#include <algorithm>
+
 #include "client_impl.hpp"
 #include "quota_checks.hpp"
 #include "quota_requests.hpp"
@@ -14,20 +16,36 @@ bool is_by_policy(const QuotaOutcome& outcome) noexcept {
 }  // namespace
 
 // Nothing is left to settle of a denied call; one that the policy admitted has usage to record.
-Reservation::Reservation(ClientImpl& impl, QuotaOutcome outcome, OnException on_exception,
-                         std::shared_ptr<const ReservedCall> reserved,
-                         Clock::time_point ends) noexcept
-    : impl_{outcome.reservation != 0 || is_by_policy(outcome) ? &impl : nullptr},
-      outcome_{std::move(outcome)},
-      on_exception_{on_exception},
-      reserved_{std::move(reserved)},
-      lifetime_{reserved_->lifetime},
-      ends_{ends} {}
+Reservation::Reservation(ClientImpl& impl, QuotaOutcome outcome,
+                         std::shared_ptr<const ReservedCall> reserved)
+    : outcome_{std::move(outcome)}, reserved_{std::move(reserved)}, lifetime_{reserved_->lifetime} {
+  if (id() == 0 && !is_by_policy(outcome_)) return;
+  ends_ = reserved_->since.value_or(impl.platform().about_now()) + lifetime_;
+  const bool is_limited = id() != 0 && reserved_->has_lifetime;
+  tenure_ =
+      std::make_shared<Tenure>(id(), lifetime_, is_limited ? ends_ : Clock::time_point::max());
+  if (is_limited && reserved_->renew) impl.renewals().add(tenure_);
+  impl_ = &impl;
+}
 
-Reservation ClientImpl::guard(QuotaOutcome outcome, OnException on_exception,
-                              std::shared_ptr<const ReservedCall> reserved) noexcept {
-  const auto ends = platform_.about_now() + reserved->lifetime;
-  return {*this, std::move(outcome), on_exception, std::move(reserved), ends};
+Reservation ClientImpl::guard(QuotaOutcome outcome, std::shared_ptr<const ReservedCall> reserved) {
+  return {*this, std::move(outcome), std::move(reserved)};
+}
+
+void ClientImpl::renew(const Tenure& tenure, std::chrono::milliseconds timeout, QuotaDone done) {
+  QuotaCall call =
+      extend_of(tenure.reservation(), static_cast<uint32_t>(tenure.lifetime().count()));
+  call.timeout = std::max(timeout, std::chrono::milliseconds{1});
+  call_async(call, std::move(done));
+}
+
+ClientImpl* Reservation::end() noexcept {
+  tenure_.reset();
+  return std::exchange(impl_, nullptr);
+}
+
+bool Reservation::held() const noexcept {
+  return impl_ != nullptr && tenure_->is_held(impl_->platform().now());
 }
 
 KeptSettle Reservation::settle_of_guard(const Used& used) const {
@@ -43,27 +61,35 @@ KeptSettle Reservation::settle_of_guard(const Used& used) const {
 QuotaOutcome Reservation::settle(const Used& used) {
   if (impl_ == nullptr) return {.code = QuotaCode::ok};
   KeptSettle settle = settle_of_guard(used);
-  return std::exchange(impl_, nullptr)->settle(std::move(settle));
+  return end()->settle(std::move(settle));
 }
 
 void Reservation::settle_nowait(const Used& used) {
   if (impl_ == nullptr) return;
   impl_->settle_nowait(settle_of_guard(used));
-  impl_ = nullptr;
+  (void)end();
 }
 
 QuotaOutcome Reservation::cancel(bool keep_requests) {
-  ClientImpl* impl = std::exchange(impl_, nullptr);
+  ClientImpl* impl = end();
   if (impl == nullptr || id() == 0) return {.code = QuotaCode::ok};
   return impl->call(cancel_of(id(), keep_requests), {});
 }
 
 QuotaOutcome Reservation::extend(uint32_t lifetime_ms) {
   if (!is_open()) return {.code = QuotaCode::ok};
+  const auto since = impl_->platform().about_now();
+  const std::chrono::milliseconds given{lifetime_ms};
+  if (lifetime_ms > 0) tenure_->may_end(since + given);
   const QuotaOutcome outcome = impl_->call(extend_of(id(), lifetime_ms), {});
-  if (outcome.failure != Failure::none || !outcome.admitted()) return outcome;
-  if (lifetime_ms > 0) lifetime_ = std::chrono::milliseconds{lifetime_ms};
-  ends_ = impl_->platform().about_now() + lifetime_;
+  if (outcome.failure != Failure::none || may_retry(outcome.code)) return outcome;
+  if (!outcome.admitted()) {
+    tenure_->lose();
+    return outcome;
+  }
+  if (lifetime_ms > 0) lifetime_ = given;
+  ends_ = since + lifetime_;
+  if (lifetime_ms > 0 || reserved_->has_lifetime) tenure_->extend(ends_);
   return outcome;
 }
 
@@ -81,8 +107,8 @@ void Reservation::report(const Used& used) {
 // What is settled without the caller's word. Nothing: it is cancelled.
 std::optional<Used> Reservation::used_at_end() const noexcept {
   if (std::uncaught_exceptions() > exceptions_) {
-    if (on_exception_ == OnException::refund) return std::nullopt;
-    if (on_exception_ == OnException::charge_all) return Used{};
+    if (reserved_->on_exception == OnException::refund) return std::nullopt;
+    if (reserved_->on_exception == OnException::charge_all) return Used{};
   }
   return reported_;
 }
@@ -98,7 +124,7 @@ void Reservation::end_if_open() noexcept {
   } catch (const std::exception&) {
     // It could not be sent: the reservation ends with its lifetime.
   }
-  impl_ = nullptr;
+  (void)end();
 }
 
 }  // namespace sluicegate

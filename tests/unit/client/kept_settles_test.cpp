@@ -32,7 +32,7 @@ KeptSettle settle_of(uint64_t reservation, Time ends = start + 1min) {
 KeptSettle guarded(uint64_t reservation) {
   KeptSettle settle = settle_of(reservation);
   settle.reserved = std::make_shared<const ReservedCall>(ReservedCall::of(
-      {"gpt-4o", "acme"}, {.requests = 2, .input_tokens = 900, .max_output_tokens = 500}));
+      {"gpt-4o", "acme"}, {.requests = 2, .input_tokens = 900, .max_output_tokens = 500}, start));
   return settle;
 }
 
@@ -165,7 +165,7 @@ TEST(KeptSettles, a_record_has_what_the_settle_gives_and_else_the_reserve) {
 
 TEST(KeptSettles, output_tokens_that_nobody_gave_are_not_recorded) {
   KeptSettle settle{.reservation = 7};
-  settle.reserved = std::make_shared<const ReservedCall>(ReservedCall::of("gpt-4o", {}));
+  settle.reserved = std::make_shared<const ReservedCall>(ReservedCall::of("gpt-4o", {}, start));
   EXPECT_EQ(settle.recorded().output_tokens, 0u);
 }
 

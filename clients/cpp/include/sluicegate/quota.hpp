@@ -230,6 +230,7 @@ struct ReserveOptions {
   bool wants_violated = false;    // report the limits that deny, with a denial
   bool wants_limits = false;      // report every limit of every subject
   OnException on_exception = OnException::charge_reported;  // of the guard
+  bool renew = false;  // the client extends it, by `lifetime_ms`, as long as the guard lives
   // Of this call, from the end of its wait limit; 0: `call_timeout` of the client's options.
   std::chrono::milliseconds timeout{0};
 };

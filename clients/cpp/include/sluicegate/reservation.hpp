@@ -18,6 +18,7 @@ namespace sluicegate {
 class ClientImpl;
 struct KeptSettle;
 struct ReservedCall;
+class Tenure;
 
 class [[nodiscard]] Reservation {
  public:
@@ -40,6 +41,9 @@ class [[nodiscard]] Reservation {
   const QuotaOutcome& outcome() const noexcept { return outcome_; }
   uint64_t id() const noexcept { return outcome_.reservation; }
   bool is_open() const noexcept { return impl_ != nullptr && id() != 0; }
+  // False once it is ended, lost, or may be lost: after its lifetime, unless it was extended in
+  // time. Where no lifetime was given, only its end makes it false.
+  bool held() const noexcept;
 
   // Keeps what was used so far, in total; sends nothing. Amounts that are never reported stay as
   // reserved. Errors: std::invalid_argument, as of settle().
@@ -61,35 +65,37 @@ class [[nodiscard]] Reservation {
   // Leaves the reservation open; the caller ends it by its id.
   uint64_t detach() noexcept {
     impl_ = nullptr;
+    tenure_.reset();  // nothing renews it
     return id();
   }
 
  private:
   friend class ClientImpl;
   using Clock = std::chrono::steady_clock;
-  Reservation(ClientImpl& impl, QuotaOutcome outcome, OnException on_exception,
-              std::shared_ptr<const ReservedCall> reserved, Clock::time_point ends) noexcept;
+  Reservation(ClientImpl& impl, QuotaOutcome outcome, std::shared_ptr<const ReservedCall> reserved);
 
   void take(Reservation& other) noexcept {
     impl_ = std::exchange(other.impl_, nullptr);
     outcome_ = std::move(other.outcome_);
     reported_ = other.reported_;
-    on_exception_ = other.on_exception_;
     exceptions_ = other.exceptions_;
     reserved_ = std::move(other.reserved_);
+    tenure_ = std::move(other.tenure_);
     lifetime_ = other.lifetime_;
     ends_ = other.ends_;
   }
   KeptSettle settle_of_guard(const Used& used) const;
+  // It is ended: returns the client, to which it was open.
+  ClientImpl* end() noexcept;
   std::optional<Used> used_at_end() const noexcept;
   void end_if_open() noexcept;
 
   ClientImpl* impl_ = nullptr;  // null when nothing is left to settle
   QuotaOutcome outcome_;
   std::optional<Used> reported_;
-  OnException on_exception_ = OnException::charge_reported;
   int exceptions_ = std::uncaught_exceptions();  // more: an exception destroys it
   std::shared_ptr<const ReservedCall> reserved_;
+  std::shared_ptr<Tenure> tenure_;
   std::chrono::milliseconds lifetime_{};
   Clock::time_point ends_{};  // of the lifetime
 };
