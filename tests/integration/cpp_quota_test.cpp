@@ -14,6 +14,7 @@
 
 #include "server_program.hpp"
 #include "sluicegate/client.hpp"
+#include "sluicegate/go_ratelimit.hpp"
 
 namespace sluicegate {
 namespace {
@@ -359,6 +360,39 @@ TEST_P(CppQuota, quotas_are_put_paged_and_removed) {
   EXPECT_EQ(client_.remove_quota("gpt-4o"), QuotaCode::ok);
   EXPECT_EQ(client_.remove_quota("gpt-4o"), QuotaCode::no_such_quota);
   EXPECT_EQ(client_.reset_all(), QuotaCode::ok);
+}
+
+// ------------------------------------------------------------------ by go-ratelimit's names
+
+TEST_P(CppQuota, has_the_calls_of_go_ratelimit) {
+  constexpr uint64_t minute_ms = 60'000;
+  put("gpt-4o", {{.name = "rpm", .amount = 5, .period_ms = minute_ms},
+                 {.name = "tpm", .metric = Metric::tokens, .amount = 100, .period_ms = minute_ms},
+                 {.name = "rpd", .amount = 50, .period_ms = 24 * 60 * minute_ms}});
+  put("claude", {});
+  EXPECT_TRUE(go_ratelimit::can_send(client_, "gpt-4o", 100));
+  EXPECT_TRUE(go_ratelimit::record_usage(client_, "gpt-4o", 60, 20));
+  EXPECT_FALSE(go_ratelimit::can_send(client_, "gpt-4o", 21));
+  const auto denied = go_ratelimit::decide(client_, "gpt-4o", 21);
+  EXPECT_FALSE(denied);
+  EXPECT_EQ(denied.code, "tpm_exceeded");
+  EXPECT_EQ(denied.reason, "per-minute token limit reached");
+  EXPECT_GT(denied.retry_after_ms, 0);
+  EXPECT_EQ(denied.stats, go_ratelimit::stats(client_, "gpt-4o"));
+  const go_ratelimit::Stats used{
+      .rpm = 1, .max_rpm = 5, .tpm = 80, .max_tpm = 100, .rpd = 1, .max_rpd = 50};
+  EXPECT_EQ(denied.stats, used);
+  EXPECT_EQ(go_ratelimit::all_stats(client_).at("gpt-4o"), used);
+  EXPECT_EQ(go_ratelimit::models(client_).size(), 2u);
+  EXPECT_EQ(go_ratelimit::decide(client_, "gpt-4o", -1).code, "invalid_tokens");
+  EXPECT_EQ(go_ratelimit::decide(client_, "gpt-4o", 101).retry_after_ms, -1);
+  const auto unknown = go_ratelimit::decide(client_, "unknown", 5);
+  EXPECT_TRUE(unknown);
+  EXPECT_EQ(unknown.reason, "model has no configured quota");
+  EXPECT_TRUE(go_ratelimit::wait_for_capacity(client_, "gpt-4o", 20, 1s, 30'000));
+  EXPECT_FALSE(go_ratelimit::wait_for_capacity(client_, "gpt-4o", 101, 1s));
+  EXPECT_THROW((void)go_ratelimit::wait_for_capacity(client_, "gpt-4o", 1, -1ms),
+               std::invalid_argument);
 }
 
 // A lease that is renewed outlives its lifetime; a holder that leaves frees its slot.
