@@ -183,14 +183,16 @@ QuotaBatchOutcome ClientImpl::one_by_one(std::span<const ReserveEntry> entries,
 
 Reservation Client::reserve(const Subjects& subjects, const ReserveOptions& options,
                             const std::stop_token& stop) {
-  const QuotaCall call = call_of(Kind::reserve, subjects, options);
+  QuotaCall call = call_of(Kind::reserve, subjects, options);
+  call.has_guard = true;
   auto reserved = reserved_call(subjects, options, impl_->platform().about_now());
   return impl_->guard(impl_->call(call, stop), std::move(reserved));
 }
 
 Ticket Client::reserve_async(const Subjects& subjects, ReserveCallback done,
                              const ReserveOptions& options) {
-  const QuotaCall call = call_of(Kind::reserve, subjects, options);
+  QuotaCall call = call_of(Kind::reserve, subjects, options);
+  call.has_guard = true;
   return impl_->call_async(
       call, [impl = impl_.get(), done = std::move(done),
              reserved = reserved_call(subjects, options, impl_->platform().about_now())](

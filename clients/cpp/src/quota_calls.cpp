@@ -22,6 +22,7 @@ QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
       kind_{first.kind},
       names_subjects_{first.names_subjects()},
       may_repeat_{first.may_repeat()},
+      has_guard_{first.has_guard},
       flags_{first.flags},
       wait_limit_ms_{first.wait_limit_ms},
       lifetime_ms_{first.lifetime_ms},
@@ -30,7 +31,8 @@ QuotaCalls::QuotaCalls(const ClientOptions& options, const QuotaCall& first)
 bool QuotaCalls::has_room(const QuotaCall& call, const Bounds& bounds) const noexcept {
   const bool agrees = call.kind == kind_ && call.flags == flags_ &&
                       call.wait_limit_ms == wait_limit_ms_ && call.lifetime_ms == lifetime_ms_ &&
-                      call.owner == owner_ && call.may_repeat() == may_repeat_;
+                      call.owner == owner_ && call.may_repeat() == may_repeat_ &&
+                      call.has_guard == has_guard_;
   if (!agrees || entries_count() >= std::min<size_t>(bounds.entries_max, quota_entries_max)) {
     return false;
   }
@@ -204,7 +206,8 @@ void QuotaCalls::decide(size_t entry, QuotaCode code, uint64_t reservation, Fini
   }
   // A call with a client id can be repeated and then gets this reservation.
   const bool has_client_id = names_subjects_ && client_ids_[entry].size > 0;
-  const bool is_unclaimed = conclude(entry, outcome_of(code, policy_), finished);
+  const bool is_late = has_guard_ && is_abandoned(entry);
+  const bool is_unclaimed = conclude(entry, outcome_of(code, policy_), finished) || is_late;
   if (is_unclaimed && reservation != 0 && !has_client_id) {
     finished.to_release.push_back({.key = {}, .reservation = reservation});
   }

@@ -25,6 +25,8 @@ struct QuotaCall {
   uint64_t output_tokens = unset;
   uint64_t cost = unset;
   uint64_t reservation = 0;  // of settle, cancel and extend
+  // A guard records the usage of a call that the policy admitted, so a late grant is cancelled.
+  bool has_guard = false;
   std::chrono::milliseconds timeout{0};
   Waiter::Clock::time_point deadline = Waiter::Clock::time_point::max();
 
@@ -69,7 +71,8 @@ class QuotaCalls final : public Gathered {
 
   QuotaCall::Kind kind_;
   bool names_subjects_;
-  bool may_repeat_;  // as all its calls
+  bool may_repeat_;  // this and the next: as all its calls
+  bool has_guard_;
   uint8_t flags_;
   uint32_t wait_limit_ms_;
   uint32_t lifetime_ms_;

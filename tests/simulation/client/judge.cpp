@@ -533,7 +533,10 @@ class Judge {
     const bool is_slice = call.is_batch && !call.may_wait;
     const bool has_timed_out_by_policy =
         call.is_batch ? has_timed_out(call) : call.result.failure == Failure::timed_out;
-    const bool may_be_used = !is_slice && has_timed_out_by_policy &&
+    // A guard records its usage by itself.
+    const bool has_guard = call.kind == "lease" || call.kind.starts_with("reserve");
+    const bool may_be_used = !is_slice && (!has_guard || call.is_batch) &&
+                             has_timed_out_by_policy &&
                              evidence_.options.on_failure == OnFailure::open &&
                              call.result.codes[i] == code_of(Failure::timed_out, call.is_quota);
     const bool is_used = is_delivered(call, i, asked) || may_be_used;

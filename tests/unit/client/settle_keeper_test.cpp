@@ -378,6 +378,27 @@ TEST(KeptSettle, usage_that_the_policy_admitted_is_recorded_under_ids_of_its_own
   EXPECT_EQ(ids.size(), 3u);
 }
 
+// The usage is recorded, so what the server has reserved after all must not be charged, too.
+TEST(KeptSettle, a_reservation_that_comes_too_late_is_cancelled) {
+  for (const OnFailure policy : lenient) {
+    Frames frames;
+    Event has_timed_out;
+    const FakeServer server = serve([&](Peer& peer) {
+      const ReceivedFrame late = read_quota(peer);
+      EXPECT_TRUE(has_timed_out.wait());
+      peer.write(ok(late));
+      answering_ok(frames)(peer);
+    });
+    Client client{test::address_of(server), with(policy)};
+    Reservation call = client.reserve("gpt-4o", {.timeout = sent_before});
+    EXPECT_EQ(call.outcome().failure, Failure::timed_out);
+    has_timed_out.happen();
+    const ReceivedFrame cancel = frames.wait_for(1).at(0);
+    EXPECT_EQ(cancel.kind, Which::CANCEL);
+    EXPECT_EQ(cancel.reservations, std::vector<uint64_t>{reservation});
+  }
+}
+
 // ------------------------------------------------------------------------------------- the bounds
 
 // An address at which nobody listens.
