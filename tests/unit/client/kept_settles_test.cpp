@@ -203,6 +203,18 @@ TEST(KeptSettles, no_lifetime_ends_before_the_first_attempt) {
   EXPECT_EQ(book.take_due(start + 100ms).size(), 1u);
 }
 
+TEST(KeptSettles, the_end_of_another_drops_none_before_its_first_attempt) {
+  KeptSettles book = book_of();
+  EXPECT_TRUE(book.add_failed(settle_of(7, start + 110ms), start));
+  const Time now = book.due();
+  book.unanswered(std::vector{take_one(book, now)}, now);
+  EXPECT_TRUE(book.add_failed(settle_of(8, start + 1ms), now));
+  const auto end = start + 110ms;
+  ASSERT_EQ(book.due(), end);
+  EXPECT_TRUE(book.take_due(end).empty());
+  EXPECT_EQ(book.counts(), counted(1, 0, 0, 1));
+}
+
 TEST(KeptSettles, keeps_to_its_bound) {
   KeptSettles book = book_of(3);
   EXPECT_TRUE(book.add_fresh(settle_of(1)));

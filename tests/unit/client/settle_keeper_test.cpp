@@ -482,6 +482,17 @@ TEST(KeptSettle, close_waits_until_all_are_taken) {
   EXPECT_EQ(settles, 5);
 }
 
+TEST(KeptSettle, close_waits_for_no_pause) {
+  LosingServer server{Loss::before_an_answer};
+  ClientOptions options{.on_failure = OnFailure::open, .settle_timeout = long_enough};
+  options.backoff_first = options.backoff_longest = std::chrono::hours{1};
+  Client client{address_of(server), options};
+  Reservation call = client.reserve("gpt-4o");
+  EXPECT_TRUE(call.settle({.output_tokens = 312}).kept);
+  client.close();
+  EXPECT_EQ(client.settles(), ended(1, 0, 0));
+}
+
 TEST(KeptSettle, close_does_not_wait_when_none_is_kept) {
   ClientOptions options = quick();
   options.settle_timeout = std::chrono::hours{24};
