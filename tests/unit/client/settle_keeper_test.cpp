@@ -475,7 +475,9 @@ TEST(KeptSettle, close_waits_until_all_are_taken) {
       peer.write(ok(received));
     }
   });
-  Client client{test::address_of(server), with(OnFailure::open)};
+  ClientOptions options = with(OnFailure::open);
+  options.settle_timeout = std::chrono::hours{24};  // and not that long
+  Client client{test::address_of(server), options};
   { client.reserve("gpt-4o").report({.output_tokens = 312}); }
   client.close();
   EXPECT_EQ(client.settles(), ended(1, 0, 0));
@@ -484,7 +486,7 @@ TEST(KeptSettle, close_waits_until_all_are_taken) {
 
 TEST(KeptSettle, close_waits_for_no_pause) {
   LosingServer server{Loss::before_an_answer};
-  ClientOptions options{.on_failure = OnFailure::open, .settle_timeout = long_enough};
+  ClientOptions options{.on_failure = OnFailure::open, .settle_timeout = std::chrono::hours{24}};
   options.backoff_first = options.backoff_longest = std::chrono::hours{1};
   Client client{address_of(server), options};
   Reservation call = client.reserve("gpt-4o");
