@@ -326,6 +326,23 @@ TEST_P(CppNodes, quotas_of_an_owner_out_of_reach_are_asked_through_another_node)
   EXPECT_EQ(forwarded(), forwarded_before);
 }
 
+// Other nodes answer for the node that was killed, and cannot take its settles.
+TEST_P(CppNodes, settles_wait_for_the_node_that_has_their_reservations) {
+  Client client{std::vector{nodes_[0]->address()}, quick({.on_failure = OnFailure::closed})};
+  wait_for_connections(client, all_connections());
+  std::vector<Reservation> calls;
+  for (const std::string_view subject : keys_of(2)) calls.push_back(client.reserve(subject));
+  nodes_[2]->end(SIGKILL);
+  const uint64_t count = calls.size();
+  EXPECT_TRUE(calls.front().settle().kept);
+  for (Reservation& call : calls) call.settle_nowait();
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(client.settles(), (SettleCounts{.kept = count}));
+  nodes_[2]->start();
+  while (client.settles().kept > 0) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(client.settles(), (SettleCounts{.recorded = count}));
+}
+
 TEST_P(CppNodes, connection_bound_reservations_end_with_the_client) {
   Client observer{nodes_[2]->address(), quick()};
   test::ping(observer);

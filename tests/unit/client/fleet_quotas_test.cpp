@@ -99,6 +99,18 @@ TEST(FleetQuotas, batches_are_cut_by_owner) {
   EXPECT_EQ(expect_own_calls_only(fleet, 3, 2), (std::set<Which>{Which::RESERVE, Which::SETTLE}));
 }
 
+TEST(FleetQuotas, kept_settles_go_to_the_nodes_that_have_their_reservations) {
+  FakeFleet fleet{3, 2};
+  Client client{std::vector{fleet.address(0)}, patient()};
+  wait_for_connections(client, 6);
+  std::vector<Reservation> calls;
+  for (const std::string& subject : keys) calls.push_back(client.reserve(subject));
+  for (Reservation& call : calls) call.settle_nowait();
+  while (client.settles().kept > 0) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(client.settles(), (SettleCounts{.settled = keys.size()}));
+  EXPECT_EQ(expect_own_calls_only(fleet, 3, 2), (std::set<Which>{Which::RESERVE, Which::SETTLE}));
+}
+
 TEST(FleetQuotas, home_is_asked_for_what_names_no_subject_and_no_node) {
   constexpr uint64_t of_no_list = 5;
   constexpr uint64_t of_a_longer_list = sluice::proto::reservation_id::make(0, false, 5, 4);
