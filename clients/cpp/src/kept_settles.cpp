@@ -83,13 +83,14 @@ void KeptSettles::wait(KeptSettle settle, Clock::time_point now) {
 
 KeptSettles::Clock::time_point KeptSettles::due() const noexcept {
   if (!fresh_.empty()) return {};
-  return waiting_.empty() ? Clock::time_point::max() : std::min(next_attempt_, earliest_end_);
+  return waiting_.empty() ? Clock::time_point::max() : std::min(next_attempt_, next_sweep());
 }
 
 void KeptSettles::drop_ended(Clock::time_point now) {
   counts_.lost += std::erase_if(waiting_, [now](const KeptSettle& settle) {
     return settle.attempts > 0 && settle.ends <= now;
   });
+  sweep_after_ = now + sweep_pause;
   earliest_end_ = Clock::time_point::max();
   for (const KeptSettle& settle : waiting_) {
     if (settle.attempts > 0) earliest_end_ = std::min(earliest_end_, settle.ends);
@@ -97,7 +98,7 @@ void KeptSettles::drop_ended(Clock::time_point now) {
 }
 
 std::vector<KeptSettle> KeptSettles::take_due(Clock::time_point now) {
-  if (earliest_end_ <= now) drop_ended(now);
+  if (next_sweep() <= now) drop_ended(now);
   std::vector<KeptSettle> due = std::exchange(fresh_, {});
   if (next_attempt_ <= now) {
     std::ranges::move(waiting_, std::back_inserter(due));

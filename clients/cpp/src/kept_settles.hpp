@@ -6,6 +6,7 @@
 // Bounds: `kept_max` settles in all three together.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -96,6 +97,9 @@ class KeptSettles {
   SettleCounts counts() const noexcept;
 
  private:
+  static constexpr std::chrono::seconds sweep_pause{1};
+
+  Clock::time_point next_sweep() const noexcept { return std::max(earliest_end_, sweep_after_); }
   size_t kept() const noexcept { return fresh_.size() + waiting_.size() + under_way_; }
   bool has_room() const noexcept { return !is_closed_ && kept() < kept_max_; }
   void wait(KeptSettle settle, Clock::time_point now);
@@ -110,6 +114,7 @@ class KeptSettles {
   size_t under_way_ = 0;
   Clock::time_point next_attempt_ = Clock::time_point::max();
   Clock::time_point earliest_end_ = Clock::time_point::max();  // of waiting ones
+  Clock::time_point sweep_after_ = Clock::time_point::min();   // a sweep visits all that wait
   uint32_t failures_ = 0;                                      // attempts in a row
   bool is_closed_ = false;
   SettleCounts counts_{};  // without `kept`

@@ -19,6 +19,7 @@ using Stage = KeptSettle::Stage;
 constexpr Time start{std::chrono::hours{1}};
 constexpr Time never = Time::max();
 constexpr auto longest_pause = 400ms;
+constexpr std::chrono::milliseconds long_pause{3'600'000};
 
 KeptSettles book_of(size_t kept_max = 100) {
   return {kept_max, Backoff{{.backoff_first = 100ms, .backoff_longest = longest_pause}, 1}};
@@ -191,6 +192,22 @@ TEST(KeptSettles, one_whose_lifetime_has_ended_is_lost) {
   EXPECT_EQ(now, start + 1s);  // not at the attempt after that
   EXPECT_EQ(book.counts(), counted(0, 0, 0, 1));
   EXPECT_EQ(book.due(), never);
+}
+
+// Each sweep visits all that wait, and there may be many with lifetimes of their own.
+TEST(KeptSettles, lifetimes_that_end_soon_after_each_other_end_together) {
+  KeptSettles book = {100,
+                      Backoff{{.backoff_first = long_pause, .backoff_longest = long_pause}, 1}};
+  for (uint64_t i = 0; i < 10; ++i) {
+    EXPECT_TRUE(book.add_fresh(settle_of(i, start + 5s + i * 50ms)));
+  }
+  book.unanswered(book.take_due(start), start);
+  EXPECT_EQ(book.due(), start + 5s);
+  EXPECT_TRUE(book.take_due(start + 5s).empty());
+  EXPECT_EQ(book.counts(), counted(9, 0, 0, 1));
+  EXPECT_EQ(book.due(), start + 6s);
+  EXPECT_TRUE(book.take_due(start + 6s).empty());
+  EXPECT_EQ(book.counts(), counted(0, 0, 0, 10));
 }
 
 // A settle that comes late still corrects the charge, so it is sent once at least.
