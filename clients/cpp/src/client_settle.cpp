@@ -60,8 +60,9 @@ QuotaOutcome ClientImpl::settle(KeptSettle settle) {
   if (is_forgotten && settle.can_be_recorded()) {
     settle.stage = Stage::record;
     outcome = ask();
-    if (outcome.failure == Failure::none && outcome.admitted()) settles_.count_recorded();
   }
+  const bool is_taken = outcome.failure == Failure::none && outcome.admitted();
+  if (is_taken && settle.stage == Stage::record) settles_.count_recorded();
   if (!is_undecided(settle, outcome)) return outcome;
   Lane& lane = lanes_[lane_index(settle)];
   outcome.kept = settles_.keep(std::move(settle));
@@ -74,8 +75,9 @@ void ClientImpl::settle_async(KeptSettle settle, QuotaDone done) {
   if (!keeps_settles()) return void(call_async(request.call, std::move(done)));
   call_async(request.call,
              [this, settle = std::move(settle), done = std::move(done)](QuotaOutcome outcome) {
-               if (is_undecided(settle, outcome)) outcome.kept = settles_.keep(settle);
-               const bool is_lost = outcome.failure != Failure::none && !outcome.kept;
+               const bool is_open = is_undecided(settle, outcome);
+               outcome.kept = is_open && settles_.keep(settle);
+               const bool is_lost = is_open && !outcome.kept && outcome.failure != Failure::none;
                if (is_lost) outcome.code = QuotaCode::none;  // as with the policy `error`
                done(std::move(outcome));
              });

@@ -357,12 +357,13 @@ TEST(KeptSettle, usage_that_the_policy_admitted_is_recorded_under_ids_of_its_own
     EXPECT_FALSE(each->is_open());
   }
   has_lost = true;
-  (void)settled.settle({.output_tokens = 312});
+  const QuotaOutcome outcome = settled.settle({.output_tokens = 312});
+  EXPECT_EQ(outcome.kept, outcome.failure != Failure::none);  // whether it is connected by then
   left.settle_nowait({.output_tokens = 312});
   reported.report({.output_tokens = 312});
   reported = {};
   unused = {};
-  (void)wait_until_none_is_kept(client);
+  EXPECT_EQ(wait_until_none_is_kept(client), ended(0, 3, 0));
   std::vector<std::string> ids;
   for (const ReceivedFrame& each : frames.wait_for(1)) {
     ASSERT_EQ(each.kind, Which::RECORD);
