@@ -209,8 +209,8 @@ TEST(RenewedGuard, one_that_is_detached_is_not_renewed) {
   Frames frames;
   const FakeServer server = serve(answering_ok(frames));
   Client client{address_of(server), quick()};
-  (void)client.lease("gpu", {.lifetime_ms = 90, .renew = true}).detach();
-  std::this_thread::sleep_for(100ms);
+  (void)client.lease("gpu", {.lifetime_ms = 3'000, .renew = true}).detach();
+  std::this_thread::sleep_for(1'200ms);
   EXPECT_EQ(frames.wait_for(1).size(), 1u);
 }
 
