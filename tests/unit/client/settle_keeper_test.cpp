@@ -227,6 +227,30 @@ TEST(KeptSettle, many_kept_settles_go_out_in_few_frames) {
   client.close();  // before its server ends
 }
 
+// All wait for one frame, as the server is not there yet.
+TEST(KeptSettle, one_that_the_server_refuses_takes_no_other_with_it) {
+  constexpr uint64_t count = 10;
+  uint16_t port = 0;
+  {
+    const FakeServer gone = serve(answer_nothing);
+    port = gone.port();
+  }
+  Client client{"127.0.0.1:" + std::to_string(port), quick()};
+  for (uint64_t i = 1; i <= count; ++i) client.settle_nowait(i);
+  const auto script = FakeServer::welcoming([](Peer& peer) {
+    for (;;) {
+      const ReceivedFrame received = read_quota(peer);
+      const bool is_refused = std::ranges::count(received.reservations, 7U) > 0;
+      peer.write(is_refused
+                     ? test::error(received.id, schema::ErrorCode::BAD_AMOUNT, "not this one")
+                     : ok(received));
+    }
+  });
+  const FakeServer server{script, connections_max, port};
+  EXPECT_EQ(wait_until_none_is_kept(client), ended(count - 1, 0, 1));
+  client.close();  // before its server ends
+}
+
 // A frame that the server is slow to answer takes no room of a caller.
 TEST(KeptSettle, repeats_do_not_count_as_calls) {
   Frames frames;
