@@ -18,6 +18,7 @@ EXAMPLES = sorted((CLIENT / "examples").glob("*.cpp"))
 COMPILERS = [name for name in ("g++", "clang++-14") if shutil.which(name)]
 FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{CLIENT / 'include'}"]
 
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
 STRUCT = re.compile(r"^struct (?:\[\[nodiscard\]\] )?(\w+) \{\n(.*?)^\};", re.M | re.S)
 MEMBER = re.compile(r"^  (?!(?:static|explicit|bool operator)\b)[\w:<>, \[\]]+?(&?) (\w+)"
                     r"(?: = [^;]*|\{[^;]*\})?;", re.M)
@@ -48,6 +49,9 @@ OUTCOMES = """
     r.cancel();
     r.release();
     r.extend();
+    go_ratelimit::decide(c, "a", 1);
+    go_ratelimit::record_usage(c, "a", 1, 1);
+    go_ratelimit::wait_for_capacity(c, "a", 1);
     n.acquire("a");
     n.acquire(keys);
     n.acquire(handles);
@@ -67,10 +71,11 @@ def check(compiler, program, *flags):
 def structs():
     """The names of the structs of the headers, with their members."""
     for header in HEADERS:
-        for name, body in STRUCT.findall(header.read_text()):
+        text = header.read_text()
+        for name, body in STRUCT.findall(text):
             members = MEMBER.findall(body)
             if members and not any(reference for reference, _ in members):
-                yield name, [member for _, member in members]
+                yield f"{NAMESPACE.search(text)[1]}::{name}", [member for _, member in members]
 
 
 def initializers():
@@ -84,7 +89,7 @@ def initializers():
 
 def ignoring(calls):
     return "\n".join([
-        "#include <sluicegate/client.hpp>", "using namespace sluicegate;",
+        "#include <sluicegate/go_ratelimit.hpp>", "using namespace sluicegate;",
         "void f(Client& c, Reservation& r, Connection& n, std::span<const std::string_view> keys,",
         "       std::span<const uint32_t> handles) {",
         "  (void)c, (void)r, (void)n, (void)keys, (void)handles;", *calls, "}"])
@@ -101,8 +106,8 @@ class CppClient(unittest.TestCase):
     def test_a_designated_initializer_may_leave_out_any_member(self):
         names = {name: members for name, members in structs()}
         self.assertGreaterEqual(len(names), 30)
-        self.assertIn("time_zone", names["Limit"])
-        self.assertIn("wanted_shard", names["ConnectOptions"])
+        self.assertIn("time_zone", names["sluicegate::Limit"])
+        self.assertIn("wanted_shard", names["sluicegate::ConnectOptions"])
         for compiler in COMPILERS:
             with self.subTest(compiler=compiler):
                 result = check(compiler, initializers())
