@@ -88,7 +88,7 @@ class Gateway:
 
     async def books(self) -> dict[str, int]:
         """What the server has charged, without what is still reserved."""
-        usages = await self._client.usage([*TENANTS, TRIAL])
+        usages = await self._client.usage([MODEL, *TENANTS, TRIAL])
         return {usage.subject: usage.limits[0].used - usage.limits[0].reserved
                 for usage in usages}
 
@@ -115,14 +115,15 @@ async def run(arguments: argparse.Namespace) -> bool:
             await asyncio.sleep(0.1)
         print(", ".join(f"{count} {what}" for what, count in sorted(gateway.outcomes.items())))
         print(f"settles that no server took at once: {client.settles}")
-        return agree(provider.bill, before, await gateway.books())
+        bill = provider.bill | Counter({MODEL: provider.bill.total()})
+        return agree(bill, before, await gateway.books())
 
 
 def agree(bill: Counter[str], before: dict[str, int], after: dict[str, int]) -> bool:
-    charged = {tenant: after[tenant] - before[tenant] for tenant in after}
-    for tenant, tokens in charged.items():
-        print(f"{tenant:8} the provider's bill {bill[tenant]:9,}   the server's books {tokens:9,}")
-    return all(bill[tenant] == tokens for tenant, tokens in charged.items())
+    charged = {name: after[name] - before[name] for name in after}
+    for name, tokens in charged.items():
+        print(f"{name:13} the provider's bill {bill[name]:9,}   the server's books {tokens:9,}")
+    return all(bill[name] == tokens for name, tokens in charged.items())
 
 
 def main() -> None:

@@ -325,7 +325,7 @@ def test_one_request_beyond_is_none_that_is_given(address):
 # ---- none is forgotten ---------------------------------------------------------------------------
 
 # By calls that are in the list.
-SAME_ROWS = {"lease", "decide", "can_send", "record_usage", "settle_nowait"}
+SAME_ROWS = {"lease", "decide", "can_send", "record_usage", "settle_nowait", "flush_settles"}
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

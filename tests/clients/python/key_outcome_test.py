@@ -50,6 +50,20 @@ def test_a_lone_acquire_has_what_remains_of_its_limit():
     assert server.returned == [WANTED]
 
 
+@pytest.mark.parametrize("verdict", [4, 6, 7, 9, 12, 14, 200])
+def test_figures_are_none_where_the_limit_decided_nothing(verdict):
+    """The server sends those of a new key then."""
+    def script(peer):
+        peer.welcome()
+        peer.verdicts(peer.read("acquire"), bytes([verdict]), details=columns(FREE))
+        peer.read()
+    with FakeServer(script) as server, Client(server.address) as client:
+        try:
+            assert client.acquire("a", details=True)[1:] == (None,) * 5
+        except sluicegate.Draining:
+            assert verdict == Verdict.DRAINING
+
+
 def test_so_has_an_awaited_one(run):
     async def main(address):
         async with AsyncClient(address) as client:
@@ -92,6 +106,26 @@ def test_a_granted_waiter_has_the_row_of_its_grant():
         peer.read()
     with FakeServer(script) as server, Client(server.address) as client:
         assert client.acquire("a", wait=True, wait_limit=TIMEOUT_S, details=True) == APPROVED
+
+
+def test_granted_waiters_of_one_frame_have_rows_of_their_own(run):
+    """The rows are those of the grant, in its order."""
+    def script(peer):
+        peer.welcome()
+        peer.pong()
+        received = peer.read("acquire")
+        peer.verdicts(received, b"\3", details=columns(SPENT, SPENT))
+        peer.granted(received, [1, 0], b"\1", details=columns(FREE, SPENT))
+        peer.read()
+
+    async def main(address):
+        async with AsyncClient(address) as client:
+            await client.ping()
+            return await asyncio.gather(*(client.acquire(key, wait=True, details=True)
+                                          for key in "ab"))
+    with FakeServer(script) as server:
+        first, second = run(main(server.address))
+    assert (first.remaining, second.remaining) == (0, 9)
 
 
 @pytest.mark.parametrize("policy, verdict", [("open", Verdict.APPROVED_BY_POLICY),

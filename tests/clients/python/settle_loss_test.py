@@ -6,6 +6,10 @@ the reservation; both clients. kept_settles_test.py has the book by itself.
 
 import asyncio
 import logging
+import os
+import pathlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -189,7 +193,8 @@ def test_a_lifetime_that_ends_ends_the_repeats(make, caplog):
         client.reserve("m", lifetime=IN_QUEUE_BEFORE_S).settle(1)
         server._listener.close()
         await_counts(client, lost=1)
-        eventually(lambda: "the lifetime ended before a server answered" in caplog.text, "a line")
+        eventually(lambda: "no server took them before the end of the lifetime" in caplog.text,
+                   "a line")
 
 
 def test_an_extended_lifetime_counts_from_the_extension(make):
@@ -283,7 +288,7 @@ def test_close_does_not_wait_longer_than_its_time(make, caplog):
             client.settle_nowait(ID, 5)
     line, = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert line.getMessage() == (
-        "settles lost: 1 (the client was closed before a server answered): "
+        "settles lost: 1 (the client was closed before a server took them): "
         f"reservation {ID:016x}")
 
 
@@ -293,8 +298,8 @@ def test_the_log_says_once_that_settles_are_kept(make, caplog):
             client.settle(reservation, 5)
     warning, = [record.getMessage() for record in caplog.records
                 if record.levelno == logging.WARNING and "repeated" in record.getMessage()]
-    assert warning.startswith(
-        "the settle of reservation 0000000000000001 is repeated until a server takes it")
+    assert warning.startswith("the settle of reservation 0000000000000001, and those that follow, "
+                              "are repeated until a server takes them: ")
 
 
 def test_a_handler_of_the_log_may_call_the_client():
@@ -339,3 +344,197 @@ def test_a_cancelled_task_leaves_its_settle_to_the_client():
             assert client.settles == SettleCounts(settled=1)
     with FakeServer(script) as server:
         asyncio.run(asyncio.wait_for(main(server.address), 2 * TIMEOUT_S))
+
+
+# ---- a server that has forgotten the reservation, restarted or not -------------------------------
+
+OF_A_LONE_SERVER = 0x1234
+
+
+def forgets(start, *answers):
+    """A connection to a server of this start: admits, or answers settles and records so."""
+    def script(peer):
+        peer.welcome(instanceId=start)
+        received = []
+        for codes in answers:
+            frame = peer.read()
+            if frame is None:
+                return received
+            received.append(frame)
+            if codes is None:
+                return received
+            peer.quota_answers(frame, codes, **(
+                {"reservations": [OF_A_LONE_SERVER]} if frame.kind == "reserve" else {}))
+        peer.read()
+        return received
+    return script
+
+
+@pytest.mark.parametrize("start, counts, kinds", [
+    (1, SettleCounts(settled=1), ["reserve", "settle", "settle", "settle"]),
+    (2, SettleCounts(recorded=1), ["reserve", "settle", "settle", "settle", "record"])])
+def test_usage_is_recorded_only_if_the_server_was_restarted(make, start, counts, kinds):
+    """Else it has charged the settle whose answer was lost, and has forgotten it since."""
+    with FakeServer(forgets(1, b"\1", None), forgets(1, None), forgets(start, UNKNOWN, b"\1")) \
+            as server, make(server.address, settle_timeout=TIMEOUT_S) as client:
+        client.reserve("m", input_tokens=900).settle(880, 312)
+        assert client.flush_settles(TIMEOUT_S)
+        assert client.settles == counts
+    assert [frame.kind for frames in server.returned for frame in frames] == kinds
+
+
+def test_a_settle_that_no_restart_explains_is_raised(make):
+    with FakeServer(forgets(1, b"\1", UNKNOWN)) as server, make(server.address) as client:
+        with pytest.raises(sluicegate.UnknownReservation):
+            client.reserve("m").settle(1)
+        assert client.settles == SettleCounts()
+
+
+# ---- blocks --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("how", ["settle", "settle_nowait", "settle_many"])
+def test_a_block_does_not_cancel_what_the_client_settles(make, how):
+    with FakeServer(serve_quotas) as server, make(server.address) as client:
+        with client.reserve("m") as reservation:
+            plain = getattr(reservation, "_wrapped", reservation)
+            getattr(client, how)([plain] if how == "settle_many" else plain)
+            assert not reservation.is_open
+        assert client.flush_settles(TIMEOUT_S)
+    assert [frame.kind for frame in server.returned[0]] == ["reserve", "settle"]
+
+
+def test_a_block_whose_settle_cannot_be_kept_is_counted_and_logged(make, caplog):
+    options = {"kept_settles_max": 0, "settle_timeout": 0}
+    with FakeServer(reserve_then(None), then(None)) as server, \
+            make(server.address, **options) as client:
+        with client.reserve("m") as reservation:
+            reservation.report(output_tokens=5)
+        assert client.settles == SettleCounts(lost=1)
+    line, = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert line.startswith("settles lost: 1 (") and f"{ID:016x}" in line
+
+
+# ---- what disturbs the delivery ------------------------------------------------------------------
+
+def test_a_handler_of_the_log_that_raises_stops_nothing(make):
+    class Handler(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError("a handler")
+    handler, logger = Handler(), logging.getLogger("sluicegate")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with FakeServer(reserve_then(None), then(None), then(b"\1")) as server, \
+                make(server.address) as client:
+            client.reserve("m").settle(1)
+            await_counts(client, settled=1)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+
+
+def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch):
+    starts = iter([False, True])
+
+    def start_thread(self, *arguments):
+        if not next(starts, True):
+            raise RuntimeError("can't start new thread")
+        real(self, *arguments)
+    real = sluicegate._system.System.start_thread
+    monkeypatch.setattr(sluicegate._system.System, "start_thread", start_thread)
+    with FakeServer(serve_quotas) as server, Client(server.address) as client:
+        client.settle_nowait(1, 5)
+        assert client.settles == SettleCounts(kept=1)
+        assert client.flush_settles(TIMEOUT_S) and client.settles == SettleCounts(settled=1)
+
+
+def test_settles_whose_task_was_cancelled_are_delivered_all_the_same(caplog):
+    async def main(address):
+        async with AsyncClient(address, settle_timeout=TIMEOUT_S, **SOON) as client:
+            client.settle_nowait(1, 5)
+            await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0)
+            assert client.settles == SettleCounts(kept=1)
+        assert client.settles == SettleCounts(settled=1)
+    with FakeServer(serve_quotas) as server:
+        asyncio.run(main(server.address))
+    assert "1 settles are kept, and the task that repeats them was cancelled" in caplog.text
+
+
+def test_a_cancelled_settle_many_is_kept():
+    asked = threading.Event()
+
+    def script(peer):
+        peer.welcome()
+        peer.read("settle")
+        asked.set()
+        peer.quota_answers(peer.read("settle"), SETTLED)
+        peer.read()
+
+    async def main(address):
+        async with AsyncClient(address, on_failure="open", **SOON) as client:
+            task = asyncio.ensure_future(client.settle_many([1, 2]))
+            while not asked.is_set():
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert client.settles == SettleCounts(kept=2)
+            assert await client.flush_settles() and client.settles == SettleCounts(settled=2)
+    with FakeServer(script) as server:
+        asyncio.run(asyncio.wait_for(main(server.address), 2 * TIMEOUT_S))
+
+
+def test_a_close_that_is_cancelled_closes_all_the_same():
+    async def main():
+        client = AsyncClient(unused_address(), settle_timeout=10 * TIMEOUT_S, **SOON)
+        client.settle_nowait(1, 5)
+        closing = asyncio.ensure_future(client.close())
+        await asyncio.sleep(0.05)
+        with pytest.raises(sluicegate.Closed):
+            client.settle_nowait(2, 5)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert client.settles == SettleCounts(lost=1)
+        with pytest.raises(sluicegate.Closed):
+            await client.ping()
+    asyncio.run(asyncio.wait_for(main(), 2 * TIMEOUT_S))
+
+
+def test_an_asyncio_client_settles_in_its_own_loop_only():
+    async def main(address):
+        async with AsyncClient(address) as client:
+            with pytest.raises(sluicegate.SluicegateError, match="in its own event loop only"):
+                await asyncio.to_thread(client.settle_nowait, 1, 5)
+            assert client.settles == SettleCounts()
+    asyncio.run(main(unused_address()))
+
+
+@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
+def test_a_program_that_ends_without_close_says_what_it_loses(kind):
+    program = f"""
+import asyncio, sluicegate
+async def main():
+    global client
+    client = sluicegate.{kind}("{unused_address()}", on_failure="open")
+    client.settle_nowait(1, 5)
+    client.settle_nowait(2, 5)
+    await asyncio.sleep(0.1)
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=2 * TIMEOUT_S, check=True, env=os.environ | {
+                              "PYTHONPATH": str(pathlib.Path(sluicegate.__file__).parents[1])})
+    assert "settles lost: 2 (the program ends, and the client of 127.0.0.1:" in done.stderr
+
+
+def test_flush_settles_has_a_time_of_its_own(make):
+    with make(unused_address(), settle_timeout=0) as client:
+        assert client.flush_settles()
+        client.settle_nowait(1, 5)
+        assert not client.flush_settles(0.05)
+        with pytest.raises(sluicegate.InvalidArgument, match="timeout"):
+            client.flush_settles(-1)

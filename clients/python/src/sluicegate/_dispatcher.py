@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 GATHERED_OUT_MAX = 2  # frames of single calls: the server answers one while the next is on its way
 WITHDRAW_ENTRIES_MAX = 1024  # of one frame
 
-ADDRESS = re.compile(r"(\[(?P<ipv6>[^][/\s]+)\]|(?P<host>[^][/\s]+)):(?P<port>[0-9]{1,5})")
+ADDRESS = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[\w.-]+)):(?P<port>[0-9]{1,5})")
 
 
 class Settings(NamedTuple):

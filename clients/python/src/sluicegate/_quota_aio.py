@@ -9,7 +9,6 @@ Errors: as for the blocking client. When a task is cancelled during a call, the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 import weakref
 from collections.abc import (AsyncIterator, Callable, Coroutine, Generator, Iterable,
@@ -19,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from . import _quota_arguments as arguments
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
-from ._bounds import CAPACITY_TIMEOUT
+from ._bounds import CAPACITY_TIMEOUT, TIMEOUT
 from ._caller_aio import AsyncCaller
 from ._dispatcher import Settings, milliseconds
+from ._invalid import seconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
-                                  check_on_exception, is_without_server)
-from ._settler_aio import AsyncSettler
-from .errors import (ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
-                     TimedOut, UnknownReservation)
+                                  check_on_exception, is_without_server, mark_ended)
+from ._settle_keeper_aio import AsyncSettleKeeper
+from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Expired, Quota, QuotaResults, Stats, Usage
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ class AsyncReservation(ReservationState):
 
     def __init__(self, client: AsyncQuotaCalls, outcome: Outcome, terms: QuotaTerms,
                  entry: ReserveEntry, on_exception: OnException = "charge_reported") -> None:
-        super().__init__(outcome, terms, entry, client._monotonic)
+        super().__init__(outcome, terms, entry, client._monotonic,
+                         client._server_start(outcome.reservation))
         self._client = client
         self._on_exception = on_exception
 
@@ -58,8 +58,11 @@ class AsyncReservation(ReservationState):
     async def __aexit__(self, kind: object = None, *_: object) -> None:
         if self._ends_with_block:
             used = self._used_at_end(kind is not None)
-            with contextlib.suppress(SluicegateError):
+            try:
                 await (self.cancel() if used is None else self.settle(*used))
+            except SluicegateError as error:
+                if used is not None:
+                    self._client._settle_keeper.lose(repr(self), error)
 
     async def settle(self, input_tokens: int | None = None, output_tokens: int | None = None,
                      cached_input_tokens: int = 0, cost: int | None = None,
@@ -182,12 +185,12 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
     """The part of AsyncClient that is about quotas."""
 
     _node_quotas: AsyncNodeQuotas | None = None  # None: of a single address
-    _settler: AsyncSettler
+    _settle_keeper: AsyncSettleKeeper
 
     def __init__(self, address: str | Sequence[str], settings: Settings,
                  monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(address, settings, monotonic)
-        self._settler = AsyncSettler(self)
+        self._settle_keeper = AsyncSettleKeeper(self)
 
     async def _call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
                     wait_limit: float | None) -> Any:
@@ -245,22 +248,20 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         """Reservation.settle(), also by the id as a number or as 16 hexadecimal digits.
 
         With a failure policy, on_failure="open" or "closed", it returns also if no server took it:
-        the client repeats it until one does, or the lifetime ends. A server that has forgotten the
-        reservation gets the usage as a record, unless only the id was given.
+        the client repeats it until one does, or its time ends. A server that was restarted and has
+        forgotten the reservation gets the usage as a record, unless only the id was given.
         """
         terms, entry = arguments.settle_call(
             reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        mark_ended(reservation)
         if is_without_server(reservation):
             self._keep(reservation, entry)
             return
         try:
             base.unless_ended(await self._call(terms, entry, timeout, None), entry.reservation)
-        except SluicegateError as error:
-            if not self._keeps_after(error, reservation, entry):
+        except BaseException as error:
+            if not self._is_kept(error, reservation, entry):
                 raise
-        except BaseException as interruption:  # perhaps before a server took it
-            self._keep_interrupted(interruption, reservation, entry)
-            raise
 
     async def cancel(self, reservation: AsyncReservation | int | str, keep_requests: bool = False,
                      *, timeout: Timeout = DEFAULT) -> None:
@@ -330,16 +331,18 @@ class AsyncQuotaCalls(AsyncCaller, QuotaBase):
         wanted = arguments.listed_reservations(reservations)
         calls = arguments.settle_calls(
             wanted, requests, input_tokens, cached_input_tokens, output_tokens, costs)
-        error: SluicegateError | None = None
+        for each in wanted:
+            mark_ended(each)
         try:
             results = await self._many(calls, timeout)
-        except (ConnectionLost, TimedOut, Overloaded) as failure:
-            results, error = base.partial_results(failure, len(wanted)), failure
-        if self._keeps_settles and not results.all_admitted:
-            results = self._keep_undelivered(wanted, calls, results, error)
-        if error is not None and not all(results.raw):
-            raise error
-        return results
+        except BaseException as error:
+            return self._settled(wanted, calls, None, error)
+        return self._settled(wanted, calls, results)
+
+    async def flush_settles(self, timeout: float | None = None) -> bool:
+        """Waits until the client keeps no settle any more; False: not within `timeout` seconds."""
+        limit = None if timeout is None else seconds(TIMEOUT, timeout)
+        return await self._settle_keeper.flush(limit)
 
     async def cancel_many(self, reservations: Iterable[AsyncReservation | int | str],
                           keep_requests: bool = False, *,

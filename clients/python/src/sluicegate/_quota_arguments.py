@@ -39,16 +39,16 @@ USAGE_BYTES_MAX = 65_536  # of the names in one frame
 
 # ---- subjects ------------------------------------------------------------------------------------
 
-def subject_bytes(subject: Subject) -> bytes:
+def subject_bytes(subject: Subject, place: str = "subject") -> bytes:
     """The bytes of a subject. Restores names from a server that are not valid UTF-8."""
     if isinstance(subject, str):
-        name = utf8("the subject", subject, "surrogateescape")
+        name = utf8(place, subject, "surrogateescape")
     elif isinstance(subject, (bytes, bytearray)):
         name = bytes(subject)
     else:
-        raise InvalidType(f"a subject is str or bytes, not {type(subject).__name__}")
+        raise InvalidType(f"{place} is str or bytes, not {type(subject).__name__}")
     if not SUBJECT_BYTES.least <= len(name) <= SUBJECT_BYTES.most:
-        raise LimitExceeded(f"the subject {subject!r:.80} has {len(name)} bytes; it must have "
+        raise LimitExceeded(f"{place} {subject!r:.80} has {len(name)} bytes; it must have "
                             f"{SUBJECT_BYTES.least} to {SUBJECT_BYTES.most}")
     return name
 
@@ -61,14 +61,15 @@ def subjects_of(subjects: Subjects) -> tuple[bytes, ...]:
     """The names of a call: one subject, or a few together."""
     if isinstance(subjects, (str, bytes, bytearray)):
         return (subject_bytes(subjects),)
-    names = tuple(map(subject_bytes, each_of(subjects, "subjects")))
+    names = tuple(subject_bytes(subject, f"subjects[{place}]")
+                  for place, subject in enumerate(each_of(subjects, "subjects")))
     if not SUBJECTS.least <= len(names) <= SUBJECTS.most:
         raise LimitExceeded(f"a call names {SUBJECTS.least} to {SUBJECTS.most} subjects, not "
                             f"{len(names)}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidArgument(f"a call names each subject once: {subject_text(twice)!r:.80} is a "
-                              "duplicate")
+        raise InvalidArgument(f"subjects has {subject_text(twice)!r:.80} twice: a call names each "
+                              "once")
     return names
 
 

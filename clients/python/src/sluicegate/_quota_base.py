@@ -14,17 +14,18 @@ from . import _frames
 from . import _quota_arguments as arguments
 from ._base import Base
 from ._dispatcher import Dispatcher
-from ._kept_settles import (LIFETIME_S, KeptSettle, SettleCounts, kept_after, kept_with_code,
+from ._kept_settles import (DEFAULT_LIFETIME_S, LATER, OUTAGES, KeptSettle, SettleCounts,
                             with_kept)
+from ._nodes import SLOT_BIT
 from ._quota_arguments import Calls, subject_text
 from ._quota_frames import (QuotaAnswers, QuotaText, UsageReply, encode_put, encode_remove,
                             encode_reset, encode_usage)
 from ._quota_requests import (Outcome, QuotaBatchCall, SettleEntry, outcome_of, outcomes,
                               states_of)
-from ._quota_reservations import ReservationState
+from ._quota_reservations import ReservationState, mark_ended
 from ._requests import ControlRequest
 from .errors import (Closed, InvalidQuota, InvalidSubject, Overloaded, QuotaDenied, QuotaError,
-                     ReservationEnded, SluicegateError, UnknownReservation)
+                     ReservationEnded, SluicegateError, UnknownReservation, Unreachable)
 from .quota import (SOURCES, Decision, QuotaCode, QuotaResults, Stats, Usage, quota_from_text,
                     seconds_of, stats_of, word)
 from .verdict import Verdict
@@ -139,10 +140,11 @@ def usages_of(subjects: Sequence[bytes], found: dict[bytes, Usage],
     raise QuotaError(QuotaCode.OWNER_UNREACHABLE, shown(left_out))
 
 
-def partial_results(error: SluicegateError, count: int) -> QuotaResults:
+def partial_results(error: BaseException | None, count: int) -> QuotaResults:
     """The outcomes that a batch had before this error; NONE of the others."""
-    if isinstance(error.partial, QuotaResults):
-        return error.partial
+    partial = getattr(error, "partial", None)
+    if isinstance(partial, QuotaResults):
+        return partial
     return QuotaResults(bytes(count), array("Q", bytes(8 * count)), array("q", bytes(8 * count)))
 
 
@@ -161,21 +163,39 @@ def _single(answer: QuotaAnswers) -> Change:
 
 # ---- requests ------------------------------------------------------------------------------------
 
-class Keeper(Protocol):
-    """Repeats settles: a Settler, or an AsyncSettler."""
+class AnySettleKeeper(Protocol):
+    """A SettleKeeper, or an AsyncSettleKeeper."""
 
     @property
     def counts(self) -> SettleCounts: ...
+    @property
+    def is_closing(self) -> bool: ...
     def keep(self, settle: KeptSettle, why: object = None) -> bool: ...
+    def lose(self, name: str, why: object) -> None: ...
 
 
 class QuotaBase(Base):
     """What needs no waiting."""
 
     _dispatcher: Dispatcher
-    _settler: Keeper
+    _settle_keeper: AnySettleKeeper
 
     # --- settles that no server took
+
+    def settle_nowait(self, reservation: ReservationState | int | str,
+                      input_tokens: int | None = None, output_tokens: int | None = None,
+                      cached_input_tokens: int = 0, cost: int | None = None,
+                      requests: int | None = None) -> None:
+        """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
+        _, entry = arguments.settle_call(
+            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        mark_ended(reservation)
+        self._keep(reservation, entry)
+
+    @property
+    def settles(self) -> SettleCounts:
+        """What became of the settles that the client repeats in the background."""
+        return self._settle_keeper.counts
 
     @property
     def _keeps_settles(self) -> bool:
@@ -186,51 +206,72 @@ class QuotaBase(Base):
         """For repeats of a settle; None: there is nothing to charge."""
         if isinstance(reservation, ReservationState):
             return reservation._kept_settle(entry)
-        return KeptSettle(entry, None, self._monotonic() + LIFETIME_S)
+        return KeptSettle(entry, None, self._monotonic() + DEFAULT_LIFETIME_S)
 
-    def settle_nowait(self, reservation: ReservationState | int | str,
-                      input_tokens: int | None = None, output_tokens: int | None = None,
-                      cached_input_tokens: int = 0, cost: int | None = None,
-                      requests: int | None = None) -> None:
-        """Reservation.settle_nowait(), also by the id as a number or 16 hexadecimal digits."""
-        _, entry = arguments.settle_call(
-            reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
-        self._keep(reservation, entry)
-
-    @property
-    def settles(self) -> SettleCounts:
-        """What became of the settles that the client repeats in the background."""
-        return self._settler.counts
+    def _server_start(self, reservation: int) -> int | None:
+        """Of the server that has this reservation; None: unknown. What is known of other nodes may
+        be a moment old, so only of a server without them.
+        """
+        welcome = self.welcome
+        return None if welcome is None or reservation >> SLOT_BIT else welcome.instance_id or None
 
     def _keep(self, reservation: Any, entry: SettleEntry) -> None:
         settle = self._kept_settle(reservation, entry)
         if settle is None:
             return
-        if self._dispatcher.is_closed:
+        if self._dispatcher.is_closed or self._settle_keeper.is_closing:
             raise Closed("the client is closed")
-        if not self._settler.keep(settle):
+        if not self._settle_keeper.keep(settle):
             raise Overloaded(f"{self.settles.kept} settles are kept (kept_settles_max)")
 
-    def _keeps_after(self, error: SluicegateError, reservation: Any, entry: SettleEntry) -> bool:
-        """Whether the client repeats a settle that failed so."""
+    def _is_kept(self, error: BaseException, reservation: Any, entry: SettleEntry) -> bool:
+        """Whether the client repeats a settle that failed so, and its call returns. After an
+        interruption it does not return, but a server may not have the settle.
+        """
         settle = self._kept_settle(reservation, entry) if self._keeps_settles else None
-        later = settle and kept_after(error, settle)
-        return later is not None and self._settler.keep(later, error)
+        if settle is None:
+            return False
+        if not isinstance(error, SluicegateError):
+            settle.was_sent = True
+            self._settle_keeper.keep(settle, repr(error))
+            return False
+        code = error.code if isinstance(error, QuotaError) else QuotaCode.NONE
+        settle.was_sent = not isinstance(error, (QuotaError, Unreachable, Overloaded))
+        if not isinstance(error, (*OUTAGES, QuotaError)) or not self._may_repeat(settle, code):
+            return False
+        return self._settle_keeper.keep(settle, error)
 
-    def _keep_interrupted(self, interruption: BaseException, reservation: Any,
-                          entry: SettleEntry) -> None:
-        settle = self._kept_settle(reservation, entry) if self._keeps_settles else None
-        if settle is not None:
-            self._settler.keep(settle, repr(interruption))
+    def _may_repeat(self, settle: KeptSettle, code: QuotaCode) -> bool:
+        """Whether a repeat may help after this code; prepares it."""
+        settle.is_forgotten = settle.is_forgotten or (
+            code is QuotaCode.UNKNOWN_RESERVATION
+            and settle.forgotten_by(self._server_start(settle.entry.reservation)))
+        return settle.is_forgotten or code in LATER
+
+    def _settled(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults | None,
+                 error: BaseException | None = None) -> QuotaResults:
+        """The results of settle_many(), where the client keeps what no server took; raises the
+        error unless it keeps all of that."""
+        if results is None:
+            results = partial_results(error, len(reservations))
+        is_outage = error is None or isinstance(error, OUTAGES)
+        if self._keeps_settles and not results.all_admitted and (
+                is_outage or not isinstance(error, SluicegateError)):
+            results = self._keep_undelivered(reservations, calls, results, error)
+        if error is not None and not (is_outage and all(results.raw)):
+            raise error
+        return results
 
     def _keep_undelivered(self, reservations: Sequence[Any], calls: Calls, results: QuotaResults,
-                          error: SluicegateError | None) -> QuotaResults:
+                          error: BaseException | None) -> QuotaResults:
         kept = []
         for position, (reservation, entry, code) in enumerate(zip(
                 reservations, calls[1], results)):
             settle = self._kept_settle(reservation, entry)
-            later = None if settle is None else kept_with_code(code, settle)
-            if later is not None and self._settler.keep(later, error or code):
+            if settle is None or not self._may_repeat(settle, code):
+                continue
+            settle.was_sent = error is not None and not isinstance(error, (Unreachable, Overloaded))
+            if self._settle_keeper.keep(settle, repr(error) if error else f"{code}: {code.reason}"):
                 kept.append(position)
         return with_kept(results, kept)
 

@@ -11,7 +11,6 @@ Lives:  a Reservation belongs to the process that made it: a forked child's copy
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,17 +19,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from . import _quota_arguments as arguments
 from . import _quota_base as base
 from ._base import DEFAULT, Timeout
-from ._bounds import CAPACITY_TIMEOUT
+from ._bounds import CAPACITY_TIMEOUT, TIMEOUT
 from ._caller import Caller
 from ._dispatcher import milliseconds
+from ._invalid import seconds
 from ._quota_arguments import Call, Calls, Limits, Numbers, Subject, Subjects
 from ._quota_base import MakeControl, QuotaBase
 from ._quota_requests import Outcome, QuotaEntry, QuotaTerms, ReserveEntry
 from ._quota_reservations import (RENEWALS, LeaseState, OnException, ReservationState,
-                                  check_on_exception, is_without_server)
-from ._settler import Settler
-from .errors import (ConnectionLost, Overloaded, ReservationEnded, SluicegateError,
-                     TimedOut, UnknownReservation)
+                                  check_on_exception, is_without_server, mark_ended)
+from ._settle_keeper import SettleKeeper
+from .errors import ReservationEnded, SluicegateError, UnknownReservation
 from .quota import Decision, Expired, Quota, QuotaResults, Stats, Usage
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ class Reservation(ReservationState):
 
     def __init__(self, client: QuotaCalls, outcome: Outcome, terms: QuotaTerms,
                  entry: ReserveEntry, on_exception: OnException = "charge_reported") -> None:
-        super().__init__(outcome, terms, entry, client._monotonic)
+        super().__init__(outcome, terms, entry, client._monotonic,
+                         client._server_start(outcome.reservation))
         self._client = client
         self._on_exception = on_exception
 
@@ -58,8 +58,11 @@ class Reservation(ReservationState):
     def __exit__(self, kind: object = None, *_: object) -> None:
         if self._ends_with_block:
             used = self._used_at_end(kind is not None)
-            with contextlib.suppress(SluicegateError):
+            try:
                 self.cancel() if used is None else self.settle(*used)
+            except SluicegateError as error:
+                if used is not None:
+                    self._client._settle_keeper.lose(repr(self), error)
 
     def settle(self, input_tokens: int | None = None, output_tokens: int | None = None,
                cached_input_tokens: int = 0, cost: int | None = None, requests: int | None = None,
@@ -160,11 +163,12 @@ class QuotaCalls(Caller, QuotaBase):
     """The part of Client that is about quotas."""
 
     _node_quotas: NodeQuotas | None = None  # None: of a single address
-    _settler: Settler
+    _settle_keeper: SettleKeeper
 
     def _begin(self) -> None:
         super()._begin()
-        self._settler = Settler(self)  # in a forked child with nothing: the parent delivers
+        # In a forked child with nothing: the parent delivers.
+        self._settle_keeper = SettleKeeper(self)
 
     def _call(self, terms: QuotaTerms, entry: QuotaEntry, timeout: Timeout,
               wait_limit: float | None) -> Any:
@@ -217,22 +221,20 @@ class QuotaCalls(Caller, QuotaBase):
         """Reservation.settle(), also by the id as a number or as 16 hexadecimal digits.
 
         With a failure policy, on_failure="open" or "closed", it returns also if no server took it:
-        the client repeats it until one does, or the lifetime ends. A server that has forgotten the
-        reservation gets the usage as a record, unless only the id was given.
+        the client repeats it until one does, or its time ends. A server that was restarted and has
+        forgotten the reservation gets the usage as a record, unless only the id was given.
         """
         terms, entry = arguments.settle_call(
             reservation, input_tokens, output_tokens, cached_input_tokens, cost, requests)
+        mark_ended(reservation)
         if is_without_server(reservation):
             self._keep(reservation, entry)
             return
         try:
             base.unless_ended(self._call(terms, entry, timeout, None), entry.reservation)
-        except SluicegateError as error:
-            if not self._keeps_after(error, reservation, entry):
+        except BaseException as error:
+            if not self._is_kept(error, reservation, entry):
                 raise
-        except BaseException as interruption:  # perhaps before a server took it
-            self._keep_interrupted(interruption, reservation, entry)
-            raise
 
     def cancel(self, reservation: Reservation | int | str, keep_requests: bool = False, *,
                timeout: Timeout = DEFAULT) -> None:
@@ -295,16 +297,18 @@ class QuotaCalls(Caller, QuotaBase):
         wanted = arguments.listed_reservations(reservations)
         calls = arguments.settle_calls(
             wanted, requests, input_tokens, cached_input_tokens, output_tokens, costs)
-        error: SluicegateError | None = None
+        for each in wanted:
+            mark_ended(each)
         try:
             results = self._many(calls, timeout)
-        except (ConnectionLost, TimedOut, Overloaded) as failure:
-            results, error = base.partial_results(failure, len(wanted)), failure
-        if self._keeps_settles and not results.all_admitted:
-            results = self._keep_undelivered(wanted, calls, results, error)
-        if error is not None and not all(results.raw):
-            raise error
-        return results
+        except BaseException as error:
+            return self._settled(wanted, calls, None, error)
+        return self._settled(wanted, calls, results)
+
+    def flush_settles(self, timeout: float | None = None) -> bool:
+        """Waits until the client keeps no settle any more; False: not within `timeout` seconds."""
+        limit = None if timeout is None else seconds(TIMEOUT, timeout)
+        return self._settle_keeper.flush(limit)
 
     def cancel_many(self, reservations: Iterable[Reservation | int | str],
                     keep_requests: bool = False, *, timeout: Timeout = DEFAULT) -> QuotaResults:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 from ._invalid import one_of
-from ._kept_settles import (LIFETIME_S, KeptSettle, record_id, record_id_of_none,
-                            record_of)
+from ._kept_settles import (DEFAULT_LIFETIME_S, KeptSettle, has_usage, record_id,
+                            record_id_of_none, record_of)
 from ._quota_arguments import settle_call, subject_text
 from ._quota_requests import Outcome, QuotaTerms, ReserveEntry, SettleEntry
 from .quota import LimitState, QuotaCode
@@ -47,7 +47,7 @@ class ReservationState:
     _record_id = b""  # of its usage, where no server has it
 
     def __init__(self, outcome: Outcome, terms: QuotaTerms, entry: ReserveEntry,
-                 monotonic: Callable[[], float]) -> None:
+                 monotonic: Callable[[], float], server_start: int | None) -> None:
         self.id: int = outcome.reservation
         # OK, UNLIMITED, UNKNOWN_SUBJECT_ALLOWED, or ADMITTED_BY_POLICY.
         self.code: QuotaCode = outcome.code
@@ -57,8 +57,9 @@ class ReservationState:
         self._process = os.getpid()
         self._monotonic = monotonic
         self._reserved = entry
-        self._lifetime_s = terms.lifetime_ms / 1000 or LIFETIME_S
-        self._end = monotonic() + self._lifetime_s
+        self._server_start = server_start
+        self._lifetime_s = terms.lifetime_ms / 1000  # 0: the server's default
+        self._begin = monotonic()
         self._reported: Used | None = None
 
     def report(self, *, input_tokens: int | None = None, output_tokens: int | None = None,
@@ -91,17 +92,22 @@ class ReservationState:
         """For repeats of this settle; None: there is nothing to charge."""
         if self.id:
             return KeptSettle(entry, record_of(entry, self._reserved, record_id(self.id)),
-                              self._end)
+                              self._begin + self._repeated_s, self._server_start)
         self._record_id = self._record_id or record_id_of_none()
         record = record_of(entry, self._reserved, self._record_id)
-        if not self.decided_by_policy or not any(record[1:-1]):
+        if not self.decided_by_policy or not has_usage(record):
             return None
-        return KeptSettle(entry, record, self._end, is_forgotten=True)
+        return KeptSettle(entry, record, self._monotonic() + self._repeated_s, is_forgotten=True)
+
+    @property
+    def _repeated_s(self) -> float:
+        """A server takes the settle of an expired reservation for one more lifetime."""
+        return 2 * self._lifetime_s or DEFAULT_LIFETIME_S
 
     def _outlives(self, lifetime: float | None) -> None:
         """The server has extended it."""
         self._lifetime_s = lifetime or self._lifetime_s
-        self._end = self._monotonic() + self._lifetime_s
+        self._begin = self._monotonic()
 
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} {self.id:016x} of {', '.join(self.subjects)}: "
@@ -118,6 +124,12 @@ class ReservationState:
         return self.is_open and self._process == os.getpid()
 
 
+def mark_ended(reservation: object) -> None:
+    """Its block sends nothing more, also if the settle fails."""
+    if isinstance(reservation, ReservationState):
+        reservation._mark_ended()
+
+
 def is_without_server(reservation: object) -> bool:
     """Whether the failure policy admitted it: no server has it."""
     return isinstance(reservation, ReservationState) and not reservation.id
@@ -127,8 +139,8 @@ class LeaseState(ReservationState):
     """A lease is held until it is ended, or a renewal did not succeed in time."""
 
     def __init__(self, outcome: Outcome, terms: QuotaTerms, entry: ReserveEntry,
-                 monotonic: Callable[[], float]) -> None:
-        super().__init__(outcome, terms, entry, monotonic)
+                 monotonic: Callable[[], float], server_start: int | None) -> None:
+        super().__init__(outcome, terms, entry, monotonic, server_start)
         self._lifetime: float | None = None  # None: only the server knows it
         self._held_until = math.inf
 

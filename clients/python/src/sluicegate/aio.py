@@ -11,6 +11,7 @@ Lives:  belongs to one event loop, asyncio's or uvloop's; connects at the first 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
 import os
 import weakref
@@ -24,6 +25,7 @@ from ._bounds import RELEASED_COST
 from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, ReleaseCall
 from ._dispatcher import Settings
 from ._invalid import whole
+from ._kept_settles import report_kept
 from ._node_lanes_aio import AsyncNodeLanes
 from ._node_quotas_aio import AsyncNodeQuotas
 from ._quota_aio import AsyncQuotaCalls
@@ -75,13 +77,15 @@ class AsyncClient(AsyncQuotaCalls):
 
         Where settles are kept, the client first tries to deliver them, for `settle_timeout`.
         """
-        await self._settler.close(self._settings.settle_timeout)
-        if not self._dispatcher.is_closed:
-            self._dispatcher.close()
-            self._make_room()
-            await self._disconnect()
-        if self._lanes is not None:
-            await self._lanes.close()
+        try:
+            await self._settle_keeper.close(self._settings.settle_timeout)
+        finally:
+            if not self._dispatcher.is_closed:
+                self._dispatcher.close()
+                self._make_room()
+                await self._disconnect()
+            if self._lanes is not None:
+                await self._lanes.close()
 
     # --- calls
 
@@ -310,5 +314,6 @@ def _after_fork() -> None:
         client._end_in_child()
 
 
+atexit.register(report_kept, _CLIENTS)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

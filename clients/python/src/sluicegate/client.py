@@ -12,6 +12,7 @@ Lives:  connects at the first call, and again at the first call after a loss. In
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ from ._calls import AcquireCall, ForgetCall, HandleCall, Handles, InternCall, Re
 from ._dispatcher import Settings
 from ._invalid import whole
 from ._lead import ThreadResult
+from ._kept_settles import report_kept
 from ._node_lanes import NodeLanes
 from ._node_quotas import NodeQuotas
 from ._quota_client import QuotaCalls
@@ -63,7 +65,7 @@ class Client(QuotaCalls):
 
         Where settles are kept, the client first tries to deliver them, for `settle_timeout`.
         """
-        self._settler.close(self._settings.settle_timeout)
+        self._settle_keeper.close(self._settings.settle_timeout)
         with self._lock:
             if not self._dispatcher.is_closed:
                 self._disconnect()
@@ -266,5 +268,6 @@ def _after_fork() -> None:
         client._begin_in_child()
 
 
+atexit.register(report_kept, _CLIENTS)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -129,12 +129,12 @@ class Denied(SluicegateError):
 
     @property
     def limit(self) -> int | None:
-        """Permits per window; None, like the others, where no server decided."""
+        """Permits per window; None, like the others, where the limit decided nothing."""
         return self.outcome.limit
 
     @property
     def remaining(self) -> int | None:
-        """Permits left in this window: fewer than the call wanted."""
+        """Permits left in this window."""
         return self.outcome.remaining
 
     @property

@@ -94,13 +94,15 @@ DETAIL_COLUMNS: tuple[tuple[str, int, str], ...] = (
 # position.
 OUTCOME_DETAILS = (Details.LIMIT | Details.WINDOW | Details.REMAINING | Details.RESET
                    | Details.RETRY_AFTER)
-# A retry cannot help: it is the caller's mistake, or the operator's choice.
-_NEVER = frozenset({Verdict.NOT_ALLOWED, Verdict.NEVER_FITS, Verdict.INVALID_KEY})
+# The key's limit decided nothing: the figures that the server sends are not those of the key.
+_UNDECIDED = frozenset({Verdict.NONE, Verdict.TABLE_FULL, Verdict.OVERLOADED, Verdict.NOT_ALLOWED,
+                        Verdict.INVALID_KEY, Verdict.DRAINING, Verdict.HANDLES_FULL,
+                        Verdict.OWNER_UNREACHABLE, Verdict.UNKNOWN})
 
 
 class KeyOutcome(NamedTuple):
     """The answer to one acquire with details=True: its verdict, and the state of its key at that
-    moment. True when approved. Where no server decided, the verdict is all there is.
+    moment. True when approved. Where the limit decided nothing, the verdict is all there is.
     """
 
     verdict: Verdict
@@ -127,7 +129,7 @@ def key_outcome(verdict: int, columns: Mapping[str, Sequence[int]] | None,
                 position: int) -> KeyOutcome:
     """Of an entry that a server answered."""
     known = BY_BYTE[verdict]
-    if not columns:
+    if not columns or known in _UNDECIDED:
         return KeyOutcome(known)
 
     def of(name: str) -> int:
@@ -135,7 +137,7 @@ def key_outcome(verdict: int, columns: Mapping[str, Sequence[int]] | None,
 
     return KeyOutcome(known, of("limit"), of("window_ms") / 1000, of("remaining"),
                       of("reset_ms") / 1000,
-                      None if known in _NEVER else of("retry_after_ms") / 1000)
+                      None if known is Verdict.NEVER_FITS else of("retry_after_ms") / 1000)
 
 
 class Verdicts(Sequence[Verdict]):

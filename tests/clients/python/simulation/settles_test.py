@@ -23,7 +23,7 @@ from simulation_test import (RED_SEEDS, SimulatedAsyncClient, SimulatedClient, f
                              red_seeds)
 from world import Wire, World
 
-from sluicegate import QuotaDenied, _frames
+from sluicegate import QuotaDenied, UnknownReservation, _frames
 from sluicegate._dispatcher import Settings
 
 SEEDS_OF_A_RUN = 100
@@ -43,7 +43,10 @@ class Server:
         self._pause = random.choice([0.0005, 0.05])
         self._loses_answers = random.choice([0, 0.05])
         self._is_down = self._is_calm = False
-        self._next = 1 << 56
+        # Ended reservations; of a server that keeps its state a restart would look alike.
+        self._forgets = 0 if self.keeps_state else random.choice([0, 0.5])
+        self._next = 0
+        self._start = 1
         self.charges = [collections.Counter()]
         self._subjects, self._ended, self._ids = {}, set(), set()
         self._wires, self._splitters = [], {}
@@ -58,6 +61,7 @@ class Server:
         if not self.keeps_state:
             self.charges.append(collections.Counter())
             self._subjects, self._ended, self._ids = {}, set(), set()
+        self._start += 1
 
     def start_again(self):
         self._is_down = False
@@ -87,7 +91,7 @@ class Server:
 
     def _take(self, wire, frame):
         if frame.kind == "hello":
-            self._answer(wire, frame, welcome=WELCOME)
+            self._answer(wire, frame, welcome=WELCOME | {"instanceId": self._start})
         elif frame.kind == "ping":
             self._answer(wire, frame, pong=None)
         else:
@@ -123,6 +127,10 @@ class Server:
         if number not in self._ended and kind == "settle":
             self.charges[-1][self._subjects[number]] += 1
         self._ended.add(number)
+        if self.world.chance(self._forgets):
+            subjects = self._subjects
+            self.world.after(self.world.random.expovariate(1 / 0.3),
+                             lambda: subjects.pop(number, None))
         return OK
 
     def _record(self, names, id):
@@ -197,7 +205,8 @@ def caller_in_thread(calls, plan, client, threads):
             reservation.settle(output_tokens=1)
         if way == "twice":
             pause(between)
-            reservation.settle(output_tokens=1)
+            with contextlib.suppress(UnknownReservation):  # forgotten since
+                reservation.settle(output_tokens=1)
 
 
 async def caller_in_task(calls, plan, client):
@@ -229,7 +238,8 @@ async def caller_in_task(calls, plan, client):
             await reservation.settle(output_tokens=1)
         if way == "twice":
             await asyncio.sleep(between)
-            await reservation.settle(output_tokens=1)
+            with contextlib.suppress(UnknownReservation):  # forgotten since
+                await reservation.settle(output_tokens=1)
 
 
 def play_threads(seed):
