@@ -4,6 +4,7 @@ Method: a server that is not there shows that a mistake needs no call; the real 
 """
 
 import asyncio
+import re
 
 import pytest
 from fake_server import unused_address
@@ -87,6 +88,7 @@ MISTAKES = [
     ({"key": "x" * 65_536}, "key has 65536 bytes"),
     ({"key": "\ud800"}, "has no UTF-8"),
     ({"key": "{user"}, "is no format"),
+    ({"key": "{user!x}"}, r"key '\{user!x\}' is no format: .*!r, !s or !a"),
     ({"key": 7}, "key must be a format"),
 ]
 
@@ -111,3 +113,19 @@ def test_takes_every_option_of_acquire(kind):
     client.limited("login:{user}", cost=2, wait=True, wait_limit=1.5, max_requests=5,
                    max_requests_in_queue=3, window=60, timeout=None)
     client.limited("login:{user}", max_requests=None, wait_limit=None)
+
+
+@pytest.mark.parametrize("key", ["{0}", "{}", "{nobody}"])
+def test_a_key_of_unknown_arguments_is_named(key):
+    with pytest.raises(InvalidArgument, match=f"^key '{re.escape(key)}' names "):
+        Client(unused_address()).limited(key)(lambda user: user)
+
+
+def test_a_key_may_have_conversions(address):
+    with Client(address) as client:
+        @client.limited("conversions:{user!r}:{user!s}:{user!a:>4}")
+        def work(user):
+            return user
+
+        assert work("ü") == "ü"
+        assert client.inspect("conversions:'ü':ü:'\\xfc'").approved == 1

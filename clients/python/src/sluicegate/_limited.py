@@ -1,4 +1,4 @@
-"""What limits a function or an endpoint: checked when it is made, so that a mistake shows at the
+"""Checks the limit of a function or an endpoint when it is made, so that a mistake shows at the
 start of a program and not at its first call.
 
 Flow:   arguments of limited() or of a web integration -> those of acquire().
@@ -21,6 +21,7 @@ from .rates import Rate, parse_rate
 Key = str | bytes
 OPTIONS = ("cost", "max_requests", "max_requests_in_queue", "window", "wait", "wait_limit",
            "timeout")
+CONVERSIONS = (None, "r", "s", "a")  # of a field in a format string
 
 
 def acquire_arguments(rate: str | Rate | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -80,11 +81,16 @@ def _check_static(key: bytes) -> None:
 def format_fields(key: str) -> list[tuple[str, str, str | None]]:
     """(field, format, conversion) of each replacement in a format string."""
     try:
-        return [(field, form or "", conversion)
-                for _, field, form, conversion in string.Formatter().parse(key)
-                if field is not None]
+        found = [(field, form or "", conversion)
+                 for _, field, form, conversion in string.Formatter().parse(key)
+                 if field is not None]
     except ValueError as error:
         raise InvalidArgument(f"key {key!r:.80} is no format: {error}") from None
+    for field, _, conversion in found:
+        if conversion not in CONVERSIONS:
+            raise InvalidArgument(f"key {key!r:.80} is no format: {{{field}!{conversion}}} has no "
+                                  "conversion that Python knows: !r, !s or !a")
+    return found
 
 
 def key_function(key: Key | Callable[..., Key], function: Callable[..., Any]) -> Callable[..., Key]:
@@ -108,5 +114,5 @@ def check_names(key: str, parameters: Iterable[str]) -> None:
     names = list(parameters)
     for field, _, _ in format_fields(key):
         if re.split(r"[.[]", field)[0] not in names:
-            raise InvalidArgument(f"{key!r:.80} names {field!r}, which is no argument of the "
+            raise InvalidArgument(f"key {key!r:.80} names {field!r}, which is no argument of the "
                                   f"function: it has {', '.join(names) or 'none'}")
