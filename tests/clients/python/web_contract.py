@@ -112,6 +112,12 @@ class WebContract:
             assert get("/search", x_cost="4").headers["ratelimit"].startswith('"default";r=1;')
             assert [get("/search").status, get("/search").status] == [200, 429]
 
+    def test_a_cost_above_the_limit_has_no_time_to_retry(self, address, name):
+        with self.serving(address, name, "5/hour", cost=lambda request: 10) as get:
+            reply = get("/search")
+        assert reply.status == 429 and "costs more than the limit allows" in reply.text
+        assert not {"retry-after", "ratelimit", "ratelimit-policy"} & set(reply.headers)
+
     def test_without_a_rate_the_servers_own_limit_holds(self, address, name):
         with sluicegate.Client(address) as client:
             client.acquire(name, max_requests=1)

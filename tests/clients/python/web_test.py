@@ -124,6 +124,15 @@ def test_every_verdict_lets_pass_denies_or_is_a_failure():
     assert answers[Verdict.TABLE_FULL] is None and answers[Verdict.OVERLOADED] is None
 
 
+@pytest.mark.parametrize("verdict, status, text", [
+    (Verdict.NEVER_FITS, 429, "This request costs more than the limit allows.")])
+def test_a_denial_that_lasts_has_no_time_to_retry(verdict, status, text):
+    """Its figures may be those of a limit that nobody asked for."""
+    answer = WebLimit("all", "5/minute").answer(KeyOutcome(verdict, 100, 3_600.0, 100, 0.0, None))
+    assert (answer.status, answer.fields, answer.detail) == (status, (), text)
+    assert answer.response(request()).status == status
+
+
 @pytest.mark.parametrize("retry_after, reset, seconds", [
     (0.0, 0.0, "1"), (None, None, "1"), (0.2, 0.5, "1"), (2.0, 9.0, "2"), (2.001, 9.0, "3"),
     (None, 11.5, "12")])

@@ -169,11 +169,15 @@ class WebLimit:
                       "The limit of requests cannot be checked now.", {"type": "about:blank"})
 
     def _denied(self, outcome: KeyOutcome) -> Answer:
+        problem = {"type": QUOTA_EXCEEDED, "violated-policies": [self._name]}
+        # Without Retry-After, as waiting does not help, and without figures: those of a key that
+        # the server does not know yet are of its own limit, not of the one asked.
+        if outcome.verdict is Verdict.NEVER_FITS:
+            return Answer((), 429, "This request costs more than the limit allows.", problem)
         wait = outcome.retry_after or outcome.reset or 0
         retry_after = max(1, whole_seconds(wait))
         return Answer((*self._fields(outcome), ("Retry-After", str(retry_after))), 429,
-                      f"Too many requests: try again in {retry_after} s.",
-                      {"type": QUOTA_EXCEEDED, "violated-policies": [self._name]})
+                      f"Too many requests: try again in {retry_after} s.", problem)
 
     def _fields(self, outcome: KeyOutcome) -> Headers:
         """The limit and what is left; nothing where the server gave no details."""
