@@ -14,7 +14,7 @@ from web_contract import PATIENT, AsgiContract
 from web_contract import address as address
 from web_contract import name as name
 
-from sluicegate import AsyncClient
+from sluicegate import AsyncClient, InvalidArgument
 from sluicegate.asgi import SluicegateMiddleware, web_request
 
 
@@ -48,6 +48,11 @@ class TestStarlette(AsgiContract):
     def test_a_test_client_without_a_lifespan_runs_each_request_in_a_loop(self, address, name):
         client = TestClient(application(address, name, "2/hour", **PATIENT))
         assert [client.get("/search").status_code for _ in range(3)] == [200, 200, 429]
+
+    def test_without_a_lifespan_a_mistake_raises_at_the_first_request(self):
+        client = TestClient(application(unused_address(), "{client}", "5/fortnight"))
+        with pytest.raises(InvalidArgument, match="is no rate"):
+            client.get("/search")
 
 
 # ---- WebSockets ----------------------------------------------------------------------------------

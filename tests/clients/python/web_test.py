@@ -1,22 +1,16 @@
 """The parts that all web integrations share, by themselves.
 
-Method: an outage on a clock of its own; answers of scripted servers; options, keys and header
-fields without any server.
+Method: options, keys, answers and header fields without any server.
 """
 
-import asyncio
 import inspect
-import logging
 
 import pytest
-from fake_server import FakeServer, unused_address
-from server_process import TIMEOUT_S, eventually
 
 import sluicegate
 from sluicegate import InvalidArgument, KeyOutcome, Rate, Verdict
-from sluicegate._web import (DENYING, LimitOptions, WebLimit, WebRequest, bounded_key, names_json,
+from sluicegate._web import (DENYING, LimitOptions, WebLimit, WebRequest, bounded, names_json,
                              whole_seconds, without_port)
-from sluicegate._web_gates import PAUSE_S, AsyncGate, Gate, Outage
 
 
 def request(path="/", peer="10.0.0.1", trusted_proxies=0, **headers):
@@ -81,8 +75,10 @@ def test_a_key_of_another_type_is_a_mistake():
 
 
 def test_long_keys_stay_apart_and_fit():
-    keys = {bounded_key("x" * size) for size in (255, 256, 257, 258, 100_000)}
-    assert len(keys) == 5 and max(map(len, keys)) == 256
+    for most in (20, 256):
+        keys = {bounded(b"x" * size, most) for size in (most - 1, most, most + 1, 100_000)}
+        assert len(keys) == 4 and max(map(len, keys)) == most
+    assert len(bounded(b"xx", 1)) == 1
 
 
 @pytest.mark.parametrize("path, is_exempt", [
@@ -125,7 +121,8 @@ def test_every_verdict_lets_pass_denies_or_is_a_failure():
 
 
 @pytest.mark.parametrize("verdict, status, text", [
-    (Verdict.NEVER_FITS, 429, "This request costs more than the limit allows.")])
+    (Verdict.NEVER_FITS, 429, "This request costs more than the limit allows."),
+    (Verdict.INVALID_KEY, 400, "The key of this request's limit is too long.")])
 def test_a_denial_that_lasts_has_no_time_to_retry(verdict, status, text):
     """Its figures may be those of a limit that nobody asked for."""
     answer = WebLimit("all", "5/minute").answer(KeyOutcome(verdict, 100, 3_600.0, 100, 0.0, None))
@@ -159,104 +156,3 @@ def test_whole_seconds_forgives_what_a_float_cannot_say():
     ("application/jsonish", False)])
 def test_who_gets_json(accept, wants_json):
     assert names_json(accept) == wants_json
-
-
-# ---- outages -------------------------------------------------------------------------------------
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-def levels(caplog):
-    """Of the lines about outages."""
-    return [record.levelname for record in caplog.records if "on_failure" in record.message]
-
-
-@pytest.fixture
-def log(caplog):
-    caplog.set_level(logging.INFO, "sluicegate")
-    return caplog
-
-
-def test_an_outage_is_logged_once_at_its_begin_and_its_end(log):
-    outage = Outage("node-1:8081", Clock())
-    for _ in range(2):
-        for _ in range(3):
-            assert outage.may_ask()
-            outage.failed("the cause", timed_out=False)
-        outage.ended()
-        outage.ended()
-    assert levels(log) == ["WARNING", "INFO"] * 2
-    assert "node-1:8081" in log.text and "the cause" in log.text
-    assert "decided 3 requests" in log.text
-
-
-def test_after_a_time_out_one_request_a_second_tries(log):
-    clock = Clock()
-    outage = Outage("node-1:8081", clock)
-    outage.failed("no answer", timed_out=True)
-    assert [outage.may_ask() for _ in range(2)] == [False, False]
-    clock.now += PAUSE_S
-    assert [outage.may_ask() for _ in range(2)] == [True, False]
-    clock.now += PAUSE_S
-    assert outage.may_ask()
-    outage.ended()
-    assert [outage.may_ask() for _ in range(3)] == [True] * 3
-    assert "decided 4 requests" in log.text
-
-
-def hangs_up(peer):
-    peer.welcome()
-    peer.read("acquire")
-
-
-def approves(peer):
-    peer.welcome()
-    peer.verdicts(peer.read("acquire"))
-
-
-def test_a_gate_asks_again_after_a_loss(log):
-    with FakeServer(hangs_up, approves) as server:
-        gate = Gate(server.address)
-        limit = WebLimit("all", on_failure="closed", timeout=TIMEOUT_S)
-        assert gate.ask(limit, request()).status == 503
-        eventually(lambda: not gate.ask(limit, request()).denies, "the next connection decides")
-        gate.close()
-    assert levels(log) == ["WARNING", "INFO"]
-
-
-def test_an_asynchronous_gate_asks_again_after_a_loss(log):
-    async def main(address):
-        gate = AsyncGate(address)
-        limit = WebLimit("all", on_failure="closed", timeout=TIMEOUT_S)
-        assert (await gate.ask(limit, request())).status == 503
-        while (await gate.ask(limit, request())).denies:
-            await asyncio.sleep(0.01)
-        await gate.close()
-    with FakeServer(hangs_up, approves) as server:
-        asyncio.run(main(server.address))
-    assert levels(log) == ["WARNING", "INFO"]
-
-
-def test_a_closed_client_is_an_outage(log):
-    client = sluicegate.Client(unused_address())
-    client.close()
-    assert not Gate(client).ask(WebLimit("all"), request()).denies
-    assert levels(log) == ["WARNING"]
-
-
-def test_a_client_of_another_loop_is_a_mistake():
-    gate, limit = AsyncGate(sluicegate.AsyncClient(unused_address())), WebLimit("all")
-    asyncio.run(gate.ask(limit, request()))
-    with pytest.raises(sluicegate.SluicegateError, match="another event loop"):
-        asyncio.run(gate.ask(limit, request()))
-
-
-def test_clients_of_closed_loops_are_forgotten():
-    gate, limit = AsyncGate(unused_address()), WebLimit("all")
-    for _ in range(3):
-        asyncio.run(gate.ask(limit, request()))
-    assert len(gate._own) == 1

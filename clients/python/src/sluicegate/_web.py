@@ -33,10 +33,11 @@ HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 POLICY_NAME = re.compile(r"[ !#-\[\]-~]{1,64}")  # an unescaped string of structured fields
 WITH_PORT = re.compile(r"\[(?P<ipv6>.+)\](:[0-9]+)?|(?P<host>[^:]+):[0-9]+")
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-TITLES = {429: "Too Many Requests", 503: "Service Unavailable"}
+TITLES = {400: "Bad Request", 429: "Too Many Requests", 503: "Service Unavailable"}
 # Verdicts by which the limit denies. Any other says that the server decided nothing.
 DENYING = frozenset({Verdict.DENIED, Verdict.WAIT_LIMIT, Verdict.NEVER_FITS, Verdict.WAITERS_FULL,
-                     Verdict.CONNECTION_WAITERS_FULL, Verdict.KEY_WAITERS_FULL})
+                     Verdict.CONNECTION_WAITERS_FULL, Verdict.KEY_WAITERS_FULL,
+                     Verdict.INVALID_KEY})
 
 
 class WebRequest:
@@ -103,7 +104,7 @@ class LimitOptions(TypedDict, total=False):
 
 
 class Question(NamedTuple):
-    """What an acquire asks for a request."""
+    """The key and the options of a request's acquire."""
 
     key: bytes
     arguments: dict[str, Any]
@@ -151,7 +152,7 @@ class WebLimit:
         if key is None:
             return None
         cost = {"cost": self._cost(request)} if callable(self._cost) else {}
-        return Question(bounded_key(key), self._arguments | cost)
+        return Question(key_data(key), self._arguments | cost)
 
     # --- answers
 
@@ -174,6 +175,9 @@ class WebLimit:
         # the server does not know yet are of its own limit, not of the one asked.
         if outcome.verdict is Verdict.NEVER_FITS:
             return Answer((), 429, "This request costs more than the limit allows.", problem)
+        if outcome.verdict is Verdict.INVALID_KEY:
+            return Answer((), 400, "The key of this request's limit is too long.",
+                          {"type": "about:blank"})
         wait = outcome.retry_after or outcome.reset or 0
         retry_after = max(1, whole_seconds(wait))
         return Answer((*self._fields(outcome), ("Retry-After", str(retry_after))), 429,
@@ -249,24 +253,29 @@ class _Header:
         return self._request.header(name) or NO_VALUE
 
 
-def bounded_key(key: Key) -> bytes:
-    """The key's bytes. Callers choose parts of it: none may be too long or empty for the server,
-    because such a request would pass without a limit.
-    """
+def key_data(key: Key) -> bytes:
+    """The whole key's bytes; an empty one stands for no value, because the server refuses it."""
     if not isinstance(key, (str, bytes)):
         raise InvalidType(f"key returned {key!r:.40}: it must be a str, bytes or None")
     data = key.encode("utf-8", "backslashreplace") if isinstance(key, str) else key
-    if len(data) > KEY_BYTES_KEPT:
-        digest = hashlib.blake2b(data, digest_size=16).hexdigest().encode()
-        data = data[:KEY_BYTES_KEPT - len(digest)] + digest
     return data or NO_VALUE.encode()
+
+
+def bounded(key: bytes, bytes_max: int) -> bytes:
+    """A longer key ends with a hash of the whole: callers choose parts of keys, and the server
+    decides nothing about one that is too long.
+    """
+    if len(key) <= bytes_max:
+        return key
+    digest = hashlib.blake2b(key, digest_size=16).hexdigest().encode()[:bytes_max]
+    return key[:bytes_max - len(digest)] + digest
 
 
 # ---- responses -----------------------------------------------------------------------------------
 
 class Answer(NamedTuple):
-    """What becomes of a request: it goes on, and its response gets the header fields; or with a
-    status it is answered at once.
+    """The decision about a request: it goes on, and its response gets the header fields; or with
+    a status it is answered at once.
     """
 
     fields: Headers = ()
