@@ -148,6 +148,13 @@ class ClientImpl {
     const Routing& home = nodes_.count() == 0 ? routing_ : nodes_[nodes_.home()].routing;
     return home.key_bytes_max.load(std::memory_order_relaxed);
   }
+  // Of the start of the server that has the reservation, as the last connection to it said; 0: not
+  // known, as the reservation may be of another node than those that the client connects to.
+  uint64_t instance_of(uint64_t reservation) noexcept {
+    if (!nodes_.has_place_of(reservation)) return 0;
+    return (nodes_.count() == 0 ? routing_ : nodes_[nodes_.quota_place(reservation)].routing)
+        .instance_id.load(std::memory_order_relaxed);
+  }
   // For whatever has no owner.
   uint32_t home_lane() noexcept {
     return usable_lane(nodes_.count() == 0 ? 0 : nodes_[nodes_.home()].lane(0));

@@ -41,6 +41,12 @@ bool is_undecided(const KeptSettle& settle, const QuotaOutcome& outcome) {
   return outcome.failure != Failure::refused && outcome.failure != Failure::closed;
 }
 
+// Whether it may be taken all the same.
+bool may_be_taken(const QuotaOutcome& outcome) {
+  return outcome.failure == Failure::connection_lost || outcome.failure == Failure::timed_out ||
+         outcome.code == QuotaCode::owner_unreachable;
+}
+
 KeptSettle settle_by_id(uint64_t reservation, const Used& used, Platform& platform) {
   require_valid(settle_of(reservation, used));
   return {.reservation = reservation,
@@ -50,14 +56,12 @@ KeptSettle settle_by_id(uint64_t reservation, const Used& used, Platform& platfo
 
 }  // namespace
 
-// Blocks. Where the server has forgotten the reservation, the call goes on as a record.
+// Blocks. Where a restarted server has forgotten the reservation, the call goes on as a record.
 QuotaOutcome ClientImpl::settle(KeptSettle settle) {
   const auto ask = [&] { return call(Request{settle}.call, {}); };
   QuotaOutcome outcome = ask();
   if (!keeps_settles()) return outcome;
-  const bool is_forgotten =
-      settle.stage == Stage::settle && outcome.code == QuotaCode::unknown_reservation;
-  if (is_forgotten && settle.can_be_recorded()) {
+  if (settle.is_to_be_recorded(outcome.code, outcome.instance_id)) {
     settle.stage = Stage::record;
     outcome = ask();
   }
@@ -65,6 +69,7 @@ QuotaOutcome ClientImpl::settle(KeptSettle settle) {
   if (is_taken && settle.stage == Stage::record) settles_.count_recorded();
   if (!is_undecided(settle, outcome)) return outcome;
   Lane& lane = lanes_[lane_index(settle)];
+  settle.may_be_taken = may_be_taken(outcome);
   outcome.kept = settles_.keep(std::move(settle));
   if (!outcome.kept && outcome.failure != Failure::none) throw_failure(outcome.failure, lane);
   return outcome;

@@ -70,12 +70,14 @@ struct Finished {
   std::vector<UnwantedGrant> to_release;
   size_t calls = 0;  // as counted against `pending_max`
   size_t callbacks = 0;
+  uint64_t instance_id = 0;  // of the start of the server that answered
 
   void clear() {
     entries.clear();
     to_withdraw.clear();
     to_release.clear();
     calls = callbacks = 0;
+    instance_id = 0;
   }
   void add(Target target, Decided outcome) {
     callbacks += target.callback ? 1 : 0;

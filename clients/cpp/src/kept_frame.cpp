@@ -63,21 +63,24 @@ bool KeptFrame::encode(std::vector<uint64_t>& out) {
 
 void KeptFrame::take(const Answer& answer, Finished& finished) {
   if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+    may_be_taken_ = false;
     return fail(failure_of(*refusal), finished);
   }
   const auto* answers = std::get_if<QuotaAnswers>(&answer);
   if (answers == nullptr) throw_unexpected(answer);
   if (answers->codes.size() != settles_.size()) throw_misfit();
   if (std::exchange(is_over_, true)) return;
-  keeper_.answered(settles_, *answers);
+  keeper_.answered(settles_, *answers, finished.instance_id);
 }
 
 void KeptFrame::fail(Failure failure, Finished&) {
   if (std::exchange(is_over_, true)) return;
   if (failure == Failure::refused) {
     keeper_.refused(settles_);
-  } else {
+  } else if (may_be_taken_) {
     keeper_.unanswered(settles_);
+  } else {
+    keeper_.unsent(settles_);
   }
 }
 

@@ -25,7 +25,10 @@ class KeptFrame final : public Job {
         text_bytes_{text_bytes},
         deadline_{deadline} {}
 
-  bool prepare() override { return !is_over_; }
+  bool prepare() override {
+    may_be_taken_ = !is_over_;
+    return may_be_taken_;
+  }
   bool encode(std::vector<uint64_t>& out) override;
   size_t frame_bytes() const override {
     return head_bytes + list_bytes(text_bytes_) + (entry_bytes + 8) * settles_.size();
@@ -44,7 +47,8 @@ class KeptFrame final : public Job {
   const std::vector<KeptSettle> settles_;
   const size_t text_bytes_;
   const Waiter::Clock::time_point deadline_;
-  bool is_over_ = false;  // its settles are the keeper's again
+  bool is_over_ = false;       // its settles are the keeper's again
+  bool may_be_taken_ = false;  // it is sent
 };
 
 }  // namespace sluicegate

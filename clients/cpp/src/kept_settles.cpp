@@ -44,6 +44,14 @@ Used KeptSettle::recorded() const {
   return all;
 }
 
+bool KeptSettle::is_to_be_recorded(QuotaCode code, uint64_t answering_instance) const noexcept {
+  return reserved != nullptr && is_unknown(code) && !is_the_same_start(answering_instance);
+}
+
+bool KeptSettle::was_taken(QuotaCode code, uint64_t answering_instance) const noexcept {
+  return may_be_taken && is_unknown(code) && is_the_same_start(answering_instance);
+}
+
 bool KeptSettle::may_be_repeated(QuotaCode code) const noexcept {
   if (code == QuotaCode::owner_unreachable || code == QuotaCode::draining) return true;
   return stage == Stage::record && may_retry(code);
@@ -110,25 +118,31 @@ std::vector<KeptSettle> KeptSettles::take_due(Clock::time_point now) {
   return due;
 }
 
-void KeptSettles::answered(KeptSettle settle, QuotaCode code, Clock::time_point now) {
+void KeptSettles::answered(KeptSettle settle, QuotaCode code, Clock::time_point now,
+                           uint64_t instance_id) {
   --under_way_;
-  decide(std::move(settle), code, now);
+  decide(std::move(settle), code, now, instance_id);
   if (kept() == 0) failures_ = 0;
 }
 
-void KeptSettles::decide(KeptSettle settle, QuotaCode code, Clock::time_point now) {
+void KeptSettles::decide(KeptSettle settle, QuotaCode code, Clock::time_point now,
+                         uint64_t instance_id) {
   using Stage = KeptSettle::Stage;
-  if (settle.may_be_repeated(code)) return wait_or_lose(std::move(settle), now);
+  if (settle.may_be_repeated(code)) {
+    // A node that has lost its connection to the owner does not know either.
+    settle.may_be_taken |= code == QuotaCode::owner_unreachable;
+    return wait_or_lose(std::move(settle), now);
+  }
   const bool is_repeat = settle.attempts > 1;
-  if (settle.stage == Stage::settle && code == QuotaCode::unknown_reservation &&
-      settle.can_be_recorded() && !is_closed_) {
+  if (settle.is_to_be_recorded(code, instance_id) && !is_closed_) {
     settle.stage = Stage::record;
     fresh_.push_back(std::move(settle));
     return;
   }
   if (settle.stage == Stage::record && admits(code)) {
     ++counts_.recorded;
-  } else if (admits(code) || code == QuotaCode::already_settled) {
+  } else if (admits(code) || code == QuotaCode::already_settled ||
+             settle.was_taken(code, instance_id)) {
     ++counts_.settled;
   } else {
     ++counts_.lost;
@@ -138,6 +152,14 @@ void KeptSettles::decide(KeptSettle settle, QuotaCode code, Clock::time_point no
 }
 
 void KeptSettles::unanswered(std::span<const KeptSettle> settles, Clock::time_point now) {
+  under_way_ -= settles.size();
+  for (KeptSettle settle : settles) {
+    settle.may_be_taken = true;
+    wait_or_lose(std::move(settle), now);
+  }
+}
+
+void KeptSettles::unsent(std::span<const KeptSettle> settles, Clock::time_point now) {
   under_way_ -= settles.size();
   for (const KeptSettle& settle : settles) wait_or_lose(settle, now);
 }

@@ -53,16 +53,30 @@ struct KeptSettle {
   std::shared_ptr<const ReservedCall> reserved{};  // null: only its reservation's id is known
   std::string own_id{};                            // of the record, where there is no reservation
   Clock::time_point ends = Clock::time_point::max();
+  uint64_t instance_id = 0;  // of the start of the server that has it; 0: not known
   Stage stage = Stage::settle;
-  bool is_alone = false;  // has a frame of its own, because the server refused one with others
-  uint32_t attempts = 0;  // as a kept settle
+  bool may_be_taken = false;  // it was sent, and no answer says what became of it
+  bool is_alone = false;      // has a frame of its own, because the server refused one with others
+  uint32_t attempts = 0;      // as a kept settle
 
-  bool can_be_recorded() const noexcept { return reserved != nullptr; }
+  // Whether the server has lost the reservation and what that had charged, as far as is known. A
+  // server that was not restarted forgets none before its end, and keeps what it has charged.
+  bool is_to_be_recorded(QuotaCode code, uint64_t answering_instance) const noexcept;
+  // Whether the reservation ended by an earlier attempt, the answer to which was lost.
+  bool was_taken(QuotaCode code, uint64_t answering_instance) const noexcept;
   std::string record_id() const;
   // What to record: amounts that the settle does not give are those of the reserve.
   Used recorded() const;
   // Whether the code leaves open that a later repeat is taken.
   bool may_be_repeated(QuotaCode code) const noexcept;
+
+ private:
+  bool is_unknown(QuotaCode code) const noexcept {
+    return stage == Stage::settle && code == QuotaCode::unknown_reservation;
+  }
+  bool is_the_same_start(uint64_t answering_instance) const noexcept {
+    return instance_id != 0 && instance_id == answering_instance;
+  }
 };
 
 class KeptSettles {
@@ -84,8 +98,11 @@ class KeptSettles {
   // Each is under way until one of the calls below returns it. Drops those whose lifetime has
   // ended, but no settle before its first attempt.
   std::vector<KeptSettle> take_due(Clock::time_point now);
-  void answered(KeptSettle settle, QuotaCode code, Clock::time_point now);
+  // `instance_id`: of the start of the server that answered; 0: not known.
+  void answered(KeptSettle settle, QuotaCode code, Clock::time_point now, uint64_t instance_id = 0);
+  // They were sent, and may be taken.
   void unanswered(std::span<const KeptSettle> settles, Clock::time_point now);
+  void unsent(std::span<const KeptSettle> settles, Clock::time_point now);
   // The server refuses their frame: each is tried alone once more, as only one of them may be at
   // fault.
   void refused(std::span<const KeptSettle> settles, Clock::time_point now);
@@ -105,7 +122,7 @@ class KeptSettles {
   void wait(KeptSettle settle, Clock::time_point now);
   void wait_or_lose(KeptSettle settle, Clock::time_point now);
   void drop_ended(Clock::time_point now);
-  void decide(KeptSettle settle, QuotaCode code, Clock::time_point now);
+  void decide(KeptSettle settle, QuotaCode code, Clock::time_point now, uint64_t instance_id);
 
   const size_t kept_max_;
   Backoff backoff_;

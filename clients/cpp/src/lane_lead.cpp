@@ -126,9 +126,10 @@ void Lane::settle(Lock& lock, const Answer& answer) {
   if (job == nullptr) return;  // the connection was lost meanwhile, which completed the job
   if (job->will_wait(answer)) return settle_waiting(lock, answer, id);
   std::unique_ptr<Job> detached = detach(id);
-  lock.unlock();
   thread_local Finished finished;
   finished.clear();
+  finished.instance_id = link_->welcome().instance_id;
+  lock.unlock();
   try {
     detached->take(answer, finished);
   } catch (...) {
@@ -160,6 +161,7 @@ void Lane::settle_waiting(Lock& lock, const Answer& answer, uint64_t id) {
   if (!waiting_.contains(id)) waiting_.emplace(id, detach(id));
   Gathered& calls = *waiting_.at(id)->gathered();
   Finished finished;
+  finished.instance_id = link_->welcome().instance_id;
   try {
     calls.take(answer, finished);
   } catch (...) {

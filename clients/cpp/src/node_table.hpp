@@ -55,6 +55,11 @@ class NodeTable {
   uint32_t quota_place(std::string_view subject) const noexcept {
     return sluice::proto::subject_node(subject, count());
   }
+  // Whether it is certain which node has the reservation.
+  bool has_place_of(uint64_t reservation) const noexcept {
+    const uint32_t slot = sluice::proto::reservation_id::slot_of(reservation);
+    return slot == sluice::proto::reservation_id::no_slot ? count() <= 1 : slot <= count();
+  }
   // Of the node that has a reservation; home, if the id names no node of the list.
   uint32_t quota_place(uint64_t reservation) const noexcept {
     const uint32_t slot = sluice::proto::reservation_id::slot_of(reservation);

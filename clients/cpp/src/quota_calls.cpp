@@ -203,6 +203,7 @@ void QuotaCalls::decide(size_t entry, QuotaCode code, uint64_t reservation, Fini
   if (QuotaOutcome* outcome = is_abandoned(entry) ? nullptr : target(entry).place) {
     outcome->code = code;
     outcome->reservation = reservation;
+    outcome->instance_id = finished.instance_id;
   }
   // A call with a client id can be repeated and then gets this reservation.
   const bool has_client_id = names_subjects_ && client_ids_[entry].size > 0;

@@ -21,6 +21,8 @@ Reservation::Reservation(ClientImpl& impl, QuotaOutcome outcome,
     : outcome_{std::move(outcome)}, reserved_{std::move(reserved)}, lifetime_{reserved_->lifetime} {
   if (id() == 0 && !is_by_policy(outcome_)) return;
   ends_ = reserved_->since.value_or(impl.platform().about_now()) + lifetime_;
+  // Another node may have answered for the one that has it.
+  if (outcome_.instance_id == impl.instance_of(id())) instance_id_ = outcome_.instance_id;
   const bool is_limited = id() != 0 && reserved_->has_lifetime;
   tenure_ =
       std::make_shared<Tenure>(id(), lifetime_, is_limited ? ends_ : Clock::time_point::max());
@@ -50,7 +52,11 @@ bool Reservation::held() const noexcept {
 
 KeptSettle Reservation::settle_of_guard(const Used& used) const {
   require_valid(settle_of(id(), used));
-  KeptSettle settle{.reservation = id(), .used = used, .reserved = reserved_, .ends = ends_};
+  KeptSettle settle{.reservation = id(),
+                    .used = used,
+                    .reserved = reserved_,
+                    .ends = ends_,
+                    .instance_id = instance_id_};
   if (id() == 0) {
     settle.stage = KeptSettle::Stage::record;
     settle.own_id = impl_->new_settle_id();

@@ -18,10 +18,12 @@ struct Routing {
   std::atomic<uint64_t> seed{0};
   std::atomic<uint32_t> shards{1};  // as many of them as have lanes
   std::atomic<uint32_t> key_bytes_max{0};
+  std::atomic<uint64_t> instance_id{0};  // of the server's start; 0: not known
 
   void adopt(const Welcome& welcome, uint32_t lanes_max) noexcept {
     seed.store(welcome.routing_seed, std::memory_order_relaxed);
     key_bytes_max.store(welcome.key_bytes_max, std::memory_order_relaxed);
+    instance_id.store(welcome.instance_id, std::memory_order_relaxed);
     const uint32_t known = welcome.routing_known ? std::min(welcome.shards, lanes_max) : 1;
     shards.store(std::max(known, 1U), std::memory_order_release);
   }

@@ -102,16 +102,24 @@ void SettleKeeper::send_on(uint32_t lane, std::span<const KeptSettle> settles) {
   }
 }
 
-void SettleKeeper::answered(std::span<const KeptSettle> settles, const QuotaAnswers& answers) {
+void SettleKeeper::answered(std::span<const KeptSettle> settles, const QuotaAnswers& answers,
+                            uint64_t instance_id) {
   const auto now = parts_.platform.now();
   change([&](KeptSettles& book) {
-    for (size_t i = 0; i < settles.size(); ++i) book.answered(settles[i], answers.codes[i], now);
+    for (size_t i = 0; i < settles.size(); ++i) {
+      book.answered(settles[i], answers.codes[i], now, instance_id);
+    }
   });
 }
 
 void SettleKeeper::unanswered(std::span<const KeptSettle> settles) {
   const auto now = parts_.platform.now();
   change([&](KeptSettles& book) { book.unanswered(settles, now); });
+}
+
+void SettleKeeper::unsent(std::span<const KeptSettle> settles) {
+  const auto now = parts_.platform.now();
+  change([&](KeptSettles& book) { book.unsent(settles, now); });
 }
 
 void SettleKeeper::refused(std::span<const KeptSettle> settles) {

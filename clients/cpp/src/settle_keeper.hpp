@@ -57,8 +57,10 @@ class SettleKeeper {
   Clock::time_point repeat_due();
 
   // ------------------------------------------------------------------------------- by frames
-  void answered(std::span<const KeptSettle> settles, const QuotaAnswers& answers);
+  void answered(std::span<const KeptSettle> settles, const QuotaAnswers& answers,
+                uint64_t instance_id);
   void unanswered(std::span<const KeptSettle> settles);
+  void unsent(std::span<const KeptSettle> settles);
   void refused(std::span<const KeptSettle> settles);
 
  private:

@@ -153,6 +153,11 @@ class FakeFleet {
     const std::lock_guard lock{mutex_};
     nodes_[place]->holds = true;
   }
+  // From now on the node knows no reservation when it is settled.
+  void lose_reservations(uint32_t place) {
+    const std::lock_guard lock{mutex_};
+    nodes_[place]->has_no_reservations = true;
+  }
   // From now on acquires and reserves wait in its queue until they are withdrawn.
   void queue(uint32_t place) {
     const std::lock_guard lock{mutex_};
@@ -189,6 +194,7 @@ class FakeFleet {
     bool holds = false;
     bool queues = false;
     bool is_silent = false;
+    bool has_no_reservations = false;
     uint32_t frames_max = 0;  // 0: as other fake servers
     size_t questions = 0;
     size_t pings = 0;
@@ -274,6 +280,9 @@ class FakeFleet {
     if (node.queues && call.kind == schema::ClientFrame::RESERVE) {
       node.queued_reserves.insert(call.id);
       return peer.write(answers(call.id, call.entries(), {QuotaCode::queued}));
+    }
+    if (node.has_no_reservations && call.kind == schema::ClientFrame::SETTLE) {
+      return peer.write(answers(call.id, call.entries(), {QuotaCode::unknown_reservation}));
     }
     std::vector<uint64_t> given;
     if (call.kind == schema::ClientFrame::RESERVE) {

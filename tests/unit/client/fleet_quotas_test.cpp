@@ -3,6 +3,7 @@
 //       reach.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <set>
 #include <stop_token>
@@ -122,6 +123,60 @@ TEST(FleetQuotas, home_is_asked_for_what_names_no_subject_and_no_node) {
   EXPECT_TRUE(client.settle(of_no_list));
   EXPECT_TRUE(client.settle(of_a_longer_list));
   EXPECT_EQ(fleet.asked_quotas(2).size(), 4u);
+}
+
+// ------------------------------------------------------------------- what a node has forgotten
+
+size_t records(FakeFleet& fleet, uint32_t nodes_count) {
+  size_t sum = 0;
+  for (uint32_t place = 0; place < nodes_count; ++place) {
+    const auto asked = fleet.asked_quotas(place);
+    sum += static_cast<size_t>(std::ranges::count(asked, Which::RECORD, &AskedQuota::kind));
+  }
+  return sum;
+}
+
+TEST(FleetQuotas, what_a_node_that_was_not_restarted_has_forgotten_is_not_recorded) {
+  FakeFleet fleet{3, 2};
+  for (uint32_t place = 0; place < 3; ++place) fleet.lose_reservations(place);
+  Client client{std::vector{fleet.address(0)}, patient({.on_failure = OnFailure::closed})};
+  wait_for_connections(client, 6);
+  for (const std::string& subject : keys) {
+    EXPECT_EQ(client.reserve(subject).settle().code, QuotaCode::unknown_reservation);
+  }
+  EXPECT_EQ(records(fleet, 3), 0u);
+}
+
+TEST(FleetQuotas, what_a_restarted_node_has_forgotten_is_recorded) {
+  FakeFleet fleet{2};
+  ClientOptions options = quick({.on_failure = OnFailure::closed});
+  options.owner_retry = 1ms;
+  Client client{std::vector{fleet.address(0)}, options};
+  wait_for_connections(client, 2);
+  Reservation call = client.reserve(a_subject_of(1, 2));
+  fleet.lose_reservations(1);
+  fleet.kill(1);
+  wait_for_connections(client, 1);
+  fleet.start(1);
+  wait_for_connections(client, 2);
+  EXPECT_EQ(call.settle().code, QuotaCode::ok);
+  EXPECT_EQ(records(fleet, 2), 1u);
+}
+
+// Of a node that is asked through another one, the client cannot know whether it was restarted.
+TEST(FleetQuotas, what_a_node_has_forgotten_that_another_one_asks_is_recorded) {
+  FakeFleet fleet{2};
+  fleet.lose_reservations(0);
+  fleet.name_port(1, port_of_nobody());
+  Client connected_to_one{fleet.address(0), quick({.on_failure = OnFailure::closed})};
+  Client connected_to_one_of_two{std::vector{fleet.address(0)},
+                                 patient({.on_failure = OnFailure::closed})};
+  for (Client* client : {&connected_to_one, &connected_to_one_of_two}) {
+    wait_for_connections(*client, 1);
+    fleet.forget();
+    EXPECT_EQ(client->reserve(a_subject_of(1, 2)).settle().code, QuotaCode::ok);
+    EXPECT_EQ(records(fleet, 2), 1u);
+  }
 }
 
 // ------------------------------------------------------------------------ owners out of reach

@@ -154,6 +154,76 @@ TEST(KeptSettles, a_forgotten_reservation_is_recorded_under_its_id) {
   EXPECT_EQ(book.counts(), counted(0, 0, 1, 0));
 }
 
+constexpr uint64_t first_start = 11, later_start = 12;
+
+KeptSettle guarded_by(uint64_t instance_id) {
+  KeptSettle settle = guarded(7);
+  settle.instance_id = instance_id;
+  return settle;
+}
+
+// It ended by the attempt whose answer was lost: a record would charge it again.
+TEST(KeptSettles, one_that_the_same_start_of_the_server_has_forgotten_is_settled) {
+  for (const QuotaCode lost : {QuotaCode::none, QuotaCode::owner_unreachable}) {
+    KeptSettles book = book_of();
+    EXPECT_TRUE(book.add_fresh(guarded_by(first_start)));
+    const KeptSettle sent = take_one(book, start);
+    if (lost == QuotaCode::none) {
+      book.unanswered({&sent, 1}, start);
+    } else {
+      book.answered(sent, lost, start, first_start);
+    }
+    const Time now = book.due();
+    book.answered(take_one(book, now), QuotaCode::unknown_reservation, now, first_start);
+    EXPECT_EQ(book.counts(), counted(0, 1, 0, 0));
+    EXPECT_EQ(book.due(), never);
+  }
+}
+
+TEST(KeptSettles, one_that_failed_as_a_call_may_be_taken_too) {
+  for (const bool may_be_taken : {true, false}) {
+    KeptSettles book = book_of();
+    KeptSettle settle = guarded_by(first_start);
+    settle.may_be_taken = may_be_taken;
+    EXPECT_TRUE(book.add_failed(std::move(settle), start));
+    const Time now = book.due();
+    book.answered(take_one(book, now), QuotaCode::unknown_reservation, now, first_start);
+    EXPECT_EQ(book.counts(), counted(0, may_be_taken ? 1 : 0, 0, may_be_taken ? 0 : 1));
+  }
+}
+
+// It came too late: the reservation has ended without it, and is charged as that says.
+TEST(KeptSettles, one_that_was_never_sent_is_lost_if_the_same_start_has_forgotten_it) {
+  KeptSettles book = book_of();
+  EXPECT_TRUE(book.add_fresh(guarded_by(first_start)));
+  const KeptSettle unsent = take_one(book, start);
+  book.unsent({&unsent, 1}, start);
+  EXPECT_EQ(book.counts(), counted(1, 0, 0, 0));
+  const Time now = book.due();
+  book.answered(take_one(book, now), QuotaCode::unknown_reservation, now, first_start);
+  EXPECT_EQ(book.counts(), counted(0, 0, 0, 1));
+}
+
+TEST(KeptSettles, one_that_another_start_has_forgotten_is_recorded) {
+  struct Starts {
+    uint64_t reserved, answering;
+  };
+  for (const auto& [reserved, answering] :
+       {Starts{first_start, later_start}, Starts{0, later_start}, Starts{first_start, 0},
+        Starts{0, 0}}) {
+    KeptSettles book = book_of();
+    EXPECT_TRUE(book.add_fresh(guarded_by(reserved)));
+    const KeptSettle sent = take_one(book, start);
+    book.unanswered({&sent, 1}, start);
+    const Time now = book.due();
+    book.answered(take_one(book, now), QuotaCode::unknown_reservation, now, answering);
+    const KeptSettle record = take_one(book, now);
+    EXPECT_EQ(record.stage, Stage::record);
+    book.answered(record, QuotaCode::ok, now, answering);
+    EXPECT_EQ(book.counts(), counted(0, 0, 1, 0));
+  }
+}
+
 TEST(KeptSettles, a_record_has_what_the_settle_gives_and_else_the_reserve) {
   KeptSettle settle = guarded(7);
   settle.used = {.requests = 3, .output_tokens = 1, .cost = 9, .cached_input_tokens = 950};

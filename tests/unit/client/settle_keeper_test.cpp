@@ -344,6 +344,97 @@ TEST(KeptSettle, a_kept_settle_is_recorded_too) {
   }
 }
 
+// A server that knows no reservation when it is settled, and says which start of it answers: one
+// until it has lost so many settles with their connections, then another one or still the same.
+class RestartedServer {
+ public:
+  RestartedServer(uint64_t start_after_losses, size_t losses)
+      : start_after_losses_{start_after_losses}, losses_left_{losses} {}
+
+  static constexpr uint64_t first_start = 11, later_start = 12;
+
+  std::string address() const { return test::address_of(server_); }
+  std::vector<ReceivedFrame> records(size_t count) { return records_.wait_for(count); }
+
+ private:
+  void script(Peer& peer) {
+    peer.read();
+    const uint64_t start = losses_left_ > 0 ? first_start : start_after_losses_;
+    peer.write(welcome_with([&](schema::Welcome::Builder to) { to.setInstanceId(start); }));
+    for (;;) {
+      const ReceivedFrame received = read_quota(peer);
+      if (received.kind == Which::RECORD) records_.add(received);
+      if (received.kind != Which::SETTLE) {
+        peer.write(ok(received));
+      } else if (losses_left_ > 0) {
+        --losses_left_;
+        return;
+      } else {
+        peer.write(answers(received.id, received.entries(), {QuotaCode::unknown_reservation}));
+      }
+    }
+  }
+
+  const uint64_t start_after_losses_;
+  std::atomic<size_t> losses_left_;
+  Frames records_;
+  FakeServer server_{[this](Peer& peer) { script(peer); }, connections_max};
+};
+
+// The server took the settle whose answer was lost, and has forgotten the ended reservation since.
+TEST(KeptSettle, what_the_same_start_of_the_server_has_forgotten_is_not_recorded) {
+  for (const bool is_call : {true, false}) {
+    RestartedServer server{RestartedServer::first_start, 1};
+    Client client{server.address(), with(OnFailure::closed)};
+    Reservation call = reserve_two(client);
+    if (is_call) {
+      EXPECT_TRUE(call.settle({.output_tokens = 312}).kept);
+    } else {
+      call.settle_nowait({.output_tokens = 312});
+    }
+    EXPECT_EQ(wait_until_none_is_kept(client), ended(1, 0, 0));
+    EXPECT_TRUE(server.records(0).empty());
+  }
+}
+
+TEST(KeptSettle, what_a_later_start_of_the_server_has_forgotten_is_recorded) {
+  for (const bool is_call : {true, false}) {
+    RestartedServer server{RestartedServer::later_start, 1};
+    Client client{server.address(), with(OnFailure::closed)};
+    Reservation call = reserve_two(client);
+    if (is_call) {
+      EXPECT_TRUE(call.settle({.output_tokens = 312}).kept);
+    } else {
+      call.settle_nowait({.output_tokens = 312});
+    }
+    EXPECT_EQ(wait_until_none_is_kept(client), ended(0, 1, 0));
+    expect_recorded(server.records(1).at(0));
+  }
+}
+
+TEST(KeptSettle, a_settle_that_comes_too_late_is_not_recorded) {
+  RestartedServer server{RestartedServer::first_start, 0};
+  Client client{server.address(), with(OnFailure::open)};
+  Reservation call = reserve_two(client);
+  EXPECT_EQ(call.outcome().instance_id, RestartedServer::first_start);
+  const QuotaOutcome outcome = call.settle({.output_tokens = 312});
+  EXPECT_EQ(outcome.code, QuotaCode::unknown_reservation);
+  EXPECT_FALSE(outcome.kept);
+  EXPECT_EQ(client.settles(), SettleCounts{});
+  reserve_two(client).settle_nowait({.output_tokens = 312});
+  EXPECT_EQ(wait_until_none_is_kept(client), ended(0, 0, 1));
+  EXPECT_TRUE(server.records(0).empty());
+}
+
+TEST(KeptSettle, a_guard_that_is_moved_still_knows_its_start_of_the_server) {
+  RestartedServer server{RestartedServer::first_start, 0};
+  Client client{server.address(), with(OnFailure::open)};
+  Reservation call;
+  call = reserve_two(client);
+  EXPECT_EQ(call.settle().code, QuotaCode::unknown_reservation);
+  EXPECT_TRUE(server.records(0).empty());
+}
+
 TEST(KeptSettle, without_a_guard_a_forgotten_reservation_is_lost) {
   ForgetfulServer server;
   Client client{server.address(), with(OnFailure::open)};

@@ -266,6 +266,7 @@ struct [[nodiscard]] QuotaOutcome {
   uint64_t reservation = 0;          // 0: there is none
   int64_t retry_after_ms = 0;        // how long to wait before a retry may help; -1: never helps
   std::vector<LimitState> limits{};  // where requested
+  uint64_t instance_id = 0;          // of the start of the server that answered; 0: not known
 
   bool admitted() const noexcept { return admits(code); }
   explicit operator bool() const noexcept { return admitted(); }

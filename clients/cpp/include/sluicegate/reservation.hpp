@@ -82,6 +82,7 @@ class [[nodiscard]] Reservation {
     reserved_ = std::move(other.reserved_);
     tenure_ = std::move(other.tenure_);
     lifetime_ = other.lifetime_;
+    instance_id_ = other.instance_id_;
     ends_ = other.ends_;
   }
   KeptSettle settle_of_guard(const Used& used) const;
@@ -97,6 +98,7 @@ class [[nodiscard]] Reservation {
   std::shared_ptr<const ReservedCall> reserved_;
   std::shared_ptr<Tenure> tenure_;
   std::chrono::milliseconds lifetime_{};
+  uint64_t instance_id_ = 0;  // of the start of the server that has it; 0: not known
   Clock::time_point ends_{};  // of the lifetime
 };
 
