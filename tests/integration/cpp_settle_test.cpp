@@ -159,6 +159,39 @@ TEST_P(CppSettle, repeats_charge_once) {
   expect_each_charged_once(reserving);
 }
 
+// The server takes a settle after its caller has given up, and forgets the reservation before the
+// client repeats it.
+TEST_P(CppSettle, one_that_is_forgotten_before_the_repeat_is_charged_once) {
+  const Folder folder;
+  auto flags = folder.flags(false);
+  flags.insert(flags.end(), {"--max-reservations", "1"});
+  Server server{flags};
+  Client others{server.address(), options_of(GetParam())};
+  ping(others);
+  ClientOptions options = options_of(GetParam());
+  options.call_timeout = std::chrono::milliseconds{500};
+  options.backoff_first = options.backoff_longest = std::chrono::hours{1};  // until close()
+  Client client{server.address(), options};
+  ping(client);
+  Reservation call = client.reserve("acme", {.input_tokens = 900, .lifetime_ms = 3'600'000});
+  const uint64_t id = call.id();
+  ASSERT_NE(id, 0u);
+  server.send_signal(SIGSTOP);
+  EXPECT_TRUE(call.settle({.input_tokens = 880, .output_tokens = 12}).kept);
+  server.send_signal(SIGCONT);
+  const auto deadline = std::chrono::steady_clock::now() + long_enough;
+  while (used(others, "acme") != used_tokens) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  while (others.settle(id).code != QuotaCode::unknown_reservation) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    (void)others.reserve("acme").cancel();  // on the same shard
+  }
+  client.close();
+  EXPECT_EQ(client.settles(), (SettleCounts{.settled = 1}));
+  EXPECT_EQ(used(others, "acme"), used_tokens);
+}
+
 TEST_P(CppSettle, close_delivers_what_is_kept) {
   const Folder folder;
   Server server{folder.flags(false)};

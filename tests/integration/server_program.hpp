@@ -63,8 +63,11 @@ class Server {
     arguments.push_back(nullptr);
     ASSERT_EQ(posix_spawn(&process_, binary, nullptr, nullptr, arguments.data(), environ), 0);
   }
-  // SIGSTOP, SIGCONT.
-  void send_signal(int signal) const { kill(process_, signal); }
+  // SIGSTOP, after which it stands still, or SIGCONT.
+  void send_signal(int signal) const {
+    kill(process_, signal);
+    if (signal == SIGSTOP) waitpid(process_, nullptr, WUNTRACED);
+  }
   void end(int signal) {
     if (process_ == 0) return;
     kill(process_, signal);
