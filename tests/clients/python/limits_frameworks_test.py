@@ -36,10 +36,10 @@ def uri(server):
     return uri
 
 
-def flask_client(uri, **options):
+def flask_client(uri, key_func=flask_limiter.util.get_remote_address, **options):
     app = flask.Flask(__name__)
-    limiter = flask_limiter.Limiter(flask_limiter.util.get_remote_address, app=app,
-                                    storage_uri=uri, headers_enabled=True, **options)
+    limiter = flask_limiter.Limiter(key_func, app=app, storage_uri=uri, headers_enabled=True,
+                                    **options)
 
     @app.get("/limited")
     @limiter.limit(LIMIT)
@@ -90,6 +90,18 @@ def test_processes_share_the_limit(framework, uri):
     one, other = framework(uri), framework(uri)
     assert statuses(one, 2) == [200, 200]
     assert statuses(other, 2) == [200, 429]
+
+
+@pytest.mark.parametrize("fallback", [{"swallow_errors": True},
+                                      {"in_memory_fallback": ["1000 per minute"]}])
+def test_a_callers_long_key_is_limited_as_any_other(uri, fallback):
+    """An error would be a dead storage for Flask-Limiter: nobody had a limit then."""
+    client = flask_client(uri, key_func=lambda: flask.request.headers["X-Api-Key"], **fallback)
+
+    def statuses_of(key):
+        return [client.get("/limited", headers={"X-Api-Key": key}).status_code for _ in range(4)]
+    for key in ("k" * 3_000, "other", "k" * 3_001):
+        assert statuses_of(key) == [200] * 3 + [429]
 
 
 def test_without_a_server_flask_limiter_swallows_errors():

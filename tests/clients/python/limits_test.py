@@ -27,7 +27,7 @@ from real_server import serving
 from server_process import eventually
 
 import sluicegate
-from sluicegate._limits_steps import LimitsSteps
+from sluicegate._limits_steps import LimitsSteps, PutQuotas
 from sluicegate.limits_storage import AsyncSluicegateStorage, SluicegateStorage, StorageRefused
 
 HOUR_S = 3600
@@ -129,7 +129,8 @@ def test_of_several_addresses_the_first_that_answers_is_used(opened, server):
     ("sluicegate://", "uri"), ("sluicegate://a:1,", "uri"), ("sluicegate://a:1/0", "uri"),
     ("sluicegate://a:1?timeout=soon", "timeout"), ("sluicegate://a:1?timeout=-1", "timeout"),
     ("sluicegate://a:1?on_failure=open", "on_failure"), ("sluicegate://a:1?key_prefix=",
-                                                         "key_prefix")])
+                                                         "key_prefix"),
+    ("sluicegate://a:1?key_prefix=" + "k" * 225, "key_prefix")])
 def test_a_mistake_in_the_uri_is_named(uri, named):
     with pytest.raises(sluicegate.InvalidArgument, match=named):
         storage_from_string(uri)
@@ -206,10 +207,36 @@ def test_a_mistake_is_named(opened, storage):
             ("expiry", lambda: asked.incr("k", 400 * 86_400)),
             ("amount", lambda: asked.incr("k", 1, amount=-1)),
             ("limit", lambda: asked.acquire_entry("k", 0, 1)),
-            ("expiry", lambda: asked.acquire_sliding_window_entry("k", 1, 200 * 86_400)),
-            ("--max-key-bytes", lambda: asked.incr("k" * 2_000, 1))):
+            ("expiry", lambda: asked.acquire_sliding_window_entry("k", 1, 200 * 86_400))):
         with pytest.raises(sluicegate.InvalidArgument, match=named):
             call()
+
+
+@pytest.mark.parametrize("key", ["k" * 3_000, "\u00e9" * 3_000, "\U0001f600" * 3_000,
+                                 "k" * 242 + "\u20ac" * 9, "\udc80", "k\0k", ""])
+def test_no_key_is_a_mistake_and_each_is_counted_alone(opened, storage, key):
+    """Callers choose parts of keys, and an error stops the limits of all in Flask-Limiter."""
+    asked, other = opened.ran(storage), key + "!"
+    assert [asked.incr(key, HOUR_S), asked.incr(key, HOUR_S), asked.incr(other, HOUR_S)] == [
+        1, 2, 1]
+    assert asked.get(key) == 2 and asked.get_expiry(key) > time.time()
+    assert [asked.acquire_entry(each, 2, HOUR_S) for each in (key, key, key, other)] == [
+        True, True, False, True]
+    assert asked.get_moving_window(key, 2, HOUR_S)[1] == 2
+    storage._steps = LimitsSteps("limits:", wall_clock=lambda: 1_000_000.0 * HOUR_S)
+    assert [asked.acquire_sliding_window_entry(each, 2, HOUR_S)
+            for each in (key, key, key, other)] == [True, True, False, True]
+    assert asked.get_sliding_window(key, HOUR_S)[2] == 2
+    asked.clear(key)
+    assert asked.get(key) == 0 and asked.get(other) == 1
+    assert asked.reset() == 4  # each window is a key
+
+
+def test_a_server_for_short_keys_is_reported(opened):
+    with serving("epoll-1", "--max-key-bytes", "100") as server:
+        asked = opened.ran(opened(f"127.0.0.1:{server.native_port}"))
+        with pytest.raises(sluicegate.InvalidArgument, match="--max-key-bytes of 256"):
+            asked.incr("k" * 200, 1)
 
 
 def test_a_server_that_forbids_windows_of_callers_is_reported(opened):
@@ -316,6 +343,61 @@ def test_quotas_of_idle_keys_are_removed(opened, storage, client):
     asked.acquire_entry("newer", 2, 1)
     assert client.get_quota("limits:idle") is None
     assert client.get_quota("limits:in use") is not None
+
+
+def test_a_quota_that_another_process_uses_is_removed_later(opened, storage, client):
+    clock = [0.0]
+    storage._steps = LimitsSteps("limits:", monotonic=lambda: clock[0])
+    asked = opened.ran(storage)
+    asked.acquire_entry("shared", 2, HOUR_S)
+    for key in ("a", "b"):
+        clock[0] += 2.0 * HOUR_S
+        asked.acquire_entry(key, 2, 24 * HOUR_S)
+        assert client.get_quota("limits:shared") is not None
+    client.reset("limits:shared")  # as if its hits had left the window
+    clock[0] += 2.0 * HOUR_S
+    asked.acquire_entry("c", 2, HOUR_S)
+    assert client.get_quota("limits:shared") is None
+
+
+def test_idle_quotas_of_short_periods_are_found_behind_long_ones():
+    clock = [0.0]
+    quotas = PutQuotas(lambda: clock[0])
+    for subject in ("day 1", "day 2", "day 3"):
+        quotas.use(subject, 86_400, was_put=True)
+    removed = []
+    for number in range(1_000):
+        clock[0] += 0.125
+        quotas.use(f"second {number}", 1, was_put=True)
+        removed += [quota.subject for quota in quotas.take_idle()]
+    assert removed == [f"second {number}" for number in range(1_000 - 16)]
+
+
+def test_a_use_keeps_a_quota():
+    clock = [0.0]
+    quotas = PutQuotas(lambda: clock[0])
+    quotas.use("never put", 1)
+    quotas.use("used", 1, was_put=True)
+    for second in range(1, 10):
+        clock[0] = float(second)
+        quotas.use("used", 1)
+        assert quotas.take_idle() == []
+    clock[0] += 2.0
+    assert [quota.subject for quota in quotas.take_idle()] == ["used"]
+    assert quotas.take_idle() == []
+
+
+def test_of_too_many_quotas_the_one_that_is_idle_first_is_forgotten(monkeypatch):
+    monkeypatch.setattr(sluicegate._limits_steps, "QUOTAS_MAX", 3)
+    clock = [0.0]
+    quotas = PutQuotas(lambda: clock[0])
+    for subject, expiry in (("a", 5), ("b", 9), ("c", 6), ("d", 8)):
+        quotas.use(subject, expiry, was_put=True)
+    quotas.use("c", 10)
+    quotas.use("e", 7, was_put=True)
+    clock[0] = 100.0
+    idle = [quota.subject for _ in range(3) for quota in quotas.take_idle()]
+    assert idle == ["e", "b", "c"]
 
 
 # ---- sliding window counter ----------------------------------------------------------------------

@@ -1,27 +1,29 @@
-"""What a storage of the package `limits` asks a server: once for threads and for asyncio.
+"""The questions of a storage of the package `limits` to a server: once for threads and for asyncio.
 
 Flow:   a method yields questions, which are functions of a client; a storage of limits_storage.py
         asks its client, and sends the answers into the generator.
 Shape:  a counter is a key, its count is limit - remaining. A moving window is a subject with one
-        sliding limit of requests. Both are named key_prefix + key.
+        sliding limit of requests. Both are named key_prefix + key; a long name ends with a hash.
 Units:  seconds, as in `limits`; milliseconds where a name ends in _ms.
 Errors: those of the client; StorageRefused for a verdict that is neither yes nor no.
-Bounds: remembers at most QUOTAS_MAX subjects; forgets the least recently used one.
+Bounds: remembers at most QUOTAS_MAX subjects; forgets the one that is idle first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import math
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ._bounds import MAX_REQUESTS, NUMBER_MAX, RELEASED_COST, WINDOW, Bound
 from ._invalid import InvalidArgument, whole
+from ._key_bytes import DIGEST_BYTES, KEY_BYTES_KEPT, bounded
 from .errors import QuotaDenied, SluicegateError
 from .quota import Limit, LimitState, QuotaCode
 from .verdict import Details, Verdict, Verdicts
@@ -37,6 +39,7 @@ LIMIT = Bound("limit", MAX_REQUESTS.least, MAX_REQUESTS.most)
 EXPIRY = Bound("expiry", 1, int(WINDOW.most))
 SLIDING_EXPIRY = Bound("expiry of a sliding window counter", 1, EXPIRY.most // 2)
 MOVING_LIMIT_NAME = "moving window"
+PREFIX_BYTES_MAX = KEY_BYTES_KEPT - DIGEST_BYTES  # a long name keeps it whole, for reset()
 QUOTAS_MAX = 100_000
 REMOVED_AT_ONCE = 2  # more than one for each that is put, so that idle ones do not gather
 DENIALS = frozenset({QuotaCode.REQUESTS_EXCEEDED, QuotaCode.RPM_EXCEEDED, QuotaCode.RPD_EXCEEDED,
@@ -56,15 +59,22 @@ class StorageRefused(SluicegateError):
 
 
 def counts(keys: Sequence[str], verdicts: Verdicts) -> list[int]:
-    """What each key has counted in its window."""
+    """The count of each key in its window."""
     for key, verdict in zip(keys, verdicts):
         if verdict is Verdict.INVALID_KEY:
-            raise InvalidArgument(f"key {key!r:.80} is longer than the server allows "
-                                  "(--max-key-bytes), with its key_prefix")
+            raise InvalidArgument(f"key {key!r:.80} is longer than the server allows: the storage "
+                                  f"needs a --max-key-bytes of {KEY_BYTES_KEPT}")
         if verdict not in (Verdict.APPROVED, Verdict.DENIED, Verdict.NEVER_FITS):
             raise StorageRefused(f"{key!r:.80}: {verdict}: "
                                  f"{CURES.get(verdict, 'the server did not decide it')}")
     return [limit - remaining for limit, remaining in zip(verdicts.limit, verdicts.remaining)]
+
+
+@dataclass(eq=False)
+class PutQuota:
+    subject: str
+    expiry: int
+    idle_at: float
 
 
 class PutQuotas:
@@ -74,25 +84,47 @@ class PutQuotas:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._idle_at: OrderedDict[str, float] = OrderedDict()  # the least recently used first
+        self._quotas: dict[str, PutQuota] = {}
+        # Each once, by a time until which it is not idle; a use moves it later, when it is first.
+        self._heap: list[tuple[float, int, PutQuota]] = []
+        self._numbers = itertools.count()  # of equal times the first comes first
 
     def use(self, subject: str, expiry: int, was_put: bool = False) -> None:
+        idle_at = self._monotonic() + 2 * expiry
         with self._lock:
-            if was_put or subject in self._idle_at:
-                self._idle_at[subject] = self._monotonic() + 2 * expiry
-                self._idle_at.move_to_end(subject)
-            while len(self._idle_at) > QUOTAS_MAX:
-                self._idle_at.popitem(last=False)
+            quota = self._quotas.get(subject)
+            if quota is not None:
+                quota.expiry, quota.idle_at = expiry, idle_at
+            elif was_put:
+                if len(self._quotas) >= QUOTAS_MAX:
+                    self._forget(self._first())
+                quota = self._quotas[subject] = PutQuota(subject, expiry, idle_at)
+                heapq.heappush(self._heap, self._placed(quota))
 
-    def take_idle(self) -> list[str]:
-        """Examines the least recently used ones, and forgets those that are idle."""
+    def take_idle(self) -> list[PutQuota]:
+        """Forgets a few that are idle, the first ones."""
         now = self._monotonic()
+        idle: list[PutQuota] = []
         with self._lock:
-            oldest = list(itertools.islice(self._idle_at.items(), REMOVED_AT_ONCE))
-            idle = [subject for subject, idle_at in oldest if idle_at <= now]
-            for subject in idle:
-                del self._idle_at[subject]
+            while self._heap and len(idle) < REMOVED_AT_ONCE and self._first().idle_at <= now:
+                idle.append(self._first())
+                self._forget(idle[-1])
         return idle
+
+    def _placed(self, quota: PutQuota) -> tuple[float, int, PutQuota]:
+        return quota.idle_at, next(self._numbers), quota
+
+    def _first(self) -> PutQuota:
+        """The one that is idle first."""
+        while True:
+            place, _, quota = self._heap[0]
+            if place >= quota.idle_at:
+                return quota
+            heapq.heapreplace(self._heap, self._placed(quota))
+
+    def _forget(self, first: PutQuota) -> None:
+        heapq.heappop(self._heap)
+        del self._quotas[first.subject]
 
 
 class LimitsSteps:
@@ -103,10 +135,12 @@ class LimitsSteps:
         self._put_quotas = PutQuotas(monotonic)
 
     def _name(self, key: str) -> str:
-        return self._prefix + key
+        """Callers choose parts of keys: no key may be an error, which stops the limits of all."""
+        name = bounded((self._prefix + key).encode("utf-8", "backslashreplace"))
+        return name.decode("utf-8", "ignore")  # a character that the end cuts is in the hash
 
     @staticmethod
-    def _look(names: Sequence[str], details: Details = COUNTED) -> Steps[Verdicts]:
+    def _read(names: Sequence[str], details: Details = COUNTED) -> Steps[Verdicts]:
         """A cost of 0 takes nothing, and makes no key."""
         verdicts: Verdicts = yield lambda client: client.acquire_many(names, costs=0,
                                                                       details=details)
@@ -124,20 +158,19 @@ class LimitsSteps:
 
     def count(self, key: str) -> Steps[int]:
         name = self._name(key)
-        return counts([name], (yield from self._look([name])))[0]
+        return counts([name], (yield from self._read([name])))[0]
 
     def expiry(self, key: str) -> Steps[float]:
         """When the window ends; now, if nothing is counted."""
         name = self._name(key)
-        verdicts = yield from self._look([name], COUNTED | Details.RESET)
+        verdicts = yield from self._read([name], COUNTED | Details.RESET)
         return self._now() + (verdicts.reset[0] if counts([name], verdicts)[0] else 0)
 
     # --- sliding window counter
 
     def _windows(self, key: str, expiry: int, now: float) -> list[str]:
         """The keys of the previous and of the present window, as the other storages name them."""
-        return [f"{self._name(key)}/{int((now - expiry) / expiry)}",
-                f"{self._name(key)}/{int(now / expiry)}"]
+        return [self._name(f"{key}/{int(start / expiry)}") for start in (now - expiry, now)]
 
     def acquire_sliding(self, key: str, limit: int, expiry: int, amount: int) -> Steps[bool]:
         """The previous window does not change any more. So what it leaves of the limit is the
@@ -145,7 +178,7 @@ class LimitsSteps:
         limit, amount = whole(LIMIT, limit), whole(AMOUNT, amount)
         now, window = self._now(), 2 * whole(SLIDING_EXPIRY, expiry)
         previous, present = self._windows(key, expiry, now)
-        before, = counts([previous], (yield from self._look([previous])))
+        before, = counts([previous], (yield from self._read([previous])))
         room = limit - math.floor(before * (1 - now / expiry % 1))
         if room < amount:
             return False
@@ -159,7 +192,7 @@ class LimitsSteps:
     def sliding_window(self, key: str, expiry: int) -> Steps[tuple[int, float, int, float]]:
         now = self._now()
         names = self._windows(key, whole(SLIDING_EXPIRY, expiry), now)
-        before, present = counts(names, (yield from self._look(names)))
+        before, present = counts(names, (yield from self._read(names)))
         left = (1 - now / expiry % 1) * expiry
         return before, left if before else 0.0, present, left + expiry
 
@@ -208,10 +241,12 @@ class LimitsSteps:
     def _remove_idle(self) -> Steps[None]:
         """A hit of another process between both questions would be forgotten; it comes after two
         periods without any."""
-        for subject in self._put_quotas.take_idle():
-            usage = yield lambda client: client.usage(subject)
-            if not any(limit.used for limit in usage.limits):
-                yield lambda client: client.remove_quota(subject)
+        for quota in self._put_quotas.take_idle():
+            usage = yield lambda client: client.usage(quota.subject)
+            if any(limit.used for limit in usage.limits):  # by another process
+                self._put_quotas.use(quota.subject, quota.expiry, was_put=True)
+            else:
+                yield lambda client: client.remove_quota(quota.subject)
 
     def moving_window(self, key: str, limit: int, expiry: int) -> Steps[tuple[float, int]]:
         """The start is an expiry before the server has room for one more than now: that is when

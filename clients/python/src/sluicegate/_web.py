@@ -10,7 +10,6 @@ Source: draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy, its p
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -25,7 +24,6 @@ from .verdict import KeyOutcome, Verdict
 
 Headers = tuple[tuple[str, str], ...]
 
-KEY_BYTES_KEPT = 256  # a server takes 1,024 unless it has other flags; a client may send longer
 NO_VALUE = "-"  # in a key: of a header that the request does not have
 UNKNOWN_CLIENT = "unknown"  # of a server that listens on a Unix socket
 RETRY_UNAVAILABLE_S = 1
@@ -259,16 +257,6 @@ def key_data(key: Key) -> bytes:
         raise InvalidType(f"key returned {key!r:.40}: it must be a str, bytes or None")
     data = key.encode("utf-8", "backslashreplace") if isinstance(key, str) else key
     return data or NO_VALUE.encode()
-
-
-def bounded(key: bytes, bytes_max: int) -> bytes:
-    """A longer key ends with a hash of the whole: callers choose parts of keys, and the server
-    decides nothing about one that is too long.
-    """
-    if len(key) <= bytes_max:
-        return key
-    digest = hashlib.blake2b(key, digest_size=16).hexdigest().encode()[:bytes_max]
-    return key[:bytes_max - len(digest)] + digest
 
 
 # ---- responses -----------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from ._log import LOG
 from ._nodes import owner_of
-from ._web import GOES_ON, KEY_BYTES_KEPT, Answer, WebLimit, WebRequest, bounded
+from ._key_bytes import KEY_BYTES_KEPT, bounded
+from ._web import GOES_ON, Answer, WebLimit, WebRequest
 from .aio import AsyncClient
 from .client import Client
 from .errors import (Closed, ConnectionLost, InvalidType, Overloaded, OwnerUnreachable, Refused,

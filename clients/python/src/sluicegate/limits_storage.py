@@ -24,7 +24,7 @@ from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Sto
 from limits.storage.base import TimestampedSlidingWindow
 
 from ._invalid import InvalidArgument, InvalidType
-from ._limits_steps import LimitsSteps, Steps
+from ._limits_steps import PREFIX_BYTES_MAX, LimitsSteps, Steps
 from ._limits_steps import StorageRefused as StorageRefused
 from .aio import AsyncClient
 from .client import Client
@@ -57,8 +57,8 @@ def parse_uri(uri: str, given: dict[str, Any]) -> Target:
                               f" not {uri!r:.80}")
     options = {**dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True)), **given}
     key_prefix = options.pop("key_prefix", KEY_PREFIX)
-    if not isinstance(key_prefix, str) or not key_prefix:
-        raise InvalidArgument(f"key_prefix must be a text that is not empty, not "
+    if not isinstance(key_prefix, str) or not 0 < len(key_prefix.encode()) <= PREFIX_BYTES_MAX:
+        raise InvalidArgument(f"key_prefix must be a text of 1 to {PREFIX_BYTES_MAX} bytes, not "
                               f"{key_prefix!r:.40}: reset() clears the keys that begin with it")
     return Target(addresses, key_prefix,
                   {name: option(name, value) for name, value in options.items()})
@@ -77,7 +77,7 @@ def option(name: str, value: Any) -> Any:
 
 
 class _Configured:
-    """What both storages have: their target, and the steps of each call."""
+    """Both storages have a target, and the steps of each call."""
 
     base_exceptions = SluicegateError
 
