@@ -6,6 +6,8 @@ with what LiteLLM reports. LiteLLM's events come after the answer: a test waits 
 """
 
 import asyncio
+import contextlib
+import json
 import threading
 import time
 
@@ -17,8 +19,9 @@ from litellm.caching.caching import DualCache
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.utils import ProxyLogging
 from real_server import client as client
+from real_server import free_port
 from real_server import server as server
-from server_process import TIMEOUT_S, eventually
+from server_process import TIMEOUT_S, ServerProcess, eventually
 
 import sluicegate
 from sluicegate.litellm import (Reserved, SluicegateCallback, Used, input_tokens_of,
@@ -174,7 +177,8 @@ def test_a_callback_serves_one_loop_after_the_other(callback, quotas):
         await until(lambda: len(callback._reserved) == 0, "it is settled")
     asyncio.run(main())
     asyncio.run(main())
-    assert used(quotas, "gpt-4o")[::2] == (2, 0) and len(callback._async_clients) == 1
+    eventually(lambda: used(quotas, "gpt-4o")[::2] == (2, 0), "both are settled")
+    assert len(callback._async_clients) == 1
 
 
 def test_close_waits_until_ended_calls_are_settled(callback, quotas, provider):
@@ -395,23 +399,189 @@ def test_a_call_that_another_hook_refuses_is_refunded(callback, quotas):
     run(callback, main)
 
 
+MISTAKES = [("max_tokens", {"max_tokens": -1}), ("max_tokens", {"max_tokens": "many"}),
+            ("max_tokens", {"max_tokens": 10**30}), ("max_tokens", {"max_tokens": float("inf")}),
+            ("max_completion_tokens", {"max_completion_tokens": [1]}),
+            ("n", {"n": "two"}), ("n", {"n": -1}), ("max_tokens times n", {"n": 10**9,
+                                                                       "max_tokens": 10**18}),
+            ("model", {"model": "m" * 3_000}), ("model", {"model": ["gpt-4o"]})]
+
+
+@pytest.mark.parametrize("named, arguments", MISTAKES)
+def test_a_mistake_of_the_proxys_client_is_400(callback, quotas, named, arguments):
+    async def main():
+        with pytest.raises(fastapi.HTTPException) as mistake:
+            await passed_through(request(**arguments))
+        assert mistake.value.status_code == 400
+        assert mistake.value.detail["error"].startswith(f"{named} ")
+    run(callback, main)
+    assert used(quotas, "gpt-4o") == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("named, arguments", MISTAKES[:5])
+def test_a_mistake_in_the_sdk_is_an_invalid_argument(callback, quotas, named, arguments):
+    async def main():
+        with pytest.raises(sluicegate.InvalidArgument, match=f"^{named} "):
+            await litellm.acompletion(model="gpt-4o", messages=MESSAGES, mock_response="hi",
+                                      **arguments)
+    run(callback, main)
+
+
 # ---- without a server ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("on_failure, error", [
     ("error", sluicegate.Unreachable), ("closed", litellm.RateLimitError), ("open", None)])
 def test_without_a_server_the_failure_policy_decides(on_failure, error):
-    callback = installed(unused_address(), on_failure=on_failure)
+    callback = installed(unused_address(), on_failure=on_failure, settle_timeout=0.1)
 
     async def main():
         if error is None:
             answer = await litellm.acompletion(model="gpt-4o", messages=MESSAGES,
                                                mock_response="hi")
-            await until(lambda: len(callback._reserved) == 0, "nothing is left to be settled")
             return answer.choices[0].message.content
         with pytest.raises(error):
             await litellm.acompletion(model="gpt-4o", messages=MESSAGES, mock_response="hi")
         return "hi"
     assert run(callback, main) == "hi"
+
+
+@pytest.fixture(params=["memory", "state"])
+def start(request, tmp_path):
+    """Starts the server on one port, with and without a state file."""
+    port, running = free_port(), []
+    config = tmp_path / "quotas.json"
+    config.write_text(json.dumps({"quotas": {"subjects": [
+        {"subject": "mine/model", "limits": [
+            {"name": "requests", "metric": "requests", "amount": 100, "period_ms": HOUR_S * 1_000},
+            {"name": "tokens", "metric": "tokens", "amount": 10**9, "period_ms": HOUR_S * 1_000},
+            {"name": "at once", "metric": "concurrency", "amount": 5}]}]}}))
+    flags = ["--config-file", str(config)]
+    if request.param == "state":
+        flags += ["--state", str(tmp_path / "state"), "--state-sync-millis", "20"]
+
+    def start():
+        running[:] = [ServerProcess("epoll", 1, *flags, native_port=port)]
+        return running[0]
+    start.address = f"127.0.0.1:{port}"
+    yield start
+    for server in running:
+        server.kill()
+
+
+PATIENT = {"backoff": (0.01, 0.05), "connect_timeout": TIMEOUT_S}
+
+
+async def charged(start, expected):
+    with sluicegate.Client(start.address, **PATIENT) as client:
+        await settled(client, "mine/model", expected)
+        await asyncio.sleep(0.1)  # for a repeat that would be charged again
+        assert used(client, "mine/model") == (*expected, 0, 0)
+
+
+@pytest.mark.parametrize("on_failure", ["error", "open", "closed"])
+@pytest.mark.parametrize("failures, expected", [(0, (1, 27 - 12)), (1, (1, 0))])
+def test_a_settle_outlives_a_server_that_is_killed(start, provider, on_failure, failures,
+                                                   expected):
+    server = start()
+    callback = installed(start.address, on_failure=on_failure, **PATIENT)
+    provider.failures, provider.during = failures, server.kill
+
+    async def main():
+        with contextlib.suppress(litellm.InternalServerError):
+            await litellm.acompletion(model="mine/model", messages=MESSAGES, max_tokens=50)
+        await until(lambda: callback._client.settles.kept == 1, "the settle is kept")
+        start()
+        await until(lambda: callback._client.settles.kept == 0, "the settle is taken")
+        await charged(start, expected)
+    run(callback, main)
+    assert callback._client.settles.lost == 0
+
+
+def test_a_settle_outlives_its_event_loop(start, provider):
+    server = start()
+    callback = installed(start.address, **PATIENT)
+    provider.during = server.kill
+
+    async def call():
+        await litellm.acompletion(model="mine/model", messages=MESSAGES, max_tokens=50)
+        await until(lambda: callback._client.settles.kept == 1, "the settle is kept")
+    asyncio.run(call())
+    start()
+    run(callback, lambda: charged(start, (1, 27 - 12)))
+
+
+def test_a_call_that_the_policy_admitted_is_charged_when_a_server_comes(start, provider):
+    callback = installed(start.address, on_failure="open", backoff=(0.01, 0.05))
+
+    async def main():
+        await litellm.acompletion(model="mine/model", messages=MESSAGES, max_tokens=50)
+        await until(lambda: callback._client.settles.kept == 1, "the usage is kept")
+        start()
+        await charged(start, (1, 27 - 12))
+    run(callback, main)
+
+
+def test_a_refund_of_a_call_that_the_server_has_forgotten_charges_nothing(start, provider):
+    server = start()
+    callback = installed(start.address, **PATIENT)
+
+    async def main():
+        data = {"model": "mine/model", "messages": MESSAGES, "litellm_call_id": "one"}
+        await callback.async_pre_call_hook(KEY, None, data, "completion")
+        server.kill()
+        start()
+        await callback.async_post_call_failure_hook(data, ValueError("refused"), KEY)
+        await until(lambda: callback._client.settles.kept == 0, "the refund is taken")
+        await charged(start, (0, 0))
+    run(callback, main)
+    assert callback._client.settles.lost == 0
+
+
+# ---- close ---------------------------------------------------------------------------------------
+
+def test_close_leaves_the_loop_to_others_and_logs_what_is_lost(provider, caplog):
+    callback = installed(unused_address(), on_failure="open", settle_timeout=1.0)
+
+    async def main():
+        await litellm.acompletion(model="mine/model", messages=MESSAGES)
+        await until(lambda: callback._client.settles.kept == 1, "the usage is kept")
+        closing = asyncio.create_task(callback.close())
+        turns = 0
+        while not closing.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return turns
+    assert asyncio.run(main()) >= 5  # about 100; one or two where close() blocks the loop
+    assert "settles lost: 1" in caplog.text
+    assert asyncio.run(without_calls(callback)) is None
+
+
+async def without_calls(callback):
+    with pytest.raises(sluicegate.Closed):
+        await litellm.acompletion(model="mine/model", messages=MESSAGES)
+    assert callback._async_clients == {}
+
+
+def test_close_closes_the_connections_of_all_loops_and_makes_none(callback, quotas):
+    called, closed = threading.Event(), threading.Event()
+
+    async def call():
+        await litellm.acompletion(model="gpt-4o", messages=MESSAGES, mock_response="hi")
+        await until(lambda: len(callback._reserved) == 0, "it is settled")
+        called.set()
+        await asyncio.to_thread(closed.wait)
+    thread = threading.Thread(target=lambda: asyncio.run(call()))
+    thread.start()
+    try:
+        assert called.wait(TIMEOUT_S)
+        client, = callback._async_clients.values()
+        made = []
+        callback._make_async = lambda: made.append(1)
+        asyncio.run(callback.close(timeout=TIMEOUT_S))
+        assert client._dispatcher.is_closed and made == []
+    finally:
+        closed.set()
+        thread.join()
 
 
 # ---- parts ---------------------------------------------------------------------------------------
@@ -426,6 +596,24 @@ def test_the_table_forgets_what_has_ended_and_the_oldest():
     clock[0] = 10.0
     reserved.add("call 5", 5, is_claimed=True)
     assert len(reserved) == 1 and reserved.take("call 5").reservation == 5
+
+
+def test_an_entry_is_kept_for_two_lifetimes(server, quotas):
+    clock = [0.0]
+    callback = installed(f"127.0.0.1:{server.native_port}", lifetime=100,
+                         monotonic=lambda: clock[0])
+
+    async def entries_at(now):
+        clock[0] = now
+        await callback.async_pre_call_hook(KEY, None, request(), "completion")
+        return len(callback._reserved)
+
+    async def main():
+        try:
+            return [await entries_at(now) for now in (0.0, 199.0, 200.0, 398.0, 399.0)]
+        finally:
+            await callback.close(timeout=0)
+    assert asyncio.run(main()) == [1, 2, 2, 3, 3]
 
 
 def test_an_entry_is_claimed_once_also_by_threads():
@@ -444,7 +632,8 @@ def test_an_entry_is_claimed_once_also_by_threads():
 
 @pytest.mark.parametrize("arguments, expected", [
     ({}, None), ({"max_tokens": 5}, 5), ({"max_completion_tokens": 6, "max_tokens": 5, "n": 3}, 18),
-    ({"max_output_tokens": 7, "n": None}, 7)])
+    ({"max_output_tokens": 7, "n": None}, 7),
+    ({"max_tokens": "8"}, 8), ({"max_tokens": 9.0}, 9), ({"max_tokens": 0}, None)])
 def test_the_most_output_is_that_of_all_answers(arguments, expected):
     assert output_tokens_of(sluicegate.litellm.Call(
         "", "", None, None, None, arguments)) == expected

@@ -1,15 +1,18 @@
-"""A callback of LiteLLM that reserves before each call to a model, and settles what it has used.
+"""A callback of LiteLLM that reserves before each call to a model, and settles the used amounts.
 
     litellm.callbacks = [sluicegate.litellm.SluicegateCallback("localhost:8081")]
 
 Flow:   LiteLLM's proxy awaits async_pre_call_hook(), its SDK async_pre_call_deployment_hook(): they
-        reserve, or raise an error of status 429. LiteLLM's events of success and of failure settle
-        or cancel. A reservation is found again by the call's id (litellm_call_id).
+        reserve, or raise an error of status 429. LiteLLM's events of success and of failure settle,
+        which the blocking client does in the background. A reservation is found again by the
+        call's id (litellm_call_id).
 Units:  seconds; tokens; costs in micro-units of LiteLLM's currency.
 Errors: fastapi.HTTPException in the proxy, litellm.RateLimitError in the SDK; those of the client
-        when a server does not answer, by on_failure.
+        when a server does not answer, by on_failure. A mistake in a call's arguments is status 400
+        in the proxy, InvalidArgument in the SDK.
 Bounds: at most reservations_max entries, each for two lifetimes; the oldest is forgotten then, and
         its reservation ends with its lifetime.
+Lives:  an AsyncClient belongs to one event loop. It reserves only: no settle ends with a loop.
 """
 
 from __future__ import annotations
@@ -28,15 +31,21 @@ import httpx
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from ._bounds import LIFETIME, NUMBER_MAX, SUBJECTS, TIMEOUT, Bound
-from ._invalid import InvalidArgument, seconds, whole
+from ._bounds import LIFETIME, MAX_OUTPUT_TOKENS, NUMBER_MAX, SUBJECTS, TIMEOUT, Bound
+from ._invalid import InvalidArgument, InvalidType, seconds, whole
+from ._quota_reservations import ReservationState, Used
 from .aio import AsyncClient
 from .client import Client
-from .errors import QuotaDenied
+from .errors import Closed, QuotaDenied
 from .quota import estimate_tokens
 
 RESERVATIONS_MAX = Bound("reservations_max", 1, NUMBER_MAX)
 MICRO = 1_000_000
+CLOSE_S = 5.0  # for the client of another event loop
+MODEL_BYTES_MAX = 256  # a server takes names of 1,024 bytes unless it has other flags
+ANSWERS = Bound("n", 1, NUMBER_MAX)
+REFUNDED = Used(0, 0, 0, 0, requests=0)
+REQUEST_ALONE = Used(0, 0, 0, 0)
 OUTPUT_MAXIMA = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 Question = Callable[[Any], Any]  # a function of a client; awaited where that is an AsyncClient
 
@@ -79,17 +88,22 @@ def texts_in(value: Any) -> Iterable[str]:
 
 def output_tokens_of(call: Call) -> int | None:
     """The most that the model may answer; None: not given."""
-    limit = next((call.arguments[name] for name in OUTPUT_MAXIMA if call.arguments.get(name)), None)
-    return None if limit is None else int(limit) * int(call.arguments.get("n") or 1)
+    given = call.arguments
+    name = next((name for name in OUTPUT_MAXIMA if given.get(name)), None)
+    if name is None:
+        return None
+    limit = argument(Bound(name, 1, MAX_OUTPUT_TOKENS.most), given[name])
+    answers = argument(ANSWERS, given.get("n") or 1)
+    return whole(Bound(f"{name} times n", 1, MAX_OUTPUT_TOKENS.most), limit * answers)
 
 
-class Used(NamedTuple):
-    """What a call has used, by LiteLLM's account; None: it does not say."""
-
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_input_tokens: int
-    cost: int
+def argument(bound: Bound, value: Any) -> int:
+    """A number that may be written as "100" or 100.0, as LiteLLM's callers do."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidType(f"{bound.name} must be a whole number, not {value!r:.40}") from None
+    return whole(bound, number)
 
 
 def used_by(usage: Any, cost: float | None) -> Used:
@@ -115,9 +129,10 @@ def used_by(usage: Any, cost: float | None) -> Used:
 
 
 class Entry(NamedTuple):
-    """A reservation on its way through LiteLLM; id 0: no server has it."""
+    """A reservation on its way through LiteLLM. A settle by its plain id could not be recorded
+    where the server has forgotten the reservation."""
 
-    reservation: int
+    reservation: ReservationState
     ends_at: float
 
 
@@ -134,13 +149,13 @@ class Reserved:
         self._ending = 0
 
     def __len__(self) -> int:
-        """With those that are just being settled or cancelled."""
+        """With those that are just being settled."""
         with self._lock:
             return len(self._entries) + self._ending
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Around the end of a call: take() and the question to the server."""
+        """Around the end of a call: take() and its settle."""
         with self._lock:
             self._ending += 1
         try:
@@ -149,7 +164,7 @@ class Reserved:
             with self._lock:
                 self._ending -= 1
 
-    def add(self, call_id: str, reservation: int, is_claimed: bool) -> None:
+    def add(self, call_id: str, reservation: ReservationState, is_claimed: bool) -> None:
         now = self._monotonic()
         with self._lock:
             self._number += 1
@@ -226,26 +241,32 @@ class SluicegateCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM is too 
         self._make_async: Callable[[], AsyncClient] = lambda: AsyncClient(
             address, on_failure=on_failure, **options)
         self._client = Client(address, on_failure=on_failure, **options)
-        # An AsyncClient belongs to one event loop.
         self._async_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
+        self._is_closed = False
 
     def _async_client(self) -> AsyncClient:
+        if self._is_closed:
+            raise Closed("the callback is closed")
         loop = asyncio.get_running_loop()
         client = self._async_clients.get(loop)
         if client is None:
-            for ended in [other for other in self._async_clients if other.is_closed()]:
-                del self._async_clients[ended]
+            for ended in [other for other in list(self._async_clients) if other.is_closed()]:
+                self._async_clients.pop(ended, None)
             client = self._async_clients[loop] = self._make_async()
         return client
 
     async def close(self, timeout: float = 5.0) -> None:
-        """Closes the connections of this event loop and of the blocking calls. Before that it waits
-        until LiteLLM has reported the end of all calls, for at most `timeout` seconds."""
+        """Closes all connections. Before that it waits until LiteLLM has reported the end of all
+        calls, for at most `timeout` seconds; then until their settles are delivered, for at most
+        `settle_timeout`."""
         deadline = time.monotonic() + seconds(TIMEOUT, timeout)
         while len(self._reserved) and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
-        self._client.close()
-        await self._async_client().close()
+        self._is_closed = True
+        await asyncio.to_thread(self._client.close)
+        clients, self._async_clients = self._async_clients, {}
+        for loop, client in clients.items():
+            await close_in(loop, client)
 
     # --- before a call
 
@@ -256,6 +277,9 @@ class SluicegateCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM is too 
             raise InvalidArgument("model must be given by its name, as in "
                                   "litellm.acompletion(model=...): the callback does not get "
                                   "arguments by place")
+        size = len(model.encode("utf-8", "surrogatepass"))
+        if size > MODEL_BYTES_MAX:
+            raise InvalidArgument(f"model has {size} bytes; at most {MODEL_BYTES_MAX}")
         if identity is None:
             metadata = arguments.get("metadata") or {}
             user, team, key = arguments.get("user"), metadata.get("user_api_key_team_id"), None
@@ -271,31 +295,37 @@ class SluicegateCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM is too 
                                   f"not {len(names)}")
         return names
 
-    def _reserving(self, call: Call) -> Question:
-        names = self._named(call)
+    def _output(self, call: Call) -> int | None:
         output = output_tokens_of(call)
-        amounts = {"input_tokens": self._input_tokens(call),
-                   "max_output_tokens": self._max_output_tokens if output is None else output}
+        return self._max_output_tokens if output is None else output
+
+    def _reserving(self, call: Call, output: int | None) -> Question:
+        names, tokens = self._named(call), self._input_tokens(call)
         waits = self._wait_limit is not None
         return lambda client: client.reserve(
-            names, lifetime=self._lifetime, wait=waits, wait_limit=self._wait_limit, **amounts)
+            names, lifetime=self._lifetime, wait=waits, wait_limit=self._wait_limit,
+            input_tokens=tokens, max_output_tokens=output)
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any],
                                   call_type: str) -> None:
         """LiteLLM's proxy, before it chooses a deployment."""
         if not data.get("model"):
             return  # a call without a model, as of files or MCP
-        call = self._call(data, user_api_key_dict)
+        from fastapi import HTTPException  # the proxy has it, the SDK need not
+
+        try:
+            call = self._call(data, user_api_key_dict)
+            output = self._output(call)
+        except InvalidArgument as mistake:  # of the proxy's client
+            raise HTTPException(400, {"error": str(mistake)}) from mistake
         data["litellm_call_id"] = call.id
         try:
-            reservation = await self._reserving(call)(self._async_client())
+            reservation = await self._reserving(call, output)(self._async_client())
         except QuotaDenied as denied:
-            from fastapi import HTTPException  # the proxy has it, the SDK need not
-
             # Without the names of subjects and amounts, which are not for the proxy's clients.
             raise HTTPException(429, {"error": f"{denied.code}: {denied.reason}"},
                                 headers_of(denied)) from denied
-        self._reserved.add(call.id, reservation.id, is_claimed=False)
+        self._reserved.add(call.id, reservation, is_claimed=False)
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any],
                                              call_type: Any) -> None:
@@ -304,88 +334,82 @@ class SluicegateCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM is too 
             return
         call = self._call(kwargs)
         try:
-            reservation = await self._reserving(call)(self._async_client())
+            reservation = await self._reserving(call, self._output(call))(self._async_client())
         except QuotaDenied as denied:
             raise rate_limit_error(denied, call) from denied
-        self._reserved.add(call.id, reservation.id, is_claimed=True)
+        self._reserved.add(call.id, reservation, is_claimed=True)
 
     def completion(self, **arguments: Any) -> Any:
         """litellm.completion() with a reservation: no hook can refuse LiteLLM's blocking calls."""
         call = self._call(arguments)
         try:
-            reservation = self._reserving(call)(self._client)
+            reservation = self._reserving(call, self._output(call))(self._client)
         except QuotaDenied as denied:
             raise rate_limit_error(denied, call) from denied
-        self._reserved.add(call.id, reservation.id, is_claimed=True)
+        self._reserved.add(call.id, reservation, is_claimed=True)
         return litellm.completion(**arguments | {"litellm_call_id": call.id})
 
     # --- after a call
 
-    def _succeeded(self, kwargs: Mapping[str, Any], response: Any) -> Question | None:
-        entry = self._reserved.take(str(kwargs.get("litellm_call_id")))
+    def _succeeded(self, kwargs: Mapping[str, Any], response: Any) -> None:
         usage = response.get("usage") if isinstance(response, Mapping) else getattr(
             response, "usage", None)
         used = used_by(usage, kwargs.get("response_cost"))
-        if kwargs.get("cache_hit"):  # LiteLLM's own cache: no model was asked
-            return cancelling(entry, keep_requests=False)
-        return settling(entry, used)
+        with self._reserved.ending():
+            entry = self._reserved.take(str(kwargs.get("litellm_call_id")))
+            # LiteLLM's own cache: no model was asked.
+            self._settle(entry, REFUNDED if kwargs.get("cache_hit") else used)
 
-    def _failed(self, kwargs: Mapping[str, Any]) -> Question | None:
+    def _failed(self, kwargs: Mapping[str, Any]) -> None:
         """A stream that broke has used what it had answered until then."""
-        entry = self._reserved.take(str(kwargs.get("litellm_call_id")))
         partial = kwargs.get("combined_usage_object")
-        if partial is not None:
-            return settling(entry, used_by(partial, kwargs.get("response_cost")))
-        return cancelling(entry, keep_requests=True)
+        used = (REQUEST_ALONE if partial is None
+                else used_by(partial, kwargs.get("response_cost")))
+        with self._reserved.ending():
+            self._settle(self._reserved.take(str(kwargs.get("litellm_call_id"))), used)
+
+    def _settle(self, entry: Entry | None, used: Used) -> None:
+        """None: LiteLLM's blocking calls have no reservation, unless completion() made one.
+
+        The blocking client repeats it from a thread, whatever becomes of the call's event loop.
+        """
+        if entry is not None:
+            self._client.settle_nowait(entry.reservation, *used)
 
     async def async_log_success_event(self, kwargs: dict[str, Any], response_obj: Any,
                                       start_time: Any, end_time: Any) -> None:
-        with self._reserved.ending():
-            await self._ask_async(self._succeeded(kwargs, response_obj))
+        self._succeeded(kwargs, response_obj)
 
     async def async_log_failure_event(self, kwargs: dict[str, Any], response_obj: Any,
                                       start_time: Any, end_time: Any) -> None:
-        with self._reserved.ending():
-            await self._ask_async(self._failed(kwargs))
+        self._failed(kwargs)
 
     async def async_post_call_failure_hook(self, request_data: dict[str, Any],
                                            original_exception: Exception, user_api_key_dict: Any,
                                            traceback_str: str | None = None) -> None:
         """The proxy: refunds a call that another hook refused before any attempt."""
         with self._reserved.ending():
-            entry = self._reserved.take_unclaimed(str(request_data.get("litellm_call_id")))
-            await self._ask_async(cancelling(entry, keep_requests=False))
+            call_id = str(request_data.get("litellm_call_id"))
+            self._settle(self._reserved.take_unclaimed(call_id), REFUNDED)
 
     def log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any,
                           end_time: Any) -> None:
-        with self._reserved.ending():
-            self._ask(self._succeeded(kwargs, response_obj))
+        self._succeeded(kwargs, response_obj)
 
     def log_failure_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any,
                           end_time: Any) -> None:
-        with self._reserved.ending():
-            self._ask(self._failed(kwargs))
-
-    def _ask(self, question: Question | None) -> None:
-        if question is not None:
-            question(self._client)
-
-    async def _ask_async(self, question: Question | None) -> None:
-        if question is not None:
-            await question(self._async_client())
+        self._failed(kwargs)
 
 
-def settling(entry: Entry | None, used: Used) -> Question | None:
-    """None: LiteLLM's blocking calls have no reservation, unless completion() made one."""
-    if entry is None or not entry.reservation:
-        return None
-    return lambda client: client.settle(entry.reservation, *used)
-
-
-def cancelling(entry: Entry | None, keep_requests: bool) -> Question | None:
-    if entry is None or not entry.reservation:
-        return None
-    return lambda client: client.cancel(entry.reservation, keep_requests)
+async def close_in(loop: asyncio.AbstractEventLoop, client: AsyncClient) -> None:
+    """In the loop that the client belongs to. One that does not run has nothing to close it with,
+    and the client has no calls."""
+    if loop is asyncio.get_running_loop():
+        await client.close()
+    elif loop.is_running():
+        closing = asyncio.run_coroutine_threadsafe(client.close(), loop)
+        with contextlib.suppress(asyncio.TimeoutError):  # the loop has stopped, or is blocked
+            await asyncio.wait_for(asyncio.wrap_future(closing), CLOSE_S)
 
 
 def headers_of(denied: QuotaDenied) -> dict[str, str]:
