@@ -464,8 +464,8 @@ def start(request, tmp_path):
         return running[0]
     start.address = f"127.0.0.1:{port}"
     yield start
-    for server in running:
-        server.kill()
+    for process in running:
+        process.kill()
 
 
 PATIENT = {"backoff": (0.01, 0.05), "connect_timeout": TIMEOUT_S}

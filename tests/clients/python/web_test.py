@@ -9,7 +9,8 @@ import pytest
 
 import sluicegate
 from sluicegate import InvalidArgument, KeyOutcome, Rate, Verdict
-from sluicegate._web import (DENYING, LimitOptions, WebLimit, WebRequest, bounded, names_json,
+from sluicegate._key_bytes import bounded
+from sluicegate._web import (DENYING, LimitOptions, WebLimit, WebRequest, names_json,
                              whole_seconds, without_port)
 
 
