@@ -463,6 +463,40 @@ def test_settles_whose_task_was_cancelled_are_delivered_all_the_same(caplog):
     assert "1 settles are kept, and the task that repeats them was cancelled" in caplog.text
 
 
+def test_a_block_that_a_cancelled_task_leaves_does_not_wait_for_the_server():
+    """It is settled all the same, in the background."""
+    def script(peer):
+        peer.welcome()
+        peer.quota_answers(peer.read("reserve"), reservations=[ID])
+        settle = peer.read("settle")
+        left.wait(TIMEOUT_S)
+        peer.quota_answers(settle)
+        peer.read()
+        return settle.body["outputTokens"]
+    left = threading.Event()
+
+    async def stream(client, started):
+        async with client.reserve("m") as reservation:
+            reservation.report(output_tokens=17)
+            started.set()
+            await asyncio.sleep(10 * TIMEOUT_S)
+
+    async def main(address):
+        async with AsyncClient(address, timeout=None, settle_timeout=TIMEOUT_S) as client:
+            started = asyncio.Event()
+            task = asyncio.ensure_future(stream(client, started))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            left.set()
+            assert await client.flush_settles(TIMEOUT_S)
+            assert client.settles == SettleCounts(settled=1)
+    with FakeServer(script) as server:
+        asyncio.run(asyncio.wait_for(main(server.address), 4 * TIMEOUT_S))
+    assert server.returned == [[17]]
+
+
 def test_a_cancelled_settle_many_is_kept():
     asked = threading.Event()
 

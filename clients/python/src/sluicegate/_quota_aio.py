@@ -59,7 +59,10 @@ class AsyncReservation(ReservationState):
         if self._ends_with_block:
             used = self._used_at_end(kind is not None)
             try:
-                await (self.cancel() if used is None else self.settle(*used))
+                if kind is asyncio.CancelledError and used is not None:
+                    self.settle_nowait(*used)  # no server holds up a task that is to end
+                else:
+                    await (self.cancel() if used is None else self.settle(*used))
             except SluicegateError as error:
                 if used is not None:
                     self._client._settle_keeper.lose(repr(self), error)

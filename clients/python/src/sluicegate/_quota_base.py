@@ -233,13 +233,13 @@ class QuotaBase(Base):
             return False
         if not isinstance(error, SluicegateError):
             settle.was_sent = True
-            self._settle_keeper.keep(settle, repr(error))
+            self._settle_keeper.keep(settle)
             return False
         code = error.code if isinstance(error, QuotaError) else QuotaCode.NONE
         settle.was_sent = not isinstance(error, (QuotaError, Unreachable, Overloaded))
         if not isinstance(error, (*OUTAGES, QuotaError)) or not self._may_repeat(settle, code):
             return False
-        return self._settle_keeper.keep(settle, error)
+        return self._settle_keeper.keep(settle, None if settle.is_forgotten else error)
 
     def _may_repeat(self, settle: KeptSettle, code: QuotaCode) -> bool:
         """Whether a repeat may help after this code; prepares it."""
@@ -271,7 +271,7 @@ class QuotaBase(Base):
             if settle is None or not self._may_repeat(settle, code):
                 continue
             settle.was_sent = error is not None and not isinstance(error, (Unreachable, Overloaded))
-            if self._settle_keeper.keep(settle, repr(error) if error else f"{code}: {code.reason}"):
+            if self._settle_keeper.keep(settle, None if settle.is_forgotten else error):
                 kept.append(position)
         return with_kept(results, kept)
 
