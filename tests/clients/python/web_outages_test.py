@@ -74,6 +74,24 @@ def log(caplog):
 
 # ---- the log -------------------------------------------------------------------------------------
 
+def test_a_handler_that_raises_disturbs_no_request():
+    """Neither at the begin of an outage nor at its end."""
+    class Handler(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError("a handler")
+    clock, handler, logger = Clock(), Handler(), logging.getLogger("sluicegate")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        outage = Outage("node-1:8081", clock)
+        outage.failed("away")
+        clock.now += QUIET_S
+        outage.decided()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+
+
 def test_an_outage_is_logged_once_at_its_begin_and_its_end(log):
     clock = Clock()
     outage = Outage("node-1:8081", clock)

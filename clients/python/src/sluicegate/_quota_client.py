@@ -41,8 +41,9 @@ class Reservation(ReservationState):
 
     If the `with` block ends without either, it settles what was reported by report(); if nothing
     was, it cancels the reservation, and the server refunds everything. `on_exception` of reserve()
-    can change that for a block that an exception ends. It raises nothing if the reservation has
-    ended already or the server is unreachable: then the reservation ends with its lifetime.
+    can change that for a block that an exception ends. It raises nothing: a
+    cancelled reservation of which the server does not learn ends with its lifetime, and a settle is
+    kept, or counted as lost.
     """
 
     def __init__(self, client: QuotaCalls, outcome: Outcome, terms: QuotaTerms,
@@ -79,7 +80,7 @@ class Reservation(ReservationState):
                       cached_input_tokens: int = 0, cost: int | None = None,
                       requests: int | None = None) -> None:
         """settle() that returns at once: the client sends it, and repeats it until a server takes
-        it or the lifetime ends. Raises Overloaded when `kept_settles_max` are kept.
+        it or its time ends. Raises Overloaded when `kept_settles_max` are kept.
         """
         self._mark_ended()
         self._client.settle_nowait(self, input_tokens, output_tokens, cached_input_tokens, cost,

@@ -10,15 +10,16 @@ Lives:  a Gate is for any number of threads; an AsyncGate has a client for each 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ._log import LOG
-from ._nodes import owner_of
 from ._key_bytes import KEY_BYTES_KEPT, bounded
+from ._log import write_lines
+from ._nodes import owner_of
 from ._web import GOES_ON, Answer, WebLimit, WebRequest
 from .aio import AsyncClient
 from .client import Client
@@ -103,8 +104,8 @@ class Outage:
             self._undecided += 1
             self._failed_at = self._monotonic()
         if not was_on:
-            LOG.warning("Sluicegate at %s does not decide, so that on_failure does: %s",
-                        self._address, cause)
+            write_lines([(logging.WARNING, f"Sluicegate at {self._address} does not decide, so "
+                          f"that on_failure does: {cause}")])
 
     def decided(self) -> None:
         if not self._is_on:
@@ -114,8 +115,8 @@ class Outage:
                 return
             self._is_on = False
             requests, self._undecided = self._undecided, 0
-        LOG.info("Sluicegate at %s decides again, without a failure for %g s; on_failure decided "
-                 "%d requests", self._address, QUIET_S, requests)
+        write_lines([(logging.INFO, f"Sluicegate at {self._address} decides again, without a "
+                      f"failure for {QUIET_S:g} s; on_failure decided {requests} requests")])
 
 
 class Asked(NamedTuple):
