@@ -31,6 +31,12 @@ ClientOptions quick(ClientOptions options = {}) {
   return options;
 }
 
+std::vector<std::string> many_keys() {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 5'000; ++i) keys.push_back("key:" + std::to_string(i));
+  return keys;
+}
+
 class CppClient : public ::testing::TestWithParam<const char*> {
  protected:
   std::vector<std::string> flags(std::vector<std::string> more) {
@@ -67,8 +73,7 @@ TEST_P(CppClient, inspect_all_has_each_key) {
   Server server{flags({"--max-requests", "10"})};
   Client client{server.address(), quick()};
   ping(client);
-  std::vector<std::string> texts;
-  for (int i = 0; i < 5'000; ++i) texts.push_back("key:" + std::to_string(i));
+  std::vector<std::string> texts = many_keys();
   const std::vector<std::string_view> keys{texts.begin(), texts.end()};
   EXPECT_TRUE(client.acquire_batch(keys, {.cost = 6}).all_approved());
   std::vector<std::string> found;
@@ -108,8 +113,7 @@ TEST_P(CppClient, batches_apply_their_options) {
   Server server{flags({"--max-requests", "10"})};
   Client client{server.address(), quick()};
   ping(client);
-  std::vector<std::string> texts;
-  for (int i = 0; i < 5'000; ++i) texts.push_back("key:" + std::to_string(i));
+  const std::vector<std::string> texts = many_keys();
   const std::vector<std::string_view> keys{texts.begin(), texts.end()};
   EXPECT_TRUE(client.acquire_batch(keys, {.cost = 6}).all_approved());
   const auto handles = client.intern(keys);
@@ -138,8 +142,7 @@ TEST_P(CppClient, handles_survive_a_restart_of_the_server) {
   Server server{flags({"--max-requests", "2"})};
   Client client{server.address(), quick()};
   ping(client);
-  std::vector<std::string> texts;
-  for (int i = 0; i < 5'000; ++i) texts.push_back("key:" + std::to_string(i));
+  const std::vector<std::string> texts = many_keys();
   const std::vector<std::string_view> keys{texts.begin(), texts.end()};
   const auto handles = client.intern(keys);
   EXPECT_TRUE(client.acquire_batch(handles).all_approved());
